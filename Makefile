@@ -1,0 +1,43 @@
+# `make demo` and `make test` do all set-up on a machine that has Python 3.11, pip and make.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/pip --disable-pip-version-check install -q -c constraints.txt
+
+.PHONY: demo check test test-all bench docs format clean
+
+$(VENV)/base.stamp: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) -e .
+	touch $@
+
+$(VENV)/dev.stamp: $(VENV)/base.stamp
+	$(PIP) -e '.[dev]'
+	touch $@
+
+demo: $(VENV)/base.stamp
+	$(BIN)/python examples/breast_cancer.py
+
+check: $(VENV)/dev.stamp
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: check
+	$(BIN)/python -m pytest -q -n 2
+
+test-all: check
+	$(BIN)/python -m pytest -q -n 2 -m ""
+
+bench: $(VENV)/dev.stamp
+	for script in benchmarks/[a-z]*.py; do $(BIN)/python $$script || exit 1; done
+
+docs: $(VENV)/dev.stamp
+	$(BIN)/python -m pytest -q docs --doctest-glob='*.md'
+
+format: $(VENV)/dev.stamp
+	$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+clean:
+	rm -rf $(VENV) demo-run .mypy_cache .ruff_cache .pytest_cache

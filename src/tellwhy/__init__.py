@@ -1,0 +1,36 @@
+"""tellwhy finds what is odd in your data and tells you why.
+
+The names below are loaded when first used, so that `import tellwhy` stays light.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+_PUBLIC = {
+    "Explanation": "tellwhy.core.explanation",
+    "ScoreFunction": "tellwhy.core.score_function",
+    "explain": "tellwhy.workflow.explain",
+    "methods": "tellwhy.workflow.explain",
+    "plot": "tellwhy.views.plots",
+}
+_FOLDERS = ("data", "detectors", "evaluation", "explainers", "kernels", "scoring", "testing", "workflow")
+
+__all__ = ["__version__", *sorted(_PUBLIC), *_FOLDERS]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "plot":
+        return importlib.import_module(_PUBLIC[name])
+    if name in _PUBLIC:
+        return getattr(importlib.import_module(_PUBLIC[name]), name)
+    if name in _FOLDERS:
+        return importlib.import_module(f"tellwhy.{name}")
+    raise AttributeError(f"module 'tellwhy' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,1 @@
+"""The types everything hangs on: explanations, score functions, errors, parameters, the registry."""

@@ -1,0 +1,228 @@
+"""The one result type: what each feature contributed to each score, and what was left over."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tellwhy.core.errors import InvalidInput
+from tellwhy.core.score_function import Floats
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+KINDS = ("attribution", "sensitivity", "signal", "ranking")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Explanation:
+    """Attributions of n scores to their features.
+
+    For `kind="attribution"`, scores = base_values + Σ values + residual holds exactly: `residual` is what the
+    method did not attribute. Other kinds (a gradient, a ranking) have no residual and are not shares of a score.
+
+    Parameters
+    ----------
+    values
+        One number per row and feature, shape (n, *feature_shape).
+    scores
+        The explained numbers, shape (n,), high = anomalous.
+    method
+        Name of the explainer.
+    base_values
+        The part of each score that belongs to no feature; zero by default.
+    stderr
+        Monte-Carlo standard error of `values`, or None for exact methods.
+    data
+        The explained rows as they were given: a reference, not a copy.
+    feature_names
+        One name per feature of tabular input.
+    params
+        Settings of the method; `params["explains"]` says which scalar was explained.
+    kind
+        'attribution', 'sensitivity', 'signal' or 'ranking'.
+    extras
+        Further results. Arrays have one entry per row and follow slicing; anything else is kept as it is.
+
+    Examples
+    --------
+    >>> e = Explanation(values=[[1.0, 2.0], [0.5, 0.0]], scores=[3.5, 0.5], method="Example")
+    >>> e.residual
+    array([0.5, 0. ])
+    >>> e.top(1).scores
+    array([3.5])
+    """
+
+    values: Floats
+    scores: Floats
+    method: str
+    base_values: Floats = None  # type: ignore[assignment]
+    stderr: Floats | None = None
+    data: Any = None
+    feature_names: Sequence[str] | None = None
+    params: Mapping[str, Any] = field(default_factory=dict)
+    kind: str = "attribution"
+    extras: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        values = np.asarray(self.values, dtype=np.float64)
+        scores = np.asarray(self.scores, dtype=np.float64)
+        base = np.zeros(len(scores)) if self.base_values is None else np.asarray(self.base_values, float)
+        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "scores", scores)
+        object.__setattr__(self, "base_values", np.broadcast_to(base, scores.shape).copy())
+        if self.stderr is not None:
+            object.__setattr__(self, "stderr", np.asarray(self.stderr, dtype=np.float64))
+        if self.feature_names is not None:
+            object.__setattr__(self, "feature_names", [str(name) for name in self.feature_names])
+        self._check_shapes()
+
+    def _check_shapes(self) -> None:
+        n = len(self.scores)
+        if self.kind not in KINDS:
+            raise InvalidInput(f"Explanation.kind must be one of {KINDS}. Got {self.kind!r} instead.")
+        if self.scores.ndim != 1 or self.values.ndim < 2 or len(self.values) != n:
+            raise InvalidInput(
+                "Explanation needs scores of shape (n,) and values of shape (n, *feature_shape). "
+                f"Got scores {self.scores.shape} and values {self.values.shape}."
+            )
+        if self.stderr is not None and self.stderr.shape != self.values.shape:
+            raise InvalidInput(f"stderr has shape {self.stderr.shape}, values have {self.values.shape}.")
+        if self.feature_names is not None and len(self.feature_names) != self.values.shape[1]:
+            raise InvalidInput(
+                f"There are {len(self.feature_names)} feature names for {self.values.shape[1]} features."
+            )
+        for name, extra in self.extras.items():
+            if isinstance(extra, np.ndarray) and len(np.atleast_1d(extra)) != n:
+                raise InvalidInput(f"extras[{name!r}] is an array of length {len(extra)} for {n} rows.")
+
+    @property
+    def residual(self) -> Floats | None:
+        """What was not attributed to any feature; None where values are not shares of a score."""
+        if self.kind != "attribution":
+            return None
+        return self.scores - self.base_values - self._feature_sums()
+
+    @property
+    def feature_shape(self) -> tuple[int, ...]:
+        """Shape of one explained input."""
+        return self.values.shape[1:]
+
+    def _feature_sums(self) -> Floats:
+        return np.asarray(self.values.reshape(len(self.values), -1).sum(axis=1))
+
+    def names(self) -> list[str]:
+        """Feature names, made up ('x0', 'x1', …) where none were given; one per flattened feature."""
+        if self.feature_names is not None and len(self.feature_shape) == 1:
+            return list(self.feature_names)
+        return [
+            "x" + "_".join(str(i) for i in np.unravel_index(k, self.feature_shape))
+            for k in range(int(np.prod(self.feature_shape)))
+        ]
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def __getitem__(self, rows: Any) -> Explanation:
+        """Return the explanation of some rows: an int, a slice, a mask or an array of indices."""
+        if isinstance(rows, (int, np.integer)):
+            if not -len(self) <= rows < len(self):
+                raise IndexError(f"row {rows} of an explanation of {len(self)} rows")
+            rows = [int(rows)]
+        index = np.arange(len(self))[rows]
+        return replace(
+            self,
+            values=self.values[index],
+            scores=self.scores[index],
+            base_values=self.base_values[index],
+            stderr=None if self.stderr is None else self.stderr[index],
+            data=_take_rows(self.data, index),
+            extras={k: v[index] if isinstance(v, np.ndarray) else v for k, v in self.extras.items()},
+        )
+
+    def top(self, k: int = 10) -> Explanation:
+        """Return the k highest-scoring rows, highest first; `extras["row"]` tells where they were."""
+        order = np.argsort(-self.scores, kind="stable")[:k]
+        chosen = self[order]
+        where = self.extras.get("row", np.arange(len(self)))
+        return replace(chosen, extras={**chosen.extras, "row": np.asarray(where)[order]})
+
+    def shares(self) -> Floats:
+        """Each value as a part of its row's total positive relevance, between 0 and 1 (negative parts are 0)."""
+        flat = np.clip(self.values.reshape(len(self), -1), 0, None)
+        largest = flat.max(axis=1, keepdims=True)
+        flat = flat / np.where(largest > 0, largest, 1)  # 1e300 + 1e300 must not overflow
+        total = flat.sum(axis=1, keepdims=True)
+        return np.asarray((flat / np.where(total > 0, total, 1)).reshape(self.values.shape))
+
+    def to_frame(self) -> pd.DataFrame:
+        """One line per row: '(score)', '(base)', '(residual)', then one column per feature."""
+        import pandas as pd
+
+        columns: dict[str, Any] = {"(score)": self.scores, "(base)": self.base_values}
+        if self.residual is not None:
+            columns["(residual)"] = self.residual
+        index = self.data.index if hasattr(self.data, "index") and hasattr(self.data, "iloc") else None
+        head = pd.DataFrame(columns, index=index)
+        flat = self.values.reshape(len(self), -1)
+        return pd.concat([head, pd.DataFrame(flat, columns=self.names(), index=head.index)], axis=1)
+
+    def to_shap(self) -> Any:
+        """Return a `shap.Explanation` for shap's own plots (needs the shap package)."""
+        from tellwhy.core.optional import require
+
+        shap = require("shap", "Explanation.to_shap")
+        return shap.Explanation(
+            values=self.values,
+            base_values=self.base_values,
+            data=None if self.data is None else np.asarray(self.data),
+            feature_names=self.names() if len(self.feature_shape) == 1 else None,
+        )
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the explanation to a folder (JSON, npz, Parquet; never pickle), whole or not at all."""
+        from tellwhy.core.explanation_io import save
+
+        return save(self, Path(folder))
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Explanation:
+        """Read an explanation that `save` wrote."""
+        from tellwhy.core.explanation_io import load
+
+        return load(Path(folder))
+
+    def __repr__(self) -> str:
+        head = f"<Explanation by {self.method} ({self.kind}): {len(self)} rows × {self.feature_shape}"
+        return f"{head}, of {self.params.get('explains', 'a score')}>"
+
+    def _repr_html_(self) -> str:
+        """Return a plain table of the ten highest scores and their main features, for notebooks."""
+        names = self.names()
+        lines = []
+        for row in self.top(10):
+            flat = row.values.ravel()
+            order = np.argsort(-flat, kind="stable")[:3]
+            reasons = ", ".join(f"{html.escape(names[i])} {flat[i]:.3g}" for i in order)
+            lines.append(f"<tr><td>{row.extras['row'][0]}</td><td>{row.scores[0]:.4g}</td><td>{reasons}</td></tr>")
+        caption = html.escape(repr(self)[1:-1])
+        head = "<tr><th>row</th><th>score</th><th>main features</th></tr>"
+        return f"<table><caption>{caption}</caption>{head}{''.join(lines)}</table>"
+
+    def __iter__(self) -> Any:
+        return (self[i] for i in range(len(self)))
+
+
+def _take_rows(data: Any, index: Any) -> Any:
+    if data is None:
+        return None
+    if hasattr(data, "iloc"):
+        return data.iloc[index]
+    if hasattr(data, "select") and hasattr(data, "to_arrow"):  # polars
+        return data[index]
+    return np.asarray(data)[index]

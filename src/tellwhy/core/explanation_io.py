@@ -1,0 +1,105 @@
+"""Explanations on disk: `explanation.json`, `arrays.npz` and, when the data is a table, `data.parquet`."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tellwhy.core.errors import UnreadableFile
+from tellwhy.core.explanation import Explanation
+from tellwhy.core.files import new_folder, write_json
+
+SCHEMA = 1
+_HEAD = "explanation.json"
+_ARRAYS = ("values", "scores", "base_values", "stderr")
+
+
+def save(explanation: Explanation, folder: Path) -> Path:
+    """Write the folder, whole or not at all."""
+    arrays = {name: getattr(explanation, name) for name in _ARRAYS if getattr(explanation, name) is not None}
+    extra_arrays = {k: v for k, v in explanation.extras.items() if isinstance(v, np.ndarray) and v.dtype != object}
+    arrays.update({f"extra:{name}": extra for name, extra in extra_arrays.items()})
+    is_table = hasattr(explanation.data, "columns")
+    if explanation.data is not None and not is_table:
+        arrays["data"] = np.asarray(explanation.data)
+    head = {
+        "schema": SCHEMA,
+        "method": explanation.method,
+        "kind": explanation.kind,
+        "params": dict(explanation.params),
+        "feature_names": explanation.feature_names,
+        "extras": {k: v for k, v in explanation.extras.items() if k not in extra_arrays},
+    }
+    with new_folder(folder, marker=_HEAD) as work:
+        write_json(work / _HEAD, head)
+        np.savez_compressed(work / "arrays.npz", allow_pickle=False, **arrays)
+        if is_table:
+            _write_table(explanation.data, work / "data.parquet")
+    return folder
+
+
+def load(folder: Path) -> Explanation:
+    """Read what `save` wrote."""
+    head = _read_head(folder)
+    try:
+        with np.load(folder / "arrays.npz", allow_pickle=False) as stored:
+            arrays: dict[str, Any] = {name: stored[name] for name in stored.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, KeyError) as error:
+        raise UnreadableFile(f"{folder / 'arrays.npz'} is missing or damaged: {error}.") from error
+    missing = {"values", "scores", "base_values"} - set(arrays)
+    if missing:
+        raise UnreadableFile(f"{folder / 'arrays.npz'} lacks {sorted(missing)}.")
+    extras = dict(head["extras"])
+    extras.update({k.removeprefix("extra:"): v for k, v in arrays.items() if k.startswith("extra:")})
+    return Explanation(
+        values=arrays["values"],
+        scores=arrays["scores"],
+        base_values=arrays["base_values"],
+        stderr=arrays.get("stderr"),
+        data=_read_data(folder, arrays),
+        method=head["method"],
+        kind=head["kind"],
+        params=head["params"],
+        feature_names=head["feature_names"],
+        extras=extras,
+    )
+
+
+def _read_head(folder: Path) -> dict[str, Any]:
+    path = folder / _HEAD
+    try:
+        head = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UnreadableFile(f"{path} cannot be read as an explanation: {error}.") from error
+    if not isinstance(head, dict) or head.get("schema") != SCHEMA:
+        got = head.get("schema") if isinstance(head, dict) else type(head).__name__
+        raise UnreadableFile(f"{path} has schema {got!r}; this version of tellwhy reads schema {SCHEMA}.")
+    missing = {"method", "kind", "params", "feature_names", "extras"} - set(head)
+    if missing:
+        raise UnreadableFile(f"{path} lacks {sorted(missing)}.")
+    return head
+
+
+def _write_table(data: Any, path: Path) -> None:
+    if hasattr(data, "to_parquet"):
+        named = data if all(isinstance(c, str) for c in data.columns) else data.rename(columns=str)
+        named.to_parquet(path)
+    else:
+        data.write_parquet(path)
+
+
+def _read_data(folder: Path, arrays: dict[str, Any]) -> Any:
+    path = folder / "data.parquet"
+    if not path.exists():
+        return arrays.get("data")
+    import pandas as pd
+    import pyarrow as pa
+
+    try:
+        return pd.read_parquet(path)
+    except (OSError, pa.ArrowException) as error:
+        raise UnreadableFile(f"{path} is damaged: {error}.") from error

@@ -1,0 +1,99 @@
+"""Files and folders written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tellwhy.core.errors import CannotWrite
+
+
+@contextmanager
+def new_folder(target: Path, *, marker: str) -> Iterator[Path]:
+    """Give a temporary folder that takes the target's place when the block ends without an error.
+
+    An existing target is replaced only if it is empty or holds the file `marker`, which says that it is ours.
+    """
+    if target.exists() and not _is_ours(target, marker):
+        raise CannotWrite(f"{target} exists and was not written by tellwhy (it has no {marker}): choose another.")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    except OSError as error:
+        raise CannotWrite(f"Cannot write to {target.parent}: {error.strerror or error}.") from error
+    try:
+        yield work
+        _take_place(work, target)
+    except OSError as error:
+        raise CannotWrite(f"Cannot write {target}: {error.strerror or error}. Nothing was written.") from error
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _is_ours(target: Path, marker: str) -> bool:
+    return target.is_dir() and ((target / marker).is_file() or not any(target.iterdir()))
+
+
+def _take_place(work: Path, target: Path) -> None:
+    os.chmod(work, 0o777 & ~_umask())  # mkdtemp makes it private
+    if not target.exists():
+        work.rename(target)
+        return
+    aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.old.", dir=target.parent)) / "old"
+    target.rename(aside)
+    try:
+        work.rename(target)
+    except OSError:
+        aside.rename(target)
+        raise
+    finally:
+        shutil.rmtree(aside.parent, ignore_errors=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+@contextmanager
+def new_file(target: Path) -> Iterator[Path]:
+    """Give a temporary file name that takes the target's place when the block ends without an error."""
+    work = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        yield work
+        os.replace(work, target)
+    except OSError as error:
+        raise CannotWrite(f"Cannot write {target}: {error.strerror or error}. Nothing was written.") from error
+    finally:
+        work.unlink(missing_ok=True)
+
+
+def plain(value: Any) -> Any:
+    """Turn numpy scalars, arrays, paths and tuples into what JSON can hold."""
+    if isinstance(value, dict):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple, set)):
+        return [plain(v) for v in value]
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, (str, int, bool)) or value is None:
+        return value
+    if isinstance(value, float):
+        return value if np.isfinite(value) else str(value)
+    return str(value)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write indented JSON in UTF-8."""
+    path.write_text(json.dumps(plain(value), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

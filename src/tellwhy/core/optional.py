@@ -1,0 +1,37 @@
+"""Optional dependencies: imported when used, with an error that says which install brings them."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+from tellwhy.core.errors import MissingExtra
+
+_INSTALLS = {
+    "torch": "tellwhy[torch]",
+    "dash": "tellwhy[app]",
+    "dash_ag_grid": "tellwhy[app]",
+    "fastapi": "tellwhy[serve]",
+    "uvicorn": "tellwhy[serve]",
+    "ray": "tellwhy[ray]",
+    "mpi4py": "tellwhy[mpi]",
+    "openpyxl": "tellwhy[excel]",
+}
+
+
+def require(module: str, purpose: str) -> ModuleType:
+    """Import an optional module, or say how to install it.
+
+    Examples
+    --------
+    >>> require("no_such_module", "reading the future")
+    Traceback (most recent call last):
+    tellwhy.core.errors.MissingExtra: reading the future needs 'no_such_module', which is not installed: ...
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        install = _INSTALLS.get(module.split(".")[0], module.split(".")[0])
+        raise MissingExtra(
+            f"{purpose} needs '{module}', which is not installed: run `pip install '{install}'`."
+        ) from error

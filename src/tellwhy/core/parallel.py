@@ -1,0 +1,39 @@
+"""Row batches under a memory limit, and a thin layer over joblib's threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import joblib
+
+from tellwhy.core.progress import track
+
+BATCH_BYTES = 16 * 2**20
+
+
+def row_batches(n_rows: int, bytes_per_row: int, limit: int = BATCH_BYTES) -> list[slice]:
+    """Cut rows into slices whose working memory stays under the limit.
+
+    Examples
+    --------
+    >>> row_batches(5, bytes_per_row=10, limit=20)
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    size = max(1, limit // max(bytes_per_row, 1))
+    return [slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size)]
+
+
+def tracked_batches(n_rows: int, bytes_per_row: int, label: str) -> Iterator[slice]:
+    """Row batches that report their progress."""
+    batches = row_batches(n_rows, bytes_per_row)
+    return track(batches, len(batches), label)
+
+
+def thread_map(function: Callable[..., Any], arguments: list[Any], n_jobs: int = -1) -> list[Any]:
+    """Apply a function that releases the interpreter's lock to each argument, in threads, in order."""
+    workers = joblib.effective_n_jobs(n_jobs)
+    if workers == 1 or len(arguments) <= 1:
+        return [function(argument) for argument in arguments]
+    call = joblib.delayed(function)
+    return list(joblib.Parallel(n_jobs=workers, prefer="threads")(call(a) for a in arguments))

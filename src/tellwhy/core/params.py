@@ -1,0 +1,114 @@
+"""Parameters checked against one declared table per class.
+
+A class lists what it accepts in `_parameters`; `validate_parameters(self)` compares and raises one sentence:
+"The 'nu' parameter of OneClassSVM must be a float in (0, 1]. Got 2 instead."
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tellwhy.core.errors import InvalidParameter
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One way for a value to be acceptable, and the words for it."""
+
+    words: str
+    accepts: Callable[[Any], bool]
+
+
+def one_of(*options: Any) -> Rule:
+    """Accept a value that equals one of the options."""
+    listed = ", ".join(repr(option) for option in options)
+    words = listed if len(options) == 1 else f"one of {listed}"
+    return Rule(words, lambda value: any(type(value) is type(o) and value == o for o in options))
+
+
+def _in_range(value: float, low: float, high: float, closed: str) -> bool:
+    above = value >= low if closed in ("left", "both") else value > low
+    below = value <= high if closed in ("right", "both") else value < high
+    return bool(above and below)
+
+
+def _range_words(low: float, high: float, closed: str) -> str:
+    left, right = ("[" if closed in ("left", "both") else "("), ("]" if closed in ("right", "both") else ")")
+    return f"{left}{low:g}, {high:g}{right}"
+
+
+def real(low: float = -np.inf, high: float = np.inf, *, closed: str = "neither") -> Rule:
+    """Accept a finite real number in a range; `closed` is 'left', 'right', 'both' or 'neither'."""
+
+    def accepts(value: Any) -> bool:
+        is_number = isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
+        return is_number and bool(np.isfinite(value)) and _in_range(float(value), low, high, closed)
+
+    return Rule(f"a float in {_range_words(low, high, closed)}", accepts)
+
+
+def integer(low: float = -np.inf, high: float = np.inf) -> Rule:
+    """Accept a whole number in the closed range [low, high]."""
+
+    def accepts(value: Any) -> bool:
+        is_whole = isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_))
+        return is_whole and low <= int(value) <= high
+
+    return Rule(f"an int in {_range_words(low, high, 'both')}", accepts)
+
+
+def instance_of(*types: type, words: str = "") -> Rule:
+    """Accept an instance of one of the types."""
+    return Rule(
+        words or " or ".join(f"an instance of {t.__name__}" for t in types), lambda v: isinstance(v, types)
+    )
+
+
+boolean = Rule("True or False", lambda value: isinstance(value, (bool, np.bool_)))
+none = Rule("None", lambda value: value is None)
+function = Rule("a callable", callable)
+seed = Rule(
+    "None, an int or a numpy Generator or RandomState",
+    lambda value: (
+        value is None
+        or (isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= 0)
+        or isinstance(value, (np.random.Generator, np.random.RandomState))
+    ),
+)
+
+Rules = Rule | tuple[Rule, ...]
+
+
+def validate_value(owner: str, name: str, value: Any, rules: Rules) -> None:
+    """Raise `InvalidParameter` unless one of the rules accepts the value.
+
+    Examples
+    --------
+    >>> validate_value("OneClassSVM", "nu", 2, real(0, 1, closed="right"))
+    Traceback (most recent call last):
+    tellwhy.core.errors.InvalidParameter: The 'nu' parameter of OneClassSVM must be a float in (0, 1]. Got 2 instead.
+    """
+    choices = rules if isinstance(rules, tuple) else (rules,)
+    if any(rule.accepts(value) for rule in choices):
+        return
+    expected = " or ".join(rule.words for rule in choices)
+    raise InvalidParameter(f"The {name!r} parameter of {owner} must be {expected}. Got {value!r} instead.")
+
+
+def validate_parameters(obj: Any) -> None:
+    """Check every parameter that `type(obj)._parameters` declares."""
+    table: Mapping[str, Rules] = type(obj)._parameters
+    for name, rules in table.items():
+        validate_value(type(obj).__name__, name, getattr(obj, name), rules)
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """Return one `Generator` for a seed, a Generator or scikit-learn's RandomState."""
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(0, 2**31 - 1))
+    return np.random.default_rng(random_state)

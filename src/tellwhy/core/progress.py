@@ -1,0 +1,56 @@
+"""Progress of long computations, shown only when they take longer than two seconds.
+
+Computing code wraps its loop in `track(...)`. What is shown is decided elsewhere: by default one line on
+stderr when that is a terminal; the command line puts its own display in place with `show_with`.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TypeVar
+
+T = TypeVar("T")
+Display = Callable[[str, int, int], None]  # label, steps done, steps in all
+
+QUIET_SECONDS = 2.0
+_REFRESH_SECONDS = 0.1
+
+
+def _line_on_stderr(label: str, done: int, total: int) -> None:
+    if not sys.stderr.isatty():
+        return
+    filled = int(30 * done / max(total, 1))
+    end = "\n" if done == total else ""
+    sys.stderr.write(f"\r{label} [{'#' * filled}{'.' * (30 - filled)}] {done}/{total}{end}")
+    sys.stderr.flush()
+
+
+_display: ContextVar[Display] = ContextVar("tellwhy_progress_display", default=_line_on_stderr)
+
+
+@contextmanager
+def show_with(display: Display) -> Iterator[None]:
+    """Show progress through `display(label, done, total)` inside this block."""
+    token = _display.set(display)
+    try:
+        yield
+    finally:
+        _display.reset(token)
+
+
+def track(steps: Iterable[T], total: int, label: str) -> Iterator[T]:
+    """Yield the steps, telling the display after each one once two seconds have passed."""
+    started = time.monotonic()
+    shown_at = 0.0
+    display = _display.get()
+    for done, step in enumerate(steps, start=1):
+        yield step
+        now = time.monotonic()
+        is_last_of_shown = done == total and shown_at > 0
+        if is_last_of_shown or (now - started > QUIET_SECONDS and now - shown_at > _REFRESH_SECONDS):
+            display(label, done, total)
+            shown_at = now

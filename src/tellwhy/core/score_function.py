@@ -1,0 +1,79 @@
+"""What is being explained: one number per row, high when the row is anomalous (or a class logit)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+@runtime_checkable
+class ScoreFunction(Protocol):
+    """A scalar function of a row.
+
+    Two more members are optional: `gradient(X)`, shaped like X, and `expansion`, the support points, weights and
+    kernel (or the centres, or the neighbours) that a distance-based score is made of.
+    """
+
+    feature_shape: tuple[int, ...] | None
+    feature_names: Sequence[str] | None
+    describes: str
+    threshold: float | None
+
+    def value(self, X: Any) -> Floats:
+        """Return one number per row."""
+        ...
+
+
+class RadialKernel(Protocol):
+    """A kernel of the scaled squared distance s = (r/σ)²."""
+
+    q: float
+    bandwidth: float
+    at_zero: float
+
+    def of_squared(self, s: Floats) -> Floats:
+        """Return k as a function of s = (r/σ)²."""
+        ...
+
+
+@dataclass(frozen=True)
+class KernelExpansion:
+    """g(x) = Σ_j α_j k(‖x − u_j‖) with Σα = 1: the discriminant of a one-class model or a density.
+
+    `training_rows[j]` is the training row that support point j was; `scale` is the factor m of the t-Student
+    outlierness o = m/g (the number of support points by default).
+    """
+
+    points: Floats
+    weights: Floats
+    kernel: RadialKernel
+    training_rows: Integers | None = None
+    n_training: int | None = None
+    scale: str = "count"
+
+
+@dataclass(frozen=True)
+class CentreDistance:
+    """o(x) = min_c ‖x − c‖²: linear SVDD, k-means."""
+
+    centres: Floats
+
+
+@dataclass(frozen=True)
+class NeighbourDistance:
+    """o(x) = mean distance to the k nearest reference points."""
+
+    points: Floats
+    n_neighbours: int
+    training_rows: Integers | None = None
+    n_training: int | None = None
+
+
+Expansion = KernelExpansion | CentreDistance | NeighbourDistance

@@ -1,0 +1,72 @@
+"""Arrays as they come in: checked once, at the public doors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tellwhy.core.errors import InvalidInput
+from tellwhy.core.score_function import Floats
+
+
+def column_names(X: Any) -> list[str] | None:
+    """Names of the columns of a pandas or polars frame; None for an array."""
+    columns = getattr(X, "columns", None)
+    return None if columns is None else [str(name) for name in columns]
+
+
+def check_finite(X: Floats, names: Sequence[str] | None = None, *, what: str = "X") -> None:
+    """Raise with the first cell that is NaN or infinite, named by row and column."""
+    # A finite sum proves every cell finite at a fraction of the cost of looking at each one.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(X.sum()):
+            return
+    bad = ~np.isfinite(X)
+    if not bad.any():
+        return
+    row, column = (int(i) for i in np.argwhere(bad.reshape(len(X), -1))[0])
+    cell = X.reshape(len(X), -1)[row, column]
+    kind = "NaN" if np.isnan(cell) else f"infinity ({cell})"
+    where = f"column {column}" if names is None else f"column {names[column]!r}"
+    raise InvalidInput(
+        f"Input {what} contains {kind} in row {row}, {where} ({int(bad.sum())} such cells in all); expected "
+        "finite numbers. Impute or drop those cells first."
+    )
+
+
+def as_floats(X: Any, *, what: str = "X", n_columns: int | None = None) -> Floats:
+    """Return X as a finite two-dimensional float64 array, or say what is wrong with it."""
+    names = column_names(X)
+    raw = np.asarray(X)
+    if np.iscomplexobj(raw):
+        raise InvalidInput(f"Complex data not supported: {what} has dtype {raw.dtype}; expected real numbers.")
+    try:
+        array = raw.astype(np.float64, copy=False)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(not_a_number(raw, names, error, what=what)) from error
+    if array.ndim != 2:
+        raise InvalidInput(
+            f"Expected a 2D array for {what}, one row per observation. Got {array.ndim}D, shape {array.shape}. "
+            "Reshape a single row with X.reshape(1, -1)."
+        )
+    if 0 in array.shape:
+        raise InvalidInput(f"{what} is empty: its shape is {array.shape}; at least 1 row and 1 column are needed.")
+    if n_columns is not None and array.shape[1] != n_columns:
+        raise InvalidInput(f"{what} has {array.shape[1]} columns, but the model was fitted on {n_columns}.")
+    check_finite(array, names, what=what)
+    return array
+
+
+def not_a_number(raw: Any, names: Sequence[str] | None, error: Exception, *, what: str = "X") -> str:
+    """Say which cell cannot be read as a number."""
+    advice = "Encode text and categories as numbers first, or pass a table to `tellwhy.explain` whole."
+    if raw.ndim == 2:
+        for row, column in np.ndindex(raw.shape):
+            try:
+                float(raw[row, column])
+            except (TypeError, ValueError):
+                where = f"column {column}" if names is None else f"column {names[column]!r}"
+                return f"{what} holds {raw[row, column]!r} in row {row}, {where}; expected a number. {advice}"
+    return f"{what} cannot be read as numbers ({error}). {advice}"

@@ -1,0 +1,107 @@
+"""What every detector shares: scikit-learn's interface over one number, the outlierness."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator, OutlierMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from tellwhy.core.errors import InvalidInput
+from tellwhy.core.params import Rules, real, validate_parameters, validate_value
+from tellwhy.core.score_function import Floats, ScoreFunction
+from tellwhy.core.tables import check_finite, column_names, not_a_number
+
+CALIBRATION_ROWS = 20_000
+
+
+class Detector(OutlierMixin, BaseEstimator):
+    """Base of the detectors: `outlierness(X)` is high for anomalous rows.
+
+    Subclasses implement `_fit(X)`, which sets what it learned, `training_scores_` (the outlierness of training rows
+    as if each were new) and `threshold_`, and `to_score()`.
+    """
+
+    _parameters: ClassVar[dict[str, Rules]] = {}
+    training_scores_: Floats
+    threshold_: float
+
+    def fit(self, X: Any, y: Any = None) -> Detector:  # noqa: ARG002
+        """Learn what normal rows look like. `y` is ignored."""
+        validate_parameters(self)
+        self._fit(self._validated(X, reset=True))
+        return self
+
+    def _fit(self, X: Floats) -> None:
+        raise NotImplementedError
+
+    def to_score(self) -> ScoreFunction:
+        """Return the outlierness as a score function."""
+        raise NotImplementedError
+
+    def outlierness(self, X: Any) -> Floats:
+        """Return how odd each row is: high = anomalous."""
+        check_is_fitted(self)
+        return self.to_score().value(self._validated(X, reset=False))
+
+    def score_samples(self, X: Any) -> Floats:
+        """Return minus the outlierness (scikit-learn's sign: low = anomalous)."""
+        return -self.outlierness(X)
+
+    def decision_function(self, X: Any) -> Floats:
+        """Return threshold − outlierness: negative for anomalies."""
+        return self.score_samples(X) - self.offset_
+
+    def predict(self, X: Any) -> Any:
+        """Return −1 for anomalies (outlierness above the threshold) and 1 for normal rows."""
+        return np.where(self.decision_function(X) >= 0, 1, -1)
+
+    @property
+    def offset_(self) -> float:
+        """Minus the threshold, on scikit-learn's scale."""
+        return -self.threshold_
+
+    def set_threshold(self, *, contamination: float | None = None, value: float | None = None) -> Detector:
+        """Move the threshold of a fitted detector.
+
+        Parameters
+        ----------
+        contamination
+            Share of the training rows to lie above the threshold, each scored as if it were new.
+        value
+            The threshold itself, on the scale of `outlierness`.
+        """
+        check_is_fitted(self)
+        if (contamination is None) == (value is None):
+            raise InvalidInput("set_threshold takes either contamination=… or value=…, and exactly one of them.")
+        if contamination is not None:
+            owner = f"{type(self).__name__}.set_threshold"
+            validate_value(owner, "contamination", contamination, real(0, 0.5, closed="right"))
+            value = float(np.quantile(self.training_scores_, 1 - contamination))
+        self.threshold_ = float(value)  # type: ignore[arg-type]
+        return self
+
+    @property
+    def _names(self) -> list[str] | None:
+        names = getattr(self, "feature_names_in_", None)
+        return None if names is None else list(names)
+
+    def _validated(self, X: Any, *, reset: bool) -> Floats:
+        names = column_names(X)
+        try:
+            array = validate_data(
+                self, X, reset=reset, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=2 if reset else 1
+            )
+        except ValueError as error:
+            text = not_a_number(np.asarray(X), names, error) if "could not convert" in str(error) else str(error)
+            raise InvalidInput(text) from error
+        check_finite(array, names)
+        return np.asarray(array)
+
+
+def calibration_rows(n: int) -> Any:
+    """Training rows whose left-out scores calibrate thresholds: all, or a fixed random sample of many."""
+    if n <= CALIBRATION_ROWS:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(0).choice(n, CALIBRATION_ROWS, replace=False))

@@ -1,0 +1,62 @@
+"""Mean distance to the nearest training rows."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from tellwhy.core.params import Rules, integer, real
+from tellwhy.core.registry import register_detector
+from tellwhy.core.score_function import Floats, NeighbourDistance
+from tellwhy.detectors.base import Detector, calibration_rows
+from tellwhy.scoring import NeighbourScore
+
+
+@register_detector(
+    needs="numeric columns on comparable scales",
+    cost="fit O(n), thresholds O(n² d) up to 20,000 rows; score O(n m d)",
+    exactness="closed form",
+    citation="Angiulli, Pizzuti, PKDD (2002)",
+)
+class NearestNeighbours(Detector):
+    """o(x) = mean Euclidean distance to the k nearest training rows.
+
+    Parameters
+    ----------
+    n_neighbors
+        k; fewer where there are fewer other rows.
+    false_alarms
+        Share of training rows, each scored as if it were new, above the threshold that `fit` sets.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> NearestNeighbours().fit(X).predict([[0.0, 0.0], [9.0, 9.0]])
+    array([ 1, -1])
+    """
+
+    _parameters: ClassVar[dict[str, Rules]] = {
+        "n_neighbors": integer(1),
+        "false_alarms": real(0, 0.5, closed="right"),
+    }
+
+    def __init__(self, n_neighbors: int = 10, *, false_alarms: float = 0.1):
+        self.n_neighbors = n_neighbors
+        self.false_alarms = false_alarms
+
+    def _fit(self, X: Floats) -> None:
+        k = min(int(self.n_neighbors), len(X) - 1)
+        everyone = np.arange(len(X))
+        self.expansion_ = NeighbourDistance(X.copy(), k, everyone, len(X))
+        rows = calibration_rows(len(X))
+        self.training_scores_ = self.to_score().value(X[rows], rows)
+        self.set_threshold(contamination=self.false_alarms)
+
+    def to_score(self) -> NeighbourScore:
+        """Return the outlierness as a score function with its neighbours."""
+        check_is_fitted(self)
+        return NeighbourScore(
+            self.expansion_, feature_names=self._names, threshold=getattr(self, "threshold_", None)
+        )

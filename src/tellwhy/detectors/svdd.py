@@ -1,0 +1,83 @@
+"""Support vector data description: the smallest ball around the data."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from tellwhy.core.errors import InvalidParameter
+from tellwhy.core.params import Rules, one_of
+from tellwhy.core.registry import register_detector
+from tellwhy.core.score_function import CentreDistance, Floats
+from tellwhy.detectors.base import calibration_rows
+from tellwhy.detectors.one_class_qp import solve
+from tellwhy.detectors.one_class_svm import OneClassSVM
+from tellwhy.kernels.distances import centre_and_unit
+from tellwhy.scoring import CentreScore, KernelScore
+
+
+@register_detector(
+    needs="numeric columns on comparable scales",
+    cost="fit between O(n·νn) and O(n²); score O(n m d), O(n d) for the linear kernel",
+    exactness="global optimum for q ≤ 2",
+    citation="Tax, Duin, Machine Learning 54 (2004)",
+)
+class SVDD(OneClassSVM):
+    """Smallest enclosing ball, in input space (kernel='linear') or in a kernel's feature space.
+
+    With a kernel of the distance, the ball's problem is the one-class SVM's and so are the model, its outlierness
+    and its explanation. With the linear kernel, o(x) = ‖x − c‖² for the centre c = Σ_j α_j u_j.
+
+    Parameters are those of `OneClassSVM`; `kernel` may also be 'linear', which ignores q, bandwidth, a and scale.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> SVDD(kernel="linear").fit(X).outlierness(np.array([[3.0, 4.0]])).round(0)
+    array([25.])
+    """
+
+    _parameters: ClassVar[dict[str, Rules]] = {
+        **OneClassSVM._parameters,
+        "kernel": one_of("exponential", "student_t", "linear"),
+    }
+
+    def _fit(self, X: Floats) -> None:
+        if self.kernel != "linear":
+            super()._fit(X)
+            return
+        if self.solver == "libsvm":
+            raise InvalidParameter("The 'solver' parameter of SVDD must be 'auto' or 'smo' for kernel='linear'.")
+        centre, unit = centre_and_unit(X)
+        centred = (X - centre) / unit
+        squared = np.einsum("ij,ij->i", centred, centred)
+        solution = solve(
+            lambda index: centred @ centred[index].T,
+            len(X),
+            nu=self.nu,
+            linear=-0.5 * squared,
+            tol=self.tol,
+            solver="smo",
+        )
+        self.support_ = np.flatnonzero(solution.weights)
+        ball = solution.weights @ centred
+        self.expansion_ = CentreDistance((ball * unit + centre)[None, :])
+        self.violation_ = solution.violation
+        self.training_scores_ = self.to_score().value(X[calibration_rows(len(X))])
+        self.threshold_ = max(float(ball @ ball) - 2.0 * solution.level, 0.0) * unit**2
+
+    def to_score(self) -> Any:
+        """Return the outlierness as a score function with its expansion."""
+        check_is_fitted(self)
+        if isinstance(self.expansion_, CentreDistance):
+            return CentreScore(
+                self.expansion_,
+                feature_names=self._names,
+                describes="squared distance to the centre of SVDD",
+                threshold=getattr(self, "threshold_", None),
+            )
+        score: KernelScore = super().to_score()
+        return score

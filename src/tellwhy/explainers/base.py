@@ -1,0 +1,105 @@
+"""What every explainer shares: reading the model, the columns and the rows, and assembling the result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tellwhy.core.errors import UnsupportedModel
+from tellwhy.core.explanation import Explanation
+from tellwhy.core.params import Rules, validate_parameters
+from tellwhy.core.score_function import Floats, Integers, ScoreFunction
+from tellwhy.core.tables import as_floats, column_names
+from tellwhy.scoring import EncodedScore, as_score
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows to explain, in the columns the score sees.
+
+    `owner[t]` is the user's column that score column t was made from; it is 0, 1, 2, … without an encoding.
+    """
+
+    score: Any  # a ScoreFunction, with whatever optional members it has
+    X: Floats
+    owner: Integers
+    n_owners: int
+
+    def by_owner(self, values: Floats) -> Floats:
+        """Sum values per score column over the user's columns."""
+        if values.shape[1] == self.n_owners and np.array_equal(self.owner, np.arange(self.n_owners)):
+            return values
+        summed = np.zeros((len(values), self.n_owners))
+        for column, owner in enumerate(self.owner):
+            summed[:, owner] += values[:, column]
+        return summed
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """What a method found: values per score column (or already per user column), scores and evidence."""
+
+    values: Floats
+    scores: Floats
+    base_values: Floats | float = 0.0
+    stderr: Floats | None = None
+    extras: Mapping[str, Any] = field(default_factory=dict)
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Explainer:
+    """Base of the explainers: `explain(X)` gives an `Explanation` of the model's score of each row."""
+
+    kind: ClassVar[str] = "attribution"
+    _parameters: ClassVar[dict[str, Rules]] = {}
+
+    def __init__(self, model: Any):
+        self.model = model
+
+    @cached_property
+    def score(self) -> ScoreFunction:
+        """The score function that is explained."""
+        return as_score(self.model)
+
+    def explain(self, X: Any) -> Explanation:
+        """Explain the score of each row of X, in the columns of X."""
+        validate_parameters(self)
+        rows = self.rows(X)
+        found = self._attribute(rows)
+        settings = {name: getattr(self, name) for name in self._parameters}
+        return Explanation(
+            values=rows.by_owner(found.values) if found.values.shape[1] == len(rows.owner) else found.values,
+            scores=found.scores,
+            base_values=np.broadcast_to(found.base_values, found.scores.shape),
+            stderr=found.stderr,
+            data=X,
+            feature_names=self.score.feature_names or column_names(X),
+            method=type(self).__name__,
+            params={"explains": self.score.describes, **settings, **found.params},
+            kind=self.kind,
+            extras=found.extras,
+        )
+
+    def rows(self, X: Any) -> Rows:
+        """Bring rows into the columns that the score sees."""
+        score = self.score
+        if isinstance(score, EncodedScore) and score.owner is not None:
+            return Rows(score.inner, score.encode(X), score.owner, score.n_columns)
+        shape = score.feature_shape
+        array = as_floats(X, n_columns=shape[0] if shape else None)
+        return Rows(score, array, np.arange(array.shape[1]), array.shape[1])
+
+    def _attribute(self, rows: Rows) -> Attribution:
+        raise UnsupportedModel(f"{type(self).__name__} does not say how it attributes a score.")
+
+
+def needs_member(score: Any, member: str, explainer: str, advice: str) -> Any:
+    """Return an optional member of a score, or say which method does without it."""
+    found = getattr(score, member, None)
+    if found is None:
+        raise UnsupportedModel(f"{explainer} needs a score with {advice}; {score.describes} has none.")
+    return found

@@ -1,0 +1,228 @@
+"""One-Class DTD: deep Taylor decomposition of one-class models.
+
+Kauffmann, Müller and Montavon, "Towards explaining anomalies: a deep Taylor decomposition of one-class models",
+Pattern Recognition 101 (2020). The model is read as a network of distances and soft-min pooling; its output is
+redistributed to the support points (equations 4 and 5), then to the input features (equation 6).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tellwhy.core.errors import InvalidInput, UnsupportedModel
+from tellwhy.core.params import Rules, instance_of, none, one_of, validate_parameters
+from tellwhy.core.registry import register_explainer
+from tellwhy.core.score_function import (
+    CentreDistance,
+    Floats,
+    Integers,
+    KernelExpansion,
+    NeighbourDistance,
+)
+from tellwhy.explainers.base import Attribution, Explainer, Rows, needs_member
+from tellwhy.scoring import CentreScore, KernelScore, NeighbourScore
+from tellwhy.scoring._compiled import spread_over_features
+
+_DIGITS_KEPT = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class SupportExplanation:
+    """A score told in terms of the model's support points: Σ_j values[i, j] = scores[i].
+
+    Attributes
+    ----------
+    values
+        Relevance of each support point for each row, shape (n, m).
+    scores
+        The inlierness g(x) or the outlierness o(x) that is explained.
+    points
+        The support points, shape (m, d).
+    training_rows
+        The training row that each support point was, where known.
+    """
+
+    values: Floats
+    scores: Floats
+    points: Floats
+    training_rows: Integers | None
+    explains: str
+
+    def top(self, row: int, k: int = 5) -> list[tuple[int, float]]:
+        """Return the k most relevant support points of a row as (index of the point, relevance)."""
+        order = np.argsort(-self.values[row], kind="stable")[:k]
+        return [(int(j), float(self.values[row, j])) for j in order]
+
+
+@register_explainer(
+    family="decomposition",
+    needs="a model made of distances to support points (kernel, neighbours or centres)",
+    cost="O(n m d): about three times the cost of scoring",
+    exactness="closed form; what is not attributed is stated",
+    citation="Kauffmann, Müller, Montavon, Pattern Recognition 101 (2020) 107198",
+    applies=lambda score: getattr(score, "expansion", None) is not None,
+    automatic=0,
+)
+class OneClassDTD(Explainer):
+    """Explain outlierness by features at about the cost of computing it.
+
+    With p_j = α_j k_j / g and r_j = ‖x − u_j‖, R_i = Σ_j Δ_j (x_i − u_ji)² / r_j², where
+
+    - exponential kernels: Δ_j = p_j · min(o, (r_j/σ)^q / q);
+    - t-Student kernels: Δ_j = p_j · (r_j/σ)^q / (a + (r_j/σ)^q) · o, with base value m·a, the least score there is;
+    - mean distance to k neighbours: R_i = (1/k) Σ_j (x_i − u_ji)² / r_j;
+    - squared distance to the nearest centre: R_i = (x_i − c_i)².
+
+    Parameters
+    ----------
+    model
+        A fitted `OneClassSVM`, `SVDD`, `KernelDensity` or `NearestNeighbours` of this library, scikit-learn's
+        `OneClassSVM(kernel="rbf")` or `KernelDensity`, a pipeline around one of them, or any score function with
+        an `expansion`.
+    training_rows
+        A row that the model was trained on is its own support point, which hides how odd it is; it is left out by
+        index, and the weights of the others rescaled. "auto" recognises such rows by exact equality, None never
+        leaves one out, an array gives the training row of each explained row (−1 for a new row). The score that is
+        explained is then the left-out one; `extras["left_out"]` tells which rows this concerns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tellwhy.detectors import OneClassSVM
+    >>> X = np.random.default_rng(0).normal(size=(200, 3))
+    >>> explanation = OneClassDTD(OneClassSVM().fit(X)).explain([[0.0, 6.0, 0.0]])
+    >>> int(explanation.values.argmax())
+    1
+    """
+
+    _parameters: ClassVar[dict[str, Rules]] = {
+        "training_rows": (one_of("auto"), none, instance_of(np.ndarray, list, words="an array of training rows"))
+    }
+
+    def __init__(self, model: Any, *, training_rows: Any = "auto"):
+        super().__init__(model)
+        self.training_rows = training_rows
+
+    def _attribute(self, rows: Rows) -> Attribution:
+        score, X = rows.score, rows.X
+        expansion = needs_member(
+            score, "expansion", "OneClassDTD", "support points and a kernel (method='auto' picks another)"
+        )
+        if isinstance(expansion, CentreDistance):
+            return _attribute_centre(score, X)
+        left_out = self._left_out(score, X)
+        if isinstance(expansion, NeighbourDistance):
+            values, scores, base = *_attribute_neighbours(score, X, left_out), np.zeros(len(X))
+        else:
+            values, scores = _attribute_kernel(score, X, left_out)
+            base = score.base_values(left_out)
+        extras = {"left_out": _as_training_rows(left_out, expansion)}
+        params = {"rows_left_out": int((left_out >= 0).sum())}
+        return Attribution(values, scores, base, extras=extras, params=params)
+
+    def explain_support(self, X: Any) -> SupportExplanation:
+        """Explain outlierness by support points, equations 4 and 5: R_j = p_j · o (Σ_j R_j = o)."""
+        validate_parameters(self)
+        rows, score = self._kernel_rows(X)
+        left_out = self._left_out(score, rows.X)
+        shares, scores = np.empty((len(rows.X), len(score.expansion.weights))), np.empty(len(rows.X))
+        for batch in score.pooled(rows.X, "shares", left_out):
+            shares[batch.rows], scores[batch.rows] = batch.coefficients, batch.outlierness
+        return _support(score, shares * scores[:, None], scores, score.describes)
+
+    def explain_inliers(self, X: Any) -> SupportExplanation:
+        """Explain inlierness by support points, equation 3: R_j = α_j k(r_j) (Σ_j R_j = g)."""
+        validate_parameters(self)
+        rows, score = self._kernel_rows(X)
+        left_out = self._left_out(score, rows.X)
+        values = np.empty((len(rows.X), len(score.expansion.weights)))
+        for batch in score.pooled(rows.X, "shares", left_out):
+            inlierness = score.inlierness_of(batch.outlierness, left_out[batch.rows])
+            values[batch.rows] = batch.coefficients * inlierness[:, None]
+        return _support(score, values, values.sum(axis=1), "inlierness g(x) = Σ_j α_j k(‖x − u_j‖)")
+
+    def _kernel_rows(self, X: Any) -> tuple[Rows, KernelScore]:
+        rows = self.rows(X)
+        expansion = needs_member(rows.score, "expansion", "OneClassDTD", "support points and a kernel")
+        if not isinstance(expansion, KernelExpansion):
+            raise UnsupportedModel(
+                f"Only kernel models are explained by support points; {rows.score.describes} is a plain distance."
+            )
+        return rows, rows.score
+
+    def _left_out(self, score: KernelScore | NeighbourScore, X: Floats) -> Integers:
+        """Support point that each row leaves out, or −1."""
+        if self.training_rows is None:
+            return np.full(len(X), -1, dtype=np.int64)
+        if isinstance(self.training_rows, str):
+            return score.match(X)
+        given = np.asarray(self.training_rows)
+        if given.shape != (len(X),) or not np.issubdtype(given.dtype, np.integer):
+            raise InvalidInput(
+                f"training_rows must hold one whole number per explained row ({len(X)}), −1 for a new row. "
+                f"Got an array of shape {given.shape} and dtype {given.dtype}."
+            )
+        return score.leave_some(_points_of(given, score.expansion))
+
+
+def _points_of(training_rows: Integers, expansion: KernelExpansion | NeighbourDistance) -> Integers:
+    rows, n_training = expansion.training_rows, expansion.n_training
+    if rows is None or n_training is None:
+        raise InvalidInput("This model does not record its training rows; use training_rows='auto' or None.")
+    if len(training_rows) and training_rows.max() >= n_training:
+        raise InvalidInput(f"training_rows names row {training_rows.max()} of a model trained on {n_training} rows.")
+    point_of_row = np.full(n_training + 1, -1, dtype=np.int64)
+    point_of_row[rows] = np.arange(len(rows))
+    return np.asarray(point_of_row[np.where(training_rows < 0, n_training, training_rows)])
+
+
+def _as_training_rows(left_out: Integers, expansion: KernelExpansion | NeighbourDistance) -> Integers:
+    """Training row that each row left out, or −1 (the support point's index where rows are not recorded)."""
+    if expansion.training_rows is None:
+        return left_out
+    return np.where(left_out >= 0, expansion.training_rows[np.maximum(left_out, 0)], -1)
+
+
+def _attribute_kernel(score: KernelScore, X: Floats, left_out: Integers) -> tuple[Floats, Floats]:
+    """R = x²·Σ_j w_j − 2x⊙(w U) + w U² with w_j = Δ_j / r_j²: two matrix products per batch."""
+    values, scores = np.empty_like(X), np.empty(len(X))
+    V = score.points.scaled
+    both = np.hstack([V, V**2])
+    d = X.shape[1]
+    for batch in score.pooled(X, "relevance", left_out):
+        W, Z = batch.coefficients, batch.scaled
+        sums = W @ both
+        weight = W.sum(axis=1)
+        relevance = Z * (Z * weight[:, None] - 2.0 * sums[:, :d]) + sums[:, d:]
+        norms = np.einsum("ij,ij->i", Z, Z)
+        error = 16 * np.finfo(float).eps * (weight * norms + W @ score.points.squared_norms)
+        lost = np.flatnonzero(error > _DIGITS_KEPT * batch.attributed)
+        if len(lost):
+            exact = np.empty((len(lost), d))
+            spread_over_features(Z[lost], V, W[lost], exact)
+            relevance[lost] = exact
+        values[batch.rows] = np.maximum(relevance, 0.0, out=relevance)
+        scores[batch.rows] = batch.outlierness
+    return values, scores + score.offset
+
+
+def _attribute_neighbours(score: NeighbourScore, X: Floats, left_out: Integers) -> tuple[Floats, Floats]:
+    index, distance = score.neighbours(X, left_out)
+    values = np.zeros_like(X)
+    for j, r in zip(index.T, distance.T, strict=True):
+        difference = X - score.expansion.points[j]
+        values += difference * (difference / np.where(r > 0, r, np.inf)[:, None])
+    return values / score.expansion.n_neighbours, distance.mean(axis=1)
+
+
+def _attribute_centre(score: CentreScore, X: Floats) -> Attribution:
+    values = (X - score.nearest(X)) ** 2
+    return Attribution(values, values.sum(axis=1))
+
+
+def _support(score: KernelScore, values: Floats, scores: Floats, explains: str) -> SupportExplanation:
+    expansion = score.expansion
+    return SupportExplanation(values, scores, expansion.points, expansion.training_rows, explains)

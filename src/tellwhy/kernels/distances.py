@@ -1,0 +1,46 @@
+"""Squared Euclidean distances by matrix products, without losing digits to cancellation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tellwhy.core.score_function import Floats
+from tellwhy.kernels._compiled import finish_squared_distances
+
+
+@dataclass(frozen=True)
+class ScaledPoints:
+    """Points centred on their mean and divided by a length: large offsets and scales cancel here, once."""
+
+    centre: Floats
+    length: float
+    scaled: Floats
+    squared_norms: Floats
+
+    @classmethod
+    def of(cls, points: Floats, length: float) -> ScaledPoints:
+        """Centre on the mean and divide by the length."""
+        centre, _ = centre_and_unit(points)
+        scaled = np.ascontiguousarray((points - centre) / length)
+        return cls(centre, length, scaled, np.einsum("ij,ij->i", scaled, scaled))
+
+    def rescale(self, X: Floats) -> Floats:
+        """Bring rows into the same coordinates."""
+        return np.ascontiguousarray((np.asarray(X, dtype=np.float64) - self.centre) / self.length)
+
+    def squared_distances(self, Z: Floats) -> Floats:
+        """‖z_i − v_j‖² for rescaled rows Z, shape (len(Z), n_points)."""
+        products = Z @ self.scaled.T
+        norms = np.einsum("ij,ij->i", Z, Z)
+        finish_squared_distances(products, Z, self.scaled, norms, self.squared_norms)
+        return products
+
+
+def centre_and_unit(X: Floats) -> tuple[Floats, float]:
+    """Return the mean of rows and the largest deviation from it (1 where there is none), without overflow."""
+    half = X / 2.0
+    centre = np.mean(half, axis=0)
+    unit = float(np.abs(half - centre).max()) * 2.0
+    return 2.0 * centre, unit if unit > 0 else 1.0

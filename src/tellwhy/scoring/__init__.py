@@ -1,0 +1,9 @@
+"""Score functions: what is explained, taken from any model."""
+
+from tellwhy.scoring.as_score import as_score
+from tellwhy.scoring.distance_score import CentreScore, NeighbourScore
+from tellwhy.scoring.encoded import EncodedScore
+from tellwhy.scoring.function_score import FunctionScore
+from tellwhy.scoring.kernel_score import KernelScore
+
+__all__ = ["CentreScore", "EncodedScore", "FunctionScore", "KernelScore", "NeighbourScore", "as_score"]

@@ -1,0 +1,112 @@
+"""Scores that are plain distances: to the nearest centre, or to the k nearest neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tellwhy.core.parallel import tracked_batches
+from tellwhy.core.score_function import CentreDistance, Floats, Integers, NeighbourDistance
+from tellwhy.core.tables import as_floats
+from tellwhy.kernels.distances import ScaledPoints, centre_and_unit
+from tellwhy.scoring.training_rows import matching_points
+
+
+class CentreScore:
+    """o(x) = min_c ‖x − c‖²."""
+
+    def __init__(
+        self,
+        expansion: CentreDistance,
+        *,
+        feature_names: Sequence[str] | None = None,
+        describes: str = "squared distance to the nearest centre",
+        threshold: float | None = None,
+    ):
+        self.expansion = expansion
+        self.feature_shape = expansion.centres.shape[1:]
+        self.feature_names = feature_names
+        self.describes = describes
+        self.threshold = threshold
+
+    def nearest(self, X: Floats) -> Floats:
+        """Return the centre nearest to each row."""
+        return np.asarray(self.expansion.centres[self._nearest_index(X)])
+
+    def _nearest_index(self, X: Floats) -> Integers:
+        points = ScaledPoints.of(self.expansion.centres, centre_and_unit(self.expansion.centres)[1])
+        found = np.empty(len(X), dtype=np.int64)
+        for rows in tracked_batches(len(X), 8 * len(self.expansion.centres), "distances to centres"):
+            found[rows] = points.squared_distances(points.rescale(X[rows])).argmin(axis=1)
+        return found
+
+    def value(self, X: Any) -> Floats:
+        """Squared distance of each row to its nearest centre."""
+        X = as_floats(X, n_columns=self.feature_shape[0])
+        return np.asarray(((X - self.nearest(X)) ** 2).sum(axis=1))
+
+    def gradient(self, X: Any) -> Floats:
+        """2 (x − c)."""
+        X = as_floats(X, n_columns=self.feature_shape[0])
+        return np.asarray(2.0 * (X - self.nearest(X)))
+
+
+class NeighbourScore:
+    """o(x) = (1/k) Σ_{j ∈ k nearest} ‖x − u_j‖."""
+
+    def __init__(
+        self,
+        expansion: NeighbourDistance,
+        *,
+        feature_names: Sequence[str] | None = None,
+        describes: str = "",
+        threshold: float | None = None,
+    ):
+        self.expansion = expansion
+        self.feature_shape = expansion.points.shape[1:]
+        self.feature_names = feature_names
+        self.describes = describes or f"mean distance to the {expansion.n_neighbours} nearest reference rows"
+        self.threshold = threshold
+
+    @cached_property
+    def _points(self) -> ScaledPoints:
+        return ScaledPoints.of(self.expansion.points, centre_and_unit(self.expansion.points)[1])
+
+    def match(self, X: Any) -> Integers:
+        """Index of the reference point that each row is, or −1."""
+        return self.leave_some(matching_points(as_floats(X), self.expansion))
+
+    def leave_some(self, left_out: Integers) -> Integers:
+        """Leave nothing out where fewer than k points would remain."""
+        return left_out if len(self.expansion.points) > self.expansion.n_neighbours else np.full_like(left_out, -1)
+
+    def neighbours(self, X: Floats, left_out: Integers | None = None) -> tuple[Integers, Floats]:
+        """Indices of the k nearest points of each row and their distances, shape (n, k)."""
+        k = self.expansion.n_neighbours
+        index, distance = np.empty((len(X), k), dtype=np.int64), np.empty((len(X), k))
+        for rows in tracked_batches(len(X), 16 * len(self.expansion.points), "distances to neighbours"):
+            S = self._points.squared_distances(self._points.rescale(X[rows]))
+            if left_out is not None:
+                drop = np.flatnonzero(left_out[rows] >= 0)
+                S[drop, left_out[rows][drop]] = np.inf
+            nearest = np.argpartition(S, k - 1, axis=1)[:, :k]
+            index[rows] = nearest
+            distance[rows] = np.sqrt(np.take_along_axis(S, nearest, axis=1)) * self._points.length
+        return index, distance
+
+    def value(self, X: Any, left_out: Integers | None = None) -> Floats:
+        """Mean distance of each row to its k nearest points."""
+        X = as_floats(X, n_columns=self.feature_shape[0])
+        return np.asarray(self.neighbours(X, left_out)[1].mean(axis=1))
+
+    def gradient(self, X: Any, left_out: Integers | None = None) -> Floats:
+        """(1/k) Σ_j (x − u_j)/r_j."""
+        X = as_floats(X, n_columns=self.feature_shape[0])
+        index, distance = self.neighbours(X, left_out)
+        slopes = np.zeros_like(X)
+        for j, r in zip(index.T, distance.T, strict=True):
+            slopes += (X - self.expansion.points[j]) / np.where(r > 0, r, np.inf)[:, None]
+        return slopes / self.expansion.n_neighbours

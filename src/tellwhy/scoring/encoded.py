@@ -1,0 +1,48 @@
+"""A score of raw rows that a model sees through an encoding of their columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tellwhy.core.score_function import Floats, Integers, ScoreFunction
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncodedScore:
+    """score(x) = inner(encode(x)).
+
+    Parameters
+    ----------
+    inner
+        The score in the model's own columns.
+    encode
+        Raw rows to the model's columns.
+    owner
+        The raw column that each model column was made from, when each was made from exactly one: attributions in
+        model columns are then summed over their owner. None where columns are mixed (PCA inside a pipeline).
+    feature_names
+        Names of the raw columns.
+    """
+
+    inner: ScoreFunction
+    encode: Callable[[Any], Floats]
+    owner: Integers | None
+    n_columns: int
+    feature_names: Sequence[str] | None
+    describes: str
+
+    @property
+    def feature_shape(self) -> tuple[int, ...]:
+        """Shape of one raw row."""
+        return (self.n_columns,)
+
+    @property
+    def threshold(self) -> float | None:
+        """Threshold of the inner score, which is the same number."""
+        return self.inner.threshold
+
+    def value(self, X: Any) -> Floats:
+        """Score of each raw row."""
+        return self.inner.value(self.encode(X))

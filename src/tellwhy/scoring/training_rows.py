@@ -1,0 +1,38 @@
+"""Rows a model was trained on, found among its own support points.
+
+A training row is its own nearest support point, which hides how odd it is; explanations therefore leave it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tellwhy.core.parallel import row_batches
+from tellwhy.core.score_function import Floats, Integers, KernelExpansion, NeighbourDistance
+
+
+def matching_points(X: Floats, expansion: KernelExpansion | NeighbourDistance) -> Integers:
+    """Index of the support point that is the same row as X[i], or −1.
+
+    When X is the whole training set, row i is matched to its own point by index, so that a duplicate elsewhere
+    still counts. Otherwise rows are matched by exact equality, duplicates to the first.
+    """
+    points, rows = expansion.points, expansion.training_rows
+    found = np.full(len(X), -1, dtype=np.int64)
+    if rows is not None and len(X) == expansion.n_training and np.array_equal(X[rows], points):
+        found[rows] = np.arange(len(points))
+        return found
+    first_index: dict[bytes, int] = {}
+    for j, key in enumerate(_row_keys(points)):
+        first_index.setdefault(key, j)
+    for i, key in enumerate(_row_keys(X)):
+        found[i] = first_index.get(key, -1)
+    return found
+
+
+def _row_keys(X: Floats) -> Iterator[bytes]:
+    for rows in row_batches(len(X), X.shape[1] * 8):
+        batch = np.ascontiguousarray(X[rows] + 0.0)  # −0.0 and 0.0 are the same number
+        yield from (row.tobytes() for row in batch)
