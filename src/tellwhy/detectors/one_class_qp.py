@@ -37,7 +37,9 @@ class Solution:
     violation: float
 
 
-def solve(columns: Columns, n: int, *, nu: float, linear: Floats | None = None, tol: float, solver: str) -> Solution:
+def solve(
+    columns: Columns, n: int, *, nu: float, linear: Floats | None = None, tol: float, solver: str
+) -> Solution:
     """Solve the programme to a violation of at most `tol` times the gradient's scale."""
     cap = 1.0 / (nu * n)
     p = np.zeros(n) if linear is None else linear
@@ -113,7 +115,13 @@ def _violation(weights: Floats, gradient: Floats, cap: float) -> tuple[float, fl
 
 
 def _next_working_set(
-    columns: Columns, weights: Floats, gradient: Floats, cap: float, size: int, previous: Integers, block: Floats
+    columns: Columns,
+    weights: Floats,
+    gradient: Floats,
+    cap: float,
+    size: int,
+    previous: Integers,
+    block: Floats,
 ) -> tuple[Integers, Floats]:
     """Half of the last working set stays, its columns with it; the other half are the worst violators."""
     kept = previous[-(size // 2) :]

@@ -45,7 +45,6 @@ class FunctionScore:
             )
         return self._finite(returned)
 
-
     def _finite(self, returned: Any) -> Floats:
         try:
             scores = returned.astype(np.float64)

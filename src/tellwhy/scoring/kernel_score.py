@@ -1,7 +1,7 @@
 """Outlierness of a kernel expansion: soft-min pooling over distances to support points, in log space.
 
-    exponential   o(x) = −log g(x)     h_j = −log α_j + (r_j/σ)^q/q     pooled by −logsumexp(−h)
-    t-Student     o(x) = m / g(x)      h_j = (a + (r_j/σ)^q)/α_j        pooled by the harmonic mean
+exponential   o(x) = −log g(x)     h_j = −log α_j + (r_j/σ)^q/q     pooled by −logsumexp(−h)
+t-Student     o(x) = m / g(x)      h_j = (a + (r_j/σ)^q)/α_j        pooled by the harmonic mean
 """
 
 from __future__ import annotations

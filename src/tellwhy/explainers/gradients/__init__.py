@@ -1,0 +1,1 @@
+"""Explanations from the slope of a score."""

@@ -1,0 +1,1 @@
+"""Explanations from replacing features."""

@@ -1,0 +1,1 @@
+"""Reading tables as people have them, and generating data."""

@@ -1,0 +1,1 @@
+"""Contracts that every detector and explainer passes."""

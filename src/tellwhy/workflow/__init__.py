@@ -1,0 +1,1 @@
+"""From a model or a file to explained anomalies."""
