@@ -209,9 +209,7 @@ class Explanation:
             flat = row.values.ravel()
             order = np.argsort(-flat, kind="stable")[:3]
             reasons = ", ".join(f"{html.escape(names[i])} {flat[i]:.3g}" for i in order)
-            lines.append(
-                f"<tr><td>{row.extras['row'][0]}</td><td>{row.scores[0]:.4g}</td><td>{reasons}</td></tr>"
-            )
+            lines.append(f"<tr><td>{row.extras['row'][0]}</td><td>{row.scores[0]:.4g}</td><td>{reasons}</td></tr>")
         caption = html.escape(repr(self)[1:-1])
         head = "<tr><th>row</th><th>score</th><th>main features</th></tr>"
         return f"<table><caption>{caption}</caption>{head}{''.join(lines)}</table>"

@@ -21,9 +21,7 @@ _ARRAYS = ("values", "scores", "base_values", "stderr")
 def save(explanation: Explanation, folder: Path) -> Path:
     """Write the folder, whole or not at all."""
     arrays = {name: getattr(explanation, name) for name in _ARRAYS if getattr(explanation, name) is not None}
-    extra_arrays = {
-        k: v for k, v in explanation.extras.items() if isinstance(v, np.ndarray) and v.dtype != object
-    }
+    extra_arrays = {k: v for k, v in explanation.extras.items() if isinstance(v, np.ndarray) and v.dtype != object}
     arrays.update({f"extra:{name}": extra for name, extra in extra_arrays.items()})
     is_table = hasattr(explanation.data, "columns")
     if explanation.data is not None and not is_table:

@@ -23,9 +23,7 @@ def new_folder(target: Path, *, marker: str) -> Iterator[Path]:
     An existing target is replaced only if it is empty or holds the file `marker`, which says that it is ours.
     """
     if target.exists() and not _is_ours(target, marker):
-        raise CannotWrite(
-            f"{target} exists and was not written by tellwhy (it has no {marker}): choose another."
-        )
+        raise CannotWrite(f"{target} exists and was not written by tellwhy (it has no {marker}): choose another.")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
@@ -35,9 +33,7 @@ def new_folder(target: Path, *, marker: str) -> Iterator[Path]:
         yield work
         _take_place(work, target)
     except OSError as error:
-        raise CannotWrite(
-            f"Cannot write {target}: {error.strerror or error}. Nothing was written."
-        ) from error
+        raise CannotWrite(f"Cannot write {target}: {error.strerror or error}. Nothing was written.") from error
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
@@ -76,9 +72,7 @@ def new_file(target: Path) -> Iterator[Path]:
         yield work
         os.replace(work, target)
     except OSError as error:
-        raise CannotWrite(
-            f"Cannot write {target}: {error.strerror or error}. Nothing was written."
-        ) from error
+        raise CannotWrite(f"Cannot write {target}: {error.strerror or error}. Nothing was written.") from error
     finally:
         work.unlink(missing_ok=True)
 

@@ -41,9 +41,7 @@ def as_floats(X: Any, *, what: str = "X", n_columns: int | None = None) -> Float
     names = column_names(X)
     raw = np.asarray(X)
     if np.iscomplexobj(raw):
-        raise InvalidInput(
-            f"Complex data not supported: {what} has dtype {raw.dtype}; expected real numbers."
-        )
+        raise InvalidInput(f"Complex data not supported: {what} has dtype {raw.dtype}; expected real numbers.")
     try:
         array = raw.astype(np.float64, copy=False)
     except (TypeError, ValueError) as error:
@@ -54,9 +52,7 @@ def as_floats(X: Any, *, what: str = "X", n_columns: int | None = None) -> Float
             "Reshape a single row with X.reshape(1, -1)."
         )
     if 0 in array.shape:
-        raise InvalidInput(
-            f"{what} is empty: its shape is {array.shape}; at least 1 row and 1 column are needed."
-        )
+        raise InvalidInput(f"{what} is empty: its shape is {array.shape}; at least 1 row and 1 column are needed.")
     if n_columns is not None and array.shape[1] != n_columns:
         raise InvalidInput(f"{what} has {array.shape[1]} columns, but the model was fitted on {n_columns}.")
     check_finite(array, names, what=what)

@@ -74,9 +74,7 @@ class Detector(OutlierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         if (contamination is None) == (value is None):
-            raise InvalidInput(
-                "set_threshold takes either contamination=… or value=…, and exactly one of them."
-            )
+            raise InvalidInput("set_threshold takes either contamination=… or value=…, and exactly one of them.")
         if contamination is not None:
             owner = f"{type(self).__name__}.set_threshold"
             validate_value(owner, "contamination", contamination, real(0, 0.5, closed="right"))
@@ -101,9 +99,7 @@ class Detector(OutlierMixin, BaseEstimator):
                 ensure_min_samples=2 if reset else 1,
             )
         except ValueError as error:
-            text = (
-                not_a_number(np.asarray(X), names, error) if "could not convert" in str(error) else str(error)
-            )
+            text = not_a_number(np.asarray(X), names, error) if "could not convert" in str(error) else str(error)
             raise InvalidInput(text) from error
         check_finite(array, names)
         return np.asarray(array)

@@ -57,6 +57,4 @@ class NearestNeighbours(Detector):
     def to_score(self) -> NeighbourScore:
         """Return the outlierness as a score function with its neighbours."""
         check_is_fitted(self)
-        return NeighbourScore(
-            self.expansion_, feature_names=self._names, threshold=getattr(self, "threshold_", None)
-        )
+        return NeighbourScore(self.expansion_, feature_names=self._names, threshold=getattr(self, "threshold_", None))

@@ -37,9 +37,7 @@ class Solution:
     violation: float
 
 
-def solve(
-    columns: Columns, n: int, *, nu: float, linear: Floats | None = None, tol: float, solver: str
-) -> Solution:
+def solve(columns: Columns, n: int, *, nu: float, linear: Floats | None = None, tol: float, solver: str) -> Solution:
     """Solve the programme to a violation of at most `tol` times the gradient's scale."""
     cap = 1.0 / (nu * n)
     p = np.zeros(n) if linear is None else linear

@@ -50,9 +50,7 @@ class SVDD(OneClassSVM):
             super()._fit(X)
             return
         if self.solver == "libsvm":
-            raise InvalidParameter(
-                "The 'solver' parameter of SVDD must be 'auto' or 'smo' for kernel='linear'."
-            )
+            raise InvalidParameter("The 'solver' parameter of SVDD must be 'auto' or 'smo' for kernel='linear'.")
         centre, unit = centre_and_unit(X)
         centred = (X - centre) / unit
         squared = np.einsum("ij,ij->i", centred, centred)

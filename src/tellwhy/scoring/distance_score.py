@@ -81,11 +81,7 @@ class NeighbourScore:
 
     def leave_some(self, left_out: Integers) -> Integers:
         """Leave nothing out where fewer than k points would remain."""
-        return (
-            left_out
-            if len(self.expansion.points) > self.expansion.n_neighbours
-            else np.full_like(left_out, -1)
-        )
+        return left_out if len(self.expansion.points) > self.expansion.n_neighbours else np.full_like(left_out, -1)
 
     def neighbours(self, X: Floats, left_out: Integers | None = None) -> tuple[Integers, Floats]:
         """Indices of the k nearest points of each row and their distances, shape (n, k)."""

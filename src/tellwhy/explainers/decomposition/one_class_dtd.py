@@ -177,9 +177,7 @@ def _points_of(training_rows: Integers, expansion: KernelExpansion | NeighbourDi
     if rows is None or n_training is None:
         raise InvalidInput("This model does not record its training rows; use training_rows='auto' or None.")
     if len(training_rows) and training_rows.max() >= n_training:
-        raise InvalidInput(
-            f"training_rows names row {training_rows.max()} of a model trained on {n_training} rows."
-        )
+        raise InvalidInput(f"training_rows names row {training_rows.max()} of a model trained on {n_training} rows.")
     point_of_row = np.full(n_training + 1, -1, dtype=np.int64)
     point_of_row[rows] = np.arange(len(rows))
     return np.asarray(point_of_row[np.where(training_rows < 0, n_training, training_rows)])
