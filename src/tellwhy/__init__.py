@@ -19,7 +19,22 @@ _PUBLIC = {
 }
 _FOLDERS = ("data", "detectors", "evaluation", "explainers", "kernels", "scoring", "testing", "workflow")
 
-__all__ = ["__version__", *sorted(_PUBLIC), *_FOLDERS]
+__all__ = [
+    "Explanation",
+    "ScoreFunction",
+    "__version__",
+    "data",
+    "detectors",
+    "evaluation",
+    "explain",
+    "explainers",
+    "kernels",
+    "methods",
+    "plot",
+    "scoring",
+    "testing",
+    "workflow",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -31,7 +31,8 @@ def require(module: str, purpose: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        install = _INSTALLS.get(module.split(".")[0], module.split(".")[0])
+        package = module.partition(".")[0]
+        install = _INSTALLS.get(package, package)
         raise MissingExtra(
             f"{purpose} needs '{module}', which is not installed: run `pip install '{install}'`."
         ) from error

@@ -21,10 +21,22 @@ class ScoreFunction(Protocol):
     kernel (or the centres, or the neighbours) that a distance-based score is made of.
     """
 
-    feature_shape: tuple[int, ...] | None
-    feature_names: Sequence[str] | None
-    describes: str
-    threshold: float | None
+    @property
+    def feature_shape(self) -> tuple[int, ...] | None:
+        """Shape of one row, where known."""
+
+    @property
+    def feature_names(self) -> Sequence[str] | None:
+        """Names of the columns, where known."""
+
+    @property
+    def describes(self) -> str:
+        """One sentence: which scalar this is."""
+        ...
+
+    @property
+    def threshold(self) -> float | None:
+        """The score above which a row counts as anomalous, where the model has one."""
 
     def value(self, X: Any) -> Floats:
         """Return one number per row."""
@@ -34,9 +46,20 @@ class ScoreFunction(Protocol):
 class RadialKernel(Protocol):
     """A kernel of the scaled squared distance s = (r/σ)²."""
 
-    q: float
-    bandwidth: float
-    at_zero: float
+    @property
+    def q(self) -> float:
+        """Power of the distance."""
+        ...
+
+    @property
+    def bandwidth(self) -> float:
+        """Length σ that distances are divided by."""
+        ...
+
+    @property
+    def at_zero(self) -> float:
+        """k(0)."""
+        ...
 
     def of_squared(self, s: Floats) -> Floats:
         """Return k as a function of s = (r/σ)²."""

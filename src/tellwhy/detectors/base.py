@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -33,12 +34,13 @@ class Detector(OutlierMixin, BaseEstimator):
         self._fit(self._validated(X, reset=True))
         return self
 
+    @abstractmethod
     def _fit(self, X: Floats) -> None:
-        raise NotImplementedError
+        """Learn from checked rows."""
 
+    @abstractmethod
     def to_score(self) -> ScoreFunction:
         """Return the outlierness as a score function."""
-        raise NotImplementedError
 
     def outlierness(self, X: Any) -> Floats:
         """Return how odd each row is: high = anomalous."""

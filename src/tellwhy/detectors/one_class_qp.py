@@ -65,20 +65,20 @@ def _decompose(columns: Columns, p: Floats, cap: float, tol: float) -> tuple[Flo
     weights = _feasible_start(n, cap)
     gradient = p + _times(columns, weights)
     size = min(n, WORKING_SET)
-    chosen = np.empty(0, dtype=np.int64)
-    block = np.empty((n, 0))
+    chosen, block = np.empty(0, dtype=np.int64), np.empty((n, 0))
     for _ in track(range(MAX_ROUNDS), MAX_ROUNDS, "fitting the one-class model"):
         violation, scale = _violation(weights, gradient, cap)
         if violation <= tol * scale:
             break
-        chosen, block = _next_working_set(columns, weights, gradient, cap, size, chosen, block)
-        inner = np.ascontiguousarray(block[chosen])
+        kept = chosen[len(chosen) - size // 2 :] if len(chosen) else chosen
+        new = _worst_violators(weights, gradient, cap, size - len(kept), excluded=kept)
+        block = np.hstack([block[:, len(chosen) - len(kept) :], columns(new)])
+        chosen = np.concatenate([kept, new])
         local, local_gradient = weights[chosen], gradient[chosen]
-        before = local.copy()
-        smo(inner, local_gradient, local, cap, max(0.1 * violation, 0.5 * tol * scale), 100 * size)
-        moved = local - before
+        local_tol = max(0.1 * violation, 0.5 * tol * scale)
+        smo(np.ascontiguousarray(block[chosen]), local_gradient, local, cap, local_tol, 100 * size)
+        gradient += block @ (local - weights[chosen])
         weights[chosen] = local
-        gradient += block @ moved
     return weights, gradient
 
 
@@ -112,29 +112,16 @@ def _violation(weights: Floats, gradient: Floats, cap: float) -> tuple[float, fl
     return float(can_shrink.max() - can_grow.min()), scale
 
 
-def _next_working_set(
-    columns: Columns,
-    weights: Floats,
-    gradient: Floats,
-    cap: float,
-    size: int,
-    previous: Integers,
-    block: Floats,
-) -> tuple[Integers, Floats]:
-    """Half of the last working set stays, its columns with it; the other half are the worst violators."""
-    kept = previous[-(size // 2) :]
-    kept_block = block[:, len(previous) - len(kept) :]
+def _worst_violators(weights: Floats, gradient: Floats, cap: float, room: int, *, excluded: Integers) -> Integers:
+    """Rows that want most to grow, and as many that want most to shrink."""
     free = np.ones(len(weights), dtype=bool)
-    free[kept] = False
-    room = size - len(kept)
+    free[excluded] = False
     grow = np.flatnonzero(free & (weights < cap))
-    shrink = np.flatnonzero(free & (weights > 0))
     grow = grow[np.argsort(gradient[grow], kind="stable")[: room // 2]]
     free[grow] = False
-    shrink = shrink[free[shrink]]
+    shrink = np.flatnonzero(free & (weights > 0))
     shrink = shrink[np.argsort(-gradient[shrink], kind="stable")[: room - room // 2]]
-    new = np.concatenate([grow, shrink])
-    return np.concatenate([kept, new]), np.hstack([kept_block, columns(new)])
+    return np.concatenate([grow, shrink])
 
 
 def _finished(weights: Floats, gradient: Floats, cap: float, tol: float) -> Solution:

@@ -106,7 +106,6 @@ class OneClassSVM(KernelDetector):
 
     def _outlierness_at(self, g: float) -> float:
         """Return the outlierness of a row whose discriminant is g."""
-
         if isinstance(self.expansion_.kernel, Exponential):
             return -math.log(g)
         return (len(self.support_) if self.scale == "count" else 1) / g

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -51,7 +52,7 @@ class Attribution:
     params: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Explainer:
+class Explainer(ABC):
     """Base of the explainers: `explain(X)` gives an `Explanation` of the model's score of each row."""
 
     kind: ClassVar[str] = "attribution"
@@ -93,8 +94,9 @@ class Explainer:
         array = as_floats(X, n_columns=shape[0] if shape else None)
         return Rows(score, array, np.arange(array.shape[1]), array.shape[1])
 
+    @abstractmethod
     def _attribute(self, rows: Rows) -> Attribution:
-        raise UnsupportedModel(f"{type(self).__name__} does not say how it attributes a score.")
+        """Attribute the score of each row to the columns that the score sees."""
 
 
 def needs_member(score: Any, member: str, explainer: str, advice: str) -> Any:
