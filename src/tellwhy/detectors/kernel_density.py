@@ -45,8 +45,8 @@ class KernelDensity(KernelDetector):
         kernel: str = "exponential",
         q: float = 2,
         bandwidth: str | float = "auto",
-        *,
         a: float = 1.0,
+        *,
         scale: str = "count",
         false_alarms: float = 0.1,
     ):

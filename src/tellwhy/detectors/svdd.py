@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from tellwhy.core.errors import InvalidParameter
+from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.params import Rules, one_of
 from tellwhy.core.registry import register_detector
 from tellwhy.core.score_function import CentreDistance, Floats
@@ -36,8 +36,8 @@ class SVDD(OneClassSVM):
     --------
     >>> import numpy as np
     >>> X = np.random.default_rng(0).normal(size=(100, 2))
-    >>> SVDD(kernel="linear").fit(X).outlierness(np.array([[3.0, 4.0]])).round(0)
-    array([25.])
+    >>> SVDD(kernel="linear").fit(X).predict([[0.0, 0.0], [3.0, 4.0]])
+    array([ 1, -1])
     """
 
     _parameters: ClassVar[dict[str, Rules]] = {
@@ -52,6 +52,11 @@ class SVDD(OneClassSVM):
         if self.solver == "libsvm":
             raise InvalidParameter("The 'solver' parameter of SVDD must be 'auto' or 'smo' for kernel='linear'.")
         centre, unit = centre_and_unit(X)
+        if not 1e-140 < unit < 1e140:
+            raise InvalidInput(
+                f"The columns spread over {unit:.1e}, and the squared distances of kernel='linear' would leave the range "
+                "of floating-point numbers. Scale the columns first, for example with a StandardScaler."
+            )
         centred = (X - centre) / unit
         squared = np.einsum("ij,ij->i", centred, centred)
         solution = solve(

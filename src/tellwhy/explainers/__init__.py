@@ -1,5 +1,19 @@
 """Explainers: which features made each score."""
 
-from tellwhy.explainers.decomposition import OneClassDTD, SupportExplanation
+from tellwhy.explainers.base import Explainer
+from tellwhy.explainers.decomposition import ExpectedValue, GaussianNLL, NearestSupport, OneClassDTD, SupportExplanation
+from tellwhy.explainers.gradients import Sensitivity, SimpleTaylor
+from tellwhy.explainers.perturbation import Occlusion, RandomAttribution
 
-__all__ = ["OneClassDTD", "SupportExplanation"]
+__all__ = [
+    "ExpectedValue",
+    "Explainer",
+    "GaussianNLL",
+    "NearestSupport",
+    "Occlusion",
+    "OneClassDTD",
+    "RandomAttribution",
+    "Sensitivity",
+    "SimpleTaylor",
+    "SupportExplanation",
+]

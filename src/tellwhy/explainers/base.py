@@ -56,6 +56,7 @@ class Explainer(ABC):
     """Base of the explainers: `explain(X)` gives an `Explanation` of the model's score of each row."""
 
     kind: ClassVar[str] = "attribution"
+    reads_rows: ClassVar[bool] = True  # False for a baseline whose numbers do not depend on the rows
     _parameters: ClassVar[dict[str, Rules]] = {}
 
     def __init__(self, model: Any):

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tellwhy.core.errors import InvalidInput
 from tellwhy.core.parallel import tracked_batches
 from tellwhy.core.score_function import CentreDistance, Floats, Integers, NeighbourDistance
 from tellwhy.core.tables import as_floats
@@ -46,7 +47,12 @@ class CentreScore:
     def value(self, X: Any) -> Floats:
         """Squared distance of each row to its nearest centre."""
         X = as_floats(X, n_columns=self.feature_shape[0])
-        return np.asarray(((X - self.nearest(X)) ** 2).sum(axis=1))
+        with np.errstate(over="ignore"):
+            scores = ((X - self.nearest(X)) ** 2).sum(axis=1)
+        if not np.isfinite(scores).all():
+            row = int(np.argmin(np.isfinite(scores)))
+            raise InvalidInput(f"The squared distance of row {row} to its centre overflows. Scale the columns first.")
+        return np.asarray(scores)
 
     def gradient(self, X: Any) -> Floats:
         """2 (x − c)."""
@@ -110,3 +116,9 @@ class NeighbourScore:
         for j, r in zip(index.T, distance.T, strict=True):
             slopes += (X - self.expansion.points[j]) / np.where(r > 0, r, np.inf)[:, None]
         return slopes / self.expansion.n_neighbours
+
+
+def nearest_points(points: Floats, X: Floats, left_out: Integers) -> Integers:
+    """Index of the point nearest to each row, other than the one it leaves out."""
+    one = NeighbourScore(NeighbourDistance(points, 1))
+    return np.asarray(one.neighbours(X, one.leave_some(left_out))[0][:, 0])

@@ -1,1 +1,6 @@
 """Explanations from the slope of a score."""
+
+from tellwhy.explainers.gradients.sensitivity import Sensitivity
+from tellwhy.explainers.gradients.simple_taylor import SimpleTaylor
+
+__all__ = ["Sensitivity", "SimpleTaylor"]

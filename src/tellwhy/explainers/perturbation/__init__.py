@@ -1,1 +1,6 @@
 """Explanations from replacing features."""
+
+from tellwhy.explainers.perturbation.occlusion import Occlusion
+from tellwhy.explainers.perturbation.random_attribution import RandomAttribution
+
+__all__ = ["Occlusion", "RandomAttribution"]

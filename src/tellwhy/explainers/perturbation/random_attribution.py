@@ -1,0 +1,47 @@
+"""Random numbers in the place of an explanation: the baseline that every method must beat."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from tellwhy.core.params import Rules, generator, seed
+from tellwhy.core.registry import register_explainer
+from tellwhy.explainers.base import Attribution, Explainer, Rows
+
+
+@register_explainer(
+    family="perturbation",
+    needs="any score",
+    cost="one score per row",
+    exactness="a baseline: random order of features",
+    citation="—",
+    applies=lambda _: True,
+)
+class RandomAttribution(Explainer):
+    """R_i drawn uniformly from [0, 1), independently of the row and the model.
+
+    Parameters
+    ----------
+    model
+        The model whose scores are shown.
+    random_state
+        Seed; the same seed gives the same numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> RandomAttribution(lambda X: X.sum(axis=1)).explain(np.ones((4, 3))).values.shape
+    (4, 3)
+    """
+
+    kind = "ranking"
+    reads_rows = False
+    _parameters: ClassVar[dict[str, Rules]] = {"random_state": seed}
+
+    def __init__(self, model: Any, *, random_state: Any = 0):
+        super().__init__(model)
+        self.random_state = random_state
+
+    def _attribute(self, rows: Rows) -> Attribution:
+        values = generator(self.random_state).random((len(rows.X), rows.n_owners))
+        return Attribution(values, rows.score.value(rows.X))

@@ -1,0 +1,80 @@
+"""The one-liner: explain any model's scores with the cheapest exact method that applies."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import tellwhy.detectors
+import tellwhy.explainers  # noqa: F401  (both fill the registry)
+from tellwhy.core.errors import UnsupportedModel
+from tellwhy.core.explanation import Explanation
+from tellwhy.core.registry import Card, card, cards
+from tellwhy.core.score_function import ScoreFunction
+from tellwhy.scoring import EncodedScore, as_score
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def explain(model: Any, X: Any, method: str = "auto", background: Any = None, **params: Any) -> Explanation:
+    """Explain the score of each row of X.
+
+    Parameters
+    ----------
+    model
+        A fitted detector (of this library, scikit-learn or PyOD), a pipeline, or a function giving one number per
+        row, high = anomalous.
+    X
+        Rows to explain: an array or a frame, in the columns the model was fitted on.
+    method
+        Name of an explainer (see `tellwhy.methods()`), or 'auto': the cheapest exact method that applies, named in
+        the result's `method`.
+    background
+        Ordinary rows, for the methods that need them; X itself by default.
+    params
+        Parameters of the explainer.
+
+    Examples
+    --------
+    >>> import numpy as np, tellwhy
+    >>> from sklearn.svm import OneClassSVM
+    >>> X = np.random.default_rng(0).normal(size=(200, 3))
+    >>> explanation = tellwhy.explain(OneClassSVM(nu=0.1).fit(X), np.array([[0.0, 9.0, 0.0]]))
+    >>> explanation.method, int(explanation.values.argmax())
+    ('OneClassDTD', 1)
+    """
+    score = as_score(model)
+    chosen = _cheapest(score) if method == "auto" else card("explainer", method)
+    explainer = chosen.cls(score, **params)
+    if hasattr(explainer, "fit"):
+        explainer.fit(X if background is None else background)
+    explanation: Explanation = explainer.explain(X)
+    if method != "auto":
+        return explanation
+    return replace(explanation, params={**explanation.params, "chosen": "automatically: the cheapest that applies"})
+
+
+def _cheapest(score: ScoreFunction) -> Card:
+    """Return the first explainer that applies, in the order in which 'auto' considers them."""
+    seen = score.inner if isinstance(score, EncodedScore) and score.owner is not None else score
+    considered = sorted((c for c in cards("explainer") if c.automatic is not None), key=lambda c: c.automatic or 0)
+    for candidate in considered:
+        if candidate.applies is not None and candidate.applies(seen):
+            return candidate
+    raise UnsupportedModel(f"No explainer applies to {score.describes}.")
+
+
+def methods() -> pd.DataFrame:
+    """Return the table of explainers: name, family, needs, cost, exactness, citation.
+
+    Examples
+    --------
+    >>> import tellwhy
+    >>> "OneClassDTD" in set(tellwhy.methods()["name"])
+    True
+    """
+    import pandas as pd
+
+    fields = ("name", "family", "needs", "cost", "exactness", "citation")
+    return pd.DataFrame([{field: getattr(c, field) for field in fields} for c in cards("explainer")])

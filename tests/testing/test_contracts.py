@@ -1,0 +1,76 @@
+"""Every registered detector and explainer keeps its contract, and the contract can be broken."""
+
+import numpy as np
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import tellwhy.explainers  # noqa: F401  (fills the registry)
+from tellwhy.core.registry import cards
+from tellwhy.detectors import SVDD, KernelDensity, NearestNeighbours, OneClassSVM
+from tellwhy.explainers import Explainer
+from tellwhy.explainers.base import Attribution
+from tellwhy.testing import check_detector, check_explainer
+
+DETECTORS = [
+    *(card.cls() for card in cards("detector")),
+    OneClassSVM("exponential", q=1),
+    OneClassSVM("student_t"),
+    OneClassSVM(solver="smo"),
+    SVDD("linear"),
+    KernelDensity("student_t", q=1),
+]
+
+
+def names(check):
+    return check[0] if isinstance(check, tuple) else repr(check)
+
+
+@pytest.mark.parametrize(
+    ("detector", "check"),
+    [(d, c) for d in DETECTORS for c in check_detector(d, generate_only=True)],
+    ids=names,
+)
+def test_detector(detector, check):
+    check[1]()
+
+
+@pytest.mark.parametrize(
+    ("card", "check"),
+    [(card, c) for card in cards("explainer") for c in check_explainer(card.cls, generate_only=True)],
+    ids=lambda v: v.name if hasattr(v, "name") else names(v),
+)
+def test_explainer(card, check):
+    check[1]()
+
+
+@parametrize_with_checks(DETECTORS)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def test_every_card_is_complete():
+    for role in ("detector", "explainer"):
+        assert cards(role)
+        for card in cards(role):
+            assert all([card.needs, card.cost, card.exactness, card.citation, card.cls.__doc__]), card
+
+
+class FlatDetector(NearestNeighbours):
+    """Breaks the contract: farther rows do not score higher."""
+
+    def outlierness(self, X):
+        return np.minimum(super().outlierness(X), 1.0)
+
+
+class LeakyExplainer(Explainer):
+    """Breaks the contract: values depend on the other rows of the batch."""
+
+    def _attribute(self, rows):
+        return Attribution(rows.X - rows.X.mean(axis=0), rows.score.value(rows.X))
+
+
+def test_broken_promises_are_noticed():
+    with pytest.raises(AssertionError, match="farther rows"):
+        check_detector(FlatDetector())
+    with pytest.raises(AssertionError):
+        check_explainer(LeakyExplainer)
