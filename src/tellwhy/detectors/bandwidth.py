@@ -11,7 +11,7 @@ from tellwhy.kernels.distances import ScaledPoints, centre_and_unit
 SAMPLE = 1_000
 
 
-def auto_bandwidth(X: Floats) -> float:
+def median_distance(X: Floats) -> float:
     """Median distance between two rows, of a fixed random sample of at most 1,000.
 
     It follows the data's units, offset and scale. Where more than half of the pairs are equal, the mean of the

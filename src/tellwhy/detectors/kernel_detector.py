@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from tellwhy.core.errors import NotConverged
 from tellwhy.core.params import Rules, one_of, real
 from tellwhy.core.score_function import Floats, Integers, KernelExpansion
-from tellwhy.detectors.bandwidth import auto_bandwidth
+from tellwhy.detectors.bandwidth import median_distance
 from tellwhy.detectors.base import Detector, calibration_rows
 from tellwhy.detectors.one_class_qp import Columns
 from tellwhy.kernels import Exponential, StudentT, is_positive_definite
@@ -31,7 +31,7 @@ class KernelDetector(Detector):
     """A detector whose model is a kernel expansion over (some of) its training rows."""
 
     _parameters: ClassVar[dict[str, Rules]] = KERNEL_PARAMETERS
-    _formula: ClassVar[str] = ""
+    _auto_share: ClassVar[float]  # bandwidth='auto', as a share of the median distance between rows
     kernel: str
     q: float
     bandwidth: str | float
@@ -41,7 +41,7 @@ class KernelDetector(Detector):
 
     def radial_kernel(self, X: Floats) -> Exponential | StudentT:
         """Return the kernel that the parameters name, its bandwidth learned from X where it is 'auto'."""
-        width = auto_bandwidth(X) if isinstance(self.bandwidth, str) else float(self.bandwidth)
+        width = self._auto_share * median_distance(X) if isinstance(self.bandwidth, str) else float(self.bandwidth)
         if self.kernel == "student_t":
             return StudentT(width, float(self.q), float(self.a))
         return Exponential(width, float(self.q))

@@ -41,6 +41,9 @@ def solve(columns: Columns, n: int, *, nu: float, linear: Floats | None = None, 
     """Solve the programme to a violation of at most `tol` times the gradient's scale."""
     cap = 1.0 / (nu * n)
     p = np.zeros(n) if linear is None else linear
+    if cap * n <= 1 + 1e-12:  # ν = 1 leaves one feasible point
+        weights = np.full(n, 1.0 / n)
+        return _finished(weights, p + _times(columns, weights), cap, tol)
     use_libsvm = linear is None and (solver == "libsvm" or (solver == "auto" and n <= SMALL))
     if use_libsvm:
         K = columns(np.arange(n))
@@ -139,9 +142,11 @@ def _finished(weights: Floats, gradient: Floats, cap: float, tol: float) -> Solu
 
 
 def _boundary_level(weights: Floats, gradient: Floats, cap: float) -> float:
+    """Gradient on the boundary, such that rows on it, which the solver leaves within its tolerance, are inside."""
     inside = (weights > 1e-8 * cap) & (weights < (1 - 1e-8) * cap)
     if inside.any():
-        return float(gradient[inside].mean())
+        low = float(gradient[inside].min())
+        return low - 1e-10 * abs(low)
     can_grow, can_shrink = gradient[weights < (1 - 1e-8) * cap], gradient[weights > 0]
     low = can_grow.min() if len(can_grow) else can_shrink.max()
     return float((low + can_shrink.max()) / 2)

@@ -37,7 +37,7 @@ class OneClassSVM(KernelDetector):
     q
         Power of the distance, at least 1. Above 2 the problem is not convex; a warning says so.
     bandwidth
-        σ, in the units of the data; 'auto' takes the median distance between training rows.
+        σ, in the units of the data; 'auto' takes half the median distance between rows.
     a
         Offset of the t-Student kernel.
     nu
@@ -74,6 +74,9 @@ class OneClassSVM(KernelDetector):
         "tol": real(0, 1),
         "solver": one_of("auto", "smo", "libsvm"),
     }
+
+    # Below half, rows inside the data are flagged too: new normal rows exceed the threshold more often than ν.
+    _auto_share = 0.5
 
     def __init__(
         self,

@@ -54,8 +54,8 @@ class SVDD(OneClassSVM):
         centre, unit = centre_and_unit(X)
         if not 1e-140 < unit < 1e140:
             raise InvalidInput(
-                f"The columns spread over {unit:.1e}, and the squared distances of kernel='linear' would leave the range "
-                "of floating-point numbers. Scale the columns first, for example with a StandardScaler."
+                f"The columns spread over {unit:.1e}, and the squared distances of kernel='linear' would leave the "
+                "range of floating-point numbers. Scale the columns first, for example with a StandardScaler."
             )
         centred = (X - centre) / unit
         squared = np.einsum("ij,ij->i", centred, centred)
