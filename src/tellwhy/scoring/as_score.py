@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from tellwhy.core.errors import UnsupportedModel
 from tellwhy.core.score_function import ScoreFunction
-from tellwhy.scoring.encoded import EncodedScore
+from tellwhy.scoring.class_names import lookup
 from tellwhy.scoring.function_score import FunctionScore
 from tellwhy.scoring.third_party import ADAPTERS
 
@@ -16,22 +15,30 @@ def as_score(obj: Any) -> ScoreFunction:
     """Return the score function of a fitted model or a function.
 
     Covers this library's estimators, scikit-learn's `OneClassSVM`, `KernelDensity`, `GaussianMixture`, `PCA`,
-    `IsolationForest` and others, `Pipeline` and `ColumnTransformer` around them, every PyOD detector, and any
-    function that gives one number per row. High always means anomalous.
+    `IsolationForest` and others (`tellwhy.scoring.third_party` has the table), `Pipeline` and `ColumnTransformer`
+    around them, every PyOD detector, and any function that gives one number per row. High always means anomalous.
+
+    Parameters
+    ----------
+    obj
+        A fitted model, a score function (returned as it is), or a function of rows.
 
     Examples
     --------
     >>> import numpy as np
     >>> as_score(lambda X: X.sum(axis=1)).value(np.array([[1.0, 2.0]]))
     array([3.])
+    >>> from sklearn.cluster import KMeans
+    >>> as_score(KMeans(1).fit([[0.0, 0.0], [2.0, 0.0]])).value([[1.0, 3.0]])
+    array([9.])
     """
     if isinstance(obj, type):
         raise UnsupportedModel(f"{obj.__name__} is a class; pass a fitted instance of it.")
     if hasattr(obj, "to_score"):
-        return obj.to_score()  # type: ignore[no-any-return]
-    if isinstance(obj, EncodedScore) or (isinstance(obj, ScoreFunction) and callable(obj.value)):
+        return obj.to_score()
+    if isinstance(obj, ScoreFunction) and callable(obj.value):
         return obj
-    adapter = _adapter_of(obj)
+    adapter = lookup(ADAPTERS, obj)
     if adapter is not None:
         return adapter(obj)
     if callable(obj):
@@ -40,12 +47,3 @@ def as_score(obj: Any) -> ScoreFunction:
         f"{type(obj).__module__}.{type(obj).__qualname__} is neither a model tellwhy knows nor a function. Pass a "
         "function that takes rows and gives one number per row, high = anomalous."
     )
-
-
-def _adapter_of(obj: Any) -> Callable[[Any], ScoreFunction] | None:
-    """Look the object's class, then its bases, up by qualified name: third parties are never imported."""
-    for cls in type(obj).__mro__:
-        adapter = ADAPTERS.get(f"{cls.__module__}.{cls.__qualname__}")
-        if adapter is not None:
-            return adapter
-    return None

@@ -22,8 +22,25 @@ class EncodedScore:
     owner
         The raw column that each model column was made from, when each was made from exactly one: attributions in
         model columns are then summed over their owner. None where columns are mixed (PCA inside a pipeline).
+    n_columns
+        Number of raw columns.
     feature_names
         Names of the raw columns.
+    describes
+        One sentence: which scalar this is, and after which encoding.
+
+    Examples
+    --------
+    >>> from sklearn.cluster import KMeans
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import OneHotEncoder
+    >>> from tellwhy.scoring import as_score
+    >>> shirts = [["red", "S"], ["blue", "S"], ["blue", "M"]]
+    >>> score = as_score(make_pipeline(OneHotEncoder(), KMeans(1)).fit(shirts))
+    >>> score.owner
+    array([0, 0, 1, 1])
+    >>> score.describes
+    'squared distance to the nearest centre of KMeans, after Pipeline(OneHotEncoder)'
     """
 
     inner: ScoreFunction

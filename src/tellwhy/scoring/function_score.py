@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,45 +13,92 @@ from tellwhy.core.score_function import Floats
 
 
 class FunctionScore:
-    """A callable that gives one number per row, optionally with its gradient."""
+    """A function that gives one number per row, optionally with its gradient.
+
+    Parameters
+    ----------
+    function
+        Takes n rows, gives n finite numbers, high = anomalous.
+    gradient
+        Takes rows, gives the derivative of each row's number by each of its cells, shaped like the rows.
+    feature_shape
+        Shape of one row, where the function accepts only one.
+    feature_names
+        One name per column.
+    describes
+        One sentence: which scalar this is.
+    threshold
+        Above it rows count as anomalous.
+
+    Examples
+    --------
+    >>> FunctionScore(lambda X: X[:, 0] ** 2, describes="the square of x0").value(np.array([[3.0], [1.0]]))
+    array([9., 1.])
+    """
+
+    gradient: Callable[[Any], Floats]
 
     def __init__(
         self,
         function: Callable[[Any], Any],
         *,
-        gradient: Callable[[Any], Floats] | None = None,
+        gradient: Callable[[Any], Any] | None = None,
         feature_shape: tuple[int, ...] | None = None,
         feature_names: Sequence[str] | None = None,
         describes: str = "",
         threshold: float | None = None,
     ):
         self._function = function
-        name = getattr(function, "__qualname__", type(function).__name__)
+        self._slopes = gradient
         self.feature_shape = feature_shape
         self.feature_names = feature_names
-        self.describes = describes or f"the value of {name}"
+        self.describes = describes or f"the value of {getattr(function, '__qualname__', type(function).__name__)}"
         self.threshold = threshold
         if gradient is not None:
-            self.gradient = gradient
+            self.gradient = self._checked_gradient
 
     def value(self, X: Any) -> Floats:
         """One finite number per row, or an error that says what the function returned."""
+        n = X.shape[0] if hasattr(X, "shape") else len(X)
         returned = np.asarray(self._function(X))
-        if returned.shape != (len(X),):
-            if returned.shape == (len(X), 1):
-                return self._finite(returned[:, 0])
+        if returned.shape == (n, 1):
+            returned = returned[:, 0]
+        if returned.shape != (n,):
             raise InvalidInput(
-                f"A score must give one number per row: for {len(X)} rows, {self.describes} has shape "
-                f"{returned.shape}; expected ({len(X)},). Wrap it in a function that picks one output."
+                f"A score must give one number per row: for {n} rows, {self.describes} has shape {returned.shape}; "
+                f"expected ({n},). Wrap it in a function that picks one output."
             )
-        return self._finite(returned)
+        scores = self._real(returned)
+        finite = np.isfinite(scores)
+        if not finite.all():
+            row = int(np.argmin(finite))
+            raise InvalidInput(
+                f"{self.describes} is {scores[row]} for row {row} ({int((~finite).sum())} such rows in all); expected "
+                "a finite number. Leave those rows out, or wrap the score in a function that bounds it."
+            )
+        return scores
 
-    def _finite(self, returned: Any) -> Floats:
-        try:
-            scores = returned.astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise InvalidInput(f"{self.describes} gave {returned.dtype} values; expected numbers.") from error
-        if not np.isfinite(scores).all():
-            row = int(np.argmin(np.isfinite(scores)))
-            raise InvalidInput(f"{self.describes} is {scores[row]} for row {row}; expected a finite number.")
-        return np.asarray(scores)
+    def _checked_gradient(self, X: Any) -> Floats:
+        """Return the derivatives, one per cell of X, or an error that says what the gradient returned."""
+        slopes = self._real(np.asarray(self._slopes(X)))  # type: ignore[misc]
+        if slopes.shape != np.shape(X):
+            raise InvalidInput(
+                f"The gradient of {self.describes} has shape {slopes.shape}; expected {np.shape(X)}, the shape of X."
+            )
+        if not np.isfinite(slopes).all():
+            row = int(np.argwhere(~np.isfinite(slopes))[0][0])
+            raise InvalidInput(f"The gradient of {self.describes} is not finite for row {row}.")
+        return slopes
+
+    def _real(self, returned: Any) -> Floats:
+        """Return real numbers as float64; text, dates and complex numbers are not converted in silence."""
+        is_real = returned.dtype.kind in "biuf"
+        if returned.dtype.kind == "O":
+            is_real = all(isinstance(item, numbers.Real) for item in returned.flat)
+        if not is_real:
+            odd = next((item for item in returned.flat if not isinstance(item, numbers.Real)), None)
+            raise InvalidInput(
+                f"{self.describes} gave {type(odd).__name__} values of dtype {returned.dtype}, such as {odd!r}; "
+                "expected real numbers."
+            )
+        return np.asarray(returned, dtype=np.float64)

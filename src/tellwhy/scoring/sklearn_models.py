@@ -1,0 +1,175 @@
+"""Scores of scikit-learn's mixtures, projections, covariances and outlier detectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NoReturn
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from tellwhy.core.errors import UnsupportedModel
+from tellwhy.core.score_function import Floats
+from tellwhy.core.tables import as_floats
+from tellwhy.scoring.function_score import FunctionScore
+from tellwhy.scoring.model_rows import fitted_names, fitted_width, number_rows
+
+ModelFunction = Callable[[Any, Any], Any]  # (model, rows) -> one number, or one derivative per column, for each row
+
+
+def model_score(
+    model: Any,
+    value: ModelFunction,
+    *,
+    describes: str,
+    gradient: ModelFunction | None = None,
+    threshold: float | None = None,
+) -> FunctionScore:
+    """Return a function of a fitted model and its rows as a score that knows the model's columns."""
+    width = fitted_width(model)
+    return FunctionScore(
+        partial(_on_rows, model, value),
+        gradient=None if gradient is None else partial(_on_rows, model, gradient),
+        feature_shape=None if width is None else (width,),
+        feature_names=fitted_names(model),
+        describes=describes,
+        threshold=threshold,
+    )
+
+
+def _on_rows(model: Any, function: ModelFunction, X: Any) -> Any:
+    return function(model, number_rows(model, X))
+
+
+def minus_score_samples(model: Any, X: Any) -> Floats:
+    """Return scikit-learn's score with its sign turned: high = anomalous."""
+    return -np.asarray(model.score_samples(X))
+
+
+def _minus_decision(model: Any, X: Any) -> Floats:
+    return -np.asarray(model.decision_function(X))
+
+
+def minus_offset(model: Any) -> float | None:
+    """Return the threshold on the scale of −score_samples, where the model has one."""
+    offset = getattr(model, "offset_", None)
+    return None if offset is None else -float(np.ravel(offset)[0])
+
+
+def mixture(model: Any) -> FunctionScore:
+    """−log p(x) of `GaussianMixture` and `BayesianGaussianMixture`."""
+    check_is_fitted(model)
+    describes = f"negative log-density −log p(x) of {type(model).__name__}"
+    return model_score(model, minus_score_samples, gradient=_mixture_gradient, describes=describes)
+
+
+def _mixture_gradient(model: Any, X: Any) -> Floats:
+    """Σ_k r_k P_k (x − μ_k) with responsibilities r and precisions P."""
+    responsibilities = model.predict_proba(X)
+    rows = as_floats(X)
+    slopes = np.zeros_like(rows)
+    for k, mean in enumerate(model.means_):
+        P = model.precisions_ if model.covariance_type == "tied" else model.precisions_[k]
+        deviation = rows - mean
+        slopes += responsibilities[:, [k]] * (deviation @ P if np.ndim(P) == 2 else deviation * P)
+    return slopes
+
+
+def reconstruction(model: Any) -> FunctionScore:
+    """‖x − x̂‖² of a projection on orthonormal components: `PCA`, `IncrementalPCA`, `TruncatedSVD`."""
+    check_is_fitted(model)
+    describes = f"squared reconstruction error ‖x − x̂‖² of {type(model).__name__}"
+    return model_score(model, _reconstruction_error, gradient=_reconstruction_gradient, describes=describes)
+
+
+def _not_reconstructed(model: Any, X: Any) -> Floats:
+    """(I − VᵀV)(x − mean) with the components in the rows of V."""
+    centred = as_floats(X) - getattr(model, "mean_", 0.0)
+    return np.asarray(centred - (centred @ model.components_.T) @ model.components_)
+
+
+def _reconstruction_error(model: Any, X: Any) -> Floats:
+    return np.asarray((_not_reconstructed(model, X) ** 2).sum(axis=1))
+
+
+def _reconstruction_gradient(model: Any, X: Any) -> Floats:
+    return 2.0 * _not_reconstructed(model, X)
+
+
+def mahalanobis(model: Any) -> FunctionScore:
+    """(x − μ)ᵀP(x − μ) of `EllipticEnvelope` and the estimators of a covariance."""
+    check_is_fitted(model)
+    describes = f"squared Mahalanobis distance of {type(model).__name__}"
+    return model_score(
+        model,
+        _mahalanobis_distance,
+        gradient=_mahalanobis_gradient,
+        describes=describes,
+        threshold=minus_offset(model),
+    )
+
+
+def _mahalanobis_distance(model: Any, X: Any) -> Floats:
+    deviation = as_floats(X) - model.location_
+    return np.asarray(((deviation @ model.get_precision()) * deviation).sum(axis=1))
+
+
+def _mahalanobis_gradient(model: Any, X: Any) -> Floats:
+    return np.asarray(2.0 * (as_floats(X) - model.location_) @ model.get_precision())
+
+
+def linear_one_class(model: Any) -> FunctionScore:
+    """−⟨w, x⟩ of `SGDOneClassSVM`."""
+    check_is_fitted(model)
+    return model_score(
+        model,
+        minus_score_samples,
+        gradient=_linear_gradient,
+        describes=f"minus the score_samples of {type(model).__name__}, a linear function",
+        threshold=minus_offset(model),
+    )
+
+
+def _linear_gradient(model: Any, X: Any) -> Floats:
+    return np.repeat(-np.asarray(model.coef_, dtype=np.float64).reshape(1, -1), len(X), axis=0)
+
+
+def outlier_detector(model: Any) -> FunctionScore:
+    """Turn the sign of any other detector: `IsolationForest`, `LocalOutlierFactor`, and those of third parties."""
+    check_is_fitted(model)
+    name = type(model).__name__
+    if hasattr(model, "score_samples"):
+        describes = f"minus the score_samples of {name}"
+        return model_score(model, minus_score_samples, describes=describes, threshold=minus_offset(model))
+    if hasattr(model, "decision_function"):
+        describes = f"minus the decision_function of {name}"
+        return model_score(model, _minus_decision, describes=describes, threshold=0.0)
+    raise UnsupportedModel(
+        f"{name} cannot score new rows: it has neither score_samples nor decision_function. Fit a detector that has "
+        "(for LocalOutlierFactor: novelty=True), or pass a function that gives one number per row."
+    )
+
+
+def refuse_classifier(model: Any) -> NoReturn:
+    """Say how to explain a classifier: by one of its outputs."""
+    raise UnsupportedModel(
+        f"{type(model).__name__} is a classifier, which does not say how anomalous a row is. To explain the "
+        "probability of class k, pass a function: lambda X: model.predict_proba(X)[:, k]."
+    )
+
+
+def refuse_regressor(model: Any) -> NoReturn:
+    """Say how to explain a regressor: by its prediction."""
+    raise UnsupportedModel(
+        f"{type(model).__name__} is a regressor, which does not say how anomalous a row is. To explain its "
+        "prediction, pass the function itself: model.predict."
+    )
+
+
+def refuse(model: Any) -> NoReturn:
+    """Say what to do with a model that has no anomaly score."""
+    raise UnsupportedModel(
+        f"{type(model).__module__}.{type(model).__qualname__} has no anomaly score that tellwhy knows. Pass a "
+        "function that takes rows and gives one number per row, high = anomalous, e.g. lambda X: -model.score(X)."
+    )
