@@ -72,10 +72,10 @@ class Explanation:
     def __post_init__(self) -> None:
         values = np.asarray(self.values, dtype=np.float64)
         scores = np.asarray(self.scores, dtype=np.float64)
-        base = np.zeros(len(scores)) if self.base_values is None else np.asarray(self.base_values, float)
+        base = 0.0 if self.base_values is None else np.asarray(self.base_values, dtype=np.float64)
         object.__setattr__(self, "values", values)
         object.__setattr__(self, "scores", scores)
-        object.__setattr__(self, "base_values", np.broadcast_to(base, scores.shape).copy())
+        object.__setattr__(self, "base_values", np.full(scores.shape, base) if np.ndim(base) == 0 else base)
         if self.stderr is not None:
             object.__setattr__(self, "stderr", np.asarray(self.stderr, dtype=np.float64))
         if self.feature_names is not None:
@@ -91,6 +91,8 @@ class Explanation:
                 "Explanation needs scores of shape (n,) and values of shape (n, *feature_shape). "
                 f"Got scores {self.scores.shape} and values {self.values.shape}."
             )
+        if self.base_values.shape != self.scores.shape:
+            raise InvalidInput(f"base_values has shape {self.base_values.shape}, scores have {self.scores.shape}.")
         if self.stderr is not None and self.stderr.shape != self.values.shape:
             raise InvalidInput(f"stderr has shape {self.stderr.shape}, values have {self.values.shape}.")
         if self.feature_names is not None and len(self.feature_names) != self.values.shape[1]:

@@ -46,7 +46,7 @@ def load(folder: Path) -> Explanation:
     """Read what `save` wrote."""
     head = _read_head(folder)
     try:
-        with np.load(folder / "arrays.npz", allow_pickle=False) as stored:
+        with open(folder / "arrays.npz", "rb") as file, np.load(file, allow_pickle=False) as stored:
             arrays: dict[str, Any] = {name: stored[name] for name in stored.files}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, KeyError) as error:
         raise UnreadableFile(f"{folder / 'arrays.npz'} is missing or damaged: {error}.") from error

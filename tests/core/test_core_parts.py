@@ -1,0 +1,106 @@
+"""Files, progress, batches, tables, registry, optional imports."""
+
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import tellwhy.explainers  # noqa: F401  (fills the registry)
+from tellwhy.core import files, progress, registry, tables
+from tellwhy.core.errors import CannotWrite, InvalidInput, InvalidParameter, MissingExtra
+from tellwhy.core.optional import require
+from tellwhy.core.parallel import row_batches, thread_map
+
+
+def test_new_file_appears_whole_or_not_at_all(tmp_path):
+    target = tmp_path / "out.txt"
+    with files.new_file(target) as work:
+        work.write_text("first")
+    assert target.read_text() == "first"
+    with pytest.raises(RuntimeError), files.new_file(target) as work:
+        work.write_text("half")
+        raise RuntimeError
+    assert target.read_text() == "first"
+    assert [p.name for p in tmp_path.iterdir()] == ["out.txt"]
+    with pytest.raises(CannotWrite, match="Nothing was written"), files.new_file(tmp_path / "no" / "out.txt") as work:
+        work.write_text("x")
+
+
+def test_new_folder_is_removed_after_an_error(tmp_path):
+    with pytest.raises(RuntimeError), files.new_folder(tmp_path / "run", marker="run.json") as work:
+        (work / "run.json").write_text("{}")
+        raise RuntimeError
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(CannotWrite), files.new_folder(tmp_path / "file" / "run", marker="run.json"):
+        pass
+
+
+def test_plain_values_for_json(tmp_path):
+    given = {
+        "a": np.float64(1.5),
+        "b": np.arange(2),
+        "c": (1, None),
+        "d": float("inf"),
+        3: np.bool_(True),
+        "p": tmp_path,
+    }
+    expected = {"a": 1.5, "b": [0, 1], "c": [1, None], "d": "inf", "3": True, "p": str(tmp_path)}
+    assert files.plain(given) == expected
+
+
+def test_progress_is_silent_when_quick_and_shown_when_slow(monkeypatch):
+    shown = []
+    with progress.show_with(lambda *told: shown.append(told)):
+        assert list(progress.track(range(3), 3, "quick")) == [0, 1, 2]
+        assert shown == []
+        monkeypatch.setattr(progress, "QUIET_SECONDS", 0.01)
+        for _ in progress.track(range(3), 3, "slow"):
+            time.sleep(0.02)
+    assert shown[-1] == ("slow", 3, 3)
+
+
+def test_progress_line_needs_a_terminal(capsys, monkeypatch):
+    progress._line_on_stderr("label", 1, 2)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    progress._line_on_stderr("label", 2, 2)
+    assert "label [##############################] 2/2" in capsys.readouterr().err
+
+
+def test_batches_cover_every_row_once():
+    for n, size in [(0, 10), (1, 10), (100, 7), (100, 10**9)]:
+        covered = np.concatenate([np.arange(n)[b] for b in row_batches(n, size, limit=100)] or [np.arange(0)])
+        np.testing.assert_array_equal(covered, np.arange(n))
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_threads_keep_the_order(n_jobs):
+    assert thread_map(lambda x: x * x, list(range(20)), n_jobs) == [x * x for x in range(20)]
+
+
+def test_bad_cells_are_named_by_row_and_column():
+    frame = pd.DataFrame({"age": [1.0, 2.0, np.nan], "size": [1.0, 2.0, 3.0]})
+    with pytest.raises(InvalidInput, match=r"NaN in row 2, column 'age' \(1 such cells in all\)"):
+        tables.as_floats(frame)
+    with pytest.raises(InvalidInput, match=r"infinity \(-inf\) in row 0, column 1"):
+        tables.as_floats([[1.0, -np.inf]])
+    with pytest.raises(InvalidInput, match="'x' in row 0, column 1"):
+        tables.as_floats(np.array([[1, "x"]], dtype=object))
+    with pytest.raises(InvalidInput, match="2 columns, but the model was fitted on 3"):
+        tables.as_floats([[1.0, 2.0]], n_columns=3)
+    huge = np.full((10, 2), 1e308)  # their sum overflows, they do not
+    assert tables.as_floats(huge) is huge
+
+
+def test_registry_finds_names_however_written():
+    assert registry.card("explainer", "one_class_dtd").name == "OneClassDTD"
+    assert registry.card("detector", "one-class-svm").name == "OneClassSVM"
+    with pytest.raises(InvalidParameter, match="no explainer named 'magic'. There are: ExpectedValue"):
+        registry.card("explainer", "magic")
+
+
+def test_a_missing_extra_says_how_to_install_it():
+    with pytest.raises(MissingExtra, match=r"pip install 'tellwhy\[ray\]'"):
+        require("ray.no_such_part", "running on a cluster")

@@ -1,0 +1,59 @@
+"""The package as a whole: light import, public names, the shape of the API."""
+
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+import tellwhy
+from tellwhy.core.registry import cards
+
+
+def loaded_by(statement):
+    code = f"{statement}; import sys; print([m for m in ('torch', 'plotly', 'pandas', 'rich') if m in sys.modules])"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_import_is_light():
+    assert loaded_by("import tellwhy") == "[]"
+
+
+def test_library_use_loads_neither_torch_nor_plotly():
+    assert "torch" not in loaded_by("import tellwhy.explainers, tellwhy.detectors, tellwhy.workflow.explain")
+    assert "plotly" not in loaded_by("import tellwhy.explainers, tellwhy.detectors, tellwhy.workflow.explain")
+
+
+@pytest.mark.parametrize("name", tellwhy.__all__)
+def test_public_names_resolve(name):
+    assert getattr(tellwhy, name) is not None
+    assert name in dir(tellwhy)
+
+
+def test_unknown_names_fail_clearly():
+    with pytest.raises(AttributeError, match="has no attribute 'magic'"):
+        _ = tellwhy.magic
+
+
+def test_methods_is_a_complete_table():
+    table = tellwhy.methods()
+    assert list(table.columns) == ["name", "family", "needs", "cost", "exactness", "citation"]
+    assert (table.map(len) > 0).all().all()
+    expected = {"OneClassDTD", "Sensitivity", "SimpleTaylor", "NearestSupport", "ExpectedValue", "GaussianNLL"}
+    assert expected <= set(table["name"])
+
+
+@pytest.mark.parametrize("role", ["detector", "explainer"])
+def test_at_most_five_positional_parameters(role):
+    for card in cards(role):
+        kinds = [p.kind for p in inspect.signature(card.cls.__init__).parameters.values()]
+        positional = kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD) - 1
+        assert positional <= 5, f"{card.name} takes {positional} positional parameters"
+        assert inspect.Parameter.VAR_KEYWORD not in kinds, f"{card.name} swallows unknown parameters"
+
+
+@pytest.mark.parametrize("role", ["detector", "explainer"])
+def test_every_parameter_is_declared_and_documented(role):
+    for card in cards(role):
+        names = [n for n in inspect.signature(card.cls.__init__).parameters if n not in ("self", "model")]
+        assert set(names) == set(card.cls._parameters), f"{card.name} declares other parameters than it takes"
