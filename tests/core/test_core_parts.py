@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import tellwhy.explainers  # noqa: F401  (fills the registry)
+import tellwhy.workflow.explain  # noqa: F401  (fills the registry)
 from tellwhy.core import files, progress, registry, tables
 from tellwhy.core.errors import CannotWrite, InvalidInput, InvalidParameter, MissingExtra
 from tellwhy.core.optional import require
@@ -97,7 +97,7 @@ def test_bad_cells_are_named_by_row_and_column():
 def test_registry_finds_names_however_written():
     assert registry.card("explainer", "one_class_dtd").name == "OneClassDTD"
     assert registry.card("detector", "one-class-svm").name == "OneClassSVM"
-    with pytest.raises(InvalidParameter, match="no explainer named 'magic'. There are: ExpectedValue"):
+    with pytest.raises(InvalidParameter, match=r"no explainer named 'magic'. There are: ExpectedValue"):
         registry.card("explainer", "magic")
 
 

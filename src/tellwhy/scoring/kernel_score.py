@@ -66,6 +66,11 @@ class KernelScore:
         """Support points in the coordinates all distances are computed in."""
         return ScaledPoints.of(self.expansion.points, self.expansion.kernel.bandwidth)
 
+    @cached_property
+    def coordinates_and_squares(self) -> Floats:
+        """[V, V²] of the scaled support points V, shape (m, 2d)."""
+        return np.hstack([self.points.scaled, self.points.scaled**2])
+
     def _factor(self, left_out: Integers) -> Floats:
         """Return the factor m of the t-Student outlierness of each row: the number of its support points, or 1."""
         if self.expansion.scale == "one":

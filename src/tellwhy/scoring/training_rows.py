@@ -24,15 +24,16 @@ def matching_points(X: Floats, expansion: KernelExpansion | NeighbourDistance) -
     if rows is not None and len(X) == expansion.n_training and np.array_equal(X[rows], points):
         found[rows] = np.arange(len(points))
         return found
-    first_index: dict[bytes, int] = {}
-    for j, key in enumerate(_row_keys(points)):
-        first_index.setdefault(key, j)
-    for i, key in enumerate(_row_keys(X)):
-        found[i] = first_index.get(key, -1)
+    candidates = np.flatnonzero(np.isin(X[:, 0], points[:, 0]))  # rows without one are new: no need to look further
+    if len(candidates):
+        first_index: dict[bytes, int] = {}
+        for j, key in enumerate(_row_keys(points, np.arange(len(points)))):
+            first_index.setdefault(key, j)
+        found[candidates] = [first_index.get(key, -1) for key in _row_keys(X, candidates)]
     return found
 
 
-def _row_keys(X: Floats) -> Iterator[bytes]:
-    for rows in row_batches(len(X), X.shape[1] * 8):
-        batch = np.ascontiguousarray(X[rows] + 0.0)  # −0.0 and 0.0 are the same number
+def _row_keys(X: Floats, chosen: Integers) -> Iterator[bytes]:
+    for rows in row_batches(len(chosen), X.shape[1] * 8):
+        batch = np.ascontiguousarray(X[chosen[rows]] + 0.0)  # −0.0 and 0.0 are the same number
         yield from (row.tobytes() for row in batch)

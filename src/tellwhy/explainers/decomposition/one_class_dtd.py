@@ -193,12 +193,10 @@ def _as_training_rows(left_out: Integers, expansion: KernelExpansion | Neighbour
 def _attribute_kernel(score: KernelScore, X: Floats, left_out: Integers) -> tuple[Floats, Floats]:
     """R = x²·Σ_j w_j − 2x⊙(w U) + w U² with w_j = Δ_j / r_j²: two matrix products per batch."""
     values, scores = np.empty_like(X), np.empty(len(X))
-    V = score.points.scaled
-    both = np.hstack([V, V**2])
     d = X.shape[1]
     for batch in score.pooled(X, "relevance", left_out):
         W, Z = batch.coefficients, batch.scaled
-        sums = W @ both
+        sums = W @ score.coordinates_and_squares
         weight = W.sum(axis=1)
         relevance = Z * (Z * weight[:, None] - 2.0 * sums[:, :d]) + sums[:, d:]
         norms = np.einsum("ij,ij->i", Z, Z)
@@ -206,7 +204,7 @@ def _attribute_kernel(score: KernelScore, X: Floats, left_out: Integers) -> tupl
         lost = np.flatnonzero(error > _DIGITS_KEPT * batch.attributed)
         if len(lost):
             exact = np.empty((len(lost), d))
-            spread_over_features(Z[lost], V, W[lost], exact)
+            spread_over_features(Z[lost], score.points.scaled, W[lost], exact)
             relevance[lost] = exact
         values[batch.rows] = np.maximum(relevance, 0.0, out=relevance)
         scores[batch.rows] = batch.outlierness
