@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,22 @@ def fitted_width(model: Any) -> int | None:
     """Return the number of columns that a model was fitted on, where it recorded it."""
     width = getattr(model, "n_features_in_", None)
     return None if width is None else int(width)
+
+
+def ensure_fitted(model: Any, attributes: Sequence[str] | None = None) -> None:
+    """Raise scikit-learn's `NotFittedError` for a model that was not fitted."""
+    from sklearn.utils.validation import check_is_fitted  # scikit-learn loads pandas
+
+    check_is_fitted(model, attributes)
+
+
+def without_names(model: Any) -> Any:
+    """Return a shallow copy of a model that takes plain arrays where it was fitted on a frame."""
+    if "feature_names_in_" not in vars(model):
+        return model
+    bare = copy(model)
+    del bare.feature_names_in_
+    return bare
 
 
 def check_columns(X: Any, names: Sequence[str] | None) -> None:

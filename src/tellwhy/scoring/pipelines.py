@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.score_function import Floats, Integers, ScoreFunction
@@ -16,7 +15,7 @@ from tellwhy.core.tables import as_floats
 from tellwhy.scoring.column_owners import is_passthrough, owners_of_chain
 from tellwhy.scoring.encoded import EncodedScore
 from tellwhy.scoring.function_score import FunctionScore
-from tellwhy.scoring.model_rows import fitted_names, fitted_width, raw_rows
+from tellwhy.scoring.model_rows import ensure_fitted, fitted_names, fitted_width, raw_rows
 
 
 @dataclass(frozen=True)
@@ -104,7 +103,7 @@ def best_of_search(model: Any) -> ScoreFunction:
     """Return the score of the estimator that a search settled on."""
     from tellwhy.scoring.as_score import as_score
 
-    check_is_fitted(model, "best_estimator_")
+    ensure_fitted(model, ["best_estimator_"])
     return as_score(model.best_estimator_)
 
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 import numbers
 from typing import Any
 
-from sklearn.utils.validation import check_is_fitted
-
 from tellwhy.core.score_function import Floats, ScoreFunction
 from tellwhy.scoring.function_score import FunctionScore
+from tellwhy.scoring.model_rows import ensure_fitted
 from tellwhy.scoring.sklearn_distances import mean_neighbour_distance
 from tellwhy.scoring.sklearn_models import model_score
 
 # Detectors whose decision_function compares the rows of one call with each other.
 SCORED_TOGETHER = frozenset({"CD", "COF", "COPOD", "ECOD", "LMDD", "RGraph", "ROD", "SOD", "SOS"})
+_FITTED = ("decision_scores_", "threshold_", "labels_")
 
 
 def detector(model: Any) -> FunctionScore:
     """Return the decision_function of any detector."""
-    check_is_fitted(model, "decision_scores_")
+    ensure_fitted(model, _FITTED)
     name = type(model).__name__
     caveat = ", which depends on the rows scored with it" if name in SCORED_TOGETHER else ""
     describes = f"decision_function of PyOD's {name}{caveat}"
@@ -29,7 +29,7 @@ def nearest_neighbours(model: Any) -> ScoreFunction:
     """Mean distance to the nearest neighbours for `KNN(method="mean")`; other methods as any detector."""
     if model.method != "mean":
         return detector(model)
-    check_is_fitted(model, "decision_scores_")
+    ensure_fitted(model, _FITTED)
     return mean_neighbour_distance(
         model.neigh_, describes_model="PyOD's KNN", n_neighbours=model.n_neighbors, threshold=_threshold(model)
     )

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.core.errors import InvalidInput, UnsupportedModel
 from tellwhy.core.score_function import CentreDistance, Floats, KernelExpansion, NeighbourDistance, ScoreFunction
@@ -17,13 +16,13 @@ from tellwhy.kernels import Exponential
 from tellwhy.scoring.distance_score import CentreScore, NeighbourScore
 from tellwhy.scoring.function_score import FunctionScore
 from tellwhy.scoring.kernel_score import KernelScore
-from tellwhy.scoring.model_rows import fitted_names
+from tellwhy.scoring.model_rows import ensure_fitted, fitted_names
 from tellwhy.scoring.sklearn_models import minus_offset, minus_score_samples, model_score
 
 
 def one_class_svm(model: Any) -> ScoreFunction:
     """−log g(x), g = Σ_j α_j k(x, u_j) with Σα = 1, for the Gaussian kernel; −score_samples for the others."""
-    check_is_fitted(model)
+    ensure_fitted(model)
     if model.kernel == "precomputed":
         raise UnsupportedModel(
             "OneClassSVM(kernel='precomputed') sees kernel values, not rows. Pass a function that computes them: "
@@ -75,7 +74,7 @@ def _product_gradient(model: Any, X: Any) -> Floats:
 
 def kernel_density(model: Any) -> ScoreFunction:
     """−log p(x): a kernel expansion for the Gaussian and the exponential kernel, a function for the others."""
-    check_is_fitted(model)
+    ensure_fitted(model)
     describes = f"negative log-density −log p(x) of {type(model).__name__}"
     if model.kernel not in _LOG_VOLUMES or not _is_euclidean(model):
         return model_score(model, minus_score_samples, describes=f"{describes} with a {model.kernel} kernel")
@@ -117,7 +116,7 @@ def _is_euclidean(model: Any) -> bool:
 
 def nearest_centre(model: Any) -> CentreScore:
     """Squared distance to the nearest centre of k-means."""
-    check_is_fitted(model)
+    ensure_fitted(model)
     centres = np.asarray(model.cluster_centers_, dtype=np.float64)
     describes = f"squared distance to the nearest centre of {type(model).__name__}"
     return CentreScore(CentreDistance(centres), feature_names=fitted_names(model), describes=describes)
@@ -132,7 +131,7 @@ def mean_neighbour_distance(
     model: Any, *, describes_model: str, n_neighbours: int | None = None, threshold: float | None = None
 ) -> ScoreFunction:
     """Return the mean distance to the nearest rows of a fitted `NearestNeighbors`, with its points if Euclidean."""
-    check_is_fitted(model)
+    ensure_fitted(model)
     k = int(model.n_neighbors if n_neighbours is None else n_neighbours)
     describes = f"mean distance to the {k} nearest training rows of {describes_model}"
     if model.metric == "precomputed":

@@ -7,13 +7,12 @@ from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.core.errors import UnsupportedModel
 from tellwhy.core.score_function import Floats
 from tellwhy.core.tables import as_floats
 from tellwhy.scoring.function_score import FunctionScore
-from tellwhy.scoring.model_rows import fitted_names, fitted_width, number_rows
+from tellwhy.scoring.model_rows import ensure_fitted, fitted_names, fitted_width, number_rows, without_names
 
 ModelFunction = Callable[[Any, Any], Any]  # (model, rows) -> one number, or one derivative per column, for each row
 
@@ -59,7 +58,7 @@ def minus_offset(model: Any) -> float | None:
 
 def mixture(model: Any) -> FunctionScore:
     """−log p(x) of `GaussianMixture` and `BayesianGaussianMixture`."""
-    check_is_fitted(model)
+    ensure_fitted(model)
     describes = f"negative log-density −log p(x) of {type(model).__name__}"
     return model_score(model, minus_score_samples, gradient=_mixture_gradient, describes=describes)
 
@@ -78,7 +77,7 @@ def _mixture_gradient(model: Any, X: Any) -> Floats:
 
 def reconstruction(model: Any) -> FunctionScore:
     """‖x − x̂‖² of a projection on orthonormal components: `PCA`, `IncrementalPCA`, `TruncatedSVD`."""
-    check_is_fitted(model)
+    ensure_fitted(model)
     describes = f"squared reconstruction error ‖x − x̂‖² of {type(model).__name__}"
     return model_score(model, _reconstruction_error, gradient=_reconstruction_gradient, describes=describes)
 
@@ -99,7 +98,7 @@ def _reconstruction_gradient(model: Any, X: Any) -> Floats:
 
 def mahalanobis(model: Any) -> FunctionScore:
     """(x − μ)ᵀP(x − μ) of `EllipticEnvelope` and the estimators of a covariance."""
-    check_is_fitted(model)
+    ensure_fitted(model)
     describes = f"squared Mahalanobis distance of {type(model).__name__}"
     return model_score(
         model,
@@ -121,7 +120,7 @@ def _mahalanobis_gradient(model: Any, X: Any) -> Floats:
 
 def linear_one_class(model: Any) -> FunctionScore:
     """−⟨w, x⟩ of `SGDOneClassSVM`."""
-    check_is_fitted(model)
+    ensure_fitted(model)
     return model_score(
         model,
         minus_score_samples,
@@ -135,13 +134,23 @@ def _linear_gradient(model: Any, X: Any) -> Floats:
     return np.repeat(-np.asarray(model.coef_, dtype=np.float64).reshape(1, -1), len(X), axis=0)
 
 
-def outlier_detector(model: Any) -> FunctionScore:
+def local_outlier_factor(model: Any) -> FunctionScore:
+    """−score_samples of `LocalOutlierFactor(novelty=True)`."""
+    return outlier_detector(model, samples=_minus_score_of_arrays)
+
+
+def _minus_score_of_arrays(model: Any, X: Any) -> Floats:
+    """Score arrays: given a frame, LocalOutlierFactor warns of missing names although they are there."""
+    return minus_score_samples(without_names(model), as_floats(X))
+
+
+def outlier_detector(model: Any, samples: ModelFunction = minus_score_samples) -> FunctionScore:
     """Turn the sign of any other detector: `IsolationForest`, `LocalOutlierFactor`, and those of third parties."""
-    check_is_fitted(model)
+    ensure_fitted(model)
     name = type(model).__name__
     if hasattr(model, "score_samples"):
         describes = f"minus the score_samples of {name}"
-        return model_score(model, minus_score_samples, describes=describes, threshold=minus_offset(model))
+        return model_score(model, samples, describes=describes, threshold=minus_offset(model))
     if hasattr(model, "decision_function"):
         describes = f"minus the decision_function of {name}"
         return model_score(model, _minus_decision, describes=describes, threshold=0.0)

@@ -22,6 +22,7 @@ ADAPTERS: dict[str, Callable[[Any], ScoreFunction]] = {
     "sklearn.covariance.EllipticEnvelope": sklearn_models.mahalanobis,
     "sklearn.covariance.EmpiricalCovariance": sklearn_models.mahalanobis,
     "sklearn.linear_model.SGDOneClassSVM": sklearn_models.linear_one_class,
+    "sklearn.neighbors.LocalOutlierFactor": sklearn_models.local_outlier_factor,
     "sklearn.base.OutlierMixin": sklearn_models.outlier_detector,
     "sklearn.pipeline.Pipeline": pipelines.pipeline,
     "sklearn.model_selection.BaseSearchCV": pipelines.best_of_search,
