@@ -1,0 +1,247 @@
+"""Which explainer to trust on this model and data: one table, measured on injected anomalies."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tellwhy.core.errors import InvalidParameter
+from tellwhy.core.explanation import Explanation
+from tellwhy.core.params import generator, integer, real, seed, validate_value
+from tellwhy.core.progress import track
+from tellwhy.core.registry import card, cards
+from tellwhy.core.score_function import Floats, ScoreFunction
+from tellwhy.evaluation.flipping import flipping
+from tellwhy.evaluation.injection import Mask, binary_columns, column_scales, inject_anomalies, numbers_of
+from tellwhy.evaluation.localisation import localisation
+from tellwhy.evaluation.mixing import is_frame, take_rows
+from tellwhy.scoring import as_score
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COLUMNS = (
+    "method",
+    "mrr",
+    "mrr_low",
+    "mrr_high",
+    "hits@3",
+    "auroc",
+    "flipping",
+    "flipping_low",
+    "flipping_high",
+    "unattributed",
+    "seconds_per_row",
+    "note",
+)
+RESAMPLES = 1_000
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """Anomalies that every method explains, and how to judge it; `n_rows` normal rows, each made odd several times."""
+
+    score: ScoreFunction
+    X: Any
+    truth: Mask
+    n_rows: int
+    background: Any
+    seed: int
+    confidence: float
+
+
+def compare(
+    explainers: Sequence[Any] | Mapping[str, Any],
+    model: Any,
+    X: Any,
+    *,
+    n_features: int = 1,
+    n_repeats: int = 2,
+    background: Any = None,
+    random_state: Any = 0,
+    confidence: float = 0.95,
+) -> pd.DataFrame:
+    """Explain injected anomalies with several methods, and measure how well each one does.
+
+    Each normal row is made odd `n_repeats` times in `n_features` random features (see `inject_anomalies`; units and
+    binary columns are those of the background). All methods explain the same rows.
+
+    Parameters
+    ----------
+    explainers
+        Explainers ready to use, classes (called with the model), or names of registered explainers; a mapping gives
+        them labels. Those with a `fit` method are fitted on the background: a copy, not the one that was passed in.
+    model
+        The model to explain.
+    X
+        Normal rows.
+    n_features
+        How many features of each row are made odd.
+    n_repeats
+        How often each row is made odd.
+    background
+        Normal rows for explainers that need them and for flipping of scores without support points; X by default.
+    random_state
+        Seed of the anomalies, of the explainers that take one, and of the intervals.
+    confidence
+        Of the intervals.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One line per method, highest mean reciprocal rank first: `mrr`, `hits@3`, `auroc` (see `localisation`),
+        `flipping` (mean normalised area, lower is better; where features are replaced, by the same background values
+        for every method), `unattributed` (median |residual| / |score − base|, for attributions), `seconds_per_row`
+        (after a first row that is not timed) and `note`: why a method did not apply, its numbers then being NaN.
+        `…_low` and `…_high` bound a bootstrap percentile interval: 1,000 resamples of the normal rows, each with all
+        its repeats, since repeats of a row are not independent. With a single row there is no interval.
+
+    Examples
+    --------
+    >>> from tellwhy.detectors import OneClassSVM
+    >>> from tellwhy.explainers import OneClassDTD
+    >>> X = np.random.default_rng(0).normal(size=(150, 4))
+    >>> table = compare([OneClassDTD], OneClassSVM().fit(X[:100]), X[100:])
+    >>> table.loc[0, "method"], bool(table.loc[0, "mrr_low"] > 0.52)  # by chance: 0.52
+    ('OneClassDTD', True)
+    """
+    validate_value("compare", "n_repeats", n_repeats, integer(1))
+    validate_value("compare", "random_state", random_state, seed)
+    validate_value("compare", "confidence", confidence, real(0, 1))
+    entries = _entries(explainers)
+    background = X if background is None else background
+    trial = _trial(
+        as_score(model),
+        X,
+        background,
+        n_features=n_features,
+        n_repeats=int(n_repeats),
+        random=generator(random_state),
+        confidence=float(confidence),
+    )
+    lines = [_line(label, entry, model, trial) for label, entry in track(entries, len(entries), "comparing methods")]
+    return _table(lines)
+
+
+def _entries(explainers: Any) -> list[tuple[str, Any]]:
+    """Label and explainer (an instance or a class) of each entry."""
+    if isinstance(explainers, Mapping):
+        return [(str(label), _found(entry)) for label, entry in explainers.items()]
+    listed = [explainers] if isinstance(explainers, (str, type)) or hasattr(explainers, "explain") else list(explainers)
+    found = [_found(entry) for entry in listed]
+    return [(entry.__name__ if isinstance(entry, type) else type(entry).__name__, entry) for entry in found]
+
+
+def _found(entry: Any) -> Any:
+    if isinstance(entry, str):
+        if not cards("explainer"):
+            raise InvalidParameter(f"No explainer is registered, so {entry!r} is not: import tellwhy.explainers first.")
+        return card("explainer", entry).cls
+    if not hasattr(entry, "explain"):
+        raise InvalidParameter(
+            f"compare takes explainers, explainer classes or their names. Got {entry!r}, which has no `explain`."
+        )
+    return entry
+
+
+def _trial(
+    score: ScoreFunction,
+    X: Any,
+    background: Any,
+    *,
+    n_features: int,
+    n_repeats: int,
+    random: np.random.Generator,
+    confidence: float,
+) -> _Trial:
+    rows = X if is_frame(X) else np.asarray(X)
+    numbers = numbers_of(background)
+    many = take_rows(rows, np.tile(np.arange(len(rows)), n_repeats))
+    odd, truth = inject_anomalies(
+        many, n_features, random, scale=column_scales(numbers), binary=binary_columns(numbers)
+    )
+    score.value(take_rows(odd, np.arange(1)))  # rows that the model cannot score fail here, once, with their reason
+    return _Trial(score, odd, truth, len(rows), background, int(random.integers(2**31)), confidence)
+
+
+def _line(label: str, entry: Any, model: Any, trial: _Trial) -> dict[str, Any]:
+    """One line of the table: measurements, or the reason why there are none."""
+    try:
+        explanation, seconds = _explain(entry, model, trial)
+        return {"method": label, **_measure(explanation, trial), "seconds_per_row": seconds / len(trial.X), "note": ""}
+    except Exception as error:  # one method's failure must not cost the others' results; the table tells the reason
+        return {"method": label, "note": f"{type(error).__name__}: {error}"}
+
+
+def _explain(entry: Any, model: Any, trial: _Trial) -> tuple[Explanation, float]:
+    if isinstance(entry, type):
+        seeded = "random_state" in inspect.signature(entry).parameters
+        explainer = entry(model, **({"random_state": trial.seed} if seeded else {}))
+    else:
+        explainer = copy.copy(entry)
+    if hasattr(explainer, "fit"):
+        explainer.fit(trial.background)
+    explainer.explain(take_rows(trial.X, np.arange(1)))  # compiles and caches what the rest of the rows reuse
+    started = time.perf_counter()
+    explanation = explainer.explain(trial.X)
+    return explanation, time.perf_counter() - started
+
+
+def _measure(explanation: Explanation, trial: _Trial) -> dict[str, float]:
+    found = localisation(explanation, trial.truth, k=3)
+    shared = {name: extra for name, extra in explanation.extras.items() if name != "nearest_normal"}
+    flipped = flipping(replace(explanation, extras=shared), trial.score, background=trial.background)
+    mrr_low, mrr_high = _interval(found.reciprocal_ranks, trial)
+    flipping_low, flipping_high = _interval(flipped.areas, trial)
+    return {
+        "mrr": found.mrr,
+        "mrr_low": mrr_low,
+        "mrr_high": mrr_high,
+        "hits@3": found.hits,
+        "auroc": found.auroc,
+        "flipping": flipped.area,
+        "flipping_low": flipping_low,
+        "flipping_high": flipping_high,
+        "unattributed": unattributed_share(explanation),
+    }
+
+
+def _interval(per_explained_row: Floats, trial: _Trial) -> tuple[float, float]:
+    """Percentile bootstrap over normal rows, each with all its repeats; the same resamples for every method."""
+    by_row = per_explained_row.reshape(-1, trial.n_rows)
+    known = np.isfinite(by_row)
+    sums, counts = np.where(known, by_row, 0.0).sum(axis=0), known.sum(axis=0)
+    if (counts > 0).sum() < 2:
+        return float("nan"), float("nan")
+    random = np.random.default_rng(trial.seed)
+    means = []
+    for _ in range(RESAMPLES):
+        drawn = random.integers(trial.n_rows, size=trial.n_rows)
+        if counts[drawn].any():
+            means.append(sums[drawn].sum() / counts[drawn].sum())
+    low, high = np.quantile(means, [(1 - trial.confidence) / 2, (1 + trial.confidence) / 2])
+    return float(low), float(high)
+
+
+def unattributed_share(explanation: Explanation) -> float:
+    """Median over rows of |residual| / |score − base|; NaN where values are not shares of a score."""
+    if explanation.residual is None:
+        return float("nan")
+    explained = np.abs(explanation.scores - explanation.base_values)
+    known = explained > 0
+    return float(np.median(np.abs(explanation.residual[known]) / explained[known])) if known.any() else float("nan")
+
+
+def _table(lines: list[dict[str, Any]]) -> pd.DataFrame:
+    import pandas as pd
+
+    table = pd.DataFrame(lines, columns=list(COLUMNS))
+    numbers = [name for name in COLUMNS if name not in ("method", "note")]
+    table = table.astype(dict.fromkeys(numbers, np.float64))
+    return table.sort_values("mrr", ascending=False, kind="stable", na_position="last", ignore_index=True)

@@ -1,0 +1,172 @@
+"""Anomalies made from normal rows, so that the truth about them is known."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from tellwhy.core.errors import InvalidInput
+from tellwhy.core.params import generator, integer, real, seed, validate_value
+from tellwhy.core.score_function import Floats, Integers
+from tellwhy.core.tables import as_floats, check_finite
+from tellwhy.evaluation.mixing import is_frame
+
+Mask = NDArray[np.bool_]
+
+
+class Injected(NamedTuple):
+    """Rows made odd, in the type they came in, and a mask of the features that were changed."""
+
+    X: Any
+    truth: Mask
+
+
+def inject_anomalies(
+    X: Any,
+    n_features: int,
+    random_state: Any,
+    *,
+    low: float = 1.0,
+    high: float = 2.0,
+    scale: Any = None,
+    binary: Any = "auto",
+) -> Injected:
+    """Change some features of each normal row by one to two standard deviations.
+
+    Each row gets its own `n_features` distinct features, moved up or down by U(low, high) times the column's scale.
+    Binary features are flipped. Constant columns are never chosen: a change of no size is no anomaly. Nor are the
+    columns of a frame that hold no numbers (text, categories, dates), and its missing cells.
+
+    Parameters
+    ----------
+    X
+        Normal rows: an array of numbers, or a pandas or polars frame. Not modified.
+    n_features
+        How many features of each row to change.
+    random_state
+        Seed; the same seed gives the same anomalies.
+    low, high
+        Range of the change, in units of `scale`.
+    scale
+        One unit per column; the standard deviation of each column of X by default.
+    binary
+        Mask of the columns to flip; "auto": those that hold nothing but 0 and 1, both of them.
+
+    References
+    ----------
+    The protocol of Takeishi and Kawahara, "On anomaly interpretation via Shapley values" (2020).
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(100, 4))
+    >>> odd, truth = inject_anomalies(X, 2, random_state=0)
+    >>> bool(((odd != X) == truth).all()), truth.sum(axis=1).tolist() == [2] * 100
+    (True, True)
+    """
+    array = numbers_of(X)
+    validate_value("inject_anomalies", "n_features", n_features, integer(1, array.shape[1]))
+    validate_value("inject_anomalies", "random_state", random_state, seed)
+    validate_value("inject_anomalies", "low", low, real(0, closed="left"))
+    validate_value("inject_anomalies", "high", high, real(float(low), closed="left"))
+    flips = binary_columns(array) if isinstance(binary, str) and binary == "auto" else _given_binary(binary, array)
+    units = column_scales(array) if scale is None else _given_scale(scale, array.shape[1])
+    random = generator(random_state)
+    truth = _choose((flips | (units > 0)) & np.isfinite(array), int(n_features), random)
+    moves = random.uniform(low, high, array.shape) * random.choice([-1.0, 1.0], array.shape) * units
+    changed = np.where(flips, 1.0 - array, array + moves)
+    if is_frame(X):
+        return Injected(_with_cells(X, changed, truth, flips), truth)
+    return Injected(np.where(truth, changed, array), truth)
+
+
+def numbers_of(X: Any) -> Floats:
+    """Return the cells of an array or frame as numbers; NaN in a frame's missing cells and columns without numbers."""
+    if not is_frame(X):
+        return as_floats(X)
+    frame = nw.from_native(X, eager_only=True)
+    array = np.full(frame.shape, np.nan)
+    for c, name in enumerate(frame.columns):
+        column = frame.get_column(name)
+        if column.dtype.is_numeric() or column.dtype == nw.Boolean:
+            array[:, c] = column.cast(nw.Float64).to_numpy()
+    if not np.isfinite(array).any():
+        raise InvalidInput(f"X has no number in any of its {frame.shape[1]} columns and {frame.shape[0]} rows.")
+    check_finite(np.where(np.isnan(array), 0.0, array), frame.columns)
+    return array
+
+
+def binary_columns(X: Floats) -> Mask:
+    """Tell which columns hold nothing but 0 and 1 (or NaN), and both of them."""
+    only = ((X == 0) | (X == 1) | np.isnan(X)).all(axis=0)
+    return np.asarray(only & (X == 0).any(axis=0) & (X == 1).any(axis=0))
+
+
+def column_scales(X: Floats) -> Floats:
+    """Return the standard deviation of each column; exactly 0 for constant ones (whatever their offset) and empty ones.
+
+    NaN cells do not count.
+    """
+    scales = np.zeros(X.shape[1])
+    for c, column in enumerate(X.T):
+        known = column[~np.isnan(column)]
+        if len(known) and known.min() < known.max():
+            half = known / 2.0 - known.mean() / 2.0  # 1e308 − (−1e308) must not overflow
+            unit = np.abs(half).max()
+            scales[c] = (half / unit).std() * unit * 2.0
+    return scales
+
+
+def _choose(candidates: Mask, n_features: int, random: np.random.Generator) -> Mask:
+    """Pick distinct candidate cells of each row."""
+    enough = candidates.sum(axis=1) >= n_features
+    if not enough.all():
+        row = int(np.argmin(enough))
+        raise InvalidInput(
+            f"{n_features} features of each row are to change, but in row {row} only {int(candidates[row].sum())} of "
+            f"{candidates.shape[1]} can: the others are constant columns, or hold no numbers. Ask for fewer features, "
+            "or pass scale=… for constant columns."
+        )
+    keys = np.where(candidates, random.random(candidates.shape), np.inf)
+    chosen: Integers = np.argsort(keys, axis=1, kind="stable")[:, :n_features]
+    truth = np.zeros(keys.shape, dtype=bool)
+    np.put_along_axis(truth, chosen, True, axis=1)
+    return truth
+
+
+def _given_binary(binary: Any, X: Floats) -> Mask:
+    mask = np.asarray(binary)
+    if mask.dtype != bool or mask.shape != (X.shape[1],):
+        raise InvalidInput(
+            f"binary must be 'auto' or a mask with one True or False per column ({X.shape[1]}). Got {binary!r}."
+        )
+    wrong = np.argwhere(mask & (X != 0) & (X != 1) & ~np.isnan(X))
+    if len(wrong):
+        row, column = (int(i) for i in wrong[0])
+        raise InvalidInput(f"Column {column} is declared binary but holds {X[row, column]:g} in row {row}.")
+    return mask
+
+
+def _given_scale(scale: Any, n_columns: int) -> Floats:
+    try:
+        units = np.broadcast_to(np.asarray(scale, dtype=np.float64), (n_columns,))
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"scale must hold one number per column ({n_columns}). Got {scale!r}.") from error
+    if not (np.isfinite(units).all() and (units >= 0).all()):
+        raise InvalidInput(f"scale must hold finite numbers that are not negative. Got {scale!r}.")
+    return units
+
+
+def _with_cells(X: Any, changed: Floats, truth: Mask, flips: Mask) -> Any:
+    """Return the frame with the true cells changed; moved columns become floats, all others keep their type."""
+    frame = nw.from_native(X, eager_only=True)
+    columns = []
+    for c in np.flatnonzero(truth.any(axis=0)):
+        column = frame.get_column(frame.columns[c])
+        kind = column.dtype if flips[c] else nw.Float64
+        rows = np.flatnonzero(truth[:, c])
+        cells = nw.new_series("cells", changed[rows, c], nw.Float64, backend=frame.implementation).cast(kind)
+        columns.append(column.cast(kind).scatter(rows.tolist(), cells))
+    return frame.with_columns(*columns).to_native()

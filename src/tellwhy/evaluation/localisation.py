@@ -1,0 +1,153 @@
+"""Localisation: whether the features that were made odd are the ones an explanation names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from tellwhy.core.errors import InvalidInput
+from tellwhy.core.explanation import Explanation
+from tellwhy.core.params import integer, validate_value
+from tellwhy.core.score_function import Floats
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Localisation:
+    """How well an explanation points at the features that are known to be odd; higher is better.
+
+    Attributes
+    ----------
+    reciprocal_ranks
+        1 / rank of the best-ranked true feature of each row, shape (n,).
+    hit
+        1 where that rank is at most k, 0 elsewhere.
+    aurocs
+        Chance that a true feature has a higher value than another one, of each row.
+    k
+        How many top features `hit` looks at.
+    method
+        Name of the explainer.
+
+    Notes
+    -----
+    Equal values are in random order: reciprocal ranks and hits are expectations over that order (so a hit may be a
+    fraction), AUROC counts a tie as one half. An explanation that is constant scores what a random one scores on
+    average. Rows without a true feature have nothing to find: they are NaN and count in no mean. Rows whose features
+    are all true have no AUROC; it is NaN there and they do not count in its mean.
+    """
+
+    reciprocal_ranks: Floats
+    hit: Floats
+    aurocs: Floats
+    k: int
+    method: str
+
+    @property
+    def mrr(self) -> float:
+        """Mean reciprocal rank."""
+        return _mean(self.reciprocal_ranks)
+
+    @property
+    def hits(self) -> float:
+        """Share of rows with a true feature among the top k."""
+        return _mean(self.hit)
+
+    @property
+    def auroc(self) -> float:
+        """Mean area under the ROC curve."""
+        return _mean(self.aurocs)
+
+
+def localisation(explanation: Explanation, truth: Any, *, k: int = 3) -> Localisation:
+    """Compare an explanation with the features that are known to be odd.
+
+    Features are ranked by their signed values, highest first: a negative value says that a feature makes the row
+    look more normal. Inputs with a shape (images) are flattened.
+
+    Parameters
+    ----------
+    explanation
+        Of any kind.
+    truth
+        Mask of the odd features of each row, shaped like `explanation.values`.
+    k
+        How many top features count as a hit.
+
+    Examples
+    --------
+    >>> e = Explanation(values=[[3.0, 1.0, 0.0], [1.0, 1.0, 0.0]], scores=[4.0, 2.0], method="Example")
+    >>> found = localisation(e, [[True, False, False], [True, False, False]], k=1)
+    >>> found.reciprocal_ranks, found.hits, found.auroc
+    (array([1.  , 0.75]), 0.75, 0.875)
+    """
+    validate_value("localisation", "k", k, integer(1))
+    values = explanation.values.reshape(len(explanation), -1)
+    mask = _mask(truth, explanation)
+    if not np.isfinite(values).all():
+        row, column = (int(i) for i in np.argwhere(~np.isfinite(values))[0])
+        raise InvalidInput(f"The explanation has no finite value in row {row}, feature {column}: it gives no rank.")
+    reciprocal_ranks, hit = _first_true(values, mask, int(k))
+    return Localisation(reciprocal_ranks, hit, _aurocs(values, mask), int(k), explanation.method)
+
+
+def _mask(truth: Any, explanation: Explanation) -> Mask:
+    """Return the truth as a flat mask (n, d), or say what is wrong with it."""
+    given = np.asarray(truth)
+    flat = given.reshape(len(given), -1) if given.ndim > 1 else given
+    if given.shape != explanation.values.shape and flat.shape != (len(explanation), explanation.values[0].size):
+        raise InvalidInput(
+            f"truth has shape {given.shape}; expected a mask shaped like the explanation's values, "
+            f"{explanation.values.shape}."
+        )
+    if not np.isin(flat, [0, 1]).all():
+        raise InvalidInput(f"truth must hold True and False (or 1 and 0) only. Got {given.dtype} with other values.")
+    mask = flat.astype(bool)
+    if not mask.any():
+        raise InvalidInput("truth marks no feature of any row; there is nothing to find.")
+    return mask
+
+
+def _first_true(values: Floats, mask: Mask, k: int) -> tuple[Floats, Floats]:
+    """Expected 1/rank of the best true feature, and chance that it is among the first k, per row."""
+    best = np.where(mask, values, -np.inf).max(axis=1, keepdims=True)
+    above = (values > best).sum(axis=1)
+    tied = (values == best).sum(axis=1)
+    true_tied = ((values == best) & mask).sum(axis=1)
+    reciprocal, hit = 1.0 / (above + 1), (above < k).astype(np.float64)
+    for row in np.flatnonzero(tied > true_tied):
+        chance = _place_of_first(int(tied[row]), int(true_tied[row]))
+        ranks = above[row] + 1 + np.arange(len(chance))
+        reciprocal[row], hit[row] = (chance / ranks).sum(), chance[ranks <= k].sum()
+    nothing = ~mask.any(axis=1)
+    reciprocal[nothing], hit[nothing] = np.nan, np.nan
+    return reciprocal, hit
+
+
+def _place_of_first(tied: int, true: int) -> Floats:
+    """Chance that the first of `true` items is at place 1, 2, … of `tied` items in random order."""
+    if true == 0:
+        return np.zeros(0)
+    places = np.arange(tied - true + 1)
+    # P(none of the first p items is a true one) = Π_{i<p} (tied − true − i)/(tied − i)
+    none_before = np.concatenate([[1.0], np.cumprod((tied - true - places[:-1]) / (tied - places[:-1]))])
+    return np.asarray(none_before * true / (tied - places))
+
+
+def _aurocs(values: Floats, mask: Mask) -> Floats:
+    """Mann–Whitney statistic of each row; NaN where one of the two groups is empty."""
+    n_true = mask.sum(axis=1)
+    pairs = n_true * (mask.shape[1] - n_true)
+    rank_sums = (rankdata(values, axis=1) * mask).sum(axis=1)
+    wins = rank_sums - n_true * (n_true + 1) / 2
+    return np.where(pairs > 0, wins / np.maximum(pairs, 1), np.nan)
+
+
+def _mean(per_row: Floats) -> float:
+    counted = per_row[np.isfinite(per_row)]
+    return float(counted.mean()) if len(counted) else float("nan")

@@ -1,0 +1,70 @@
+"""Rows put together from the cells of several rows, in the type they came in: array, pandas or polars frame."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tellwhy.core.errors import InvalidInput
+from tellwhy.core.score_function import Integers
+from tellwhy.core.tables import column_names
+
+
+def is_pandas(X: Any) -> bool:
+    """Whether X is a pandas frame, told without importing pandas."""
+    return hasattr(X, "iloc") and hasattr(X, "columns")
+
+
+def is_polars(X: Any) -> bool:
+    """Whether X is a polars frame, told without importing polars."""
+    return hasattr(X, "to_arrow") and hasattr(X, "columns")
+
+
+def is_frame(X: Any) -> bool:
+    """Whether X is a table with named columns."""
+    return is_pandas(X) or is_polars(X)
+
+
+def take_rows(X: Any, index: Integers) -> Any:
+    """Return some rows, in the same type."""
+    if is_pandas(X):
+        return X.iloc[index]
+    return X[index] if is_polars(X) else np.asarray(X)[index]
+
+
+def stack(X: Any, others: Any) -> Any:
+    """Return X with other rows of the same columns below, in the type of X."""
+    if not is_frame(X):
+        return np.concatenate([np.asarray(X), np.asarray(others).reshape(-1, *np.shape(X)[1:])])
+    names = column_names(X) or []
+    if is_frame(others) and set(names) - set(column_names(others) or []):
+        missing = sorted(set(names) - set(column_names(others) or []))
+        raise InvalidInput(f"The rows that replace values have no column {missing[0]!r}; expected those of X.")
+    if is_pandas(X):
+        import pandas as pd
+
+        below = others[list(X.columns)] if is_pandas(others) else pd.DataFrame(_cells(others, names), columns=X.columns)
+        return pd.concat([X, below], ignore_index=True)
+    import polars as pl
+
+    below = others.select(names) if is_polars(others) else pl.DataFrame(_cells(others, names), schema=names)
+    return pl.concat([X, below], how="vertical_relaxed")
+
+
+def _cells(others: Any, names: list[str]) -> Any:
+    """Return rows as an array, columns in the order of `names`."""
+    if not is_frame(others):
+        return np.asarray(others)
+    theirs = column_names(others) or []
+    return np.asarray(others)[:, [theirs.index(name) for name in names]]
+
+
+def mix(rows: Any, source: Integers) -> Any:
+    """Return one row per line of `source`, whose cell in column c is taken from row source[·, c] of `rows`."""
+    if is_pandas(rows):
+        return type(rows)({name: rows[name].array.take(source[:, c]) for c, name in enumerate(rows.columns)})
+    if is_polars(rows):
+        return type(rows)({name: rows[name].gather(source[:, c]) for c, name in enumerate(rows.columns)})
+    flat = rows.reshape(len(rows), -1)
+    return np.take_along_axis(flat, source, axis=0).reshape(len(source), *rows.shape[1:])

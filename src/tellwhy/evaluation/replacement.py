@@ -1,0 +1,106 @@
+"""Flipping for any score: features replaced by normal values, most relevant first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tellwhy.core.errors import InvalidInput
+from tellwhy.core.explanation import Explanation
+from tellwhy.core.parallel import row_batches
+from tellwhy.core.progress import track
+from tellwhy.core.score_function import Floats, Integers, ScoreFunction
+from tellwhy.evaluation.mixing import is_frame, mix, stack, take_rows
+
+N_REFERENCES = 16
+_LOOKED_AT = 512
+_CALL_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True)
+class _Sources:
+    """Explained rows with the normal rows below them; `normal[i]` lists those whose values replace row i's."""
+
+    rows: Any
+    normal: Integers
+
+
+def replacement_curves(
+    explanation: Explanation, score: ScoreFunction, order: Integers, background: Any
+) -> tuple[Floats, Floats]:
+    """Score of each row after 0, 1, …, d of its features took normal values, averaged over the normal rows.
+
+    Also the highest score among the normal rows of each row: only rows above it are odd.
+    """
+    data = explanation.data if is_frame(explanation.data) else np.asarray(explanation.data)
+    sources = _sources(explanation, score, data, background)
+    n, d = order.shape
+    curves = np.empty((n, d + 1))
+    curves[:, 0] = score.value(data)
+    ends = score.value(take_rows(sources.rows, np.arange(n, len(sources.rows))))
+    ends = ends[sources.normal - n]  # (n, normal rows)
+    curves[:, d] = ends.mean(axis=1)
+    if d > 1:
+        curves[:, 1:d] = _between(score, sources, np.argsort(order, axis=1, kind="stable"))
+    return curves, ends.max(axis=1)
+
+
+def _between(score: ScoreFunction, sources: _Sources, place: Integers) -> Floats:
+    """Scores of steps 1 … d − 1; `place[i, c]` is the step at which feature c of row i is replaced."""
+    n, d = place.shape
+    n_normal = sources.normal.shape[1]
+    middle = np.empty(n * (d - 1))
+    batches = row_batches(len(middle), 16 * d * n_normal, _CALL_BYTES)
+    for pairs in track(batches, len(batches), "flipping"):
+        row, step = np.divmod(np.arange(pairs.start, pairs.stop), d - 1)
+        gone = place[row] <= step[:, None]  # (pairs, d): step 0 here has one feature replaced
+        source = np.where(gone[:, None, :], sources.normal[row][:, :, None], row[:, None, None])
+        scores = score.value(mix(sources.rows, source.reshape(-1, d)))
+        middle[pairs] = scores.reshape(-1, n_normal).mean(axis=1)
+    return middle.reshape(n, d - 1)
+
+
+def _sources(explanation: Explanation, score: ScoreFunction, data: Any, background: Any) -> _Sources:
+    n = len(explanation)
+    nearest = explanation.extras.get("nearest_normal")
+    if nearest is not None:
+        if np.shape(nearest) != explanation.values.shape:
+            raise InvalidInput(
+                f"extras['nearest_normal'] has shape {np.shape(nearest)}; expected one normal value per value "
+                f"explained, {explanation.values.shape}."
+            )
+        return _Sources(stack(data, nearest), n + np.arange(n)[:, None])
+    if background is None:
+        raise InvalidInput(
+            f"flipping of {score.describes} needs normal values to put in the place of removed features, and the "
+            "explanation has no extras['nearest_normal']. Pass background=…, rows that are mostly normal."
+        )
+    _check_background(background, data)
+    normal = typical_rows(background, score)
+    return _Sources(stack(data, normal), np.tile(n + np.arange(len(normal)), (n, 1)))
+
+
+def _check_background(background: Any, data: Any) -> None:
+    if np.shape(background)[1:] != np.shape(data)[1:]:
+        raise InvalidInput(
+            f"background has shape {np.shape(background)}; expected rows like the explained ones, whose shape is "
+            f"{np.shape(data)}."
+        )
+    if len(background) == 0:
+        raise InvalidInput("background is empty; at least one normal row is needed.")
+
+
+def typical_rows(background: Any, score: ScoreFunction) -> Any:
+    """Return up to 16 rows of the background, evenly spread over the half of it that scores lowest."""
+    rows = background if is_frame(background) else np.asarray(background)
+    looked_at = _spread(len(rows), _LOOKED_AT)
+    ranked = looked_at[np.argsort(score.value(take_rows(rows, looked_at)), kind="stable")]
+    calm = ranked[: (len(ranked) + 1) // 2]
+    return take_rows(rows, calm[_spread(len(calm), N_REFERENCES)])
+
+
+def _spread(n: int, most: int) -> Integers:
+    """Up to `most` indices below n, evenly spaced."""
+    return np.linspace(0, n - 1, min(n, most)).round().astype(np.int64)
