@@ -1,0 +1,197 @@
+"""What the card of one anomaly shows: each main column's part of the score, and its value beside what is usual."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from tellwhy.core.explanation import Explanation
+from tellwhy.core.score_function import Floats
+from tellwhy.views.report import wording
+from tellwhy.views.report.limits import Limits, clipped
+from tellwhy.views.report.svg import bar
+from tellwhy.views.report.usual import BesideUsual, beside_usual
+from tellwhy.workflow.run import Anomaly, Run, Typical
+
+SMALLEST_PART = 0.02  # columns with less of a row's total join "other columns"
+FEWEST_COLUMNS = 3
+KIND_WORDS = {
+    "attribution": "part of the score",
+    "sensitivity": "sensitivity of the score",
+    "signal": "strength of the signal",
+    "ranking": "weight in the ranking",
+}
+
+
+@dataclass(frozen=True)
+class Factor:
+    """One line of a card: a column, or what belongs to no single column."""
+
+    name: Markup | str
+    value: Markup | str
+    beside: BesideUsual | None
+    bar: Markup
+    amount: str
+    share: str
+    is_rest: bool = False
+
+
+@dataclass(frozen=True)
+class Card:
+    """Everything that is shown of one anomaly besides its line in the table."""
+
+    factors: list[Factor]
+    normal: list[tuple[Markup | str, str, str]]  # column, normal value, the row's value
+    balance: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """A bar to be drawn: a column's part, or what belongs to no single column."""
+
+    name: str
+    amount: float
+    is_column: bool
+    share: float | None = None
+    error: float | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One explained row: the anomaly, its explanation, and its cells."""
+
+    anomaly: Anomaly
+    explanation: Explanation  # of this row alone
+    shares: Floats
+    left_over: float | None  # None where values are not parts of the score
+    cells: Callable[[str], Any]
+
+    def value(self, column: str) -> Any:
+        """Return the row's value in a column, in the user's units."""
+        for reason in self.anomaly.reasons:
+            if reason.feature == column:
+                return reason.value
+        return self.cells(column)
+
+
+def cards(run: Run, limits: Limits) -> list[Card]:
+    """Return the cards of the first anomalies, in their order."""
+    n = min(limits.cards, limits.listed, len(run.anomalies))
+    if not n:
+        return []
+    explanation = run.explanation[:n]
+    shares = explanation.shares().reshape(n, -1)
+    residual = explanation.residual
+    cell = _cell_reader(explanation)
+    made = []
+    for i, anomaly in enumerate(run.anomalies[:n]):
+        left_over = None if residual is None else float(residual[i])
+        row = Row(anomaly, explanation[i], shares[i], left_over, partial(cell, i))
+        made.append(_card(run.typical, row, limits))
+    return made
+
+
+def _card(typical: Mapping[str, Typical], row: Row, limits: Limits) -> Card:
+    parts = _parts(row, limits)
+    ends = min([0.0, *(p.amount for p in parts)]), max([0.0, *(p.amount for p in parts)])
+    factors = [_factor(part, row, typical.get(part.name), ends) for part in parts]
+    return Card(factors, _nearest_normal(row, limits), _balance(row))
+
+
+def _parts(row: Row, limits: Limits) -> list[Part]:
+    """Choose the columns worth a line; sum up the others."""
+    flat, names = row.explanation.values.ravel(), row.explanation.names()
+    sizes = np.abs(flat)
+    order = np.argsort(-sizes, kind="stable")
+    n_large = int((sizes >= SMALLEST_PART * sizes.sum()).sum())
+    shown = order[: min(limits.factors, max(FEWEST_COLUMNS, n_large))]
+    errors = None if row.explanation.stderr is None else row.explanation.stderr.ravel()
+    parts = [
+        Part(names[j], float(flat[j]), True, float(row.shares[j]), None if errors is None else float(errors[j]))
+        for j in shown
+    ]
+    if row.left_over is None:
+        return [replace(part, share=None) for part in parts]
+    others = order[len(shown) :]
+    if len(others):
+        words = wording.count(len(others), "other column")
+        parts.append(Part(words, float(flat[others].sum()), False, float(row.shares[others].sum())))
+    return [*parts, Part("not attributed", _tidy(row.left_over, row), False)]
+
+
+def _tidy(amount: float, row: Row) -> float:
+    """Rounding errors of a sum are nothing."""
+    return 0.0 if abs(amount) < 1e-9 * np.abs(row.explanation.values).sum() else amount
+
+
+def _factor(part: Part, row: Row, usual: Typical | None, ends: tuple[float, float]) -> Factor:
+    kind = row.explanation.kind
+    amount = wording.number(part.amount, 3)
+    if part.error:
+        amount += f" ± {wording.number(part.error, 2)}"
+    words = f"{wording.shortened(part.name)}: {KIND_WORDS[kind]} {amount}"
+    value = row.value(part.name) if part.is_column else None
+    normal = (row.anomaly.nearest_normal or {}).get(part.name)
+    return Factor(
+        name=clipped(part.name),
+        value=clipped(wording.cell(value)) if part.is_column else "",
+        beside=beside_usual(usual, value, normal) if part.is_column and usual is not None else None,
+        bar=bar(part.amount, *ends, words, class_=_color(part, kind), error=part.error),
+        amount=amount,
+        share="" if part.share is None or part.amount < 0 else wording.share(part.share),
+        is_rest=not part.is_column,
+    )
+
+
+def _color(part: Part, kind: str) -> str:
+    if not part.is_column:
+        return "rest"
+    return "usual" if part.amount < 0 and kind == "attribution" else "odd"
+
+
+def _nearest_normal(row: Row, limits: Limits) -> list[tuple[Markup | str, str, str]]:
+    """Return what to change to look normal, leaving out what would stay as it is."""
+    changes = []
+    for name, normal in (row.anomaly.nearest_normal or {}).items():
+        before, after = wording.cell(row.value(name)), wording.cell(normal)
+        if after != before:
+            changes.append((clipped(name), wording.shortened(after), wording.shortened(before)))
+    return changes[: limits.factors]
+
+
+def _balance(row: Row) -> str:
+    explanation = row.explanation
+    if row.left_over is None:
+        return (
+            f"Bars show the {KIND_WORDS[explanation.kind]}: how strongly a column is involved, compared with the "
+            "others. They are not parts of the score and do not add up to it."
+        )
+    score, base = float(explanation.scores[0]), float(explanation.base_values[0])
+    terms = [f"{wording.number(float(explanation.values.sum()), 3)} from columns"]
+    if base:
+        terms.append(f"{wording.number(base, 3)} that every row has")
+    terms.append(f"{wording.number(_tidy(row.left_over, row), 3)} not attributed")
+    return f"Score {wording.number(score, 3)} = {' + '.join(terms)}. Percentages are of what columns add to the score."
+
+
+def _cell_reader(explanation: Explanation) -> Callable[[int, str], Any]:
+    """Return a function of a row and a column's name that finds the cell in a frame or an array, else None."""
+    data = explanation.data
+    names = data.columns if hasattr(data, "columns") else explanation.names()
+    position = {str(name): j for j, name in enumerate(names)}
+    array = None if data is None or hasattr(data, "columns") else np.asarray(data).reshape(len(explanation), -1)
+
+    def cell(i: int, name: str) -> Any:
+        j = position.get(name)
+        if j is None or data is None:
+            return None
+        if array is not None:
+            return array[i, j]
+        return data.iloc[i, j] if hasattr(data, "iloc") else data[i, j]
+
+    return cell

@@ -1,0 +1,175 @@
+"""The evidence for the explanations, said so that an analyst can act on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from markupsafe import Markup
+
+from tellwhy.views.report import wording
+from tellwhy.views.report.cards import KIND_WORDS
+from tellwhy.views.report.charts import MOST_CURVES, curves
+from tellwhy.views.report.limits import clipped
+from tellwhy.views.report.svg import bar
+from tellwhy.workflow.run import Agreement, Detection, Evidence, Run
+
+RANDOM = "RandomAttribution"
+MOST_METHODS = 12
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One test of the explanations: a verdict in one word, a figure, and what it means."""
+
+    title: str
+    verdict: str  # "strong" | "fair" | "weak" | "none"
+    figure: str
+    words: str
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A line of the legend under the flipping curves."""
+
+    name: Markup | str
+    class_: str
+    area: str
+    is_ours: bool
+
+
+@dataclass(frozen=True)
+class Agreeing:
+    """How far another method agrees."""
+
+    method: Markup | str
+    bar: Markup
+    same: str
+    correlation: str
+    words: str
+
+
+@dataclass(frozen=True)
+class EvidenceView:
+    """The evidence panel."""
+
+    explains: str
+    findings: list[Finding]
+    chart: Markup | None
+    legend: list[Curve]
+    agreement: list[Agreeing]
+
+
+def evidence(run: Run) -> EvidenceView:
+    """Return the evidence panel."""
+    found = run.evidence
+    drawn = _chosen_curves(found, run.explanation.method)
+    classes = [_curve_class(k, name) for k, name in enumerate(drawn)]
+    chart = None
+    if drawn:
+        label = "How fast the score falls as columns are set back to usual values, main columns first."
+        chart = curves(
+            {name: found.flipping[name] for name in drawn}, classes, "columns set back to a usual value →", label
+        )
+    legend = [
+        Curve(_method_name(name), class_, _area(found, name), name == run.explanation.method)
+        for name, class_ in zip(drawn, classes, strict=True)
+    ]
+    findings = [_left_over(run), _flipping(run), _agreement(found)]
+    agreement = [_agreeing(a) for a in found.agreement[:MOST_METHODS]]
+    return EvidenceView(wording.shortened(found.explains, 400), findings, chart, legend, agreement)
+
+
+def _chosen_curves(found: Evidence, method: str) -> list[str]:
+    """The run's own method first, random order last, the best others between."""
+    names = [name for name, curve in found.flipping.items() if len(curve) and np.isfinite(curve).all()]
+    ours = [name for name in names if name == method]
+    random = [name for name in names if name == RANDOM]
+    others = [name for name in names if name not in (method, RANDOM)]
+    others.sort(key=lambda name: found.flipping_area.get(name, 2.0))
+    return [*ours, *others[: MOST_CURVES - 2], *random]
+
+
+def _curve_class(k: int, name: str) -> str:
+    return "curve-random" if name == RANDOM else f"curve-{k}"
+
+
+def _method_name(name: str) -> Markup | str:
+    return "random order" if name == RANDOM else clipped(name, 40)
+
+
+def _area(found: Evidence, name: str) -> str:
+    return wording.number(found.flipping_area.get(name), 3)
+
+
+def _left_over(run: Run) -> Finding:
+    title = "Is the whole score explained?"
+    if run.explanation.kind != "attribution":
+        words = (
+            f"{wording.shortened(run.explanation.method)} gives the {KIND_WORDS[run.explanation.kind]}, not parts of "
+            "it: it says which columns matter, not how much of the score each one makes up."
+        )
+        return Finding(title, "none", "no parts", words)
+    part = run.evidence.unattributed
+    figure = f"{wording.share(max(part, 0.0))} left over"
+    if part <= 0.15:
+        return Finding(title, "strong", figure, "Nearly all of a typical row's score is divided among its columns.")
+    if part <= 0.4:
+        return Finding(title, "fair", figure, "Read the bars as the main reasons, not as the only ones.")
+    words = "Much of a typical row's score belongs to no single column: take the reasons as hints."
+    return Finding(title, "weak", figure, words)
+
+
+def _flipping(run: Run) -> Finding:
+    title = "Do the named columns matter?"
+    areas = run.evidence.flipping_area
+    ours, random = areas.get(run.explanation.method), areas.get(RANDOM)
+    if ours is None or random is None:
+        return Finding(title, "none", "not tested", "The order of columns was not tested on this run.")
+    figure = f"area {wording.number(ours, 2)}, random order {wording.number(random, 2)}"
+    test = "Setting the named columns back to usual values"
+    if ours <= 0.75 * random:
+        return Finding(title, "strong", figure, f"{test} makes the score fall much faster than in random order.")
+    if ours <= 0.97 * random:
+        return Finding(title, "fair", figure, f"{test} makes the score fall somewhat faster than in random order.")
+    words = f"{test} lowers the score no faster than random order does: do not rely on the reasons."
+    return Finding(title, "weak", figure, words)
+
+
+def _agreement(found: Evidence) -> Finding:
+    title = "Do other methods agree?"
+    if not found.agreement:
+        return Finding(title, "none", "not tested", "No other method was run on the same rows.")
+    same = sum(a.same_top_feature for a in found.agreement) / len(found.agreement)
+    figure = f"{wording.share(same)} same main column"
+    if same >= 0.8:
+        return Finding(title, "strong", figure, "Other methods name the same main column for most rows.")
+    if same >= 0.5:
+        return Finding(title, "fair", figure, "Other methods name the same main column for more than half of the rows.")
+    return Finding(title, "weak", figure, "Other methods often name another column: check a row before acting on it.")
+
+
+def _agreeing(a: Agreement) -> Agreeing:
+    words = "agrees" if a.same_top_feature >= 0.8 else "partly agrees" if a.same_top_feature >= 0.5 else "disagrees"
+    label = f"{wording.shortened(a.method)}: same main column in {wording.share(a.same_top_feature)} of rows"
+    drawn = bar(max(a.same_top_feature, 0.0), 0.0, 1.0, label, class_="usual")
+    correlation = wording.number(a.rank_correlation, 2)
+    return Agreeing(clipped(a.method, 40), drawn, wording.share(a.same_top_feature), correlation, words)
+
+
+def detection_words(found: Detection, n_rows: int) -> list[tuple[str, str, str]]:
+    """Return each measure of detection with its figure and what it means."""
+    chance = found.n_positive / n_rows if n_rows else 0.0
+    positive = f"{wording.shortened(found.label, 40)} = {wording.shortened(found.positive, 40)}"
+    return [
+        (
+            "AUROC",
+            wording.number(found.auroc, 3),
+            f"the chance that a row with {positive} scores higher than one without; 0.5 is guessing, 1 is perfect",
+        ),
+        (
+            "average precision",
+            wording.number(found.average_precision, 3),
+            f"how pure the top of the ranking is in such rows; guessing would give {wording.number(chance, 2)}",
+        ),
+    ]

@@ -1,0 +1,111 @@
+"""The page itself: sections put into the template, with a security policy that lets nothing in or out."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
+
+from tellwhy.core.files import new_file
+from tellwhy.views.report import sections, wording
+from tellwhy.views.report.cards import KIND_WORDS, cards
+from tellwhy.views.report.evidence import detection_words, evidence
+from tellwhy.views.report.limits import MOST_BYTES, Limits, clipped
+from tellwhy.views.report.svg import range_strip
+from tellwhy.workflow.run import Run
+
+_KEY_QUANTILES = (0.0, 2.0, 3.5, 4.5, 5.5, 7.0, 8.0)
+
+
+def render(run: Run) -> str:
+    """Return the report of a run: one HTML page of at most 8 MB that makes no request.
+
+    Parameters
+    ----------
+    run
+        What `tellwhy explain` produced, or `Run` filled by other means.
+
+    Returns
+    -------
+    str
+        The page. It says where it lists fewer rows or columns than the run holds.
+    """
+    limits = Limits()
+    page = _page(run, limits)
+    while len(page.encode()) > MOST_BYTES and limits.listed > 1:
+        limits = limits.smaller()
+        page = _page(run, limits)
+    return page
+
+
+def write_report(run: Run, path: str | Path) -> Path:
+    """Write the report of a run to a file, whole or not at all, and return its path."""
+    target = Path(path)
+    page = render(run)
+    with new_file(target) as work:
+        work.write_text(page, encoding="utf-8")
+    return target
+
+
+def _page(run: Run, limits: Limits) -> str:
+    table = sections.lines(run, limits)
+    page = (
+        _environment()
+        .get_template("page.html.j2")
+        .render(
+            run=run,
+            overview=sections.overview(run, limits),
+            scores=sections.scores(run),
+            lines=table,
+            main_columns=sections.main_columns(table),
+            cards=cards(run, limits),
+            groups=sections.groups(run, limits),
+            columns=sections.columns(run, limits),
+            evidence=evidence(run),
+            detection=detection_words(run.detection, len(run.scores)) if run.detection else [],
+            settings=sections.settings(run, limits),
+            versions=sections.versions(run, limits),
+            is_attribution=run.explanation.kind == "attribution",
+            kind_words=KIND_WORDS[run.explanation.kind],
+            key_strip=range_strip(_KEY_QUANTILES, 40.0, 6.2, "Example of a range strip"),
+            limits=limits,
+            **_assets(),
+        )
+    )
+    return page.encode("utf-8", "replace").decode()  # a lone surrogate cannot be written to a file
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FunctionLoader(_read), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters.update(number=wording.number, clipped=clipped)
+    environment.globals["count"] = wording.count
+    return environment
+
+
+def _read(name: str) -> str:
+    return files("tellwhy.views.report").joinpath(name).read_text(encoding="utf-8")
+
+
+@cache
+def _assets() -> dict[str, Any]:
+    """Style and scripts, and the policy that names their hashes and allows nothing else."""
+    style, theme, script = (_read(name) for name in ("style.css", "theme.js", "script.js"))
+    policy = (
+        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(theme)} {_hash(script)}; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    return {"style": Markup(style), "theme": Markup(theme), "script": Markup(script), "policy": Markup(policy)}
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"

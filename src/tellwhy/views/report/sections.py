@@ -1,0 +1,233 @@
+"""What the other sections of the page show, in words and small pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from tellwhy.views.report import wording
+from tellwhy.views.report.charts import bin_scores, histogram
+from tellwhy.views.report.limits import Limits, clipped
+from tellwhy.views.report.svg import bar
+from tellwhy.workflow.run import Anomaly, Run
+
+Text = Markup | str
+
+
+@dataclass(frozen=True)
+class Overview:
+    """The head of the page: the finding in one sentence, key figures, what was done, what to know."""
+
+    source: Text
+    headline: str
+    because: list[str]
+    figures: list[tuple[str, Text]]
+    summary: str
+    notices: list[str]
+    more_notices: int
+
+
+def overview(run: Run, limits: Limits) -> Overview:
+    """Return the head of the page."""
+    n, n_above = len(run.scores), above(run)
+    figures = [
+        ("rows scored", wording.number(n)),
+        ("above the threshold", wording.number(n_above)),
+        ("columns used", wording.number(len(run.columns))),
+        ("explained by", clipped(run.explanation.method, 24)),
+    ]
+    return Overview(
+        source=clipped(run.source, 80),
+        headline=_headline(len(run.scores), n_above),
+        because=_main_columns(run) if n_above else [],
+        figures=[(words, figure) for words, figure in figures],
+        summary=wording.shortened(run.summary, 2000),
+        notices=[wording.shortened(notice, 400) for notice in run.notices[: limits.lines]],
+        more_notices=max(0, len(run.notices) - limits.lines),
+    )
+
+
+def above(run: Run) -> int:
+    """Count the rows above the threshold."""
+    return int((np.asarray(run.scores) > run.threshold).sum())
+
+
+def _headline(n: int, n_above: int) -> str:
+    if n_above == 0:
+        return f"None of {wording.count(n, 'row')} stands out."
+    return f"{wording.number(n_above)} of {wording.count(n, 'row')} {'stands' if n_above == 1 else 'stand'} out."
+
+
+def _main_columns(run: Run) -> list[str]:
+    return [wording.shortened(name, 40) for name, part in _by_share(run.column_shares)[:3] if part >= 0.05]
+
+
+def _by_share(shares: Mapping[str, float]) -> list[tuple[str, float]]:
+    return sorted(((str(k), float(v)) for k, v in shares.items() if np.isfinite(v)), key=lambda pair: -pair[1])
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The histogram and what to read from it."""
+
+    chart: Markup
+    words: str
+    notes: list[str]
+
+
+def scores(run: Run) -> Scores:
+    """Return the histogram of all scores."""
+    bins = bin_scores(np.asarray(run.scores, dtype=np.float64), float(run.threshold))
+    n, n_above = len(run.scores), above(run)
+    part = wording.share(n_above / n) if n else wording.NOTHING
+    verb = "scores" if n_above == 1 else "score"
+    words = (
+        f"{wording.number(n_above)} of {wording.count(n, 'row')} ({part}) {verb} above the threshold of "
+        f"{wording.number(run.threshold)}."
+    )
+    notes = []
+    if bins.is_log:
+        notes.append(
+            "Counts are on a logarithmic scale, so that the few odd rows can be seen beside the many usual ones."
+        )
+    if bins.beyond:
+        notes.append(f"The last bar gathers the {wording.count(bins.beyond, 'row')} beyond the end of the axis.")
+    return Scores(histogram(bins, f"Histogram of scores. {words}"), words, notes)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of the ranked table."""
+
+    rank: int
+    row: int
+    name: Text
+    has_id: bool
+    score: str
+    raw_score: str
+    percentile: str
+    raw_percentile: str
+    is_above: bool
+    reasons: list[Text]
+    main: str
+
+
+def lines(run: Run, limits: Limits) -> list[Line]:
+    """Return the ranked table."""
+    listed = run.anomalies[: limits.listed]
+    scores = wording.aligned([anomaly.score for anomaly in listed])
+    return [_line(k + 1, anomaly, scores[k], limits) for k, anomaly in enumerate(listed)]
+
+
+def _line(rank: int, anomaly: Anomaly, score: str, limits: Limits) -> Line:
+    has_id = anomaly.id is not None
+    return Line(
+        rank=rank,
+        row=int(anomaly.row),
+        name=clipped(anomaly.id if has_id else f"row {anomaly.row}", 40),
+        has_id=has_id,
+        score=score,
+        raw_score=f"{anomaly.score:.9g}",
+        percentile=wording.percentile(anomaly.percentile),
+        raw_percentile=f"{anomaly.percentile:.9g}",
+        is_above=bool(anomaly.above_threshold),
+        reasons=[clipped(_kept_together(reason.text), 120) for reason in anomaly.reasons[: limits.reasons]],
+        main=wording.shortened(anomaly.reasons[0].feature) if anomaly.reasons else "",
+    )
+
+
+def _kept_together(text: str) -> str:
+    """Keep a percentage on one line."""
+    return str(text).replace(" %", f"{wording.THIN}%")
+
+
+def main_columns(table: Iterable[Line], most: int = 20) -> list[str]:
+    """Return the main columns of the listed rows, most frequent first, to filter by."""
+    found: dict[str, int] = {}
+    for line in table:
+        if line.main:
+            found[line.main] = found.get(line.main, 0) + 1
+    return sorted(found, key=lambda name: -found[name])[:most]
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """Anomalies with the same main columns; a link is an anomaly's row, its name, and whether it has a card."""
+
+    features: list[Text]
+    n_rows: int
+    bar: Markup
+    links: list[tuple[int, Text, bool]]
+    more: int
+
+
+def groups(run: Run, limits: Limits) -> list[RowGroup]:
+    """Return the groups, with links to the cards of their rows."""
+    chosen = run.groups[: limits.groups]
+    largest = max((len(group.rows) for group in chosen), default=1)
+    names = {a.row: clipped(a.id if a.id is not None else f"row {a.row}", 24) for a in run.anomalies[: limits.listed]}
+    with_card = {a.row for a in run.anomalies[: limits.cards]}
+    made = []
+    for group in chosen:
+        label = f"{wording.count(len(group.rows), 'row')} in this group"
+        links = [(int(r), names.get(r, f"row {r}"), r in with_card) for r in group.rows[: limits.links]]
+        more = len(group.rows) - len(links)
+        drawn = bar(len(group.rows), 0.0, largest, label, class_="usual")
+        features = [clipped(name, 40) for name in group.features[: limits.factors]]
+        made.append(RowGroup(features, len(group.rows), drawn, links, more))
+    return made
+
+
+@dataclass(frozen=True)
+class ColumnBar:
+    """One column's part over all explained rows."""
+
+    name: Text
+    bar: Markup
+    share: str
+    is_rest: bool = False
+
+
+def columns(run: Run, limits: Limits) -> list[ColumnBar]:
+    """Return which columns make rows odd, the small ones together."""
+    ranked = _by_share(run.column_shares)
+    shown, others = ranked[: limits.columns], ranked[limits.columns :]
+    largest = max((part for _, part in ranked), default=1.0) or 1.0
+    is_attribution = run.explanation.kind == "attribution"
+    rest = sum(part for _, part in others)
+    made = [_column_bar(name, part, max(largest, rest), is_attribution) for name, part in shown]
+    if others:
+        words = wording.count(len(others), "other column")
+        made.append(_column_bar(words, rest, max(largest, rest), is_attribution, is_rest=True))
+    return made
+
+
+def _column_bar(name: str, part: float, largest: float, is_attribution: bool, *, is_rest: bool = False) -> ColumnBar:
+    words = wording.share(part) if is_attribution else ""
+    drawn = bar(part, 0.0, largest, f"{wording.shortened(name)} {words}", class_="rest" if is_rest else "odd")
+    return ColumnBar(clipped(name, 40), drawn, words, is_rest)
+
+
+def settings(run: Run, limits: Limits) -> list[tuple[Text, Text]]:
+    """Return what is needed to repeat the run."""
+    pairs: list[tuple[Any, Any]] = [("input", run.source), ("fingerprint (SHA-256)", run.fingerprint)]
+    pairs += [(name, _setting(value)) for name, value in list(run.settings.items())[: limits.lines]]
+    pairs += [("threshold", wording.number(run.threshold, 6)), ("created", run.created), ("schema", run.schema)]
+    return [(clipped(name, 40), clipped(value, 400)) for name, value in pairs]
+
+
+def _setting(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(str(v) for v in value[:100]) or "none"
+    return str(value)
+
+
+def versions(run: Run, limits: Limits) -> list[tuple[Text, Text]]:
+    """Return the versions of what the run was made with."""
+    return [(clipped(name), clipped(version)) for name, version in list(run.versions.items())[: limits.lines]]

@@ -1,0 +1,134 @@
+"""Small marks drawn as inline SVG: bars, range strips, the pieces that charts are made of.
+
+Lengths along x are percentages, so that a mark follows the width of its place and its text and dots keep their shape.
+Styles are classes: the page's security policy forbids style attributes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from markupsafe import Markup
+
+STRIP_HEIGHT = 24
+BAR_HEIGHT = 14
+_GUTTER = 9.0  # per cent of a strip kept for a value that lies far outside
+
+
+def element(name: str, *children: str, **attributes: object) -> Markup:
+    """Return an element with everything escaped; 'class_' and 'text_anchor' become 'class' and 'text-anchor'.
+
+    Examples
+    --------
+    >>> print(element("text", "a < b", x=3, text_anchor="end"))
+    <text x="3" text-anchor="end">a &lt; b</text>
+    """
+    words = [Markup('{}="{}"').format(key.rstrip("_").replace("_", "-"), value) for key, value in attributes.items()]
+    head = Markup(" ").join([Markup(name), *words])
+    return Markup("<{}>{}</{}>").format(head, Markup("").join(children), Markup(name))
+
+
+def picture(label: str, height: int, *children: str, class_: str) -> Markup:
+    """Return an SVG as wide as its place, which screen readers announce as `label`."""
+    title = element("title", label)
+    return element("svg", title, *children, class_=class_, role="img", width="100%", height=height)
+
+
+def percent(position: float) -> str:
+    """Write a length along x."""
+    return f"{position:.2f}%"
+
+
+def bar(value: float, low: float, high: float, label: str, *, class_: str, error: float | None = None) -> Markup:
+    """Draw a bar from zero to `value` on an axis from `low` (at most 0) to `high` (at least 0)."""
+    scale = max(abs(low), abs(high), abs(value)) or 1.0  # 1e300 − (−1e300) must not overflow
+    value, low, high = value / scale, low / scale, high / scale
+    span = (high - low) or 1.0
+    zero, end = 100 * -low / span, 100 * (value - low) / span
+    left, width = min(zero, end), abs(end - zero)
+    marks = [
+        element("rect", class_="track", x="0", y=BAR_HEIGHT / 2 - 0.5, width="100%", height=1),
+        element(
+            "rect", class_=class_, x=percent(left), y=1, width=percent(max(width, 0.4)), height=BAR_HEIGHT - 2, rx=2
+        ),
+    ]
+    if low < 0:
+        marks.append(element("rect", class_="zero", x=percent(zero), y=0, width=1, height=BAR_HEIGHT))
+    if error:
+        reach = 100 * error / scale / span
+        start = max(0.0, end - reach)
+        width = min(100.0, end + reach) - start
+        y = BAR_HEIGHT / 2 - 1
+        marks.append(element("rect", class_="whisker", x=percent(start), y=y, width=percent(width), height=2))
+    return picture(label, BAR_HEIGHT, *marks, class_="bar")
+
+
+@dataclass(frozen=True)
+class StripAxis:
+    """Where numbers lie on a strip, in per cent of its width; numbers far outside lie beyond a break."""
+
+    low: float
+    high: float
+    scale: float
+    break_low: bool
+    break_high: bool
+
+    def position(self, value: float) -> float:
+        """Return the place of a number."""
+        left = _GUTTER if self.break_low else 2.0
+        right = 100 - (_GUTTER if self.break_high else 2.0)
+        x = value / self.scale
+        if x < self.low:
+            return 3.0 if self.break_low else left
+        if x > self.high:
+            return 97.0 if self.break_high else right
+        return float(left + (right - left) * (x - self.low) / ((self.high - self.low) or 1.0))
+
+
+def strip_axis(quantiles: Sequence[float], marked: Sequence[float]) -> StripAxis:
+    """Fit an axis on which the usual range stays readable, however far away a marked value is."""
+    scale = float(np.abs([*quantiles, *marked]).max()) or 1.0  # 1e300 − (−1e300) must not overflow
+    least, q5, _, middle, _, q95, most = (q / scale for q in quantiles)
+    width = (q95 - q5) or (most - least) or abs(middle) or 1.0
+    low, high = max(least, q5 - width), min(most, q95 + width)
+    near = [x / scale for x in marked if low - width <= x / scale <= high + width]
+    low, high = min([low, *near]), max([high, *near])
+    if high == low:
+        low, high = low - width, high + width
+    outside = [least, most, *(x / scale for x in marked)]
+    return StripAxis(low, high, scale, min(outside) < low, max(outside) > high)
+
+
+def range_strip(quantiles: Sequence[float], value: float | None, normal: float | None, label: str) -> Markup:
+    """Draw what is usual (all, 90 %, half of the rows, the median), the row's value and its nearest normal value."""
+    axis = strip_axis(quantiles, [x for x in (value, normal) if x is not None])
+    least, q5, q25, middle, q75, q95, most = (axis.position(q) for q in quantiles)
+    marks = [
+        _band("range-all", least, most, 2),
+        _band("range-most", q5, q95, 8),
+        _band("range-half", q25, q75, 14),
+        element("rect", class_="median", x=percent(middle), y=3, width=2, height=STRIP_HEIGHT - 6),
+    ]
+    if axis.break_low:
+        marks.append(_mark("break", _GUTTER - 2.5, "M-3 5 1-5M1 5 5-5"))
+    if axis.break_high:
+        marks.append(_mark("break", 100 - _GUTTER + 2.5, "M-5 5-1-5M-1 5 3-5"))
+    if normal is not None:
+        marks.append(_mark("normal-mark", axis.position(normal), "M0-6 6 0 0 6-6 0z"))
+    if value is not None:
+        x = percent(axis.position(value))
+        marks.append(element("circle", class_="value-mark", cx=x, cy=STRIP_HEIGHT // 2, r=6))
+    return picture(label, STRIP_HEIGHT, *marks, class_="strip")
+
+
+def _band(class_: str, start: float, end: float, height: int) -> Markup:
+    y = (STRIP_HEIGHT - height) / 2
+    width = percent(max(end - start, 0.5))
+    return element("rect", class_=class_, x=percent(start), y=y, width=width, height=height, rx=min(height / 2, 3))
+
+
+def _mark(class_: str, position: float, outline: str) -> Markup:
+    path = element("path", class_=class_, d=outline)
+    return element("svg", path, x=percent(position), y=STRIP_HEIGHT // 2, overflow="visible")

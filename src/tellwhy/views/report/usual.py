@@ -1,0 +1,105 @@
+"""A row's value beside what is usual in its column."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from markupsafe import Markup
+
+from tellwhy.views.report import wording
+from tellwhy.views.report.svg import bar, range_strip
+from tellwhy.workflow.run import Typical
+
+SHOWN_CATEGORIES = 4
+
+
+@dataclass(frozen=True)
+class Category:
+    """One usual value of a column and how often it occurs."""
+
+    value: str
+    bar: Markup
+    share: str
+    is_this_row: bool
+
+
+@dataclass(frozen=True)
+class BesideUsual:
+    """A strip for numbers and dates, bars for categories, and the same in words."""
+
+    words: str
+    strip: Markup | None
+    categories: list[Category]
+
+
+def beside_usual(usual: Typical, value: Any, normal: Any) -> BesideUsual:
+    """Show a value, and the nearest normal one if there is one, beside what is usual."""
+    return BesideUsual(_words(usual), _strip(usual, value, normal), _categories(usual, value))
+
+
+def _words(usual: Typical) -> str:
+    if usual.kind == "date" and len(usual.labels) == 7:
+        return f"usually {wording.between(wording.shortened(usual.labels[1]), wording.shortened(usual.labels[5]))}"
+    if len(usual.quantiles) == 7:
+        _, low, _, middle, _, high, _ = usual.quantiles
+        return f"usually {wording.between(low, high)}, median {wording.number(middle)}"
+    return ""
+
+
+def _strip(usual: Typical, value: Any, normal: Any) -> Markup | None:
+    place = _timestamp if usual.kind == "date" else _float
+    known = [place(q) for q in (usual.labels if usual.kind == "date" else usual.quantiles)]
+    quantiles = [q for q in known if q is not None]
+    if len(quantiles) != 7:
+        return None
+    words = f"{wording.shortened(wording.cell(value))}; {_words(usual)}"
+    return range_strip(quantiles, place(value), place(normal), words)
+
+
+def _float(value: Any) -> float | None:
+    try:
+        x = float(value)
+    except (TypeError, ValueError):
+        return None
+    return x if math.isfinite(x) else None
+
+
+def _timestamp(value: Any) -> float | None:
+    """Seconds since 1970 of a date, or of its ISO text; any fixed zone will do to place it on a strip."""
+    if wording.is_missing(value):
+        return None
+    try:
+        moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+        return (moment.replace(tzinfo=None) - datetime(1970, 1, 1)).total_seconds()
+    except ValueError:
+        return None
+
+
+def _own_category(usual: Typical, value: Any) -> str | None:
+    """Return the row's value as it is written in `usual.shares`; None where the cell is missing."""
+    if wording.is_missing(value):
+        return None
+    spellings = (str(value), wording.cell(value), str(value).lower())
+    return next((text for text in spellings if text in usual.shares), spellings[1])
+
+
+def _categories(usual: Typical, value: Any) -> list[Category]:
+    """Return the most common values, the row's own among them."""
+    if not usual.shares:
+        return []
+    own = _own_category(usual, value)
+    lines = list(usual.shares.items())[:SHOWN_CATEGORIES]
+    if own is not None and own not in dict(lines):
+        lines = [*lines[: SHOWN_CATEGORIES - 1], (own, usual.shares.get(own, 0.0))]
+    highest = max([1e-12, *(share for _, share in lines)])
+    unlisted = "new" if sum(usual.shares.values()) > 0.9999 else "rare"
+    made = []
+    for text, share in lines:
+        is_own = text == own
+        words = f"{wording.shortened(text)}: {wording.share(share)} of rows"
+        drawn = bar(share, 0.0, highest, words, class_="odd" if is_own else "usual")
+        made.append(Category(wording.shortened(text, 24), drawn, wording.share(share) if share else unlisted, is_own))
+    return made

@@ -1,0 +1,176 @@
+"""Numbers, shares and cells as a reader wants to see them, and long texts made short."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+THIN = "\u202f"  # narrow no-break space: thousands, and before a percent sign
+MINUS = "\u2212"
+NOTHING = "–"
+TITLE_LENGTH = 300
+CELL_LENGTH = 1000
+
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+# Control characters, lone surrogates, and marks that turn the direction of text: one cell could read as another.
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """Write a number with a few significant digits and thin spaces between thousands.
+
+    Examples
+    --------
+    >>> [number(x) for x in (145, 0.9, 1234.5678, -3.14159, 0.0000123)]
+    ['145', '0.9', '1235', '−3.142', '1.23 × 10⁻⁵']
+    """
+    if value is None or not math.isfinite(value):
+        return NOTHING if value is None or math.isnan(value) else ("∞" if value > 0 else f"{MINUS}∞")
+    if value == 0:
+        return "0"
+    sign, size = (MINUS if value < 0 else ""), abs(value)
+    if size >= 1e9 or size < 1e-3:
+        mantissa, exponent = f"{size:.{digits - 1}e}".split("e")
+        return f"{sign}{_trimmed(mantissa)} × 10{str(int(exponent)).translate(_SUPERSCRIPTS)}"
+    decimals = max(0, digits - 1 - math.floor(math.log10(size)))
+    whole, _, fraction = _trimmed(f"{size:.{decimals}f}").partition(".")
+    return f"{sign}{_grouped(whole)}{'.' + fraction if fraction else ''}"
+
+
+def _trimmed(text: str) -> str:
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _grouped(whole: str) -> str:
+    if len(whole) < 5:
+        return whole
+    return f"{int(whole):,}".replace(",", THIN)
+
+
+def count(n: int, singular: str, plural: str | None = None) -> str:
+    """Write how many there are of something.
+
+    Examples
+    --------
+    >>> count(1, "row"), count(3, "row")
+    ('1 row', '3 rows')
+    """
+    return f"{_grouped(str(n))} {singular if n == 1 else plural or singular + 's'}"
+
+
+def share(part: float) -> str:
+    """Write a part of one as a percentage; nearly all is not all, and little is not nothing.
+
+    Examples
+    --------
+    >>> [share(x).replace(THIN, " ") for x in (0.714, 0.0523, 0.00663, 0, 0.99996, 0.000001)]
+    ['71 %', '5.2 %', '0.66 %', '0 %', '99.9 %', '<0.01 %']
+    """
+    if not math.isfinite(part):
+        return NOTHING
+    percent = 100 * part
+    if percent == 0 or percent >= 100:
+        text = f"{percent:.0f}"
+    elif percent < 0.01:
+        text = "<0.01"
+    elif percent > 99:
+        text = _trimmed(f"{math.floor(percent * 10 + 1e-9) / 10:.1f}")
+    else:
+        text = number(percent, 2)
+    return f"{text}{THIN}%"
+
+
+def percentile(value: float) -> str:
+    """Write a percentile, never rounded up: 99.996 is not 100.
+
+    Examples
+    --------
+    >>> percentile(99.996), percentile(100), percentile(87.5)
+    ('99.99', '100.00', '87.50')
+    """
+    if not math.isfinite(value):
+        return NOTHING
+    return f"{math.floor(value * 100 + 1e-9) / 100:.2f}"
+
+
+def aligned(values: Sequence[float]) -> list[str]:
+    """Write numbers of one column with the same number of decimals, where their sizes allow it.
+
+    Examples
+    --------
+    >>> aligned([34.4712, 33.2, 9.05])
+    ['34.47', '33.20', '9.05']
+    """
+    sizes = [abs(v) for v in values if math.isfinite(v) and v != 0]
+    if not sizes or max(sizes) >= 1e6 or max(sizes) < 1e-2:
+        return [number(v) for v in values]
+    decimals = max(0, 3 - math.floor(math.log10(max(sizes))))
+    return [_fixed(v, decimals) if math.isfinite(v) else number(v) for v in values]
+
+
+def _fixed(value: float, decimals: int) -> str:
+    whole, _, fraction = f"{abs(value):.{decimals}f}".partition(".")
+    return f"{MINUS if value < 0 else ''}{_grouped(whole)}{'.' + fraction if fraction else ''}"
+
+
+def cell(value: Any) -> str:
+    """Write one cell of a table: a number, text, a date, true or false, or that it is missing."""
+    if is_missing(value):
+        return "missing"
+    if isinstance(value, (bool, np.bool_)):
+        return str(bool(value))
+    if isinstance(value, (int, float, np.integer, np.floating)):
+        return number(float(value))
+    if isinstance(value, datetime):
+        return value.isoformat(sep=" ").removesuffix(" 00:00:00")
+    return cleaned(str(value)[:CELL_LENGTH])
+
+
+def is_missing(value: Any) -> bool:
+    """Tell whether a cell holds nothing: None, NaN, NaT."""
+    return bool(pd.api.types.is_scalar(value) and pd.isna(value))
+
+
+def between(low: Any, high: Any) -> str:
+    """Write a range: '0.9–4.1', or with 'to' where a minus sign or a date would make the dash hard to read."""
+    first, last = cell(low), cell(high)
+    if first == last:
+        return first
+    plain = all(isinstance(x, (int, float, np.number)) for x in (low, high)) and float(low) >= 0
+    return f"{first}–{last}" if plain else f"{first} to {last}"
+
+
+def cleaned(text: str) -> str:
+    """Replace control characters, lone surrogates and direction marks; collapse white space."""
+    return _UNSAFE.sub("\ufffd", " ".join(text.split()))
+
+
+def shortened(text: Any, length: int = 60) -> str:
+    """Return the beginning of a long text, with an ellipsis.
+
+    Examples
+    --------
+    >>> shortened("abcdefghij", 6)
+    'abcde…'
+    """
+    plain = cleaned(str(text)[: 4 * length + 100])
+    return plain if len(plain) <= length else plain[: length - 1].rstrip() + "…"
+
+
+def listed(items: Sequence[str], last: str = "and") -> str:
+    """Join words as in a sentence.
+
+    Examples
+    --------
+    >>> listed(["TSH", "T3", "FTI"])
+    'TSH, T3 and FTI'
+    """
+    if len(items) < 2:
+        return "".join(items)
+    return f"{', '.join(items[:-1])} {last} {items[-1]}"
