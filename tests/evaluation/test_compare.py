@@ -130,6 +130,7 @@ def test_more_rows_and_confidence_move_the_interval_as_they_should(rows, model):
 
     assert width(rows[100:160]) < width(rows[100:110])
     assert width(rows[100:160], confidence=0.5) < width(rows[100:160], confidence=0.99)
+    assert width(rows[100:160], n_repeats=16) < 0.5 * width(rows[100:160], n_repeats=1)
 
 
 def test_repeats_of_a_row_are_not_independent_rows(rows, model):

@@ -133,7 +133,8 @@ def test_centre_curves_equal_the_loop():
 @pytest.mark.parametrize("left", [-1, 2])
 def test_neighbour_curves_equal_the_loop(left):
     rng = np.random.default_rng(0)
-    points, X = rng.normal(size=(8, 4)), rng.normal(size=(5, 4)) * 2
+    points = rng.normal(size=(8, 4))
+    X = points[2] + rng.normal(size=(5, 4)) * [[0.1], [0.1], [0.1], [2.0], [2.0]]
     score = NeighbourScore(NeighbourDistance(points, 3, np.arange(8), 8))
     explanation = random_explanation(X, extras={"left_out": np.full(5, left)})
     expected = [
@@ -289,7 +290,7 @@ def test_any_score_takes_values_of_typical_background_rows():
 
 def test_a_row_within_the_normal_ones_has_no_area():
     background = np.array([[0.0, 1.0], [2.0, 0.0], [9.0, 9.0], [9.0, 8.0]])
-    X = np.array([[0.0, 1.5], [5.0, 0.1]])  # scores 2.25 and 25.51; the calm half scores 1 and 4
+    X = np.array([[0.0, 1.8], [5.0, 0.1]])  # scores 3.24 and 25.51; the calm half scores 1 and 4, 2.5 on average
     result = flipping(random_explanation(X), squares, background=background)
     assert np.isfinite(result.areas).tolist() == [False, True]
 
