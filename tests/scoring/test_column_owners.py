@@ -109,6 +109,7 @@ OWNED = {
     "bins": (KBinsDiscretizer(n_bins=[2, 3, 4, 5], quantile_method="averaged_inverted_cdf"), NUMBERS),
     "bins dense": (KBinsDiscretizer(encode="onehot-dense", strategy="uniform"), NUMBERS),
     "bins ordinal": (KBinsDiscretizer(encode="ordinal", strategy="uniform"), NUMBERS),
+    "bins of a constant": (KBinsDiscretizer(strategy="uniform"), NUMBERS.assign(b=7.0)),
     "splines": (SplineTransformer(), NUMBERS),
     "splines without bias": (SplineTransformer(include_bias=False, n_knots=7), NUMBERS),
     "pipeline": (make_pipeline(SimpleImputer(add_indicator=True), StandardScaler()), GAPS),
@@ -159,6 +160,7 @@ OWNED = {
 
 
 @EMPTY_COLUMNS
+@pytest.mark.filterwarnings("ignore:Feature 1 is constant")
 @pytest.mark.parametrize(("transformer", "table"), OWNED.values(), ids=OWNED.keys())
 def test_owner_of_each_column_by_shuffling_its_inputs(transformer, table):
     step = clone(transformer).fit(table, LABELS)
