@@ -180,5 +180,5 @@ def refuse(model: Any) -> NoReturn:
     """Say what to do with a model that has no anomaly score."""
     raise UnsupportedModel(
         f"{type(model).__module__}.{type(model).__qualname__} has no anomaly score that tellwhy knows. Pass a "
-        "function that takes rows and gives one number per row, high = anomalous, e.g. lambda X: -model.score(X)."
+        "function that takes rows and gives one number per row, high = anomalous."
     )
