@@ -122,6 +122,11 @@ class Browser:
         sent = [e["params"] for e in self.events if e.get("method") == "Network.requestWillBeSent"]
         return [str(p["request"]["url"]) for p in sent]
 
+    def blocked(self) -> list[str]:
+        """Return why requests of the page were refused."""
+        failed = [e["params"] for e in self.events if e.get("method") == "Network.loadingFailed"]
+        return [str(p.get("blockedReason", p.get("errorText"))) for p in failed]
+
     def complaints(self) -> list[str]:
         """Return errors, warnings and exceptions that the console showed."""
         names = ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded")

@@ -186,9 +186,7 @@ def example_run(n: int = 3772, top: int = 40, *, kind: str = "attribution", colu
         anomalies=anomalies,
         explanation=explanation,
         typical=typical,
-        column_shares=dict(
-            sorted(zip(names, values[order].sum(axis=0) / values[order].sum(), strict=True), key=lambda p: -p[1])
-        ),
+        column_shares=shares_of(values[order], names) if top else {},
         groups=groups_of(anomalies),
         evidence=evidence_of(len(names), explanation.method),
         detection=Detection("diagnosis", "sick", 93, 0.947, 0.612),
@@ -196,6 +194,11 @@ def example_run(n: int = 3772, top: int = 40, *, kind: str = "attribution", colu
         fingerprint="9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
         created="2025-03-04T17:20:11+00:00",
     )
+
+
+def shares_of(values: np.ndarray, names: list[str]) -> dict[str, float]:
+    parts = values.sum(axis=0) / values.sum()
+    return dict(sorted(zip(names, map(float, parts), strict=True), key=lambda pair: -pair[1]))
 
 
 def groups_of(anomalies: Sequence[Anomaly]) -> list[Group]:

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.score_function import Floats
-from tellwhy.views.report import wording
+from tellwhy.views import wording
 from tellwhy.views.report.limits import Limits, clipped
 from tellwhy.views.report.svg import bar
 from tellwhy.views.report.usual import BesideUsual, beside_usual

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.views.report.svg import element, percent, picture
-from tellwhy.views.report.wording import count, number
+from tellwhy.views.wording import count, number
 
 N_BINS = 48
 PLOT_HEIGHT = 200

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup
 
-from tellwhy.views.report import wording
+from tellwhy.views import wording
 from tellwhy.views.report.cards import KIND_WORDS
 from tellwhy.views.report.charts import MOST_CURVES, curves
 from tellwhy.views.report.limits import clipped
@@ -124,7 +124,7 @@ def _flipping(run: Run) -> Finding:
     title = "Do the named columns matter?"
     areas = run.evidence.flipping_area
     ours, random = areas.get(run.explanation.method), areas.get(RANDOM)
-    if ours is None or random is None:
+    if ours is None or random is None or not np.isfinite([ours, random]).all():
         return Finding(title, "none", "not tested", "The order of columns was not tested on this run.")
     figure = f"area {wording.number(ours, 2)}, random order {wording.number(random, 2)}"
     test = "Setting the named columns back to usual values"

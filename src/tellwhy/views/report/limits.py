@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from markupsafe import Markup
 
 from tellwhy.views.report.svg import element
-from tellwhy.views.report.wording import TITLE_LENGTH, shortened
+from tellwhy.views.wording import TITLE_LENGTH, shortened
 
 MOST_BYTES = 8_000_000
 

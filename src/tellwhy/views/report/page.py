@@ -13,7 +13,8 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from tellwhy.core.files import new_file
-from tellwhy.views.report import sections, wording
+from tellwhy.views import wording
+from tellwhy.views.report import sections
 from tellwhy.views.report.cards import KIND_WORDS, cards
 from tellwhy.views.report.evidence import detection_words, evidence
 from tellwhy.views.report.limits import MOST_BYTES, Limits, clipped

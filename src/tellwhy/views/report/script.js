@@ -150,5 +150,5 @@
   });
 
   refresh();
-  openTarget();
+  window.addEventListener("load", openTarget); // after the browser has moved to the fragment itself
 })();

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from tellwhy.views.report import wording
+from tellwhy.views import wording
 from tellwhy.views.report.charts import bin_scores, histogram
 from tellwhy.views.report.limits import Limits, clipped
 from tellwhy.views.report.svg import bar

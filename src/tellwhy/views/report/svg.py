@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 STRIP_HEIGHT = 24
 BAR_HEIGHT = 14
@@ -25,9 +25,8 @@ def element(name: str, *children: str, **attributes: object) -> Markup:
     >>> print(element("text", "a < b", x=3, text_anchor="end"))
     <text x="3" text-anchor="end">a &lt; b</text>
     """
-    words = [Markup('{}="{}"').format(key.rstrip("_").replace("_", "-"), value) for key, value in attributes.items()]
-    head = Markup(" ").join([Markup(name), *words])
-    return Markup("<{}>{}</{}>").format(head, Markup("").join(children), Markup(name))
+    words = "".join(f' {key.rstrip("_").replace("_", "-")}="{escape(value)}"' for key, value in attributes.items())
+    return Markup(f"<{name}{words}>{''.join(escape(child) for child in children)}</{name}>")
 
 
 def picture(label: str, height: int, *children: str, class_: str) -> Markup:

@@ -9,7 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from tellwhy.views.report import wording
+from tellwhy.views import wording
 from tellwhy.views.report.svg import bar, range_strip
 from tellwhy.workflow.run import Typical
 

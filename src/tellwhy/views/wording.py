@@ -18,6 +18,7 @@ TITLE_LENGTH = 300
 CELL_LENGTH = 1000
 
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_BLANKS = re.compile("[ \t\n\r\f\v\x85\u2028\u2029]+")
 # Control characters, lone surrogates, and marks that turn the direction of text: one cell could read as another.
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
 
@@ -148,7 +149,7 @@ def between(low: Any, high: Any) -> str:
 
 def cleaned(text: str) -> str:
     """Replace control characters, lone surrogates and direction marks; collapse white space."""
-    return _UNSAFE.sub("\ufffd", " ".join(text.split()))
+    return _UNSAFE.sub("\ufffd", _BLANKS.sub(" ", text).strip())
 
 
 def shortened(text: Any, length: int = 60) -> str:

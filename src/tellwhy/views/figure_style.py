@@ -1,0 +1,93 @@
+"""What all figures share: colours, axes, titles, and labels that plotly shows as they are."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from tellwhy.core.explanation import Explanation
+from tellwhy.core.score_function import Floats
+from tellwhy.views.wording import shortened
+
+ODD, USUAL, NEUTRAL, INK = "#c65307", "#2f6ea8", "#98a3b0", "#1a2330"
+DIVERGING = [[0.0, "#1f4e79"], [0.25, "#74a5d1"], [0.5, "#f7f7f5"], [0.75, "#f2a068"], [1.0, "#a33f00"]]
+LOW_TO_HIGH = [[0.0, "#2f6ea8"], [0.5, "#c9c3bd"], [1.0, "#c65307"]]
+CURVES = [(ODD, "solid"), (USUAL, "solid"), ("#6b4fa0", "dash"), ("#11806a", "dashdot"), ("#7a5c00", "longdash")]
+LABEL_LENGTH = 40
+AXIS_TITLES = {
+    "attribution": "contribution to the score",
+    "sensitivity": "sensitivity of the score (not a share of it)",
+    "signal": "signal (not a share of the score)",
+    "ranking": "ranking weight (not a share of the score)",
+}
+
+
+def label(text: str) -> str:
+    """Return a text that plotly shows as it is: it would take tags in a name for its own.
+
+    Examples
+    --------
+    >>> label("<b>TSH</b>")
+    '&lt;b&gt;TSH&lt;/b&gt;'
+    """
+    return html.escape(shortened(text, LABEL_LENGTH), quote=False)
+
+
+def distinct_labels(names: Sequence[str]) -> list[str]:
+    """Make labels unique, or plotly would draw columns of the same name on top of each other.
+
+    Examples
+    --------
+    >>> distinct_labels(["a", "b", "a"])
+    ['a', 'b', 'a (2)']
+    """
+    seen: dict[str, int] = {}
+    made = []
+    for name in names:
+        short = label(name)
+        seen[short] = seen.get(short, 0) + 1
+        made.append(short if seen[short] == 1 else f"{short} ({seen[short]})")
+    return made
+
+
+def row_name(row: Explanation, position: int) -> str:
+    """Where the row was before `top`, else its position."""
+    where = row.extras.get("row")
+    return str(position if where is None else int(np.asarray(where)[0]))
+
+
+def signed_axis(values: Floats, kind: str) -> dict[str, Any]:
+    """Return a colour axis centred at zero."""
+    reach = float(np.abs(values).max(initial=0.0)) or 1.0
+    bar_of_colors = {"title": {"text": AXIS_TITLES[kind], "side": "right"}, "thickness": 12}
+    return {"colorscale": DIVERGING, "cmin": -reach, "cmax": reach, "cmid": 0, "colorbar": bar_of_colors}
+
+
+def level_axis() -> dict[str, Any]:
+    """Return a colour axis from a feature's lowest to its highest value."""
+    ticks = {"tickvals": [0, 1], "ticktext": ["low", "high"], "title": "value in row", "thickness": 12, "len": 0.6}
+    return {"colorscale": LOW_TO_HIGH, "cmin": 0, "cmax": 1, "colorbar": ticks}
+
+
+def finish(figure: go.Figure, title: str, subtitle: str, *, x_title: str | None = None, height: int) -> go.Figure:
+    """Give a figure its title, its fonts and the name of its x axis."""
+    figure.update_layout(
+        template="plotly_white",
+        title={"text": title, "subtitle": {"text": subtitle}, "x": 0.02, "xanchor": "left"},
+        font={"family": "system-ui, Segoe UI, Roboto, Helvetica, Arial, sans-serif", "color": INK},
+        height=height,
+        margin={"t": 100, "r": 40, "b": 60, "l": 60},
+    )
+    if x_title is not None:
+        figure.update_xaxes(title=x_title)
+    return figure
+
+
+def explained_by(explanation: Explanation) -> str:
+    """Say which method explained what."""
+    explains = str(explanation.params.get("explains", "the score"))
+    return f"{label(explanation.method)} explains: {html.escape(shortened(explains, 90), quote=False)}"
