@@ -1,6 +1,6 @@
 """Progress of long computations, shown only when they take longer than two seconds.
 
-Computing code wraps its loop in `track(...)`. What is shown is decided elsewhere: by default one line on
+Computing code wraps its loop in `track(...)` and names what it is doing with `stage(...)`. What is shown is decided elsewhere: by default one line on
 stderr when that is a terminal; the command line puts its own display in place with `show_with`.
 """
 
@@ -14,14 +14,14 @@ from contextvars import ContextVar
 from typing import TypeVar
 
 T = TypeVar("T")
-Display = Callable[[str, int, int], None]  # label, steps done, steps in all
+Display = Callable[[str, int, int], None]  # label, steps done, steps in all (0: not known)
 
 QUIET_SECONDS = 2.0
 _REFRESH_SECONDS = 0.1
 
 
 def _line_on_stderr(label: str, done: int, total: int) -> None:
-    if not sys.stderr.isatty():
+    if total == 0 or not sys.stderr.isatty():
         return
     filled = int(30 * done / max(total, 1))
     end = "\n" if done == total else ""
@@ -54,3 +54,8 @@ def track(steps: Iterable[T], total: int, label: str) -> Iterator[T]:
         if is_last_of_shown or (now - started > QUIET_SECONDS and now - shown_at > _REFRESH_SECONDS):
             display(label, done, total)
             shown_at = now
+
+
+def stage(label: str) -> None:
+    """Name what is being done now, for work that has no steps to count."""
+    _display.get()(label, 0, 0)

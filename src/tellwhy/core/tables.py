@@ -68,5 +68,5 @@ def not_a_number(raw: Any, names: Sequence[str] | None, error: Exception, *, wha
                 float(raw[row, column])
             except (TypeError, ValueError):
                 where = f"column {column}" if names is None else f"column {names[column]!r}"
-                return f"{what} holds {raw[row, column]!r} in row {row}, {where}; expected a number. {advice}"
+                return f"{what} holds {str(raw[row, column])!r} in row {row}, {where}; expected a number. {advice}"
     return f"{what} cannot be read as numbers ({error}). {advice}"

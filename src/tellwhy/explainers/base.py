@@ -16,6 +16,7 @@ from tellwhy.core.params import Rules, validate_parameters
 from tellwhy.core.score_function import Floats, Integers, ScoreFunction
 from tellwhy.core.tables import as_floats, column_names
 from tellwhy.scoring import EncodedScore, as_score
+from tellwhy.scoring.model_rows import check_columns
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,7 @@ class Explainer(ABC):
         score = self.score
         if isinstance(score, EncodedScore) and score.owner is not None:
             return Rows(score.inner, score.encode(X), score.owner, score.n_columns)
+        check_columns(X, score.feature_names)
         shape = score.feature_shape
         array = as_floats(X, n_columns=shape[0] if shape else None)
         return Rows(score, array, np.arange(array.shape[1]), array.shape[1])

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tellwhy.core.errors import InvalidInput
+from tellwhy.core.errors import InvalidInput, UnsupportedModel
 from tellwhy.core.parallel import tracked_batches
 from tellwhy.core.score_function import Floats, Integers, KernelExpansion
 from tellwhy.core.tables import as_floats
@@ -27,6 +27,12 @@ MODES = {
     "shares": _compiled.SHARES,
     "relevance": _compiled.RELEVANCE,
     "gradient": _compiled.GRADIENT,
+}
+LABELS = {
+    "score": "scoring rows",
+    "shares": "explaining rows by support points",
+    "relevance": "explaining rows",
+    "gradient": "computing gradients",
 }
 
 
@@ -120,7 +126,7 @@ class KernelScore:
         m, d = self.expansion.points.shape
         nothing = np.full(len(X), -1, dtype=np.int64)
         skip = nothing if left_out is None else self.leave_some(np.asarray(left_out, np.int64))
-        for rows in tracked_batches(len(X), 8 * (m + 4 * d), f"{mode} of rows"):
+        for rows in tracked_batches(len(X), 8 * (m + 4 * d), LABELS[mode]):
             Z = self.points.rescale(X[rows])
             S = self.points.squared_distances(Z)
             outlierness, attributed = np.empty(len(Z)), np.zeros(len(Z))
@@ -136,6 +142,8 @@ class KernelScore:
         elif isinstance(kernel, StudentT):
             q, a = float(kernel.q), float(kernel.a)
             _compiled.pool_student(S, weights, q, a, self._factor(skip), skip, mode, outlierness, attributed)
+        else:
+            raise UnsupportedModel(f"Expansions have an Exponential or StudentT kernel; got {type(kernel).__name__}.")
 
     def _raise_overflow(self, row: int) -> None:
         raise InvalidInput(

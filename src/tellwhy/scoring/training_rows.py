@@ -33,6 +33,13 @@ def matching_points(X: Floats, expansion: KernelExpansion | NeighbourDistance) -
     return found
 
 
+def recorded_rows(left_out: Integers, expansion: KernelExpansion | NeighbourDistance) -> Integers:
+    """Training row that each row left out, or −1 (the support point's index where rows are not recorded)."""
+    if expansion.training_rows is None:
+        return left_out
+    return np.where(left_out >= 0, expansion.training_rows[np.maximum(left_out, 0)], -1)
+
+
 def _row_keys(X: Floats, chosen: Integers) -> Iterator[bytes]:
     for rows in row_batches(len(chosen), X.shape[1] * 8):
         batch = np.ascontiguousarray(X[chosen[rows]] + 0.0)  # −0.0 and 0.0 are the same number

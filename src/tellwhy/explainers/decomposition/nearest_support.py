@@ -7,6 +7,7 @@ from tellwhy.core.registry import register_explainer
 from tellwhy.core.score_function import CentreDistance
 from tellwhy.explainers.base import Attribution, Explainer, Rows, needs_member
 from tellwhy.scoring.distance_score import nearest_points
+from tellwhy.scoring.training_rows import recorded_rows
 
 
 @register_explainer(
@@ -36,4 +37,5 @@ class NearestSupport(Explainer):
         left_out = rows.score.match(rows.X)
         nearest = nearest_points(expansion.points, rows.X, left_out)
         scores = rows.score.value(rows.X, left_out)
-        return Attribution((rows.X - expansion.points[nearest]) ** 2, scores)
+        extras = {"left_out": recorded_rows(left_out, expansion)}
+        return Attribution((rows.X - expansion.points[nearest]) ** 2, scores, extras=extras)

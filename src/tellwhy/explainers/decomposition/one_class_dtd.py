@@ -25,6 +25,7 @@ from tellwhy.core.score_function import (
 from tellwhy.explainers.base import Attribution, Explainer, Rows, needs_member
 from tellwhy.scoring import CentreScore, KernelScore, NeighbourScore
 from tellwhy.scoring._compiled import spread_over_features
+from tellwhy.scoring.training_rows import recorded_rows
 
 _DIGITS_KEPT = 1e-9
 
@@ -123,7 +124,7 @@ class OneClassDTD(Explainer):
         else:
             values, scores = _attribute_kernel(score, X, left_out)
             base = score.base_values(left_out)
-        extras = {"left_out": _as_training_rows(left_out, expansion)}
+        extras = {"left_out": recorded_rows(left_out, expansion)}
         params = {"rows_left_out": int((left_out >= 0).sum())}
         return Attribution(values, scores, base, extras=extras, params=params)
 
@@ -181,13 +182,6 @@ def _points_of(training_rows: Integers, expansion: KernelExpansion | NeighbourDi
     point_of_row = np.full(n_training + 1, -1, dtype=np.int64)
     point_of_row[rows] = np.arange(len(rows))
     return np.asarray(point_of_row[np.where(training_rows < 0, n_training, training_rows)])
-
-
-def _as_training_rows(left_out: Integers, expansion: KernelExpansion | NeighbourDistance) -> Integers:
-    """Training row that each row left out, or −1 (the support point's index where rows are not recorded)."""
-    if expansion.training_rows is None:
-        return left_out
-    return np.where(left_out >= 0, expansion.training_rows[np.maximum(left_out, 0)], -1)
 
 
 def _attribute_kernel(score: KernelScore, X: Floats, left_out: Integers) -> tuple[Floats, Floats]:

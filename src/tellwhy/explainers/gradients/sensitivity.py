@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from tellwhy.core.registry import register_explainer
+from tellwhy.core.score_function import Integers
 from tellwhy.explainers.base import Attribution, Explainer, Rows, needs_member
+from tellwhy.scoring.training_rows import recorded_rows
 
 
 @register_explainer(
@@ -36,9 +38,14 @@ class Sensitivity(Explainer):
         needs_member(rows.score, "gradient", "Sensitivity", "a gradient")
         others = left_out_argument(rows)
         slope = rows.score.gradient(rows.X, *others)
-        return Attribution(np.square(slope), rows.score.value(rows.X, *others))
+        return Attribution(np.square(slope), rows.score.value(rows.X, *others), extras=left_out_extra(rows, *others))
 
 
-def left_out_argument(rows: Rows) -> tuple[object, ...]:
+def left_out_argument(rows: Rows) -> tuple[Integers, ...]:
     """The support point that each row is, for scores that can leave it out; nothing for others."""
     return (rows.score.match(rows.X),) if hasattr(rows.score, "match") else ()
+
+
+def left_out_extra(rows: Rows, *left_out: Integers) -> dict[str, Integers]:
+    """The training rows that were left out, as an explanation records them."""
+    return {"left_out": recorded_rows(left_out[0], rows.score.expansion)} if left_out else {}

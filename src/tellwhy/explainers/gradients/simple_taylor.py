@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from tellwhy.core.registry import register_explainer
-from tellwhy.core.score_function import CentreDistance, Floats
+from tellwhy.core.score_function import CentreDistance, Floats, Integers
 from tellwhy.explainers.base import Attribution, Explainer, Rows, needs_member
-from tellwhy.explainers.gradients.sensitivity import left_out_argument
+from tellwhy.explainers.gradients.sensitivity import left_out_argument, left_out_extra
 from tellwhy.scoring.distance_score import nearest_points
 
 _BISECTIONS = 40
@@ -50,10 +50,11 @@ class SimpleTaylor(Explainer):
         level = _level(rows, scores, rows.score.value(goal, *others))
         reference = _bisect(rows, goal, level, others)
         slope = rows.score.gradient(reference, *others)
-        return Attribution(slope * (rows.X - reference), scores, rows.score.value(reference, *others))
+        base = rows.score.value(reference, *others)
+        return Attribution(slope * (rows.X - reference), scores, base, extras=left_out_extra(rows, *others))
 
 
-def _nearest(rows: Rows, left_out: object = None) -> Floats:
+def _nearest(rows: Rows, left_out: Integers | None = None) -> Floats:
     """Return the support point (or centre) nearest to each row, other than itself."""
     expansion = rows.score.expansion
     if isinstance(expansion, CentreDistance):
@@ -68,7 +69,7 @@ def _level(rows: Rows, scores: Floats, at_goal: Floats) -> Floats:
     return np.full(len(scores), rows.score.threshold)
 
 
-def _bisect(rows: Rows, goal: Floats, level: Floats, others: tuple[object, ...]) -> Floats:
+def _bisect(rows: Rows, goal: Floats, level: Floats, others: tuple[Integers, ...]) -> Floats:
     """Last point on the way from x (share 0) to the goal (share 1) whose score is above the level, all rows at once.
 
     A row whose score is at most the level stays where it is; one that never falls to it ends at the goal.

@@ -1,0 +1,5 @@
+"""The command line: `tellwhy explain`, `compare`, `report`, `methods`."""
+
+from tellwhy.views.cli.main import app, main
+
+__all__ = ["app", "main"]

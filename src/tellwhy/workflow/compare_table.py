@@ -1,0 +1,92 @@
+"""Which explainer to trust on a table, measured on anomalies injected into its ordinary rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tellwhy.core.params import generator, integer, validate_value
+from tellwhy.core.registry import cards
+from tellwhy.evaluation import compare
+from tellwhy.workflow.explain_table import encoded_selection
+from tellwhy.workflow.fitted import fit_table
+from tellwhy.workflow.request import Request
+from tellwhy.workflow.selection import as_source, select
+
+COMPARED_ROWS = 100
+
+
+@dataclass(frozen=True, eq=False)
+class TableComparison:
+    """The table of `tellwhy.evaluation.compare`, what it was measured on, and a recommendation in words."""
+
+    table: Any
+    source: str
+    detector: str
+    n_rows: int
+    notices: list[str]
+    recommendation: str
+
+
+def compare_table(
+    data: Any, *, reference: Any = None, n_rows: int = COMPARED_ROWS, n_features: int = 1, **settings: Any
+) -> TableComparison:
+    """Inject anomalies into ordinary rows of a table, and measure which explainers find the changed columns.
+
+    Parameters
+    ----------
+    data, reference, settings
+        As in `explain_table`.
+    n_rows
+        How many of the least odd reference rows to draw from, each made odd twice.
+    n_features
+        How many columns of each row are changed.
+
+    Examples
+    --------
+    >>> rows = np.random.default_rng(0).normal(size=(200, 4))
+    >>> "OneClassDTD" in set(compare_table(rows, n_rows=20).table["method"])
+    True
+    """
+    validate_value("compare_table", "n_rows", n_rows, integer(2))
+    request = Request(**settings)
+    source = as_source(data)
+    other = None if reference is None else as_source(reference)
+    selection, encoder = encoded_selection(select(source, other, request), request)
+    rng = generator(request.random_state)
+    fitted = fit_table(selection, encoder, request.detector, rng)
+    ordinary = _ordinary_rows(selection.reference, fitted.score.value(selection.reference), n_rows, rng)
+    table = compare(
+        [card.cls for card in cards("explainer")],
+        fitted.score,
+        ordinary,
+        n_features=n_features,
+        background=fitted.background(),
+        random_state=request.random_state,
+    )
+    notices = [*source.notices, *encoder.notices_]
+    return TableComparison(table, source.source, fitted.words, len(ordinary), notices, recommendation(table))
+
+
+def _ordinary_rows(reference: Any, scores: Any, n_rows: int, rng: np.random.Generator) -> Any:
+    """Draw rows from the less odd half: what is injected should be the only odd thing about them."""
+    half = np.argsort(scores, kind="stable")[: max(len(scores) // 2, min(n_rows, len(scores)))]
+    chosen = np.sort(rng.permutation(half)[:n_rows])
+    return reference.iloc[chosen]
+
+
+def recommendation(table: Any) -> str:
+    """Say which methods to trust: the best, and those that cannot be told from it."""
+    measured = table[table["mrr"].notna() & (table["method"] != "RandomAttribution")]
+    if not len(measured):
+        return "No method could be measured on this data."
+    best = measured.iloc[0]
+    level = [m for m, high in zip(measured["method"], measured["mrr_high"], strict=True) if high >= best["mrr"]]
+    others = [name for name in level if name != best["method"]]
+    random = table.loc[table["method"] == "RandomAttribution", "mrr_high"]
+    if len(random) and best["mrr_low"] <= float(random.iloc[0]):
+        return "No method finds the changed columns better than a random order: trust none of them on this data."
+    text = f"{best['method']} finds the changed column best (mean reciprocal rank {best['mrr']:.2f})"
+    return f"{text}; {', '.join(others)} cannot be told from it." if others else f"{text}."

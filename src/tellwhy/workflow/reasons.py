@@ -1,0 +1,112 @@
+"""Reasons in words: a row's columns, in its own units, against what is usual."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tellwhy.core.explanation import Explanation
+from tellwhy.data import ColumnSummary
+from tellwhy.workflow.run import Group, Reason, Typical
+
+MOST_REASONS = 3
+LEAST_SHARE = 0.05
+GROUP_SHARE = 0.5
+
+
+def reasons_of(explanation: Explanation, typical: Mapping[str, Typical]) -> list[list[Reason]]:
+    """Return the main reasons of each explained row, largest share first."""
+    names, shares = explanation.names(), explanation.shares()
+    found = []
+    for i in range(len(explanation)):
+        order = np.argsort(-shares[i], kind="stable")[:MOST_REASONS]
+        kept = [c for rank, c in enumerate(order) if shares[i, c] >= LEAST_SHARE or (rank == 0 and shares[i, c] > 0)]
+        row = explanation.data.iloc[i]
+        found.append([_reason(names[c], row[names[c]], typical[names[c]], float(shares[i, c])) for c in kept])
+    return found
+
+
+def _reason(name: str, cell: Any, usual: Typical, share: float) -> Reason:
+    value = plain_cell(cell)
+    shown = "missing" if value is None else number_text(value) if isinstance(value, float) else str(value)
+    text = f"{name} = {shown} ({usual_words(usual)}) · {100 * share:.0f} %"
+    return Reason(name, value, usual_values(usual), share, text)
+
+
+def plain_cell(cell: Any) -> Any:
+    """A cell as JSON has it: number, text, bool, or None where it is missing."""
+    if pd.isna(cell):
+        return None
+    if isinstance(cell, (bool, np.bool_)):
+        return bool(cell)
+    if isinstance(cell, (int, np.integer)):
+        return int(cell)
+    if isinstance(cell, (float, np.floating)):
+        return float(cell)
+    if hasattr(cell, "isoformat"):
+        return cell.isoformat()
+    return str(cell)
+
+
+def usual_values(usual: Typical) -> list[Any]:
+    """[low, high] of numbers and dates (5 % and 95 %), the most common values of categories."""
+    if usual.kind == "number":
+        return [usual.quantiles[1], usual.quantiles[5]]
+    if usual.kind == "date":
+        return [usual.labels[1], usual.labels[5]]
+    return list(usual.shares)[:3]
+
+
+def usual_words(usual: Typical) -> str:
+    """'usually 0.9–4.1', 'usually yes or no'."""
+    values = usual_values(usual)
+    if usual.kind == "number":
+        low, high = (number_text(float(v)) for v in values)
+        return f"usually {low}" if low == high else f"usually {low}–{high}"
+    if usual.kind == "date":
+        return f"usually {values[0]} to {values[1]}"
+    return "usually " + " or ".join(str(v) for v in values[:2]) if values else "never seen"
+
+
+def number_text(value: float) -> str:
+    """Return a number with four significant digits, without exponent where a person would not write one.
+
+    Examples
+    --------
+    >>> [number_text(v) for v in (0.0, 145.0, 1234567.0, 0.00123456, 1.5e-9)]
+    ['0', '145', '1234567', '0.001235', '1.5e-09']
+    """
+    if value == 0:
+        return "0"
+    if float(value).is_integer() and abs(value) < 1e7:
+        return f"{value:.0f}"
+    if 1e-4 <= abs(value) < 1e7:
+        digits = max(0, 3 - int(np.floor(np.log10(abs(value)))))
+        text = f"{value:.{digits}f}"
+        return text.rstrip("0").rstrip(".") if "." in text else text
+    return f"{value:.4g}"
+
+
+def typical_of(name: str, summary: ColumnSummary) -> Typical:
+    """A column's summary under its name."""
+    return Typical(name, summary.kind, summary.quantiles, summary.labels, summary.shares)
+
+
+def groups_of(reasons: Sequence[Sequence[Reason]], rows: Sequence[int]) -> list[Group]:
+    """Rows that share the columns which make up half of their score; groups of at least two, largest first."""
+    members: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for found, row in zip(reasons, rows, strict=True):
+        key, total = [], 0.0
+        for reason in found:
+            if total >= GROUP_SHARE:
+                break
+            key.append(reason.feature)
+            total += reason.share
+        if key:
+            members[tuple(sorted(key))].append(int(row))
+    grouped = [Group(features, found) for features, found in members.items() if len(found) > 1]
+    return sorted(grouped, key=lambda g: (-len(g.rows), g.features))

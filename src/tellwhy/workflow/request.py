@@ -1,0 +1,124 @@
+"""What the user asked of a table, and the rows and columns this means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tellwhy.core.errors import InvalidInput
+from tellwhy.core.params import Rule, Rules, integer, none, one_of, real, seed, validate_parameters
+from tellwhy.core.score_function import Integers
+from tellwhy.data import Table
+
+_TEXT = Rule("text", lambda value: isinstance(value, str))
+_TEXTS = Rule("a list of column names", lambda v: not isinstance(v, str) and all(isinstance(c, str) for c in v))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """Settings of `explain_table`, checked once.
+
+    Attributes
+    ----------
+    normal
+        'COLUMN=VALUE': rows with that value are the reference; the column is no feature.
+    id_column
+        Column that names rows in the output; it is no feature.
+    detector, method
+        Names in the registry, or 'auto'.
+    top
+        How many rows to rank and explain at least.
+    contamination
+        Share of rows above the threshold; None for a fence drawn from the scores.
+    columns, exclude
+        Columns to use, and columns not to.
+    label
+        'COLUMN' or 'COLUMN=VALUE' that marks true anomalies; it evaluates detection and is never a feature.
+    missing
+        'impute', 'drop' or 'error'.
+    random_state
+        Seed of every draw.
+    """
+
+    normal: str | None = None
+    id_column: str | None = None
+    detector: str = "auto"
+    method: str = "auto"
+    top: int = 10
+    contamination: float | None = None
+    columns: Sequence[str] | None = None
+    exclude: Sequence[str] = ()
+    label: str | None = None
+    missing: str = "impute"
+    random_state: int = 0
+
+    _parameters: ClassVar[dict[str, Rules]] = {
+        "normal": (none, _TEXT),
+        "id_column": (none, _TEXT),
+        "detector": _TEXT,
+        "method": _TEXT,
+        "top": integer(1, 10_000),
+        "contamination": (none, real(0, 0.5, closed="right")),
+        "columns": (none, _TEXTS),
+        "exclude": _TEXTS,
+        "label": (none, _TEXT),
+        "missing": one_of("impute", "drop", "error"),
+        "random_state": seed,
+    }
+
+    def __post_init__(self) -> None:
+        validate_parameters(self)
+
+    def not_features(self, table: Table) -> list[str]:
+        """Columns that mark or name rows, after checking that they and the others asked for exist."""
+        marking = [name for name in (self.normal, self.label) if name is not None]
+        marked = [split_marker(table, text)[0] for text in marking]
+        named = [] if self.id_column is None else [self.id_column]
+        for name in (*named, *(self.columns or ()), *self.exclude):
+            check_column(table, name)
+        return [*marked, *named]
+
+
+def check_column(table: Table, name: str) -> None:
+    """Raise unless the table has the column; suggest the nearest name."""
+    import difflib
+
+    if name in table.frame.columns:
+        return
+    near = difflib.get_close_matches(name, list(table.frame.columns), n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    listed = ", ".join(repr(c) for c in table.frame.columns[:10])
+    more = ", …" if table.frame.shape[1] > 10 else ""
+    raise InvalidInput(f"{table.source} has no column {name!r}.{hint} Its columns are: {listed}{more}.")
+
+
+def split_marker(table: Table, text: str) -> tuple[str, str | None]:
+    """Column and value of 'COLUMN=VALUE'; the value is None for 'COLUMN'. Column names may hold an equals sign."""
+    if text in table.frame.columns:
+        return text, None
+    column, equals, value = text.rpartition("=")
+    if not equals:
+        check_column(table, text)
+    check_column(table, column)
+    return column, value
+
+
+def rows_equal_to(table: Table, column: str, value: str) -> Integers:
+    """Rows whose cell, written as text, is the value ('1', '1.0' and 'True' as the table shows them)."""
+    cells = table.frame[column]
+    as_text = cells.map(cell_text)
+    found = np.flatnonzero((as_text == value.strip()).to_numpy())
+    if not len(found):
+        common = ", ".join(repr(v) for v in as_text.value_counts().index[:6])
+        raise InvalidInput(f"No row of {table.source} has {column} = {value!r}. Its most common values are: {common}.")
+    return found
+
+
+def cell_text(cell: Any) -> str:
+    """A cell as a person would write it: 1 rather than 1.0."""
+    if isinstance(cell, (float, np.floating)) and np.isfinite(cell) and float(cell).is_integer():
+        return str(int(cell))
+    return str(cell).strip()

@@ -1,0 +1,135 @@
+"""A run's folder: run.json, anomalies.csv, scores.parquet, explanation/ (and report.html, which a view adds)."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from tellwhy.core.errors import UnreadableFile
+from tellwhy.core.explanation import Explanation
+from tellwhy.core.files import new_folder, plain, write_json
+from tellwhy.workflow.run import SCHEMA, Agreement, Anomaly, Detection, Evidence, Group, Reason, Run, Typical
+
+HEAD = "run.json"
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+
+
+def save_run(run: Run, folder: Path, *, add: Callable[[Path], Any] | None = None) -> Path:
+    """Write the folder, whole or not at all; `add(folder)` may write more into it before it appears."""
+    with new_folder(folder, marker=HEAD) as work:
+        write_json(work / HEAD, _head(run))
+        _write_anomalies(run, work / "anomalies.csv")
+        _write_scores(run, work / "scores.parquet")
+        run.explanation.save(work / "explanation")
+        if add is not None:
+            add(work)
+    return folder
+
+
+def load_run(folder: Path) -> Run:
+    """Read a folder that `save_run` wrote."""
+    import pandas as pd
+    import pyarrow as pa
+
+    path = folder / HEAD
+    try:
+        head = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UnreadableFile(f"{path} cannot be read as a run of tellwhy: {error}.") from error
+    if not isinstance(head, dict) or head.get("schema") != SCHEMA:
+        got = head.get("schema") if isinstance(head, dict) else type(head).__name__
+        raise UnreadableFile(f"{path} has schema {got!r}; this version of tellwhy reads schema {SCHEMA}.")
+    try:
+        scores = pd.read_parquet(folder / "scores.parquet")
+    except (OSError, pa.ArrowException) as error:
+        raise UnreadableFile(f"{folder / 'scores.parquet'} is missing or damaged: {error}.") from error
+    try:
+        return _run(head, scores, Explanation.load(folder / "explanation"))
+    except (KeyError, TypeError) as error:
+        raise UnreadableFile(f"{path} lacks something a run must have: {error}.") from error
+
+
+def anomaly_record(anomaly: Anomaly) -> dict[str, Any]:
+    """One anomaly as `--json` prints it."""
+    record = {
+        "row": anomaly.row,
+        "id": anomaly.id,
+        "score": anomaly.score,
+        "percentile": anomaly.percentile,
+        "above_threshold": anomaly.above_threshold,
+        "reasons": [
+            {"feature": r.feature, "value": r.value, "typical": list(r.typical), "share": r.share}
+            for r in anomaly.reasons
+        ],
+    }
+    if anomaly.nearest_normal is not None:
+        record["nearest_normal"] = dict(anomaly.nearest_normal)
+    result: dict[str, Any] = plain(record)
+    return result
+
+
+def _head(run: Run) -> dict[str, Any]:
+    """Everything of a run that is not an array or the explanation."""
+    parts = {name: value for name, value in vars(run).items() if name not in ("scores", "rows", "explanation")}
+    for name in ("evidence", "detection"):
+        parts[name] = None if parts[name] is None else asdict(parts[name])
+    for name in ("anomalies", "groups"):
+        parts[name] = [asdict(each) for each in parts[name]]
+    parts["typical"] = {name: asdict(each) for name, each in run.typical.items()}
+    return {"schema": parts.pop("schema"), **parts}
+
+
+def _run(head: dict[str, Any], scores: Any, explanation: Explanation) -> Run:
+    evidence, detection = head["evidence"], head["detection"]
+    agreement = [Agreement(**each) for each in evidence["agreement"]]
+    return Run(
+        **{
+            **head,
+            "scores": scores["score"].to_numpy(),
+            "rows": scores["row"].to_numpy(),
+            "explanation": explanation,
+            "anomalies": [_anomaly(each) for each in head["anomalies"]],
+            "groups": [Group(**each) for each in head["groups"]],
+            "typical": {name: Typical(**each) for name, each in head["typical"].items()},
+            "evidence": Evidence(**{**evidence, "agreement": agreement}),
+            "detection": None if detection is None else Detection(**detection),
+        }
+    )
+
+
+def _anomaly(record: dict[str, Any]) -> Anomaly:
+    return Anomaly(**{**record, "reasons": [Reason(**each) for each in record["reasons"]]})
+
+
+def _write_anomalies(run: Run, path: Path) -> None:
+    """A spreadsheet of the ranked rows; cells that a spreadsheet would run as a formula are made text."""
+    n_reasons = max((len(a.reasons) for a in run.anomalies), default=0)
+    header = ["rank", "row", "id", "score", "percentile", "above_threshold"]
+    header += [f"reason_{k + 1}" for k in range(n_reasons)]
+    with path.open("w", newline="", encoding="utf-8-sig") as file:
+        writer = csv.writer(file)
+        writer.writerow(header)
+        for rank, a in enumerate(run.anomalies, start=1):
+            cells = [rank, a.row, neutral(a.id or ""), repr(a.score), f"{a.percentile:.2f}", a.above_threshold]
+            writer.writerow([*cells, *(neutral(r.text) for r in a.reasons)])
+
+
+def neutral(text: str) -> str:
+    """Text that no spreadsheet takes for a formula.
+
+    Examples
+    --------
+    >>> neutral("=cmd|' /C calc'!A0"), neutral("plain")
+    ("'=cmd|' /C calc'!A0", 'plain')
+    """
+    return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
+
+
+def _write_scores(run: Run, path: Path) -> None:
+    import pandas as pd
+
+    pd.DataFrame({"row": run.rows, "score": run.scores}).to_parquet(path, index=False)
