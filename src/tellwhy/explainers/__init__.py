@@ -1,7 +1,14 @@
 """Explainers: which features made each score."""
 
 from tellwhy.explainers.base import Explainer
-from tellwhy.explainers.decomposition import ExpectedValue, GaussianNLL, NearestSupport, OneClassDTD, SupportExplanation
+from tellwhy.explainers.decomposition import (
+    ExpectedValue,
+    GaussianNLL,
+    NearestSupport,
+    OneClassDTD,
+    PatchDTD,
+    SupportExplanation,
+)
 from tellwhy.explainers.gradients import Sensitivity, SimpleTaylor
 from tellwhy.explainers.perturbation import Occlusion, RandomAttribution
 
@@ -12,6 +19,7 @@ __all__ = [
     "NearestSupport",
     "Occlusion",
     "OneClassDTD",
+    "PatchDTD",
     "RandomAttribution",
     "Sensitivity",
     "SimpleTaylor",
