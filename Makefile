@@ -34,7 +34,7 @@ bench: $(VENV)/dev.stamp
 	for script in benchmarks/[a-z]*.py; do $(BIN)/python $$script || exit 1; done
 
 docs: $(VENV)/dev.stamp
-	$(BIN)/python -m pytest -q docs --doctest-glob='*.md'
+	$(BIN)/python -m pytest -q docs
 
 format: $(VENV)/dev.stamp
 	$(BIN)/ruff format . && $(BIN)/ruff check --fix .

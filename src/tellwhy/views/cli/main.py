@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ParamSpec
 
-import click
 import typer
 
 import tellwhy
@@ -27,6 +28,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+INTERRUPTED = 130
+
 File = Annotated[Path, typer.Argument(help="A table: CSV, TSV, Parquet, JSON lines or Excel; .gz and .zip too.")]
 Reference = Annotated[Path | None, typer.Option(help="A table of ordinary rows to compare with.")]
 Normal = Annotated[str | None, typer.Option(metavar="COL=VALUE", help="Rows with this value are the ordinary ones.")]
@@ -41,6 +44,26 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and not
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notices.")]
 
 
+P = ParamSpec("P")
+
+
+def guarded(command: Callable[P, None]) -> Callable[P, None]:
+    """Turn this library's errors and Ctrl-C into a line on stderr and an exit status."""
+
+    @functools.wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            command(*args, **kwargs)
+        except KeyboardInterrupt:
+            screen.fail("Interrupted; nothing was written.")
+            raise typer.Exit(INTERRUPTED) from None
+        except TellwhyError as error:
+            screen.fail(str(error))
+            raise typer.Exit(1) from None
+
+    return run
+
+
 @app.callback(invoke_without_command=True)
 def common(
     version: Annotated[bool, typer.Option("--version", help="Print the version and stop.", is_eager=True)] = False,
@@ -52,6 +75,7 @@ def common(
 
 
 @app.command("explain")
+@guarded
 def explain_command(
     file: File,
     *,
@@ -111,6 +135,7 @@ def explain_command(
 
 
 @app.command("compare")
+@guarded
 def compare_command(
     file: File,
     *,
@@ -153,6 +178,7 @@ def compare_command(
 
 
 @app.command("report")
+@guarded
 def report_command(
     run_dir: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="Folder that `tellwhy explain` wrote.")],
     *,
@@ -164,6 +190,7 @@ def report_command(
 
 
 @app.command("methods")
+@guarded
 def methods_command(*, json: Json = False) -> None:
     """List the explainers: what each needs, costs and cites."""
     table = methods()
@@ -174,24 +201,11 @@ def methods_command(*, json: Json = False) -> None:
 
 
 def main() -> None:
-    """Run the command line with its exit codes."""
-    sys.exit(run())
-
-
-def run(arguments: list[str] | None = None) -> int:
-    """Run a command; return its exit status instead of ending the process."""
+    """Run the command line."""
     try:
-        status = app(args=arguments, standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except (KeyboardInterrupt, click.Abort):
-        screen.fail("Interrupted; nothing was written.")
-        return 130
-    except TellwhyError as error:
-        screen.fail(str(error))
-        return 1
-    return status if isinstance(status, int) else 0
+        app()
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
 
 
 def _tell(run: Run, top: int, folder: Path, *, as_json: bool, quiet: bool) -> None:
