@@ -37,6 +37,7 @@ class Factor:
     beside: BesideUsual | None
     bar: Markup
     amount: str
+    error: str
     share: str
     is_rest: bool = False
 
@@ -98,7 +99,8 @@ def cards(run: Run, limits: Limits) -> list[Card]:
 
 def _card(typical: Mapping[str, Typical], row: Row, limits: Limits) -> Card:
     parts = _parts(row, limits)
-    ends = min([0.0, *(p.amount for p in parts)]), max([0.0, *(p.amount for p in parts)])
+    reach = [p.amount + side * (p.error or 0.0) for p in parts for side in (-1, 1)]
+    ends = min([0.0, *reach]), max([0.0, *reach])
     factors = [_factor(part, row, typical.get(part.name), ends) for part in parts]
     return Card(factors, _nearest_normal(row, limits), _balance(row))
 
@@ -132,9 +134,8 @@ def _tidy(amount: float, row: Row) -> float:
 def _factor(part: Part, row: Row, usual: Typical | None, ends: tuple[float, float]) -> Factor:
     kind = row.explanation.kind
     amount = wording.number(part.amount, 3)
-    if part.error:
-        amount += f" ± {wording.number(part.error, 2)}"
-    words = f"{wording.shortened(part.name)}: {KIND_WORDS[kind]} {amount}"
+    error = f"± {wording.number(part.error, 2)}" if part.error else ""
+    words = f"{wording.shortened(part.name)}: {KIND_WORDS[kind]} {amount} {error}"
     value = row.value(part.name) if part.is_column else None
     normal = (row.anomaly.nearest_normal or {}).get(part.name)
     return Factor(
@@ -143,6 +144,7 @@ def _factor(part: Part, row: Row, usual: Typical | None, ends: tuple[float, floa
         beside=beside_usual(usual, value, normal) if part.is_column and usual is not None else None,
         bar=bar(part.amount, *ends, words, class_=_color(part, kind), error=part.error),
         amount=amount,
+        error=error,
         share="" if part.share is None or part.amount < 0 else wording.share(part.share),
         is_rest=not part.is_column,
     )
@@ -171,12 +173,11 @@ def _balance(row: Row) -> str:
             f"Bars show the {KIND_WORDS[explanation.kind]}: how strongly a column is involved, compared with the "
             "others. They are not parts of the score and do not add up to it."
         )
-    score, base = float(explanation.scores[0]), float(explanation.base_values[0])
-    terms = [f"{wording.number(float(explanation.values.sum()), 3)} from columns"]
-    if base:
-        terms.append(f"{wording.number(base, 3)} that every row has")
-    terms.append(f"{wording.number(_tidy(row.left_over, row), 3)} not attributed")
-    return f"Score {wording.number(score, 3)} = {' + '.join(terms)}. Percentages are of what columns add to the score."
+    base = float(explanation.base_values[0])
+    amounts = [float(explanation.scores[0]), float(explanation.values.sum()), base, _tidy(row.left_over, row)]
+    score, columns, constant, rest = wording.aligned(amounts)
+    terms = [f"{columns} from columns", *([f"{constant} before any column"] if base else []), f"{rest} not attributed"]
+    return f"Score {score} = {' + '.join(terms)}. Percentages are of what columns add to the score."
 
 
 def _cell_reader(explanation: Explanation) -> Callable[[int, str], Any]:
