@@ -1,9 +1,29 @@
-"""From a model or a file to explained anomalies."""
+"""From a model or a file to explained anomalies; names are loaded when first used."""
 
-from tellwhy.workflow.compare_table import TableComparison, compare_table
-from tellwhy.workflow.explain import explain, methods
-from tellwhy.workflow.explain_table import explain_table
-from tellwhy.workflow.run import Run
-from tellwhy.workflow.run_io import load_run, save_run
+from __future__ import annotations
 
-__all__ = ["Run", "TableComparison", "compare_table", "explain", "explain_table", "load_run", "methods", "save_run"]
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tellwhy.workflow.run import Run
+    from tellwhy.workflow.run_io import load_run, save_run
+    from tellwhy.workflow.table_comparison import TableComparison, compare_table
+    from tellwhy.workflow.table_run import explain_table
+
+_PUBLIC = {
+    "Run": "run",
+    "TableComparison": "table_comparison",
+    "compare_table": "table_comparison",
+    "explain_table": "table_run",
+    "load_run": "run_io",
+    "save_run": "run_io",
+}
+
+__all__ = ["Run", "TableComparison", "compare_table", "explain_table", "load_run", "save_run"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'tellwhy.workflow' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"tellwhy.workflow.{_PUBLIC[name]}"), name)

@@ -16,7 +16,8 @@ from tellwhy.core.errors import TellwhyError
 from tellwhy.core.files import plain
 from tellwhy.views.cli import screen
 from tellwhy.views.report import write_report
-from tellwhy.workflow import Run, compare_table, explain_table, load_run, methods, save_run
+from tellwhy.workflow import Run, compare_table, explain_table, load_run, save_run
+from tellwhy.workflow.explain import methods
 from tellwhy.workflow.run_io import anomaly_record
 
 app = typer.Typer(

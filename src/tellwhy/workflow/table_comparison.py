@@ -10,10 +10,10 @@ import numpy as np
 from tellwhy.core.params import generator, integer, validate_value
 from tellwhy.core.registry import cards
 from tellwhy.evaluation import compare
-from tellwhy.workflow.explain_table import encoded_selection
 from tellwhy.workflow.fitted import fit_table
 from tellwhy.workflow.request import Request
 from tellwhy.workflow.selection import as_source, select
+from tellwhy.workflow.table_run import encoded_selection
 
 COMPARED_ROWS = 100
 
