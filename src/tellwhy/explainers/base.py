@@ -43,7 +43,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Attribution:
-    """What a method found: values per score column (or already per user column), scores and evidence."""
+    """What a method found: values per score column (or, where `per_owner`, per user column), scores and evidence."""
 
     values: Floats
     scores: Floats
@@ -51,6 +51,7 @@ class Attribution:
     stderr: Floats | None = None
     extras: Mapping[str, Any] = field(default_factory=dict)
     params: Mapping[str, Any] = field(default_factory=dict)
+    per_owner: bool = False
 
 
 class Explainer(ABC):
@@ -73,9 +74,10 @@ class Explainer(ABC):
         validate_parameters(self)
         rows = self.rows(X)
         found = self._attribute(rows)
+        per_owner = found.per_owner or found.values.shape[1] != len(rows.owner)
         settings = {name: getattr(self, name) for name in self._parameters}
         return Explanation(
-            values=rows.by_owner(found.values) if found.values.shape[1] == len(rows.owner) else found.values,
+            values=found.values if per_owner else rows.by_owner(found.values),
             scores=found.scores,
             base_values=np.broadcast_to(found.base_values, found.scores.shape),
             stderr=found.stderr,

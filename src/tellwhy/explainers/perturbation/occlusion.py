@@ -73,7 +73,7 @@ class Occlusion(Explainer):
                 occluded = self._replaced(rows, rows.X[batch], rows.owner == column)
                 values[batch, column] = scores[batch] - occluded
         base = float(rows.score.value(self.background_).mean())
-        return Attribution(values, scores, base)
+        return Attribution(values, scores, base, per_owner=True)
 
     def _replaced(self, rows: Rows, X: Floats, columns: Any) -> Floats:
         """Return the mean score of each row with some columns taken from each background row."""
