@@ -21,7 +21,7 @@ from tellwhy.views.report.charts import bin_scores
 from tellwhy.views.report.limits import Limits
 from tellwhy.views.report.svg import strip_axis
 from tellwhy.views.wording import THIN
-from tellwhy.workflow.run import Anomaly, Group, Reason, Run, Typical
+from tellwhy.workflow.run import Agreement, Anomaly, Group, Reason, Run, Typical
 from views.chromium import Browser, chromium
 from views.example_run import HOSTILE, example_run, hostile_run
 
@@ -250,6 +250,17 @@ def test_no_test_was_made(run: Run) -> None:
     bare = replace(run.evidence, flipping={}, flipping_area={}, agreement=[])
     words = Page(render(replace(run, evidence=bare, notices=[], versions={}))).texts["evidence"]
     assert words.count("Not known") == 2
+    nothing = float("nan")
+    unknown = replace(
+        run.evidence,
+        unattributed=nothing,
+        flipping={run.explanation.method: [nothing] * 3},
+        flipping_area={run.explanation.method: nothing, "RandomAttribution": nothing},
+        agreement=[Agreement("Occlusion", nothing, nothing)],
+    )
+    text = render(replace(run, evidence=unknown))
+    assert Page(text).texts["evidence"].count("Not known") == 3
+    assert "nan" not in re.sub(r"<(script|style)>.*?</\1>", "", text, flags=re.DOTALL)
 
 
 def with_cells(values: list[object], typical: list[Typical], contributions: list[float]) -> Run:

@@ -18,6 +18,7 @@ TITLE_LENGTH = 300
 CELL_LENGTH = 1000
 
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_MIDNIGHT = re.compile(r"[T ]00:00(:00(\.0+)?)?$")
 _BLANKS = re.compile("[ \t\n\r\f\v\x85\u2028\u2029]+")
 # Control characters, lone surrogates, and marks that turn the direction of text: one cell could read as another.
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
@@ -131,6 +132,17 @@ def cell(value: Any) -> str:
     if isinstance(value, datetime):
         return value.isoformat(sep=" ").removesuffix(" 00:00:00")
     return cleaned(str(value)[:CELL_LENGTH])
+
+
+def moment(value: Any) -> str:
+    """Write a date, without a time of day where it is midnight.
+
+    Examples
+    --------
+    >>> moment("2019-03-01T00:00:00"), moment("2019-03-01T12:30:00")
+    ('2019-03-01', '2019-03-01 12:30:00')
+    """
+    return _MIDNIGHT.sub("", cell(value)).replace("T", " ")
 
 
 def is_missing(value: Any) -> bool:

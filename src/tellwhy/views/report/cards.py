@@ -15,7 +15,7 @@ from tellwhy.core.score_function import Floats
 from tellwhy.views import wording
 from tellwhy.views.report.limits import Limits, clipped
 from tellwhy.views.report.svg import bar
-from tellwhy.views.report.usual import BesideUsual, beside_usual
+from tellwhy.views.report.usual import BesideUsual, beside_usual, shown
 from tellwhy.workflow.run import Anomaly, Run, Typical
 
 SMALLEST_PART = 0.02  # columns with less of a row's total join "other columns"
@@ -102,7 +102,7 @@ def _card(typical: Mapping[str, Typical], row: Row, limits: Limits) -> Card:
     reach = [p.amount + side * (p.error or 0.0) for p in parts for side in (-1, 1)]
     ends = min([0.0, *reach]), max([0.0, *reach])
     factors = [_factor(part, row, typical.get(part.name), ends) for part in parts]
-    return Card(factors, _nearest_normal(row, limits), _balance(row))
+    return Card(factors, _nearest_normal(typical, row, limits), _balance(row))
 
 
 def _parts(row: Row, limits: Limits) -> list[Part]:
@@ -111,15 +111,15 @@ def _parts(row: Row, limits: Limits) -> list[Part]:
     sizes = np.abs(flat)
     order = np.argsort(-sizes, kind="stable")
     n_large = int((sizes >= SMALLEST_PART * sizes.sum()).sum())
-    shown = order[: min(limits.factors, max(FEWEST_COLUMNS, n_large))]
+    main = order[: min(limits.factors, max(FEWEST_COLUMNS, n_large))]
     errors = None if row.explanation.stderr is None else row.explanation.stderr.ravel()
     parts = [
         Part(names[j], float(flat[j]), True, float(row.shares[j]), None if errors is None else float(errors[j]))
-        for j in shown
+        for j in main
     ]
     if row.left_over is None:
         return [replace(part, share=None) for part in parts]
-    others = order[len(shown) :]
+    others = order[len(main) :]
     if len(others):
         words = wording.count(len(others), "other column")
         parts.append(Part(words, float(flat[others].sum()), False, float(row.shares[others].sum())))
@@ -140,7 +140,7 @@ def _factor(part: Part, row: Row, usual: Typical | None, ends: tuple[float, floa
     normal = (row.anomaly.nearest_normal or {}).get(part.name)
     return Factor(
         name=clipped(part.name),
-        value=clipped(wording.cell(value)) if part.is_column else "",
+        value=clipped(shown(value, usual)) if part.is_column else "",
         beside=beside_usual(usual, value, normal) if part.is_column and usual is not None else None,
         bar=bar(part.amount, *ends, words, class_=_color(part, kind), error=part.error),
         amount=amount,
@@ -156,11 +156,11 @@ def _color(part: Part, kind: str) -> str:
     return "usual" if part.amount < 0 and kind == "attribution" else "odd"
 
 
-def _nearest_normal(row: Row, limits: Limits) -> list[tuple[Markup | str, str, str]]:
+def _nearest_normal(typical: Mapping[str, Typical], row: Row, limits: Limits) -> list[tuple[Markup | str, str, str]]:
     """Return what to change to look normal, leaving out what would stay as it is."""
     changes = []
     for name, normal in (row.anomaly.nearest_normal or {}).items():
-        before, after = wording.cell(row.value(name)), wording.cell(normal)
+        before, after = (shown(value, typical.get(name)) for value in (row.value(name), normal))
         if after != before:
             changes.append((clipped(name), wording.shortened(after), wording.shortened(before)))
     return changes[: limits.factors]

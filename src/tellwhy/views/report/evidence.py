@@ -75,8 +75,9 @@ def evidence(run: Run) -> EvidenceView:
         Curve(_method_name(name), class_, _area(found, name), name == run.explanation.method)
         for name, class_ in zip(drawn, classes, strict=True)
     ]
-    findings = [_left_over(run), _flipping(run), _agreement(found)]
-    agreement = [_agreeing(a) for a in found.agreement[:MOST_METHODS]]
+    others = [a for a in found.agreement if np.isfinite([a.same_top_feature, a.rank_correlation]).all()][:MOST_METHODS]
+    findings = [_left_over(run), _flipping(run), _agreement(others)]
+    agreement = [_agreeing(a) for a in others]
     return EvidenceView(wording.shortened(found.explains, 400), findings, chart, legend, agreement)
 
 
@@ -111,6 +112,8 @@ def _left_over(run: Run) -> Finding:
         )
         return Finding(title, "none", "no parts", words)
     part = run.evidence.unattributed
+    if not np.isfinite(part):
+        return Finding(title, "none", "not known", "No row's score was divided among columns.")
     figure = f"{wording.share(max(part, 0.0))} left over"
     if part <= 0.15:
         return Finding(title, "strong", figure, "Nearly all of a typical row's score is divided among its columns.")
@@ -136,11 +139,11 @@ def _flipping(run: Run) -> Finding:
     return Finding(title, "weak", figure, words)
 
 
-def _agreement(found: Evidence) -> Finding:
+def _agreement(others: list[Agreement]) -> Finding:
     title = "Do other methods agree?"
-    if not found.agreement:
+    if not others:
         return Finding(title, "none", "not tested", "No other method was run on the same rows.")
-    same = sum(a.same_top_feature for a in found.agreement) / len(found.agreement)
+    same = sum(a.same_top_feature for a in others) / len(others)
     figure = f"{wording.share(same)} same main column"
     if same >= 0.8:
         return Finding(title, "strong", figure, "Other methods name the same main column for most rows.")

@@ -35,6 +35,12 @@ class BesideUsual:
     categories: list[Category]
 
 
+def shown(value: Any, usual: Typical | None) -> str:
+    """Write a cell as its column is read: dates without midnight."""
+    is_date = usual is not None and usual.kind == "date" and not wording.is_missing(value)
+    return wording.moment(value) if is_date else wording.cell(value)
+
+
 def beside_usual(usual: Typical, value: Any, normal: Any) -> BesideUsual:
     """Show a value, and the nearest normal one if there is one, beside what is usual."""
     return BesideUsual(_words(usual), _strip(usual, value, normal), _categories(usual, value))
@@ -42,10 +48,11 @@ def beside_usual(usual: Typical, value: Any, normal: Any) -> BesideUsual:
 
 def _words(usual: Typical) -> str:
     if usual.kind == "date" and len(usual.labels) == 7:
-        return f"usually {wording.between(wording.shortened(usual.labels[1]), wording.shortened(usual.labels[5]))}"
+        low, high = (wording.shortened(wording.moment(usual.labels[k])) for k in (1, 5))
+        return f"usually {wording.between(low, high)}"
     if len(usual.quantiles) == 7:
-        _, low, _, middle, _, high, _ = usual.quantiles
-        return f"usually {wording.between(low, high)}, median {wording.number(middle)}"
+        _, q5, _, middle, _, q95, _ = usual.quantiles
+        return f"usually {wording.between(q5, q95)}, median {wording.number(middle)}"
     return ""
 
 
@@ -55,7 +62,7 @@ def _strip(usual: Typical, value: Any, normal: Any) -> Markup | None:
     quantiles = [q for q in known if q is not None]
     if len(quantiles) != 7:
         return None
-    words = f"{wording.shortened(wording.cell(value))}; {_words(usual)}"
+    words = f"{wording.shortened(shown(value, usual))}; {_words(usual)}"
     return range_strip(quantiles, place(value), place(normal), words)
 
 
