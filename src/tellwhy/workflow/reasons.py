@@ -11,7 +11,7 @@ import pandas as pd
 
 from tellwhy.core.explanation import Explanation
 from tellwhy.data import ColumnSummary
-from tellwhy.workflow.run import Group, Reason, Typical
+from tellwhy.workflow.run import Anomaly, Group, Reason, Typical
 
 MOST_REASONS = 3
 LEAST_SHARE = 0.05
@@ -96,17 +96,17 @@ def typical_of(name: str, summary: ColumnSummary) -> Typical:
     return Typical(name, summary.kind, summary.quantiles, summary.labels, summary.shares)
 
 
-def groups_of(reasons: Sequence[Sequence[Reason]], rows: Sequence[int]) -> list[Group]:
-    """Rows that share the columns which make up half of their score; groups of at least two, largest first."""
+def groups_of(anomalies: Sequence[Anomaly]) -> list[Group]:
+    """Anomalies that share the columns which make up half of their score; groups of at least two, largest first."""
     members: dict[tuple[str, ...], list[int]] = defaultdict(list)
-    for found, row in zip(reasons, rows, strict=True):
+    for anomaly in anomalies:
         key, total = [], 0.0
-        for reason in found:
+        for reason in anomaly.reasons:
             if total >= GROUP_SHARE:
                 break
             key.append(reason.feature)
             total += reason.share
         if key:
-            members[tuple(sorted(key))].append(int(row))
+            members[tuple(sorted(key))].append(anomaly.row)
     grouped = [Group(features, found) for features, found in members.items() if len(found) > 1]
     return sorted(grouped, key=lambda g: (-len(g.rows), g.features))

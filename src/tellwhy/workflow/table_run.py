@@ -9,23 +9,19 @@ from importlib.metadata import version
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import average_precision_score, roc_auc_score
 
-from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.params import generator
 from tellwhy.core.progress import stage
-from tellwhy.core.score_function import Floats
 from tellwhy.data import Table, TableEncoder, describe_column
+from tellwhy.workflow.detection import detection_of
 from tellwhy.workflow.evidence import evidence_of
 from tellwhy.workflow.fitted import FittedTable, fit_table
+from tellwhy.workflow.ranking import Ranking, rank
 from tellwhy.workflow.reasons import groups_of, reasons_of, typical_of
-from tellwhy.workflow.request import Request, cell_text, split_marker
-from tellwhy.workflow.run import Anomaly, Detection, Run
+from tellwhy.workflow.request import Request, cell_text
+from tellwhy.workflow.run import Anomaly, Reason, Run
 from tellwhy.workflow.selection import Selection, as_source, select
-
-EXPLAINED_ROWS = 200
-POSITIVE_WORDS = frozenset({"1", "true", "yes", "anomaly", "anomalous", "outlier", "abnormal", "fraud", "attack"})
 
 
 def explain_table(data: Any, *, reference: Any = None, **settings: Any) -> Run:
@@ -56,52 +52,15 @@ def explain_table(data: Any, *, reference: Any = None, **settings: Any) -> Run:
     """
     request = Request(**settings)
     table = as_source(data)
+    selection = select(table, None if reference is None else as_source(reference), request)
     stage("encoding columns")
-    selection, encoder = encoded_selection(select(table, _optional_source(reference), request), request)
+    selection, encoder = encoded_selection(selection, request)
     stage("fitting the detector")
     fitted = fit_table(selection, encoder, request.detector, generator(request.random_state))
-    scores = fitted.scores()
-    reference_scores = fitted.reference_scores(scores)
-    threshold, rule = _threshold(scores, reference_scores, selection, request)
-    n_explained = max(request.top, min(int((scores > threshold).sum()), EXPLAINED_ROWS))
-    ranked = np.argsort(-scores, kind="stable")[:n_explained]
-    explanation = fitted.explain(ranked, request.method)
-    typical = {
-        name: typical_of(name, describe_column(selection.reference[name], encoder.kinds_[name]))
-        for name in encoder.columns_
-    }
+    ranking = rank(fitted, request)
+    explanation = fitted.explain(ranking.positions, request.method)
     stage("checking the explanation")
-    reasons = reasons_of(explanation, typical)
-    rows = selection.rows[ranked]
-    percentiles = 100.0 * np.searchsorted(np.sort(reference_scores), scores[ranked], "left") / len(reference_scores)
-    anomalies = [
-        Anomaly(int(row), _id(table, request, row), float(score), float(percentile), bool(score > threshold), why)
-        for row, score, percentile, why in zip(rows, scores[ranked], percentiles, reasons, strict=True)
-    ]
-    return Run(
-        source=table.source,
-        settings=_settings(request, fitted, explanation, rule),
-        summary=_summary(table, fitted, explanation, scores, threshold, rule),
-        notices=[*table.notices, *encoder.notices_, *_sampling_notices(fitted)],
-        columns=list(encoder.columns_),
-        scores=scores,
-        rows=selection.rows,
-        threshold=threshold,
-        anomalies=anomalies,
-        explanation=explanation,
-        typical=typical,
-        column_shares=_column_shares(explanation),
-        groups=groups_of(reasons, [int(r) for r in rows]),
-        evidence=evidence_of(explanation, fitted.score, fitted.background()),
-        detection=_detection(table, request, selection, scores),
-        versions=_versions(),
-        fingerprint=table.fingerprint,
-        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-    )
-
-
-def _optional_source(reference: Any) -> Table | None:
-    return None if reference is None else as_source(reference)
+    return _run(table, request, fitted, ranking, explanation)
 
 
 def encoded_selection(selection: Selection, request: Request) -> tuple[Selection, TableEncoder]:
@@ -112,19 +71,53 @@ def encoded_selection(selection: Selection, request: Request) -> tuple[Selection
     return selection, encoder
 
 
-def _threshold(scores: Floats, reference_scores: Floats, selection: Selection, request: Request) -> tuple[float, str]:
-    """Return the score above which a row counts as anomalous, and the rule in words."""
-    if request.contamination is not None:
-        share = request.contamination
-        return float(np.quantile(scores, 1 - share)), f"the highest {100 * share:g} % of scores"
-    if selection.is_clean:
-        return float(np.quantile(reference_scores, 0.99)), "scores that 99 % of the reference rows stay below"
-    low, high = np.quantile(scores, [0.25, 0.75])
-    return float(high + 1.5 * (high - low)), "scores beyond the upper quartile by 1.5 times the quartiles' distance"
+def _run(table: Table, request: Request, fitted: FittedTable, ranking: Ranking, explanation: Explanation) -> Run:
+    selection, encoder = fitted.selection, fitted.encoder
+    typical = {
+        name: typical_of(name, describe_column(selection.reference[name], encoder.kinds_[name]))
+        for name in encoder.columns_
+    }
+    anomalies = _anomalies(table, request, fitted, ranking, reasons_of(explanation, typical))
+    return Run(
+        source=table.source,
+        settings=_settings(request, fitted, ranking, explanation),
+        summary=_summary(table, fitted, ranking, explanation),
+        notices=[*table.notices, *encoder.notices_, *_sampling_notices(fitted)],
+        columns=list(encoder.columns_),
+        scores=ranking.scores,
+        rows=selection.rows,
+        threshold=ranking.threshold,
+        anomalies=anomalies,
+        explanation=explanation,
+        typical=typical,
+        column_shares=_column_shares(explanation),
+        groups=groups_of(anomalies),
+        evidence=evidence_of(explanation, fitted.score, fitted.background()),
+        detection=detection_of(table, request.label, selection.rows, ranking.scores),
+        versions=_versions(),
+        fingerprint=table.fingerprint,
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    )
 
 
-def _id(table: Table, request: Request, row: Any) -> str | None:
-    return None if request.id_column is None else cell_text(table.frame[request.id_column].iloc[int(row)])
+def _anomalies(
+    table: Table, request: Request, fitted: FittedTable, ranking: Ranking, reasons: list[list[Reason]]
+) -> list[Anomaly]:
+    rows = fitted.selection.rows[ranking.positions]
+    ids = None if request.id_column is None else table.frame[request.id_column]
+    return [
+        Anomaly(
+            row=int(row),
+            id=None if ids is None else cell_text(ids.iloc[int(row)]),
+            score=float(score),
+            percentile=float(percentile),
+            above_threshold=bool(score > ranking.threshold),
+            reasons=why,
+        )
+        for row, score, percentile, why in zip(
+            rows, ranking.scores[ranking.positions], ranking.percentiles, reasons, strict=True
+        )
+    ]
 
 
 def _column_shares(explanation: Explanation) -> dict[str, float]:
@@ -135,7 +128,7 @@ def _column_shares(explanation: Explanation) -> dict[str, float]:
     return {explanation.names()[c]: float(mean[c] / total) if total > 0 else 0.0 for c in order}
 
 
-def _settings(request: Request, fitted: FittedTable, explanation: Explanation, rule: str) -> dict[str, Any]:
+def _settings(request: Request, fitted: FittedTable, ranking: Ranking, explanation: Explanation) -> dict[str, Any]:
     asked = asdict(request)
     seed = asked.pop("random_state")
     return {
@@ -144,22 +137,20 @@ def _settings(request: Request, fitted: FittedTable, explanation: Explanation, r
         "method": explanation.method,
         "reference": fitted.selection.words,
         "rows_learned_from": len(fitted.sample),
-        "threshold_rule": rule,
+        "threshold_rule": ranking.rule,
         "seed": seed,
     }
 
 
-def _summary(
-    table: Table, fitted: FittedTable, explanation: Explanation, scores: Floats, threshold: float, rule: str
-) -> str:
-    n_above = int((scores > threshold).sum())
+def _summary(table: Table, fitted: FittedTable, ranking: Ranking, explanation: Explanation) -> str:
     learned = len(fitted.sample)
     sampled = f" (a random {learned:,} of them)" if learned < len(fitted.selection.reference) else ""
+    verb = "row is" if ranking.n_above == 1 else "rows are"
     return (
-        f"{len(scores):,} rows of {table.source} were compared with {fitted.selection.words}{sampled} in "
-        f"{len(fitted.encoder.columns_)} columns by a {fitted.words}. {n_above:,} rows are above the threshold "
-        f"({rule}). The {len(explanation)} highest scores were explained by {explanation.method}, each row scored as "
-        "if the detector had not seen it."
+        f"{len(ranking.scores):,} rows of {table.source} were compared with {fitted.selection.words}{sampled} in "
+        f"{len(fitted.encoder.columns_)} columns by a {fitted.words}. {ranking.n_above:,} {verb} above the threshold "
+        f"({ranking.rule}). The {len(explanation)} highest scores were explained by {explanation.method}, each row "
+        "scored as if the detector had not seen it."
     )
 
 
@@ -168,36 +159,6 @@ def _sampling_notices(fitted: FittedTable) -> list[str]:
     if len(fitted.sample) == n:
         return []
     return [f"The detector learned from a random {len(fitted.sample):,} of {n:,} reference rows."]
-
-
-def _detection(table: Table, request: Request, selection: Selection, scores: Floats) -> Detection | None:
-    """Compare scores with a label column, where one was named."""
-    if request.label is None:
-        return None
-    column, value = split_marker(table, request.label)
-    cells = table.frame[column].iloc[selection.rows].map(cell_text).to_numpy()
-    positive = _positive_value(column, cells) if value is None else value
-    truth = cells == positive
-    if truth.all() or not truth.any():
-        raise InvalidInput(
-            f"The label {column} = {positive!r} marks {truth.sum()} of {len(truth)} rows; need both kinds."
-        )
-    auroc, precision = roc_auc_score(truth, scores), average_precision_score(truth, scores)
-    return Detection(column, positive, int(truth.sum()), float(auroc), float(precision))
-
-
-def _positive_value(column: str, cells: Any) -> str:
-    """Return the value that means 'anomaly': by its name, else the rarer of two."""
-    values, counts = np.unique(cells.astype(str), return_counts=True)
-    named = [v for v in values if v.lower() in POSITIVE_WORDS]
-    if len(named) == 1:
-        return str(named[0])
-    if len(values) != 2:
-        shown = ", ".join(repr(str(v)) for v in values[:6])
-        raise InvalidInput(
-            f"The label column {column!r} has the values {shown}: say which marks anomalies, {column}=VALUE."
-        )
-    return str(values[np.argmin(counts)])
 
 
 def _versions() -> dict[str, str]:
