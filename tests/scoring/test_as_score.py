@@ -26,7 +26,15 @@ from oracles.score_oracles import central_differences, minus_log_density, minus_
 from tellwhy import detectors
 from tellwhy.core.errors import InvalidInput, UnsupportedModel
 from tellwhy.core.score_function import ScoreFunction
-from tellwhy.scoring import CentreScore, FunctionScore, KernelScore, NeighbourScore, as_score
+from tellwhy.scoring import (
+    CentreScore,
+    FunctionScore,
+    KernelScore,
+    MixtureScore,
+    NeighbourScore,
+    ProjectionScore,
+    as_score,
+)
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 4)) @ RNG.normal(size=(4, 4)) + [5.0, -3.0, 0.0, 1.0]
@@ -93,24 +101,22 @@ CASES = {
     "kde p=3": Case(KernelDensity(metric="minkowski", metric_params={"p": 3}), minus_samples, FunctionScore),
     "kde tophat": Case(KernelDensity(kernel="tophat", bandwidth=99.0), minus_samples, FunctionScore),
     **{
-        f"gmm {kind}": Case(
-            GaussianMixture(3, covariance_type=kind, random_state=0), minus_samples, FunctionScore, True
-        )
+        f"gmm {kind}": Case(GaussianMixture(3, covariance_type=kind, random_state=0), minus_samples, MixtureScore, True)
         for kind in ("full", "tied", "diag", "spherical")
     },
     **{
         f"bayesian {kind}": Case(
             BayesianGaussianMixture(n_components=2, covariance_type=kind, random_state=0, max_iter=900),
             minus_samples,
-            FunctionScore,
+            MixtureScore,
             True,
         )
         for kind in ("full", "tied", "diag", "spherical")
     },
-    "pca": Case(PCA(2), reconstruction_error, FunctionScore, True),
-    "pca whiten": Case(PCA(2, whiten=True), reconstruction_error, FunctionScore, True),
-    "pca incremental": Case(IncrementalPCA(2), reconstruction_error, FunctionScore, True),
-    "svd": Case(TruncatedSVD(2, random_state=0), reconstruction_error, FunctionScore, True),
+    "pca": Case(PCA(2), reconstruction_error, ProjectionScore, True),
+    "pca whiten": Case(PCA(2, whiten=True), reconstruction_error, ProjectionScore, True),
+    "pca incremental": Case(IncrementalPCA(2), reconstruction_error, ProjectionScore, True),
+    "svd": Case(TruncatedSVD(2, random_state=0), reconstruction_error, ProjectionScore, True),
     "forest": Case(IsolationForest(n_estimators=20, random_state=0), minus_samples, FunctionScore, False, True),
     "forest with contamination": Case(
         IsolationForest(n_estimators=20, contamination=0.1, random_state=0), minus_samples, FunctionScore, False, True
@@ -224,7 +230,7 @@ def test_bad_rows_are_refused(case, bad):
         as_score(fitted(case)).value(bad)
 
 
-@over_cases(lambda case: case.score_type is FunctionScore)
+@over_cases(lambda case: case.score_type in (FunctionScore, MixtureScore, ProjectionScore))
 def test_columns_in_another_order_are_refused(case):
     score = as_score(fitted(case, framed=True))
     with pytest.raises(InvalidInput, match="Column 0 of X is 'd', but the model was fitted with 'a'"):

@@ -5,5 +5,18 @@ from tellwhy.scoring.distance_score import CentreScore, NeighbourScore
 from tellwhy.scoring.encoded import EncodedScore
 from tellwhy.scoring.function_score import FunctionScore
 from tellwhy.scoring.kernel_score import KernelScore
+from tellwhy.scoring.mixture_score import Mixture, MixtureScore
+from tellwhy.scoring.projection_score import Projection, ProjectionScore
 
-__all__ = ["CentreScore", "EncodedScore", "FunctionScore", "KernelScore", "NeighbourScore", "as_score"]
+__all__ = [
+    "CentreScore",
+    "EncodedScore",
+    "FunctionScore",
+    "KernelScore",
+    "Mixture",
+    "MixtureScore",
+    "NeighbourScore",
+    "Projection",
+    "ProjectionScore",
+    "as_score",
+]

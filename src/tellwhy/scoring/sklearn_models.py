@@ -7,12 +7,16 @@ from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
+from scipy.special import digamma
 
 from tellwhy.core.errors import UnsupportedModel
-from tellwhy.core.score_function import Floats
+from tellwhy.core.score_function import Floats, ScoreFunction
 from tellwhy.core.tables import as_floats
+from tellwhy.scoring.class_names import lookup
 from tellwhy.scoring.function_score import FunctionScore
+from tellwhy.scoring.mixture_score import MixtureScore
 from tellwhy.scoring.model_rows import ensure_fitted, fitted_names, fitted_width, number_rows, without_names
+from tellwhy.scoring.projection_score import Projection, ProjectionScore
 
 ModelFunction = Callable[[Any, Any], Any]  # (model, rows) -> one number, or one derivative per column, for each row
 
@@ -56,44 +60,57 @@ def minus_offset(model: Any) -> float | None:
     return None if offset is None else -float(np.ravel(offset)[0])
 
 
-def mixture(model: Any) -> FunctionScore:
+def mixture(model: Any) -> ScoreFunction:
     """−log p(x) of `GaussianMixture` and `BayesianGaussianMixture`."""
     ensure_fitted(model)
+    log_weights = lookup(_LOG_WEIGHTS, model)
     describes = f"negative log-density −log p(x) of {type(model).__name__}"
-    return model_score(model, minus_score_samples, gradient=_mixture_gradient, describes=describes)
+    if log_weights is None:  # a mixture of someone else's
+        return model_score(model, minus_score_samples, describes=describes)
+    factors = np.asarray(model.precisions_cholesky_, dtype=np.float64)
+    n_components, d = model.means_.shape
+    if model.covariance_type == "tied":
+        factors = np.broadcast_to(factors, (n_components, d, d))
+    if model.covariance_type == "spherical":
+        factors = np.broadcast_to(factors[:, None], (n_components, d))
+    means = np.asarray(model.means_, dtype=np.float64)
+    return MixtureScore(log_weights(model), means, factors, feature_names=fitted_names(model), describes=describes)
 
 
-def _mixture_gradient(model: Any, X: Any) -> Floats:
-    """Σ_k r_k P_k (x − μ_k) with responsibilities r and precisions P."""
-    responsibilities = model.predict_proba(X)
-    rows = as_floats(X)
-    slopes = np.zeros_like(rows)
-    for k, mean in enumerate(model.means_):
-        P = model.precisions_ if model.covariance_type == "tied" else model.precisions_[k]
-        deviation = rows - mean
-        slopes += responsibilities[:, [k]] * (deviation @ P if np.ndim(P) == 2 else deviation * P)
-    return slopes
+def _log_weights(model: Any) -> Floats:
+    return np.asarray(np.log(model.weights_), dtype=np.float64)
 
 
-def reconstruction(model: Any) -> FunctionScore:
+def _expected_log_weights(model: Any) -> Floats:
+    """E[log π_k] and what the spread of the precisions takes from E[log N]: Bishop (2006), eqs 10.64 to 10.66."""
+    concentration, d = model.weight_concentration_, model.means_.shape[1]
+    if isinstance(concentration, tuple):  # of a Dirichlet process: a stick broken in turn
+        taken, left = digamma(concentration[0]), digamma(concentration[1])
+        total = digamma(concentration[0] + concentration[1])
+        weights = taken - total + np.concatenate([[0.0], np.cumsum(left - total)[:-1]])
+    else:
+        weights = digamma(concentration) - digamma(np.sum(concentration))
+    freedom = model.degrees_of_freedom_
+    spread = d * np.log(2.0) + digamma(0.5 * (freedom - np.arange(d)[:, None])).sum(axis=0) - d * np.log(freedom)
+    return np.asarray(weights + 0.5 * (spread - d / model.mean_precision_))
+
+
+_LOG_WEIGHTS: dict[str, Callable[[Any], Floats]] = {
+    "sklearn.mixture.GaussianMixture": _log_weights,
+    "sklearn.mixture.BayesianGaussianMixture": _expected_log_weights,
+}
+
+
+def reconstruction(model: Any) -> ProjectionScore:
     """‖x − x̂‖² of a projection on orthonormal components: `PCA`, `IncrementalPCA`, `TruncatedSVD`."""
     ensure_fitted(model)
-    describes = f"squared reconstruction error ‖x − x̂‖² of {type(model).__name__}"
-    return model_score(model, _reconstruction_error, gradient=_reconstruction_gradient, describes=describes)
-
-
-def _not_reconstructed(model: Any, X: Any) -> Floats:
-    """(I − VᵀV)(x − mean) with the components in the rows of V."""
-    centred = as_floats(X) - getattr(model, "mean_", 0.0)
-    return np.asarray(centred - (centred @ model.components_.T) @ model.components_)
-
-
-def _reconstruction_error(model: Any, X: Any) -> Floats:
-    return np.asarray((_not_reconstructed(model, X) ** 2).sum(axis=1))
-
-
-def _reconstruction_gradient(model: Any, X: Any) -> Floats:
-    return 2.0 * _not_reconstructed(model, X)
+    components = np.asarray(model.components_, dtype=np.float64)
+    mean = np.asarray(getattr(model, "mean_", np.zeros(components.shape[1])), dtype=np.float64)
+    return ProjectionScore(
+        Projection(mean, components),
+        feature_names=fitted_names(model),
+        describes=f"squared reconstruction error ‖x − x̂‖² of {type(model).__name__}",
+    )
 
 
 def mahalanobis(model: Any) -> FunctionScore:

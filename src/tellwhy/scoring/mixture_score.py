@@ -1,0 +1,181 @@
+"""The energy of a Gaussian mixture, −log p(x), with its gradient."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.linalg import LinAlgError, cholesky, solve_triangular
+
+from tellwhy.core.errors import InvalidInput
+from tellwhy.core.parallel import tracked_batches
+from tellwhy.core.score_function import Floats
+from tellwhy.core.tables import as_floats
+from tellwhy.scoring.model_rows import check_columns
+
+# A component with a smaller share of a row's density than this does not move its gradient in float64.
+NEGLIGIBLE = 1e-40
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """p(x) = Σ_k π_k N(x; μ_k, Σ_k): weights (K,), means (K, d) and covariances (K, d, d), in the units of the rows."""
+
+    weights: Floats
+    means: Floats
+    covariances: Floats
+
+    def marginal(self, columns: Sequence[int]) -> Mixture:
+        """Return the mixture of some columns alone: sub-blocks of the covariances.
+
+        Examples
+        --------
+        >>> both = Mixture(np.ones(1), np.array([[1.0, 2.0]]), np.array([[[4.0, 1.0], [1.0, 9.0]]]))
+        >>> both.marginal([1]).covariances
+        array([[[9.]]])
+        """
+        kept = np.asarray(columns)
+        return Mixture(self.weights, self.means[:, kept], self.covariances[:, kept[:, None], kept])
+
+
+class MixtureScore:
+    """e(x) = −log Σ_k π_k N(x; μ_k, Σ_k), computed from factors of the precisions in scaled coordinates.
+
+    Parameters
+    ----------
+    log_weights
+        log π_k, shape (K,).
+    means
+        μ_k of z = (x − centre)/scale, shape (K, d).
+    factors
+        W_k with Σ_k⁻¹ = W_k W_kᵀ for z, shape (K, d, d), upper triangular; (K, d) where they are diagonal.
+    centre, scale
+        One number per column; none where rows are used as they are.
+    feature_names, describes, threshold
+        As in every score function.
+
+    Examples
+    --------
+    >>> score = MixtureScore.of(Mixture(np.ones(1), np.zeros((1, 2)), np.eye(2)[None]))
+    >>> score.value([[3.0, 4.0]]) - score.value([[0.0, 0.0]])
+    array([12.5])
+    >>> score.gradient([[3.0, 4.0]])
+    array([[3., 4.]])
+    """
+
+    def __init__(
+        self,
+        log_weights: Floats,
+        means: Floats,
+        factors: Floats,
+        *,
+        centre: Floats | None = None,
+        scale: Floats | None = None,
+        feature_names: Sequence[str] | None = None,
+        describes: str = "negative log-density −log p(x) of a Gaussian mixture",
+        threshold: float | None = None,
+    ):
+        d = means.shape[1]
+        self.log_weights, self.means, self.factors = log_weights, means, factors
+        self.centre = np.zeros(d) if centre is None else centre
+        self.scale = np.ones(d) if scale is None else scale
+        self.feature_shape = (d,)
+        self.feature_names = feature_names
+        self.describes = describes
+        self.threshold = threshold
+
+    @classmethod
+    def of(cls, mixture: Mixture, **settings: Any) -> MixtureScore:
+        """Return the energy of a mixture."""
+        identity = np.eye(mixture.means.shape[1])
+        try:
+            lower = [cholesky(covariance, lower=True) for covariance in mixture.covariances]
+        except LinAlgError as error:
+            raise InvalidInput(f"A covariance of the mixture is not positive definite: {error}.") from error
+        factors = np.array([solve_triangular(L, identity, lower=True).T for L in lower])
+        return cls(np.log(mixture.weights), mixture.means, factors, **settings)
+
+    @cached_property
+    def mixture(self) -> Mixture:
+        """Weights, means and covariances in the units of the rows."""
+        d = len(self.scale)
+        covariances = np.empty((len(self.means), d, d))
+        for k, W in enumerate(self.factors):
+            inverse = np.diag(1.0 / W) if W.ndim == 1 else solve_triangular(W, np.eye(d))
+            covariances[k] = inverse.T @ inverse
+        with np.errstate(over="ignore", under="ignore"):
+            covariances *= self.scale[:, None]
+            covariances *= self.scale
+        if not np.isfinite(covariances).all():
+            raise InvalidInput("The covariances of the mixture overflow in the units of the rows. Scale the columns.")
+        return Mixture(np.exp(self.log_weights), self.centre + self.scale * self.means, covariances)
+
+    def value(self, X: Any) -> Floats:
+        """Return −log p of each row."""
+        return self._evaluated(X, with_gradient=False)[0]
+
+    def gradient(self, X: Any) -> Floats:
+        """Σ_k r_k Σ_k⁻¹(x − μ_k), r_k the share of component k in the density at x."""
+        return self._evaluated(X, with_gradient=True)[1]
+
+    def value_and_gradient(self, X: Any) -> tuple[Floats, Floats]:
+        """Both, for little more than the cost of one."""
+        return self._evaluated(X, with_gradient=True)
+
+    def _evaluated(self, X: Any, *, with_gradient: bool) -> tuple[Floats, Floats]:
+        check_columns(X, self.feature_names)
+        X = as_floats(X, n_columns=self.feature_shape[0])
+        energies, slopes = np.empty(len(X)), np.empty(X.shape if with_gradient else (0, 0))
+        for rows in tracked_batches(len(X), 8 * X.shape[1] * (len(self.means) + 3), "scoring rows"):
+            with np.errstate(over="ignore", invalid="ignore"):
+                whitened = self._whitened((X[rows] - self.centre) / self.scale)
+                log_terms = self._log_terms(whitened)
+            energies[rows] = -_log_sum(log_terms)
+            if not np.isfinite(energies[rows]).all():
+                self._raise_overflow(rows.start + int(np.argmin(np.isfinite(energies[rows]))))
+            if with_gradient:
+                slopes[rows] = self._slopes(whitened, np.exp(log_terms + energies[rows, None])) / self.scale
+        return energies, slopes
+
+    def _whitened(self, Z: Floats) -> list[Floats]:
+        """(z − μ_k) W_k for each component; differences first, so that no offset costs digits."""
+        return [
+            (Z - mean) * W if W.ndim == 1 else (Z - mean) @ W for mean, W in zip(self.means, self.factors, strict=True)
+        ]
+
+    @cached_property
+    def _log_peaks(self) -> Floats:
+        """log π_k + log N(μ_k; μ_k, Σ_k) in the units of the rows."""
+        diagonals = self.factors if self.factors.ndim == 2 else np.diagonal(self.factors, axis1=1, axis2=2)
+        volume = 0.5 * len(self.scale) * math.log(2.0 * math.pi) + np.log(self.scale).sum()
+        return np.asarray(self.log_weights + np.log(diagonals).sum(axis=1) - volume)
+
+    def _log_terms(self, whitened: list[Floats]) -> Floats:
+        """log π_k N(x; μ_k, Σ_k), shape (n, K)."""
+        squares = np.stack([np.einsum("ij,ij->i", Y, Y) for Y in whitened], axis=1)
+        return np.asarray(self._log_peaks - 0.5 * squares)
+
+    def _slopes(self, whitened: list[Floats], shares: Floats) -> Floats:
+        slopes = np.zeros_like(whitened[0])
+        for Y, W, share in zip(whitened, self.factors, shares.T, strict=True):
+            rows = np.flatnonzero(share > NEGLIGIBLE)
+            part = share[rows, None] * Y[rows]
+            slopes[rows] += part * W if W.ndim == 1 else part @ W.T
+        return slopes
+
+    def _raise_overflow(self, row: int) -> None:
+        raise InvalidInput(
+            f"Row {row} of X is too far from the mixture for a finite score: its squared distance, in units of the "
+            "components' spread, overflows. Scale the columns, or leave that row out."
+        )
+
+
+def _log_sum(log_terms: Floats) -> Floats:
+    """log Σ_k exp of each row, without scipy's checks, which cost more than the sum."""
+    top = log_terms.max(axis=1)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(top + np.log(np.exp(log_terms - top[:, None]).sum(axis=1)))
