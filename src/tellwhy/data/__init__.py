@@ -1,1 +1,21 @@
-"""Reading tables as people have them, and generating data."""
+"""Reading tables as people have them, encoding their columns, and generating data."""
+
+from tellwhy.data.benchmarks import fetch
+from tellwhy.data.encoder import TableEncoder
+from tellwhy.data.reading import read_table
+from tellwhy.data.summary import ColumnSummary, describe_column
+from tellwhy.data.synthetic import gaussian_mixture
+from tellwhy.data.table import Table, as_table
+from tellwhy.data.text_cells import MISSING_WORDS
+
+__all__ = [
+    "MISSING_WORDS",
+    "ColumnSummary",
+    "Table",
+    "TableEncoder",
+    "as_table",
+    "describe_column",
+    "fetch",
+    "gaussian_mixture",
+    "read_table",
+]

@@ -1,0 +1,61 @@
+"""Arrow tables as pandas frames with few, plain column types."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def frame_from_arrow(table: pa.Table) -> pd.DataFrame:
+    """Return numbers, booleans, dates, text and categories; anything nested becomes text or its own columns."""
+    while any(pa.types.is_struct(field.type) for field in table.schema):
+        table = table.flatten()
+    columns = [_plain_array(column) for column in table.columns]
+    names = list(table.column_names)
+    with_gaps = [i for i, c in enumerate(columns) if pa.types.is_boolean(c.type) and c.null_count]
+    positions = [str(i) for i in range(len(names))]  # names may repeat; positions do not
+    plain = pa.table(columns, names=positions)
+    del table, columns
+    frame = plain.to_pandas(split_blocks=True, self_destruct=True, date_as_object=False, ignore_metadata=True)
+    for position in with_gaps:
+        frame.isetitem(position, frame.iloc[:, position].astype("boolean"))
+    frame.columns = pd.Index(names, dtype=object)
+    return frame
+
+
+def plain_column(series: pd.Series) -> pd.Series:
+    """Return an Arrow-backed pandas column as one of the plain types."""
+    frame = frame_from_arrow(pa.table({"column": pa.chunked_array(pa.array(series))}))
+    return frame.iloc[:, 0].set_axis(series.index)
+
+
+def _plain_array(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    kind = column.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return _plain_array(pc.cast(column, kind.storage_type))
+    if pa.types.is_dictionary(kind):
+        return column if _is_text(kind.value_type) else _plain_array(column.cast(kind.value_type))
+    if pa.types.is_null(kind) or pa.types.is_decimal(kind) or pa.types.is_float16(kind):
+        return column.cast(pa.float64())
+    if pa.types.is_nested(kind):
+        return _as_text(column, lambda cell: json.dumps(cell, default=str, ensure_ascii=False))
+    if _is_bytes(kind):
+        return _as_text(column, lambda cell: cell.decode("utf-8", errors="replace"))
+    return column.cast(pa.string()) if pa.types.is_time(kind) else column
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
+
+
+def _as_text(column: pa.ChunkedArray, words: Any) -> pa.ChunkedArray:
+    cells = (None if cell is None else words(cell) for cell in column.to_pylist())
+    return pa.chunked_array([pa.array(cells, type=pa.string())])

@@ -1,0 +1,79 @@
+"""Dates written as text."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+Dates = NDArray[np.datetime64]
+
+ENOUGH = 0.95  # share of cells that must be dates for a text column to be one
+_PROBE = 2_000
+_TIME = r"([T ]\d{1,2}:\d{2}.*)?$"
+_LAYOUTS = {  # name: (pattern, the same in ISO order)
+    "iso": (r"^(\d{4})-(\d{1,2})(-\d{1,2})?" + _TIME, ""),
+    "year/month/day": (r"^(\d{4})[/.](\d{1,2})[/.](\d{1,2})" + _TIME, r"\1-\2-\3\4"),
+    "day.month.year": (r"^(\d{1,2})\.(\d{1,2})\.(\d{4})" + _TIME, r"\3-\2-\1\4"),
+    "day/month/year": (r"^(\d{1,2})[/-](\d{1,2})[/-](\d{4})" + _TIME, r"\3-\2-\1\4"),
+    "month/day/year": (r"^(\d{1,2})[/-](\d{1,2})[/-](\d{4})" + _TIME, r"\3-\1-\2\4"),
+}
+
+
+def find_layout(text: pd.Series) -> str | None:
+    """Return how at least 95 % of the filled cells of a text column are written as dates, or None.
+
+    ISO-like (2024-05-31, 2024-05-31T08:00:00Z, 2024/5/31) and 31.05.2024 are recognised; 31/05/2024 and 05/31/2024
+    only when some day is above 12, so that the order is certain.
+
+    Examples
+    --------
+    >>> find_layout(pd.Series(["2024-05-31", "2023-01-01 08:00"]))
+    'iso'
+    >>> find_layout(pd.Series(["05/06/2024", "05/31/2024"]))
+    'month/day/year'
+    >>> find_layout(pd.Series(["05/06/2024", "07/08/2024"])) is None
+    True
+    """
+    filled = text.dropna()
+    probe = filled.iloc[:: max(len(filled) // _PROBE, 1)]
+    for layout, (pattern, _) in _LAYOUTS.items():
+        if len(probe) == 0 or probe.str.match(pattern).mean() < 0.5:
+            continue
+        is_date = ~np.isnat(parse_dates(filled, layout))
+        others = {"day/month/year": "month/day/year", "month/day/year": "day/month/year"}
+        if is_date.mean() >= ENOUGH and (layout not in others or not _all_dates(filled[is_date], others[layout])):
+            return layout
+    return None
+
+
+def _all_dates(text: pd.Series, layout: str) -> bool:
+    return not np.isnat(parse_dates(text, layout)).any()
+
+
+def parse_dates(text: pd.Series, layout: str) -> Dates:
+    """Return date-times (UTC where the text has an offset), NaT for what is not written in that layout."""
+    pattern, ordered = _LAYOUTS[layout]
+    if ordered:
+        text = text.str.replace(pattern, ordered, regex=True)
+    is_iso = text.str.match(_LAYOUTS["iso"][0]).fillna(False).astype(bool)
+    parsed = pd.to_datetime(text.where(is_iso), format="ISO8601", errors="coerce", utc=True)
+    return parsed.dt.tz_localize(None).to_numpy(dtype="datetime64[us]")
+
+
+def days_since_1970(dates: Dates) -> NDArray[np.float64]:
+    """Return date-times as days since 1970-01-01, NaN for NaT."""
+    days: NDArray[np.float64] = (dates - np.datetime64("1970-01-01", "us")) / np.timedelta64(1, "D")
+    return days
+
+
+def dates_from_days(days: NDArray[np.float64]) -> Dates:
+    """Return the date-times that lie so many days after 1970-01-01, to the second."""
+    seconds = np.round(np.asarray(days, dtype=np.float64) * 86_400).astype("timedelta64[s]")
+    return (np.datetime64("1970-01-01", "s") + seconds).astype("datetime64[us]")
+
+
+def iso_texts(dates: Dates) -> list[str]:
+    """Return ISO texts, without the time of day when it is midnight everywhere."""
+    has_time = bool((dates != dates.astype("datetime64[D]")).any())
+    return [str(text) for text in np.datetime_as_string(dates, unit="s" if has_time else "D")]

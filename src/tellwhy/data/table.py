@@ -1,0 +1,149 @@
+"""A table in memory: a pandas frame with text column names, where it came from, and what to know about it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import pandas as pd
+
+from tellwhy.core.errors import InvalidInput
+from tellwhy.data.arrow_frames import frame_from_arrow, plain_column
+from tellwhy.data.places import is_marked
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Rows and named columns, as they were given.
+
+    Parameters
+    ----------
+    frame
+        The values; column names are text.
+    source
+        The file as the user named it, or what kind of object it was.
+    notices
+        What the user should know about how it was read, one sentence each.
+    fingerprint
+        SHA-256 of the file's bytes, or of the values of an object.
+    """
+
+    frame: pd.DataFrame
+    source: str
+    notices: tuple[str, ...] = ()
+    fingerprint: str = ""
+
+
+def as_table(obj: Any) -> Table:
+    """Return any table in memory as a `Table`; the object itself is never changed.
+
+    Parameters
+    ----------
+    obj
+        A pandas or polars frame, a pyarrow table, a dict of columns, or a two-dimensional numpy array (its columns
+        are named x0, x1, …). A `Table` is returned as it is.
+
+    Examples
+    --------
+    >>> table = as_table({"height": [1.7, 1.8], "name": ["Ada", "Max"]})
+    >>> list(table.frame.columns), table.source
+    (['height', 'name'], 'dict of columns')
+    """
+    if isinstance(obj, Table):
+        return obj
+    frame = as_frame(obj)
+    if not is_marked(frame):
+        frame.index = pd.RangeIndex(len(frame))
+    source = (
+        "dict of columns" if isinstance(obj, dict) else f"{type(obj).__module__.split('.')[0]}.{type(obj).__name__}"
+    )
+    return Table(frame, source, (), frame_fingerprint(frame))
+
+
+def as_frame(obj: Any) -> pd.DataFrame:
+    """Return a new pandas frame over the same values, with unique text column names."""
+    if isinstance(obj, Table):
+        obj = obj.frame
+    frame = _to_pandas(obj)
+    names = [str(name) for name in frame.columns]
+    check_unique(names, where="The table")
+    frame.columns = pd.Index(names, dtype=object)
+    return frame
+
+
+def _to_pandas(obj: Any) -> pd.DataFrame:
+    if isinstance(obj, pd.DataFrame):
+        return _plain_dtypes(obj.copy(deep=False))
+    if isinstance(obj, np.ndarray):
+        return _from_array(obj)
+    if isinstance(obj, Mapping):
+        return _from_columns(obj)
+    try:
+        eager = nw.from_native(obj, eager_only=True)
+    except TypeError as error:
+        advice = " Call .collect() on a lazy frame first." if type(obj).__name__ == "LazyFrame" else ""
+        raise InvalidInput(
+            f"Cannot read a {type(obj).__name__} as a table; expected a pandas or polars frame, a pyarrow table, "
+            f"a dict of columns or a 2D numpy array.{advice}"
+        ) from error
+    return frame_from_arrow(eager.to_arrow())
+
+
+def _plain_dtypes(frame: pd.DataFrame) -> pd.DataFrame:
+    for position, dtype in enumerate(frame.dtypes):
+        if isinstance(dtype, pd.ArrowDtype):
+            frame.isetitem(position, plain_column(frame.iloc[:, position]))
+    return frame
+
+
+def _from_array(array: np.ndarray) -> pd.DataFrame:
+    if array.dtype.names is not None and array.ndim == 1:
+        return pd.DataFrame({name: array[name] for name in array.dtype.names})
+    if array.ndim != 2:
+        raise InvalidInput(
+            f"Expected a 2D array, one row per observation. Got {array.ndim}D, shape {array.shape}. Reshape a single "
+            "row with X.reshape(1, -1), a single column with X.reshape(-1, 1)."
+        )
+    frame = pd.DataFrame(array, columns=[f"x{j}" for j in range(array.shape[1])], copy=False)
+    return frame.infer_objects() if array.dtype == object else frame
+
+
+def _from_columns(columns: Mapping[Any, Any]) -> pd.DataFrame:
+    lengths = {str(name): len(values) if np.ndim(values) else None for name, values in columns.items()}
+    if len(set(lengths.values())) > 1 or None in lengths.values():
+        listed = ", ".join(f"{name!r}: {'one value' if n is None else n}" for name, n in list(lengths.items())[:10])
+        raise InvalidInput(f"A dict of columns needs columns of equal length. Got lengths {{{listed}}}.")
+    return pd.DataFrame(dict(columns))
+
+
+def check_unique(names: Sequence[str], *, where: str) -> None:
+    """Raise with every name that occurs more than once, and its positions (from 1)."""
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if not repeated:
+        return
+    listed = []
+    for name in repeated[:5]:
+        positions = [str(i) for i, other in enumerate(names, start=1) if other == name]
+        listed.append(f"{name!r} (columns {', '.join(positions[:10])})")
+    more = f" and {len(repeated) - 5} more" if len(repeated) > 5 else ""
+    raise InvalidInput(
+        f"{where} has duplicate column names: {'; '.join(listed)}{more}. Expected each name once: rename or remove "
+        "the repeated columns."
+    )
+
+
+def frame_fingerprint(frame: pd.DataFrame) -> str:
+    """Return the SHA-256 of a frame's names, types and values."""
+    digest = hashlib.sha256(repr([(str(n), str(t)) for n, t in frame.dtypes.items()]).encode())
+    for _, column in frame.items():
+        try:
+            hashes = pd.util.hash_pandas_object(column, index=False)
+        except TypeError:  # cells that cannot be hashed: lists, dicts
+            hashes = pd.util.hash_pandas_object(column.map(repr), index=False)
+        digest.update(hashes.to_numpy().tobytes())
+    return digest.hexdigest()

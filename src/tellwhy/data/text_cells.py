@@ -1,0 +1,99 @@
+"""Cells that came as text: missing ones, stray spaces, and numbers written for people (1.234,5 or 1,234.5)."""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+MISSING_WORDS = ("", "na", "n/a", "nan", "null", "none", "-", "?")
+"""Cells that count as missing, in any letter case and with spaces around them."""
+
+_PROBE = 200
+_SPACES = (" ", "\u00a0", "\u202f", "'", "’")
+
+
+def missing_spellings() -> list[str]:
+    """Return every spelling of the missing words, for readers that compare letter by letter.
+
+    Examples
+    --------
+    >>> "N/a" in missing_spellings(), "nil" in missing_spellings()
+    (True, False)
+    """
+    spelled = []
+    for word in MISSING_WORDS:
+        spelled += ["".join(letters) for letters in product(*({c.lower(), c.upper()} for c in word))]
+    return sorted(spelled)
+
+
+def blank_missing(table: pa.Table) -> pa.Table:
+    """Trim the cells of text columns, and make those missing that hold a missing word."""
+    for position, field in enumerate(table.schema):
+        if pa.types.is_string(field.type):
+            trimmed = pc.utf8_trim_whitespace(table.column(position))
+            is_missing = pc.is_in(pc.utf8_lower(trimmed), value_set=pa.array(MISSING_WORDS))
+            table = table.set_column(position, field.name, pc.if_else(is_missing, None, trimmed))
+    return table
+
+
+def read_numbers(table: pa.Table, *, decimal: str, is_sure: bool) -> tuple[pa.Table, list[str]]:
+    """Read the text columns that hold only numbers; return the table and notices.
+
+    A separator of thousands is believed only when it cannot be a decimal sign: it occurs twice in a number, beside
+    a decimal sign, or the file's decimal sign is known (`is_sure`) to be the other one.
+    """
+    notices: list[str] = []
+    for position, field in enumerate(table.schema):
+        if not pa.types.is_string(field.type):
+            continue
+        column = table.column(position)
+        numbers = _numbers(column)
+        if numbers is None:
+            numbers, notice = _written_numbers(column, field.name, decimal, is_sure)
+            notices += [notice] if notice else []
+        if numbers is not None:
+            table = table.set_column(position, field.name, numbers)
+    return table, notices
+
+
+def _numbers(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    for kind in (pa.int64(), pa.float64()):
+        try:
+            column.slice(0, _PROBE).cast(kind)
+            return column.cast(kind)
+        except pa.ArrowInvalid:
+            continue
+    return None
+
+
+def _written_numbers(
+    column: pa.ChunkedArray, name: str, decimal: str, is_sure: bool
+) -> tuple[pa.ChunkedArray | None, str]:
+    other = "," if decimal == "." else "."
+    for mark, group in [(decimal, other), (other, decimal), *((decimal, space) for space in _SPACES)]:
+        believes = group in _SPACES or (is_sure and mark == decimal)
+        if not _all_written(column, mark, group, believes):
+            continue
+        plain = pc.replace_substring(pc.replace_substring(column, group, ""), mark, ".")
+        example = pc.drop_null(column)[0].as_py()
+        value = pc.drop_null(plain)[0].as_py()
+        return plain.cast(pa.float64()), f"Read numbers in column {name!r} as written for people: {example} is {value}."
+    return None, ""
+
+
+def _all_written(column: pa.ChunkedArray, mark: str, group: str, believes: bool) -> bool:
+    m, g = re.escape(mark), re.escape(group)
+    accepted = rf"^[+-]?(\d{{1,3}}({g}\d{{3}})+|\d+)({m}\d+)?([eE][+-]?\d+)?$"
+    # Beyond doubt: two groups, a group and a decimal sign, or a decimal sign followed by other than three digits.
+    proof = rf"{g}\d{{3}}{g}|{g}\d{{3}}{m}\d|{m}(\d{{1,2}}|\d{{4,}})$|^[+-]?0{m}\d"
+    if believes:
+        proof = rf"{proof}|^[+-]?[1-9]\d{{0,2}}{g}\d{{3}}"
+    values = pc.drop_null(column)
+    probe = values.slice(0, _PROBE)
+    if len(probe) == 0 or not pc.all(pc.match_substring_regex(probe, accepted)).as_py():
+        return False
+    is_accepted = pc.all(pc.match_substring_regex(values, accepted)).as_py()
+    return bool(is_accepted and pc.any(pc.match_substring_regex(values, proof)).as_py())
