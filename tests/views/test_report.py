@@ -17,7 +17,7 @@ from tellwhy.core.errors import CannotWrite
 from tellwhy.core.explanation import Explanation
 from tellwhy.views.report import render, write_report
 from tellwhy.views.report.cards import cards
-from tellwhy.views.report.charts import bin_scores
+from tellwhy.views.report.histogram import bin_scores
 from tellwhy.views.report.limits import Limits
 from tellwhy.views.report.svg import strip_axis
 from tellwhy.views.wording import THIN
@@ -340,8 +340,19 @@ def test_bins_have_the_threshold_as_an_edge_and_count_every_row() -> None:
         threshold = float(np.quantile(scores, 0.97))
         bins = bin_scores(scores, threshold)
         assert bins.counts.sum() + bins.beyond == len(scores)
-        above = bins.counts[bins.edges[:-1] >= threshold - 1e-9].sum() + bins.beyond
+        assert bins.score(bins.threshold) == pytest.approx(threshold)
+        above = bins.counts[bins.edges[:-1] >= bins.threshold - 1e-9].sum() + bins.beyond
         assert above == (scores > threshold).sum()
+
+
+def test_heavy_tails_are_drawn_on_a_logarithmic_axis() -> None:
+    rng = np.random.default_rng(0)
+    heavy = bin_scores(np.exp(rng.normal(0, 2, 2000)), 20.0)
+    assert heavy.log_scores
+    assert heavy.beyond == 0
+    assert (heavy.counts > 0).mean() > 0.6
+    assert not bin_scores(rng.gamma(2, 2, 2000), 10.0).log_scores
+    assert not bin_scores(np.array([-1.0, 0.0, 500.0]), 2.0).log_scores
 
 
 def test_the_page_is_small_for_any_input() -> None:

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from tellwhy.views import wording
 from tellwhy.views.report.cards import KIND_WORDS
-from tellwhy.views.report.charts import MOST_CURVES, curves
+from tellwhy.views.report.curves import MOST_CURVES, curves
 from tellwhy.views.report.limits import clipped
 from tellwhy.views.report.svg import bar
 from tellwhy.workflow.run import Agreement, Detection, Evidence, Run

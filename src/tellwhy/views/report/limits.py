@@ -20,9 +20,9 @@ class Limits:
     cards: int = 200  # of them with charts
     factors: int = 12  # columns in a card
     reasons: int = 3  # in a line of the table
-    columns: int = 15  # in the picture of all columns
-    groups: int = 24
-    links: int = 40  # rows named in a group
+    columns: int = 10  # in the picture of all columns
+    groups: int = 9
+    links: int = 20  # rows named in a group
     lines: int = 60  # notices, settings, versions
 
     def smaller(self) -> Limits:

@@ -10,7 +10,7 @@ import numpy as np
 from markupsafe import Markup
 
 from tellwhy.views import wording
-from tellwhy.views.report.charts import bin_scores, histogram
+from tellwhy.views.report.histogram import bin_scores, histogram
 from tellwhy.views.report.limits import Limits, clipped
 from tellwhy.views.report.svg import bar
 from tellwhy.workflow.run import Anomaly, Run
@@ -90,7 +90,7 @@ def scores(run: Run) -> Scores:
         f"{wording.number(run.threshold)}."
     )
     notes = []
-    if bins.is_log:
+    if bins.log_counts:
         notes.append(
             "Counts are on a logarithmic scale, so that the few odd rows can be seen beside the many usual ones."
         )
