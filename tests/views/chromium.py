@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import select
@@ -131,6 +132,12 @@ class Browser:
         """Return errors, warnings and exceptions that the console showed."""
         names = ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded")
         return [json.dumps(e["params"]) for e in self.events if e.get("method") in names]
+
+    def screenshot(self, path: Path, *, dark: bool = False) -> None:
+        """Save what the window shows as a PNG, in the light or the dark theme."""
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.call("Emulation.setEmulatedMedia", features=[scheme])
+        path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot")["data"]))
 
     def close(self) -> None:
         """End the browser and remove its profile."""
