@@ -9,13 +9,17 @@ from tellwhy.explainers.decomposition import (
     PatchDTD,
     SupportExplanation,
 )
-from tellwhy.explainers.gradients import Sensitivity, SimpleTaylor
-from tellwhy.explainers.perturbation import Occlusion, RandomAttribution
+from tellwhy.explainers.ensemble import Ensemble
+from tellwhy.explainers.gradients import IntegratedGradients, Sensitivity, SimpleTaylor
+from tellwhy.explainers.perturbation import AnomalyContribution, Occlusion, RandomAttribution
 
 __all__ = [
+    "AnomalyContribution",
+    "Ensemble",
     "ExpectedValue",
     "Explainer",
     "GaussianNLL",
+    "IntegratedGradients",
     "NearestSupport",
     "Occlusion",
     "OneClassDTD",

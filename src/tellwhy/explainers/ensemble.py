@@ -1,0 +1,179 @@
+"""Several explainers, of one model or of several, averaged by rank, with their disagreement shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from typing import Any
+
+import numpy as np
+from scipy.stats import rankdata
+
+from tellwhy.core.errors import InvalidInput, InvalidParameter, TellwhyError
+from tellwhy.core.explanation import Explanation
+from tellwhy.core.parallel import row_batches
+from tellwhy.core.score_function import Floats, ScoreFunction
+
+_TIED = 1e-9  # of the row's largest value: smaller differences are rounding, not an order
+
+
+class Ensemble:
+    """R_i = mean over the members of the rank of feature i: 1 for the most relevant feature, 0 for the least.
+
+    No method names the right feature always; where several agree the answer is safer, and where they do not, the
+    reader should know. Members may explain different models, as long as these read the same columns. Values are
+    ranked with their signs (a negative value makes a row look more normal); features with equal values share the mean
+    of their ranks.
+
+    Parameters
+    ----------
+    explainers
+        Two explainers or more, each with its own model.
+
+    Notes
+    -----
+    `scores` are those of the first member. `extras` holds
+
+    - "disagreement", one number per row: 1 − the mean Spearman correlation between the ranks of two members. 0: all
+      give the same order; 1: their orders have nothing in common; above 1: they contradict each other.
+    - "rank_spread", shaped like the values: the highest rank any member gives to the feature minus the lowest.
+    - "member_scores", one column per member: the score that each of them explains.
+
+    Examples
+    --------
+    >>> from tellwhy.detectors import OneClassSVM
+    >>> from tellwhy.explainers import OneClassDTD, Sensitivity
+    >>> model = OneClassSVM().fit(np.random.default_rng(0).normal(size=(100, 3)))
+    >>> explanation = Ensemble([OneClassDTD(model), Sensitivity(model)]).explain([[0.0, 5.0, 1.0]])
+    >>> explanation.values, explanation.extras["disagreement"].round(9)
+    (array([[0. , 1. , 0.5]]), array([0.]))
+    """
+
+    def __init__(self, explainers: Sequence[Any]):
+        self.explainers = explainers
+
+    @property
+    def score(self) -> ScoreFunction:
+        """The score of the first member."""
+        score: ScoreFunction = self._members()[0].score
+        return score
+
+    def fit(self, X: Any) -> Ensemble:
+        """Give background rows to the members that take them; the explainers that were passed stay as they are."""
+        self.members_ = [
+            _blame(i, member, copy(member).fit, X) if hasattr(member, "fit") else member
+            for i, member in enumerate(self._checked())
+        ]
+        return self
+
+    def explain(self, X: Any) -> Explanation:
+        """Explain each row of X by the mean rank of its features over the members."""
+        members = self._members()
+        found = [_blame(i, member, member.explain, X) for i, member in enumerate(members)]
+        first = found[0]
+        for i, other in enumerate(found[1:], start=1):
+            _check_alike(first, other, i)
+        mean, spread, disagreement = _combine([e.values.reshape(len(e), -1) for e in found])
+        return Explanation(
+            values=mean.reshape(first.values.shape),
+            scores=first.scores,
+            data=X,
+            feature_names=first.feature_names,
+            method=type(self).__name__,
+            params={
+                "explains": first.params["explains"],
+                "members": [f"{e.method} of {e.params['explains']}" for e in found],
+            },
+            kind="ranking",
+            extras={
+                "disagreement": disagreement,
+                "rank_spread": spread.reshape(first.values.shape),
+                "member_scores": np.column_stack([e.scores for e in found]),
+            },
+        )
+
+    def _members(self) -> list[Any]:
+        return getattr(self, "members_", None) or self._checked()
+
+    def _checked(self) -> list[Any]:
+        is_list = isinstance(self.explainers, Sequence) and not isinstance(self.explainers, str)
+        if not is_list or len(self.explainers) < 2:
+            raise InvalidParameter(
+                f"The 'explainers' parameter of Ensemble must be a list of two explainers or more. "
+                f"Got {self.explainers!r} instead."
+            )
+        for i, member in enumerate(self.explainers):
+            if isinstance(member, type) or not hasattr(member, "explain"):
+                raise InvalidParameter(
+                    f"Member {i} of Ensemble must be an explainer of a model, such as OneClassDTD(model). "
+                    f"Got {member!r} instead."
+                )
+        return list(self.explainers)
+
+
+def _blame(i: int, member: Any, call: Any, X: Any) -> Any:
+    """Call a member; an error of ours says whose it is."""
+    try:
+        return call(X)
+    except TellwhyError as error:
+        raise type(error)(f"Member {i} of Ensemble ({type(member).__name__}): {error}") from error
+
+
+def _check_alike(first: Explanation, other: Explanation, i: int) -> None:
+    """Raise unless two explanations are about the same rows and features."""
+    if first.values.shape != other.values.shape:
+        raise InvalidInput(
+            f"Members of Ensemble must explain the same features: member 0 ({first.method}) gives values of shape "
+            f"{first.values.shape}, member {i} ({other.method}) {other.values.shape}. Use models of the same columns."
+        )
+    names, others = first.feature_names, other.feature_names
+    if names is not None and others is not None and list(names) != list(others):
+        at = next(k for k, (a, b) in enumerate(zip(names, others, strict=True)) if a != b)
+        raise InvalidInput(
+            f"Members of Ensemble must explain the same features: feature {at} is {names[at]!r} for member 0 "
+            f"({first.method}) and {others[at]!r} for member {i} ({other.method})."
+        )
+
+
+def _combine(values: list[Floats]) -> tuple[Floats, Floats, Floats]:
+    """Mean rank, its spread over members, and the disagreement of each row, in batches of rows."""
+    n, d = values[0].shape
+    mean, spread, disagreement = np.empty((n, d)), np.empty((n, d)), np.empty(n)
+    for rows in row_batches(n, 64 * d * len(values)):
+        ranks = np.stack([normalised_ranks(v[rows]) for v in values])
+        mean[rows], spread[rows] = ranks.mean(axis=0), np.ptp(ranks, axis=0)
+        disagreement[rows] = 1.0 - mean_correlation(ranks)
+    return mean, spread, disagreement
+
+
+def normalised_ranks(values: Floats) -> Floats:
+    """Ranks within each row, from 0 for its smallest value to 1 for its largest; equal values share their mean rank.
+
+    Examples
+    --------
+    >>> normalised_ranks(np.array([[5.0, -1.0, 5.0, 0.0, 2.0]]))
+    array([[0.875, 0.   , 0.875, 0.25 , 0.5  ]])
+    """
+    if values.shape[1] == 1:
+        return np.ones(values.shape)
+    order = np.argsort(values, axis=1, kind="stable")
+    ordered = np.take_along_axis(values, order, axis=1)
+    apart = np.diff(ordered, axis=1) > _TIED * np.abs(ordered).max(axis=1, keepdims=True)
+    step = np.zeros(values.shape)
+    np.put_along_axis(step, order[:, 1:], np.cumsum(apart, axis=1), axis=1)
+    return np.asarray((rankdata(step, axis=1) - 1) / (values.shape[1] - 1))
+
+
+def mean_correlation(ranks: Floats) -> Floats:
+    """Mean Pearson correlation between the ranks (members, n, d) of two members, of each row.
+
+    A member that gives all features the same rank says nothing: it correlates 0 with others, and 1 with its like.
+    """
+    centred = ranks - ranks.mean(axis=2, keepdims=True)
+    length = np.sqrt(np.einsum("mnd,mnd->mn", centred, centred))
+    is_flat = length == 0
+    unit = centred / np.where(is_flat, 1.0, length)[:, :, None]
+    together = unit.sum(axis=0)
+    m, n_flat = len(ranks), is_flat.sum(axis=0)
+    pairs = np.einsum("nd,nd->n", together, together) - (m - n_flat) + n_flat * (n_flat - 1)
+    return np.asarray(pairs / (m * (m - 1)))

@@ -1,0 +1,189 @@
+"""Gradients of a score, integrated along the straight line from a reference row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tellwhy.core.errors import InvalidInput
+from tellwhy.core.parallel import row_batches, tracked_batches
+from tellwhy.core.params import Rules, instance_of, integer, one_of, real, validate_parameters
+from tellwhy.core.registry import register_explainer
+from tellwhy.core.score_function import Floats, Integers
+from tellwhy.explainers.base import Attribution, Explainer, Rows, needs_member
+from tellwhy.explainers.gradients.sensitivity import left_out_argument, left_out_extra
+
+_ROUNDING = 1e-12  # of the scores at both ends: differences below it are not errors of the integral
+
+
+@register_explainer(
+    family="gradients",
+    needs="a score with a gradient; a reference row, or background rows for their mean",
+    cost="n_steps gradients per row, more where the score bends sharply (at most max_steps)",
+    exactness="exact up to the error of the integral, which is stated as residual",
+    citation="Sundararajan, Taly, Yan, ICML (2017)",
+    applies=lambda score: getattr(score, "gradient", None) is not None,
+)
+class IntegratedGradients(Explainer):
+    """R_i = (x_i − r_i) ∫₀¹ ∂o/∂x_i(r + t(x − r)) dt, from a reference row r to the row x.
+
+    The base value is the score of the reference; values add up to the difference between the two scores. The
+    integral is a Gauss–Legendre sum of `n_steps` gradients. Because the values of any part of the line must add up
+    to the difference of the scores at its ends, each part's error is known: parts whose error is too large are cut
+    in half and integrated again. What is left after `max_steps` gradients is the residual.
+
+    Training rows of a kernel model are left out of it, as in `OneClassDTD`.
+
+    Parameters
+    ----------
+    model
+        A model whose score has a gradient.
+    reference
+        Where the line starts: "mean" of the background rows that `fit` was given, or one row in the user's columns.
+    n_steps
+        Gradients per part of the line.
+    tolerance
+        Largest error of a part, as a share of the difference between the scores of row and reference.
+    max_steps
+        Gradients per row, at most (`n_steps` are always computed).
+
+    Examples
+    --------
+    >>> from tellwhy.scoring import FunctionScore
+    >>> score = FunctionScore(lambda X: X[:, 0] * X[:, 1], gradient=lambda X: X[:, ::-1], describes="x0 · x1")
+    >>> IntegratedGradients(score, reference=[0.0, 0.0]).explain(np.array([[3.0, 2.0]])).values.round(9)
+    array([[3., 3.]])
+    """
+
+    kind = "attribution"
+    _parameters: ClassVar[dict[str, Rules]] = {
+        "reference": (one_of("mean"), instance_of(np.ndarray, list, tuple, words="one row in the columns of X")),
+        "n_steps": integer(1, 256),
+        "tolerance": real(0, 1),
+        "max_steps": integer(1),
+    }
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        reference: Any = "mean",
+        n_steps: int = 16,
+        tolerance: float = 1e-6,
+        max_steps: int = 1024,
+    ):
+        super().__init__(model)
+        self.reference = reference
+        self.n_steps = n_steps
+        self.tolerance = tolerance
+        self.max_steps = max_steps
+
+    def fit(self, X: Any) -> IntegratedGradients:
+        """Learn the mean of background rows, in the columns that the score sees."""
+        validate_parameters(self)
+        self.mean_ = self.rows(X).X.mean(axis=0)
+        return self
+
+    def _attribute(self, rows: Rows) -> Attribution:
+        needs_member(rows.score, "gradient", "IntegratedGradients", "a gradient (Occlusion explains any score)")
+        others = left_out_argument(rows)
+        lines = Lines(rows.score, rows.X, self._reference_row(), others)
+        values, n_gradients = np.empty_like(rows.X), np.empty(len(rows.X), dtype=np.int64)
+        scores, base = lines.value(np.arange(len(rows.X)), 1.0), lines.value(np.arange(len(rows.X)), 0.0)
+        bytes_per_row = 16 * rows.X[0].size * max(self.n_steps, self.max_steps // self.n_steps)
+        for batch in tracked_batches(len(rows.X), bytes_per_row, "integrating gradients"):
+            index = np.arange(len(rows.X))[batch]
+            values[batch], n_gradients[batch] = self._integrate(lines, index, base[batch], scores[batch])
+        extras = {"n_gradients": n_gradients, **left_out_extra(rows, *others)}
+        return Attribution(values, scores, base, extras=extras)
+
+    def _reference_row(self) -> Floats:
+        """Return the reference in the columns that the score sees."""
+        if not isinstance(self.reference, str):
+            try:
+                return np.asarray(self.rows(np.asarray(self.reference)[None]).X[0])
+            except InvalidInput as error:
+                raise InvalidInput(f"reference must be one row in the columns of X: {error}") from error
+        if not hasattr(self, "mean_"):
+            raise InvalidInput(
+                "IntegratedGradients has no reference: call fit(X) with background rows before explain(X), or pass "
+                "reference=<one row>."
+            )
+        return self.mean_
+
+    def _integrate(self, lines: Lines, index: Integers, base: Floats, scores: Floats) -> tuple[Floats, Integers]:
+        """Integrate over the whole line of each row, then over halves of the parts that were not accurate enough."""
+        allowed = self.tolerance * np.abs(scores - base) + _ROUNDING * (np.abs(scores) + np.abs(base))
+        values, used = np.zeros((len(index), *lines.X.shape[1:])), np.zeros(len(index), dtype=np.int64)
+        parts = Parts(np.arange(len(index)), np.zeros(len(index)), np.ones(len(index)), base, scores)
+        while len(parts.row):
+            found = lines.integrals(index[parts.row], parts, self.n_steps)
+            used += self.n_steps * np.bincount(parts.row, minlength=len(index))
+            error = np.abs(parts.high - parts.low - found.reshape(len(found), -1).sum(axis=1))
+            wanted = error > allowed[parts.row]
+            next_cost = 2 * self.n_steps * np.bincount(parts.row[wanted], minlength=len(index))
+            split = wanted & (used + next_cost <= self.max_steps)[parts.row]
+            np.add.at(values, parts.row[~split], found[~split])
+            parts = parts.halves(split, lines, index)
+        return values, used
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Parts [start, stop] of the lines of some rows, with the scores at their ends."""
+
+    row: Integers
+    start: Floats
+    stop: Floats
+    low: Floats
+    high: Floats
+
+    def halves(self, chosen: Any, lines: Lines, index: Integers) -> Parts:
+        """Both halves of the chosen parts."""
+        row, start, stop = self.row[chosen], self.start[chosen], self.stop[chosen]
+        middle = (start + stop) / 2
+        score = lines.value(index[row], middle) if len(row) else middle
+        return Parts(
+            np.concatenate([row, row]),
+            np.concatenate([start, middle]),
+            np.concatenate([middle, stop]),
+            np.concatenate([self.low[chosen], score]),
+            np.concatenate([score, self.high[chosen]]),
+        )
+
+
+@dataclass(frozen=True)
+class Lines:
+    """The straight lines from a reference to each row, and a score along them."""
+
+    score: Any
+    X: Floats
+    reference: Floats
+    others: tuple[Integers, ...] = ()
+
+    def _points(self, row: Integers, share: Floats | float) -> Floats:
+        shares = np.broadcast_to(share, row.shape).reshape(-1, *[1] * self.reference.ndim)
+        # the ends must be the row and the reference themselves, to the last bit
+        return np.asarray((1 - shares) * self.reference + shares * self.X[row])
+
+    def _left_out(self, row: Integers) -> tuple[Integers, ...]:
+        return tuple(other[row] for other in self.others)
+
+    def value(self, row: Integers, share: Floats | float) -> Floats:
+        """Score at a share of the way from the reference (0) to each row (1)."""
+        return np.asarray(self.score.value(self._points(row, share), *self._left_out(row)))
+
+    def integrals(self, row: Integers, parts: Parts, n_steps: int) -> Floats:
+        """(x − r) ∫ ∂o/∂x dt over each part, by Gauss–Legendre, shaped like the rows."""
+        nodes, weights = np.polynomial.legendre.leggauss(n_steps)
+        found = np.empty((len(row), *self.X.shape[1:]))
+        for batch in row_batches(len(row), 24 * n_steps * self.reference.size):
+            length = (parts.stop - parts.start)[batch]
+            share = parts.start[batch][:, None] + length[:, None] * (nodes + 1) / 2
+            repeated = np.repeat(row[batch], n_steps)
+            slope = self.score.gradient(self._points(repeated, share.ravel()), *self._left_out(repeated))
+            mean = np.tensordot(weights / 2, slope.reshape(len(length), n_steps, *self.X.shape[1:]), (0, 1))
+            found[batch] = mean * length.reshape(-1, *[1] * self.reference.ndim) * (self.X[row[batch]] - self.reference)
+        return found

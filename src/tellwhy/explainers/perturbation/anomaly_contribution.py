@@ -1,0 +1,179 @@
+"""A linear model of the score around each row, fitted to perturbations of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tellwhy.core.errors import InvalidInput, InvalidParameter
+from tellwhy.core.parallel import tracked_batches
+from tellwhy.core.params import Rules, generator, integer, one_of, real, seed, validate_parameters
+from tellwhy.core.registry import register_explainer
+from tellwhy.core.score_function import Floats, Integers
+from tellwhy.explainers.base import Attribution, Explainer, Rows
+from tellwhy.scoring.training_rows import recorded_rows
+
+
+@register_explainer(
+    family="perturbation",
+    needs="any score; background rows",
+    cost="n_samples scores per row (by default 4 d, at least 256)",
+    exactness="local linear approximation; its standard error and its misfit at the row are stated",
+    citation="Zhang, Marwah, Lee, Arlitt, Goldwasser, IEEE Big Data (2019)",
+    applies=lambda _: True,
+)
+class AnomalyContribution(Explainer):
+    """R_i = w_i (x_i − μ_i) with o(z) ≈ o(μ) + Σ_i w_i (z_i − μ_i) for rows z around x: the anomaly contribution, ACE.
+
+    Neighbours z = x ± s ⊙ ξ have normal noise ξ of the given width in units of the background's standard deviations
+    s, and count with weight exp(−‖ξ‖² / (¾√d)). The linear model is tied to the score of the background's mean μ,
+    so that contributions add up to how much more odd the row is than the mean; what the model misses at the row
+    itself is the residual. (The publication ties it to a score of zero at the origin of standardised data, which
+    makes contributions depend on constants in the score, and shows log(1 + exp R_i); the order is the same.)
+
+    All rows share their noise, and each noise vector is used with both signs, so a quadratic score has an exact
+    slope. Rows that a kernel model was trained on are left out of it, as in `OneClassDTD`.
+
+    Parameters
+    ----------
+    model
+        Any model or function that `tellwhy.scoring.as_score` reads.
+    n_samples
+        Neighbours per row; "auto": 4 per column, at least 256.
+    width
+        Standard deviation of the noise, in standard deviations of the background. Scores made of steps, like those
+        of forests, need a larger one.
+    random_state
+        Seed of the noise.
+
+    Examples
+    --------
+    >>> background = np.random.default_rng(0).normal(size=(100, 2))
+    >>> explainer = AnomalyContribution(lambda X: (X**2).sum(axis=1)).fit(background)
+    >>> explainer.explain(np.array([[1.0, 5.0]])).values.round()
+    array([[ 1., 25.]])
+    """
+
+    kind = "attribution"
+    _parameters: ClassVar[dict[str, Rules]] = {
+        "n_samples": (one_of("auto"), integer(4)),
+        "width": real(0, np.inf),
+        "random_state": seed,
+    }
+
+    def __init__(self, model: Any, *, n_samples: int | str = "auto", width: float = 0.1, random_state: Any = 0):
+        super().__init__(model)
+        self.n_samples = n_samples
+        self.width = width
+        self.random_state = random_state
+
+    def fit(self, X: Any) -> AnomalyContribution:
+        """Learn mean and standard deviation of each column from background rows, and draw the noise."""
+        validate_parameters(self)
+        background = self.rows(X).X
+        self.mean_ = background.mean(axis=0)
+        self.scale_ = background.std(axis=0)
+        d = background.shape[1]
+        self.neighbours_ = Neighbours.draw(self._n_pairs(d), d, self.width, self.random_state)
+        return self
+
+    def _n_pairs(self, d: int) -> int:
+        if isinstance(self.n_samples, str):
+            return max(128, 2 * d)
+        if self.n_samples < 2 * (d + 2):
+            raise InvalidParameter(
+                f"The 'n_samples' parameter of AnomalyContribution must be at least {2 * (d + 2)} for {d} columns: a "
+                f"linear model of them is to be fitted. Got {self.n_samples} instead; n_samples='auto' fits."
+            )
+        return int(self.n_samples) // 2
+
+    def _attribute(self, rows: Rows) -> Attribution:
+        if not hasattr(self, "neighbours_"):
+            raise InvalidInput("AnomalyContribution has not seen background rows: call fit(X) before explain(X).")
+        neighbours = self.neighbours_
+        left_out = rows.score.match(rows.X) if hasattr(rows.score, "match") else None
+        n, d = rows.X.shape
+        values, scores, base = np.empty((n, d)), np.empty(n), np.empty(n)
+        stderr = np.empty((n, rows.n_owners))
+        for batch in tracked_batches(n, 8 * (3 * d + 8) * len(neighbours.noise), "explaining by perturbation"):
+            X, others = rows.X[batch], () if left_out is None else (left_out[batch],)
+            scores[batch] = rows.score.value(X, *others)
+            base[batch] = rows.score.value(np.repeat(self.mean_[None], len(X), axis=0), *others)
+            scale = np.where(self.scale_ > 0, self.scale_, np.abs(X - self.mean_))
+            up, down = (self._perturbed(rows.score, X, sign * scale, others) - base[batch, None] for sign in (1, -1))
+            position = np.divide(X - self.mean_, scale, out=np.zeros_like(X), where=scale > 0)
+            fitted = neighbours.fit(position, up, down)
+            values[batch] = fitted.slopes * position
+            stderr[batch] = neighbours.standard_errors(fitted, position, rows.owner, rows.n_owners)
+        return Attribution(values, scores, base, stderr, extras=_left_out_extra(rows, left_out))
+
+    def _perturbed(self, score: Any, X: Floats, scale: Floats, others: tuple[Any, ...]) -> Floats:
+        """Score of each row moved by each noise vector, shape (rows, pairs)."""
+        noise = self.neighbours_.noise
+        moved = X[:, None, :] + scale[:, None, :] * noise
+        repeated = tuple(np.repeat(other, len(noise)) for other in others)
+        found = score.value(moved.reshape(-1, X.shape[1]), *repeated)
+        return np.asarray(found.reshape(len(X), -1))
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """Noise δ_p around a row and its weights π_p, of mean 1: Σ_p π_p δ_p δ_pᵀ / Σ_p π_p = width² I exactly.
+
+    Weighted least squares on the neighbours a ± δ_p of a row at a (all in standard deviations from the mean) then has
+    the normal matrix 2 Σ_p π_p (width² I + aaᵀ), which is inverted in closed form.
+    """
+
+    noise: Floats  # (pairs, d)
+    weights: Floats  # (pairs,)
+    width: float
+
+    @classmethod
+    def draw(cls, n_pairs: int, d: int, width: float, random_state: Any) -> Neighbours:
+        """Draw normal noise and rotate and stretch it to the exact second moments."""
+        noise = width * generator(random_state).normal(size=(n_pairs, d))
+        exponent = np.einsum("pi,pi->p", noise, noise) / (0.75 * np.sqrt(d))
+        weights = np.exp(exponent.min() - exponent)
+        weights /= weights.mean()
+        size, axes = np.linalg.eigh((noise.T * weights) @ noise / n_pairs)
+        return cls(noise @ (axes / np.sqrt(size)) @ axes.T * width, weights, width)
+
+    def fit(self, position: Floats, up: Floats, down: Floats) -> Fitted:
+        """Fit the slopes of each row to the scores of its neighbours a + δ and a − δ."""
+        odd, even = (up - down) / 2, (up + down) / 2
+        free = (odd * self.weights) @ self.noise / (len(self.noise) * self.width**2)  # slopes with a free intercept
+        missed = (even * self.weights).mean(axis=1) - np.einsum("ni,ni->n", free, position)
+        pull = position / (self.width**2 + np.einsum("ni,ni->n", position, position))[:, None]
+        slopes = free + missed[:, None] * pull
+        odd_error = odd - slopes @ self.noise.T
+        even_error = even - np.einsum("ni,ni->n", slopes, position)[:, None]
+        across = odd_error * self.weights / self.width**2
+        return Fitted(slopes, pull, even_error * self.weights - across * (position @ self.noise.T), across)
+
+    def standard_errors(self, fitted: Fitted, position: Floats, owner: Integers, n_owners: int) -> Floats:
+        """Standard error of Σ a_i w_i over the columns of each owner: a sandwich over pairs of neighbours."""
+        n_pairs, d = self.noise.shape
+        variance = np.zeros((len(position), n_owners))
+        for column in range(n_owners):
+            mine = owner == column
+            if mine.any():
+                reach = np.einsum("ni,ni->n", position[:, mine], fitted.pull[:, mine])[:, None]
+                influence = fitted.along * reach + fitted.across * (position[:, mine] @ self.noise[:, mine].T)
+                variance[:, column] = np.einsum("np,np->n", influence, influence)
+        return np.asarray(np.sqrt(variance / (n_pairs * (n_pairs - d))))
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Slopes per standard deviation, and what each pair adds to their error: along[p]·pull + across[p]·δ_p."""
+
+    slopes: Floats  # (rows, d)
+    pull: Floats  # (rows, d)
+    along: Floats  # (rows, pairs)
+    across: Floats  # (rows, pairs)
+
+
+def _left_out_extra(rows: Rows, left_out: Any) -> dict[str, Any]:
+    return {} if left_out is None else {"left_out": recorded_rows(left_out, rows.score.expansion)}
