@@ -93,6 +93,13 @@ def test_summary_says_what_was_done(run: Run, page: Page) -> None:
         assert notice in page.texts["summary"]
 
 
+@pytest.mark.parametrize("source", ["/home/ann/thyroid.csv", r"C:\Users\ann\thyroid.csv"])
+def test_folders_are_not_told(run: Run, source: str) -> None:
+    text = render(replace(run, source=source))
+    assert "<title>What is odd in thyroid.csv</title>" in text
+    assert "ann" not in Page(text).texts["settings"].replace("scanned", "")
+
+
 def test_histogram_counts_rows_above_the_threshold(run: Run, page: Page) -> None:
     assert f"25 of 3772 rows (0.66{THIN}%) score above the threshold" in page.texts["scores"]
     labels = [a["class"] for tag, a in page.elements if tag == "rect" and "class" in a]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import PureWindowsPath
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,7 @@ def overview(run: Run, limits: Limits) -> Overview:
         ("explained by", clipped(run.explanation.method, 24)),
     ]
     return Overview(
-        source=clipped(run.source, 80),
+        source=clipped(_file_name(run.source), 80),
         headline=_headline(len(run.scores), n_above),
         because=_main_columns(run) if n_above else [],
         figures=[(words, figure) for words, figure in figures],
@@ -49,6 +50,11 @@ def overview(run: Run, limits: Limits) -> Overview:
         notices=[wording.shortened(notice, 400) for notice in run.notices[: limits.lines]],
         more_notices=max(0, len(run.notices) - limits.lines),
     )
+
+
+def _file_name(source: str) -> str:
+    """Return the last part of a path of any system: folders are nobody else's business."""
+    return PureWindowsPath(source).name or source
 
 
 def above(run: Run) -> int:
@@ -214,7 +220,7 @@ def _column_bar(name: str, part: float, largest: float, is_attribution: bool, *,
 
 def settings(run: Run, limits: Limits) -> list[tuple[Text, Text]]:
     """Return what is needed to repeat the run."""
-    pairs: list[tuple[Any, Any]] = [("input", run.source), ("fingerprint (SHA-256)", run.fingerprint)]
+    pairs: list[tuple[Any, Any]] = [("input", _file_name(run.source)), ("fingerprint (SHA-256)", run.fingerprint)]
     pairs += [(name, _setting(value)) for name, value in list(run.settings.items())[: limits.lines]]
     pairs += [("threshold", wording.number(run.threshold, 6)), ("created", run.created), ("schema", run.schema)]
     return [(clipped(name, 40), clipped(value, 400)) for name, value in pairs]
