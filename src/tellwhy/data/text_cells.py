@@ -50,7 +50,7 @@ def read_numbers(table: pa.Table, *, decimal: str, is_sure: bool) -> tuple[pa.Ta
         if not pa.types.is_string(field.type):
             continue
         column = table.column(position)
-        numbers = _numbers(column)
+        numbers = _numbers(column, decimal)
         if numbers is None:
             numbers, notice = _written_numbers(column, field.name, decimal, is_sure)
             notices += [notice] if notice else []
@@ -59,8 +59,9 @@ def read_numbers(table: pa.Table, *, decimal: str, is_sure: bool) -> tuple[pa.Ta
     return table, notices
 
 
-def _numbers(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
-    for kind in (pa.int64(), pa.float64()):
+def _numbers(column: pa.ChunkedArray, decimal: str) -> pa.ChunkedArray | None:
+    has_points = decimal != "." and pc.any(pc.match_substring(column, ".")).as_py()
+    for kind in (pa.int64(),) if has_points else (pa.int64(), pa.float64()):
         try:
             column.slice(0, _PROBE).cast(kind)
             return column.cast(kind)

@@ -89,7 +89,8 @@ class _Tally:
     def take(self, block: Any) -> None:
         nul, feed, carriage, quote = _BYTE_MARKS if isinstance(block, bytes) else _TEXT_MARKS
         if nul in block:
-            raise _holds_nul(self.source, self.n_feeds + block[: block.index(nul)].count(feed) + 1)
+            line = self.n_feeds + block[: block.index(nul)].count(feed) + 1
+            raise _holds_nul(self.source, line, is_decoded=isinstance(block, str))
         self.n_feeds += block.count(feed)
         self.n_returns += block.count(carriage)
         self.has_quotes = self.has_quotes or quote in block
@@ -146,8 +147,8 @@ def _first_invalid(decoder: codecs.IncrementalDecoder, block: bytes) -> int | No
     return None
 
 
-def _holds_nul(source: ByteSource, line: int) -> UnreadableFile:
-    head = source.head(4096)
+def _holds_nul(source: ByteSource, line: int, *, is_decoded: bool) -> UnreadableFile:
+    head = b"" if is_decoded else source.head(4096)
     pairs = len(head) // 2
     for zeros, codec in ((head[1::2], "utf-16-le"), (head[0::2], "utf-16-be")):
         if pairs > 8 and zeros.count(0) > 0.7 * pairs:
