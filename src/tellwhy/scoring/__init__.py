@@ -5,7 +5,7 @@ from tellwhy.scoring.distance_score import CentreScore, NeighbourScore
 from tellwhy.scoring.encoded import EncodedScore
 from tellwhy.scoring.function_score import FunctionScore
 from tellwhy.scoring.kernel_score import KernelScore
-from tellwhy.scoring.mixture_score import Mixture, MixtureScore
+from tellwhy.scoring.mixture_score import Mixture, MixtureScore, ScaledMixture
 from tellwhy.scoring.projection_score import Projection, ProjectionScore
 
 __all__ = [
@@ -18,5 +18,6 @@ __all__ = [
     "NeighbourScore",
     "Projection",
     "ProjectionScore",
+    "ScaledMixture",
     "as_score",
 ]

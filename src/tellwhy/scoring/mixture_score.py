@@ -42,21 +42,22 @@ class Mixture:
         return Mixture(self.weights, self.means[:, kept], self.covariances[:, kept[:, None], kept])
 
 
-class MixtureScore:
-    """e(x) = −log Σ_k π_k N(x; μ_k, Σ_k), computed from factors of the precisions in scaled coordinates.
+@dataclass(frozen=True)
+class ScaledMixture:
+    """A mixture as it is computed with, in coordinates z = (x − centre)/scale.
 
-    Parameters
-    ----------
-    log_weights
-        log π_k, shape (K,).
-    means
-        μ_k of z = (x − centre)/scale, shape (K, d).
-    factors
-        W_k with Σ_k⁻¹ = W_k W_kᵀ for z, shape (K, d, d), upper triangular; (K, d) where they are diagonal.
-    centre, scale
-        One number per column; none where rows are used as they are.
-    feature_names, describes, threshold
-        As in every score function.
+    `factors` are W_k with Σ_k⁻¹ = W_k W_kᵀ for z, upper triangular (K, d, d), or (K, d) where they are diagonal.
+    """
+
+    log_weights: Floats
+    means: Floats
+    factors: Floats
+    centre: Floats
+    scale: Floats
+
+
+class MixtureScore:
+    """e(x) = −log Σ_k π_k N(x; μ_k, Σ_k), computed from factors of the precisions.
 
     Examples
     --------
@@ -69,21 +70,14 @@ class MixtureScore:
 
     def __init__(
         self,
-        log_weights: Floats,
-        means: Floats,
-        factors: Floats,
+        parts: ScaledMixture,
         *,
-        centre: Floats | None = None,
-        scale: Floats | None = None,
         feature_names: Sequence[str] | None = None,
         describes: str = "negative log-density −log p(x) of a Gaussian mixture",
         threshold: float | None = None,
     ):
-        d = means.shape[1]
-        self.log_weights, self.means, self.factors = log_weights, means, factors
-        self.centre = np.zeros(d) if centre is None else centre
-        self.scale = np.ones(d) if scale is None else scale
-        self.feature_shape = (d,)
+        self.parts = parts
+        self.feature_shape = parts.centre.shape
         self.feature_names = feature_names
         self.describes = describes
         self.threshold = threshold
@@ -91,28 +85,29 @@ class MixtureScore:
     @classmethod
     def of(cls, mixture: Mixture, **settings: Any) -> MixtureScore:
         """Return the energy of a mixture."""
-        identity = np.eye(mixture.means.shape[1])
+        d = mixture.means.shape[1]
         try:
             lower = [cholesky(covariance, lower=True) for covariance in mixture.covariances]
         except LinAlgError as error:
             raise InvalidInput(f"A covariance of the mixture is not positive definite: {error}.") from error
-        factors = np.array([solve_triangular(L, identity, lower=True).T for L in lower])
-        return cls(np.log(mixture.weights), mixture.means, factors, **settings)
+        factors = np.array([solve_triangular(L, np.eye(d), lower=True).T for L in lower])
+        parts = ScaledMixture(np.log(mixture.weights), mixture.means, factors, np.zeros(d), np.ones(d))
+        return cls(parts, **settings)
 
     @cached_property
     def mixture(self) -> Mixture:
         """Weights, means and covariances in the units of the rows."""
-        d = len(self.scale)
-        covariances = np.empty((len(self.means), d, d))
-        for k, W in enumerate(self.factors):
+        parts, d = self.parts, len(self.parts.scale)
+        covariances = np.empty((len(parts.means), d, d))
+        for k, W in enumerate(parts.factors):
             inverse = np.diag(1.0 / W) if W.ndim == 1 else solve_triangular(W, np.eye(d))
             covariances[k] = inverse.T @ inverse
         with np.errstate(over="ignore", under="ignore"):
-            covariances *= self.scale[:, None]
-            covariances *= self.scale
+            covariances *= parts.scale[:, None]
+            covariances *= parts.scale
         if not np.isfinite(covariances).all():
             raise InvalidInput("The covariances of the mixture overflow in the units of the rows. Scale the columns.")
-        return Mixture(np.exp(self.log_weights), self.centre + self.scale * self.means, covariances)
+        return Mixture(np.exp(parts.log_weights), parts.centre + parts.scale * parts.means, covariances)
 
     def value(self, X: Any) -> Floats:
         """Return −log p of each row."""
@@ -130,38 +125,35 @@ class MixtureScore:
         check_columns(X, self.feature_names)
         X = as_floats(X, n_columns=self.feature_shape[0])
         energies, slopes = np.empty(len(X)), np.empty(X.shape if with_gradient else (0, 0))
-        for rows in tracked_batches(len(X), 8 * X.shape[1] * (len(self.means) + 3), "scoring rows"):
+        for rows in tracked_batches(len(X), 8 * X.shape[1] * (len(self.parts.means) + 3), "scoring rows"):
             with np.errstate(over="ignore", invalid="ignore"):
-                whitened = self._whitened((X[rows] - self.centre) / self.scale)
-                log_terms = self._log_terms(whitened)
-            energies[rows] = -_log_sum(log_terms)
+                whitened = self.whitened(X[rows])
+                squares = np.stack([np.einsum("ij,ij->i", Y, Y) for Y in whitened], axis=1)
+                log_terms = self.log_peaks - 0.5 * squares  # log π_k N(x; μ_k, Σ_k), shape (rows, K)
+                energies[rows] = -log_sum(log_terms)
             if not np.isfinite(energies[rows]).all():
                 self._raise_overflow(rows.start + int(np.argmin(np.isfinite(energies[rows]))))
             if with_gradient:
-                slopes[rows] = self._slopes(whitened, np.exp(log_terms + energies[rows, None])) / self.scale
+                slopes[rows] = self._slopes(whitened, np.exp(log_terms + energies[rows, None])) / self.parts.scale
         return energies, slopes
 
-    def _whitened(self, Z: Floats) -> list[Floats]:
+    def whitened(self, X: Floats) -> list[Floats]:
         """(z − μ_k) W_k for each component; differences first, so that no offset costs digits."""
-        return [
-            (Z - mean) * W if W.ndim == 1 else (Z - mean) @ W for mean, W in zip(self.means, self.factors, strict=True)
-        ]
+        Z = (X - self.parts.centre) / self.parts.scale
+        pairs = zip(self.parts.means, self.parts.factors, strict=True)
+        return [(Z - mean) * W if W.ndim == 1 else (Z - mean) @ W for mean, W in pairs]
 
     @cached_property
-    def _log_peaks(self) -> Floats:
+    def log_peaks(self) -> Floats:
         """log π_k + log N(μ_k; μ_k, Σ_k) in the units of the rows."""
-        diagonals = self.factors if self.factors.ndim == 2 else np.diagonal(self.factors, axis1=1, axis2=2)
-        volume = 0.5 * len(self.scale) * math.log(2.0 * math.pi) + np.log(self.scale).sum()
-        return np.asarray(self.log_weights + np.log(diagonals).sum(axis=1) - volume)
-
-    def _log_terms(self, whitened: list[Floats]) -> Floats:
-        """log π_k N(x; μ_k, Σ_k), shape (n, K)."""
-        squares = np.stack([np.einsum("ij,ij->i", Y, Y) for Y in whitened], axis=1)
-        return np.asarray(self._log_peaks - 0.5 * squares)
+        parts = self.parts
+        diagonals = parts.factors if parts.factors.ndim == 2 else np.diagonal(parts.factors, axis1=1, axis2=2)
+        volume = 0.5 * len(parts.scale) * math.log(2.0 * math.pi) + np.log(parts.scale).sum()
+        return np.asarray(parts.log_weights + np.log(diagonals).sum(axis=1) - volume)
 
     def _slopes(self, whitened: list[Floats], shares: Floats) -> Floats:
         slopes = np.zeros_like(whitened[0])
-        for Y, W, share in zip(whitened, self.factors, shares.T, strict=True):
+        for Y, W, share in zip(whitened, self.parts.factors, shares.T, strict=True):
             rows = np.flatnonzero(share > NEGLIGIBLE)
             part = share[rows, None] * Y[rows]
             slopes[rows] += part * W if W.ndim == 1 else part @ W.T
@@ -174,8 +166,7 @@ class MixtureScore:
         )
 
 
-def _log_sum(log_terms: Floats) -> Floats:
+def log_sum(log_terms: Floats) -> Floats:
     """log Σ_k exp of each row, without scipy's checks, which cost more than the sum."""
     top = log_terms.max(axis=1)
-    with np.errstate(invalid="ignore"):
-        return np.asarray(top + np.log(np.exp(log_terms - top[:, None]).sum(axis=1)))
+    return np.asarray(top + np.log(np.exp(log_terms - top[:, None]).sum(axis=1)))

@@ -14,7 +14,7 @@ from tellwhy.core.score_function import Floats, ScoreFunction
 from tellwhy.core.tables import as_floats
 from tellwhy.scoring.class_names import lookup
 from tellwhy.scoring.function_score import FunctionScore
-from tellwhy.scoring.mixture_score import MixtureScore
+from tellwhy.scoring.mixture_score import MixtureScore, ScaledMixture
 from tellwhy.scoring.model_rows import ensure_fitted, fitted_names, fitted_width, number_rows, without_names
 from tellwhy.scoring.projection_score import Projection, ProjectionScore
 
@@ -74,7 +74,8 @@ def mixture(model: Any) -> ScoreFunction:
     if model.covariance_type == "spherical":
         factors = np.broadcast_to(factors[:, None], (n_components, d))
     means = np.asarray(model.means_, dtype=np.float64)
-    return MixtureScore(log_weights(model), means, factors, feature_names=fitted_names(model), describes=describes)
+    parts = ScaledMixture(log_weights(model), means, factors, np.zeros(d), np.ones(d))
+    return MixtureScore(parts, feature_names=fitted_names(model), describes=describes)
 
 
 def _log_weights(model: Any) -> Floats:

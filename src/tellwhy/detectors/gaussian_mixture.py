@@ -1,0 +1,210 @@
+"""Gaussian mixture scored by its energy."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.mixture import GaussianMixture as ExpectationMaximisation
+from sklearn.utils.validation import check_is_fitted
+
+from tellwhy.core.errors import InvalidInput, NotConverged
+from tellwhy.core.parallel import tracked_batches
+from tellwhy.core.params import Rule, Rules, generator, integer, one_of, real, seed
+from tellwhy.core.registry import register_detector
+from tellwhy.core.score_function import Floats
+from tellwhy.detectors.base import Detector, calibration_rows
+from tellwhy.detectors.scaling import Scaling
+from tellwhy.scoring import MixtureScore, ScaledMixture
+from tellwhy.scoring.mixture_score import log_sum
+
+_LEAST_SHRINKAGE = 1e-9
+
+component_counts = Rule(
+    "a sequence of ints of at least 1",
+    lambda value: isinstance(value, Sequence) and len(value) > 0 and all(integer(1).accepts(k) for k in value),
+)
+
+
+@register_detector(
+    needs="numeric columns",
+    cost="fit O(n K d²) per round of expectation maximisation; score O(n K d²)",
+    exactness="a local optimum of the likelihood",
+    citation="Dempster, Laird, Rubin, Journal of the Royal Statistical Society B 39 (1977)",
+)
+class GaussianMixture(Detector):
+    """Mixture of Gaussians whose outlierness is the energy e(x) = −log Σ_k π_k N(x; μ_k, Σ_k).
+
+    Columns are standardised inside, so that offsets and units do not matter; energies are in the units of the data.
+
+    Parameters
+    ----------
+    n_components
+        Number of components K; 'auto' takes the candidate with the highest likelihood of rows held out.
+    candidates
+        Values of K that 'auto' compares.
+    covariance
+        'full' or 'diag'.
+    regularisation
+        Added to the variance of every standardised column, so that no component collapses.
+    validation_share
+        Share of the rows held out to choose K; the chosen mixture is then fitted to all rows.
+    false_alarms
+        Share of training rows, each scored as if it were new, above the threshold that `fit` sets.
+    random_state
+        Seed of the split and of the starting points.
+
+    Attributes
+    ----------
+    n_components_
+        K in use.
+    validation_energies_
+        Pairs (K, mean energy of the rows held out), where K was chosen.
+    parts_
+        The mixture in standardised coordinates; `to_score().mixture` has it in the units of the data.
+    training_scores_
+        Energy of training rows (at most 20,000) under the mixture re-estimated without each one.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> GaussianMixture().fit(X).predict([[0.0, 0.0], [9.0, 9.0]])
+    array([ 1, -1])
+    """
+
+    _parameters: ClassVar[dict[str, Rules]] = {
+        "n_components": (one_of("auto"), integer(1)),
+        "candidates": component_counts,
+        "covariance": one_of("full", "diag"),
+        "regularisation": real(0, 1),
+        "validation_share": real(0, 1),
+        "false_alarms": real(0, 0.5, closed="right"),
+        "random_state": seed,
+    }
+
+    def __init__(
+        self,
+        n_components: str | int = "auto",
+        candidates: Sequence[int] = (2, 3, 4),
+        covariance: str = "full",
+        *,
+        regularisation: float = 1e-6,
+        validation_share: float = 0.2,
+        false_alarms: float = 0.1,
+        random_state: Any = 0,
+    ):
+        self.n_components = n_components
+        self.candidates = candidates
+        self.covariance = covariance
+        self.regularisation = regularisation
+        self.validation_share = validation_share
+        self.false_alarms = false_alarms
+        self.random_state = random_state
+
+    def _fit(self, X: Floats) -> None:
+        rng = generator(self.random_state)
+        scaling = Scaling.of(X)
+        Z = scaling.apply(X)
+        self.validation_energies_: tuple[tuple[int, float], ...] = ()
+        model = (
+            self._chosen(Z, rng) if isinstance(self.n_components, str) else self._start(Z, int(self.n_components), rng)
+        )
+        model = self._maximised(model, Z)
+        if not model.converged_:
+            message = f"The mixture did not settle in {model.max_iter} rounds of expectation maximisation."
+            warnings.warn(message, NotConverged, stacklevel=3)
+        self.n_components_ = int(model.n_components)
+        self.parts_ = ScaledMixture(
+            np.log(model.weights_), model.means_, model.precisions_cholesky_, scaling.centre, scaling.scale
+        )
+        self.training_scores_ = left_out_energies(self.to_score(), X[calibration_rows(len(X))], len(X))
+        self.set_threshold(contamination=self.false_alarms)
+
+    def _chosen(self, Z: Floats, rng: np.random.Generator) -> ExpectationMaximisation:
+        """Return the candidate under which rows held out are likeliest, to be fitted further to all rows."""
+        order = rng.permutation(len(Z))
+        n_held = max(1, round(self.validation_share * len(Z)))
+        held, kept = Z[order[:n_held]], Z[order[n_held:]]
+        counts = sorted({k for k in self.candidates if 2 * k <= len(kept)})
+        if len(counts) < 2:
+            return self._start(Z, counts[0] if counts else 1, rng)
+        fitted = [self._maximised(self._start(kept, k, rng), kept) for k in counts]
+        energies = [float(-model.score_samples(held).mean()) for model in fitted]
+        self.validation_energies_ = tuple(zip(counts, energies, strict=True))
+        best = fitted[int(np.argmin(energies))]
+        return best.set_params(weights_init=best.weights_, means_init=best.means_, precisions_init=best.precisions_)
+
+    def _start(self, Z: Floats, n_components: int, rng: np.random.Generator) -> ExpectationMaximisation:
+        if n_components > len(Z):
+            raise InvalidInput(
+                f"n_components={n_components} needs as many rows; X has {len(Z)}. Take fewer components or more rows."
+            )
+        return ExpectationMaximisation(
+            n_components,
+            covariance_type=self.covariance,
+            reg_covar=self.regularisation,
+            max_iter=500,
+            random_state=int(rng.integers(2**31 - 1)),
+        )
+
+    def _maximised(self, model: ExpectationMaximisation, Z: Floats) -> ExpectationMaximisation:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # asked of the model itself
+            try:
+                return model.fit(Z)
+            except ValueError as error:
+                raise InvalidInput(
+                    f"A component's covariance is singular at regularisation={self.regularisation:g} ({error}) "
+                    "Raise the regularisation, or take fewer components."
+                ) from error
+
+    def to_score(self) -> MixtureScore:
+        """Return the energy as a score function with its mixture."""
+        check_is_fitted(self)
+        return MixtureScore(
+            self.parts_,
+            feature_names=self._names,
+            describes=f"energy e(x) = −log p(x) of {type(self).__name__}",
+            threshold=getattr(self, "threshold_", None),
+        )
+
+
+def left_out_energies(score: MixtureScore, X: Floats, n_training: int) -> Floats:
+    """Energy of training rows under the mixture whose weights, means and covariances are re-estimated without each.
+
+    With the shares r of the other rows kept, N_k = Σ r and N′ = N_k − r_ik, the row's squared distance q in component
+    k becomes (N_k/N′)·q/(1 − r q/N′) and the determinant gains (N_k/N′)^d (1 − r q/N′): a rank-one change.
+    """
+    energies = np.empty(len(X))
+    for rows in tracked_batches(len(X), 16 * X.shape[1] * (len(score.log_peaks) + 2), "scoring training rows"):
+        energies[rows] = _left_out_batch(score, X[rows], n_training)
+    return energies
+
+
+def _left_out_batch(score: MixtureScore, X: Floats, n_training: int) -> Floats:
+    squares = [Y**2 for Y in score.whitened(X)]
+    totals = np.stack([square.sum(axis=1) for square in squares], axis=1)
+    log_terms = score.log_peaks - 0.5 * totals
+    shares = np.exp(log_terms - log_sum(log_terms)[:, None])
+    left_out = np.empty_like(log_terms)
+    for k, share in enumerate(shares.T):
+        count = np.maximum(np.exp(score.parts.log_weights[k]) * n_training, share)
+        square = squares[k] if score.parts.factors.ndim == 2 else totals[:, [k]]
+        term = _log_term_without(square, share, count, n_training, X.shape[1])
+        left_out[:, k] = score.log_peaks[k] - score.parts.log_weights[k] + term
+    return -log_sum(left_out)
+
+
+def _log_term_without(squares: Floats, share: Floats, count: Floats, n_training: int, d: int) -> Floats:
+    """log π′ and the exponent of N(x; μ′, Σ′), relative to the peak of the component with the row."""
+    rest = count - share
+    with np.errstate(divide="ignore", invalid="ignore"):
+        grown = count / rest
+        shrunk = np.maximum(1.0 - share[:, None] * squares / rest[:, None], _LEAST_SHRINKAGE)
+        distance = grown * (squares / shrunk).sum(axis=1)
+        log_volume = d * np.log(grown) + np.log(shrunk).sum(axis=1)
+        term = np.log(rest / (n_training - 1)) - 0.5 * (distance + log_volume)
+    return np.where(rest > 1e-6, term, -np.inf)  # a component that was this row alone is gone

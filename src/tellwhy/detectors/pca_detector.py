@@ -1,0 +1,121 @@
+"""Principal components: rows that a few directions cannot reproduce are odd."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from tellwhy.core.errors import InvalidInput
+from tellwhy.core.params import Rules, integer, real
+from tellwhy.core.registry import register_detector
+from tellwhy.core.score_function import Floats
+from tellwhy.detectors.base import Detector, calibration_rows
+from tellwhy.kernels.distances import centre_and_unit
+from tellwhy.scoring import Projection, ProjectionScore
+
+FOLDS = 5
+
+
+@register_detector(
+    needs="numeric columns on comparable scales",
+    cost="fit O(n d min(n, d)); score O(n k d)",
+    exactness="closed form",
+    citation="Jackson, Mudholkar, Technometrics 21 (1979)",
+)
+class PCADetector(Detector):
+    """Squared reconstruction error e(x) = ‖x − x̂‖² of the leading principal components.
+
+    Parameters
+    ----------
+    n_components
+        Number of components, or the share of the variance that they hold at least. At least one direction is always
+        left out: with all of them every row would be reproduced.
+    false_alarms
+        Share of training rows, each scored by components learned without it, above the threshold that `fit` sets.
+
+    Attributes
+    ----------
+    projection_
+        Mean and components.
+    explained_
+        Share of the variance that the components hold.
+    training_scores_
+        Error of training rows (at most 20,000) under components learned from the four fifths of them without it.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(100, 1)) * [3.0, 3.0] + [[0.0, 0.1], [0.1, 0.0]] * 50
+    >>> PCADetector().fit(X).predict([[5.0, 5.0], [5.0, -5.0]])
+    array([ 1, -1])
+    """
+
+    _parameters: ClassVar[dict[str, Rules]] = {
+        "n_components": (real(0, 1), integer(1)),
+        "false_alarms": real(0, 0.5, closed="right"),
+    }
+
+    def __init__(self, n_components: float | int = 0.9, *, false_alarms: float = 0.1):
+        self.n_components = n_components
+        self.false_alarms = false_alarms
+
+    def _fit(self, X: Floats) -> None:
+        _, unit = centre_and_unit(X)
+        if not 1e-140 < unit < 1e140:
+            raise InvalidInput(
+                f"The columns spread over {unit:.1e}, and squared errors would leave the range of floating-point "
+                "numbers. Scale the columns first, for example with a StandardScaler."
+            )
+        mean, axes, variances = principal_axes(X)
+        k = self._count(variances, X.shape[1])
+        self.projection_ = Projection(mean, axes[:k])
+        self.explained_ = float(variances[:k].sum() / variances.sum()) if variances.any() else 0.0
+        self.training_scores_ = _left_out_errors(X[calibration_rows(len(X))], k)
+        self.set_threshold(contamination=self.false_alarms)
+
+    def _count(self, variances: Floats, d: int) -> int:
+        rank = int((variances > 1e-12 * variances[0]).sum()) if variances[0] > 0 else 0
+        if self.n_components < 1:
+            held = np.cumsum(variances) / variances.sum() if rank else np.zeros(0)
+            wanted = int(np.searchsorted(held, self.n_components * (1 - 1e-12))) + 1
+        else:
+            wanted = int(self.n_components)
+            if wanted > d:
+                raise InvalidInput(f"n_components={wanted} is more than the {d} columns of X.")
+        return min(wanted, rank, d - 1)
+
+    def to_score(self) -> ProjectionScore:
+        """Return the reconstruction error as a score function with its projection."""
+        check_is_fitted(self)
+        return ProjectionScore(
+            self.projection_,
+            feature_names=self._names,
+            describes=f"squared reconstruction error ‖x − x̂‖² of {type(self).__name__}",
+            threshold=getattr(self, "threshold_", None),
+        )
+
+
+def principal_axes(X: Floats) -> tuple[Floats, Floats, Floats]:
+    """Mean, principal directions as rows, and the variance along each, largest first."""
+    centre, unit = centre_and_unit(X)
+    mean = centre + (X - centre).mean(axis=0)  # a second pass: large offsets round the first
+    centred = (X - mean) / unit
+    n, d = centred.shape
+    if n > 2 * d:
+        variances, axes = np.linalg.eigh(centred.T @ centred)
+        axes, variances = axes.T[::-1], np.maximum(variances[::-1], 0.0)
+    else:
+        _, singular, axes = np.linalg.svd(centred, full_matrices=False)
+        variances = singular**2
+    return mean, np.ascontiguousarray(axes), variances * (unit**2 / n)
+
+
+def _left_out_errors(X: Floats, k: int) -> Floats:
+    """Error of each row under components learned from the rows of the other folds."""
+    folds = np.random.default_rng(0).permutation(len(X)) % min(FOLDS, len(X))
+    errors = np.empty(len(X))
+    for fold in range(folds.max() + 1):
+        mean, axes, _ = principal_axes(X[folds != fold])
+        errors[folds == fold] = ProjectionScore(Projection(mean, axes[:k])).value(X[folds == fold])
+    return errors
