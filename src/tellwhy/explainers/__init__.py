@@ -4,9 +4,11 @@ from tellwhy.explainers.base import Explainer
 from tellwhy.explainers.decomposition import (
     ExpectedValue,
     GaussianNLL,
+    Marginal,
     NearestSupport,
     OneClassDTD,
     PatchDTD,
+    SequentialFeature,
     SupportExplanation,
 )
 from tellwhy.explainers.ensemble import Ensemble
@@ -20,12 +22,14 @@ __all__ = [
     "Explainer",
     "GaussianNLL",
     "IntegratedGradients",
+    "Marginal",
     "NearestSupport",
     "Occlusion",
     "OneClassDTD",
     "PatchDTD",
     "RandomAttribution",
     "Sensitivity",
+    "SequentialFeature",
     "SimpleTaylor",
     "SupportExplanation",
 ]

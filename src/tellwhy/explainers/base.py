@@ -52,6 +52,7 @@ class Attribution:
     extras: Mapping[str, Any] = field(default_factory=dict)
     params: Mapping[str, Any] = field(default_factory=dict)
     per_owner: bool = False
+    kind: str | None = None  # where it depends on the score; else the explainer's own
 
 
 class Explainer(ABC):
@@ -85,7 +86,7 @@ class Explainer(ABC):
             feature_names=self.score.feature_names or column_names(X),
             method=type(self).__name__,
             params={"explains": self.score.describes, **settings, **found.params},
-            kind=self.kind,
+            kind=found.kind or self.kind,
             extras=found.extras,
         )
 

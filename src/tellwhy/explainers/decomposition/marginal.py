@@ -1,0 +1,44 @@
+"""The energy of each feature on its own."""
+
+from __future__ import annotations
+
+from tellwhy.core.registry import register_explainer
+from tellwhy.explainers.base import Attribution, Explainer, Rows
+from tellwhy.explainers.decomposition.marginal_models import has_marginals, marginal_model
+
+
+@register_explainer(
+    family="decomposition",
+    needs="a Gaussian mixture, a model with a Gaussian kernel, or a reconstruction error",
+    cost="O(n d K) for K components, O(n d m) for m support points",
+    exactness="closed form; reconstruction errors add up to the score, marginal energies are a ranking",
+    citation="Takeishi, Kawahara, TMLR (2022), section 5.1.3 (MARG)",
+    applies=has_marginals,
+)
+class Marginal(Explainer):
+    """R_i = how odd feature i is by itself, whatever the others are.
+
+    - Gaussian mixtures: R_i = −log Σ_k π_k N(x_i; μ_ki, Σ_k,ii), with the covariance of the feature, not the inverse
+      of its precision, which would be its variance given all other features.
+    - Gaussian kernels: R_i = −log Σ_j α_j exp(−(x_i − u_ji)²/2σ²). Training rows are left out, as in `OneClassDTD`.
+    - Reconstructions: R_i = (x_i − x̂_i)², which add up to the score.
+
+    A feature that is odd only together with others is not found. Where a pipeline makes several columns from one of
+    the user's (one-hot encoding), R is the energy of all of them together.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.mixture import GaussianMixture
+    >>> X = np.random.default_rng(0).normal(size=(500, 3))
+    >>> Marginal(GaussianMixture(1).fit(X)).explain(np.array([[0.0, 5.0, 1.0]])).values.round()
+    array([[ 1., 14.,  1.]])
+    """
+
+    kind = "ranking"
+
+    def _attribute(self, rows: Rows) -> Attribution:
+        model = marginal_model(rows, "Marginal")
+        kind = "attribution" if model.adds_up else "ranking"
+        scores = model.scores()
+        return Attribution(model.energies(), scores, extras=model.extras(), per_owner=True, kind=kind)

@@ -1,0 +1,230 @@
+"""Scores whose features can be looked at one by one: reconstruction errors, Gaussian mixtures, Gaussian kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from tellwhy.core.errors import UnsupportedModel
+from tellwhy.core.parallel import tracked_batches
+from tellwhy.core.score_function import Floats, Integers, KernelExpansion
+from tellwhy.explainers.base import Rows
+from tellwhy.explainers.decomposition import _compiled
+from tellwhy.kernels import Exponential
+from tellwhy.scoring.mixture_score import Mixture, MixtureScore
+from tellwhy.scoring.training_rows import recorded_rows
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """Order in which the user's columns are picked (0 first), and the energy of each given those before it."""
+
+    position: Integers
+    energies: Floats
+
+
+class MarginalModel(Protocol):
+    """Energies of some columns alone, whatever the values of the others."""
+
+    adds_up: bool  # whether the energies of single columns sum to the score
+
+    def scores(self) -> Floats:
+        """Score of each row."""
+        ...
+
+    def energies(self) -> Floats:
+        """Energy of each of the user's columns, shape (n, n_owners)."""
+        ...
+
+    def sequence(self) -> Sequence:
+        """Pick the user's columns one by one, each with the largest energy given those before it."""
+        ...
+
+    def extras(self) -> dict[str, Any]:
+        """What an explanation should record."""
+        ...
+
+
+def has_marginals(score: Any) -> bool:
+    """Whether the energy of one feature of a score is known in closed form."""
+    return _kind(score) is not None
+
+
+def marginal_model(rows: Rows, explainer: str) -> MarginalModel:
+    """Return the marginals of a score at some rows, or say which method does without them."""
+    kind = _kind(rows.score)
+    if kind is None:
+        raise UnsupportedModel(
+            f"{explainer} needs a score whose features can be looked at one by one: a Gaussian mixture, a model with "
+            f"a Gaussian kernel, or a reconstruction error. {rows.score.describes} is none of them; "
+            "AnomalyContribution and Occlusion explain any score."
+        )
+    return kind(rows)
+
+
+def _kind(score: Any) -> Any:
+    mixture, expansion = getattr(score, "mixture", None), getattr(score, "expansion", None)
+    if getattr(score, "feature_errors", None) is not None:
+        return ErrorTerms
+    if mixture is not None and mixture.means.shape[1:] == tuple(score.feature_shape or ()):
+        return MixtureMarginals
+    kernel = expansion.kernel if isinstance(expansion, KernelExpansion) else None
+    return KernelMarginals if isinstance(kernel, Exponential) and kernel.q == 2 else None
+
+
+@dataclass(frozen=True)
+class ErrorTerms:
+    """A score that is a sum of one error per feature: the features do not depend on each other."""
+
+    rows: Rows
+    adds_up = True
+
+    def scores(self) -> Floats:
+        """Score of each row."""
+        return np.asarray(self.rows.score.value(self.rows.X))
+
+    def energies(self) -> Floats:
+        """Error of each of the user's columns."""
+        return self.rows.by_owner(np.asarray(self.rows.score.feature_errors(self.rows.X)))
+
+    def sequence(self) -> Sequence:
+        """Largest error first."""
+        errors = self.energies()
+        return Sequence(_positions(-errors), errors)
+
+    def extras(self) -> dict[str, Any]:
+        """Nothing beside the values."""
+        return {}
+
+
+@dataclass(frozen=True)
+class MixtureMarginals:
+    """p(x_S) of a Gaussian mixture: the sub-blocks of its means and covariances that belong to S."""
+
+    rows: Rows
+    adds_up = False
+
+    @property
+    def mixture(self) -> Mixture:
+        """The mixture in the columns that the score sees."""
+        found: Mixture = self.rows.score.mixture
+        return found
+
+    def scores(self) -> Floats:
+        """−log p(x) of each row."""
+        return np.asarray(self.rows.score.value(self.rows.X))
+
+    def energies(self) -> Floats:
+        """−log p of each of the user's columns, together where several score columns were made from one."""
+        single, found = self._single_energies(), np.zeros((len(self.rows.X), self.rows.n_owners))
+        for owner, columns in enumerate(_columns_of(self.rows)):
+            if len(columns) == 1:
+                found[:, owner] = single[:, columns[0]]
+            elif len(columns) > 1:
+                block = MixtureScore.of(self.mixture.marginal(columns.tolist()))
+                found[:, owner] = block.value(self.rows.X[:, columns])
+        return found
+
+    def _single_energies(self) -> Floats:
+        """−log Σ_k π_k N(x_i; μ_ki, Σ_k,ii), shape (n, d)."""
+        X, mixture = self.rows.X, self.mixture
+        variance = np.diagonal(mixture.covariances, axis1=1, axis2=2)
+        with np.errstate(divide="ignore"):
+            peak = np.log(mixture.weights)[:, None] - 0.5 * np.log(2 * np.pi * variance)
+        found = np.empty_like(X)
+        for batch in tracked_batches(len(X), 24 * mixture.means.size, "marginal energies"):
+            terms = peak - 0.5 * (X[batch, None, :] - mixture.means) ** 2 / variance
+            found[batch] = -np.logaddexp.reduce(terms, axis=1)
+        return found
+
+    def sequence(self) -> Sequence:
+        """Pick score columns by the energy −log p(x_i | x_S) given those picked before."""
+        X, mixture = self.rows.X, self.mixture
+        position, energies = np.empty(X.shape, dtype=np.int64), np.empty(X.shape)
+        with np.errstate(divide="ignore"):
+            log_weights = np.log(mixture.weights)
+        for batch in tracked_batches(len(X), 8 * mixture.covariances.size, "picking features"):
+            _compiled.mixture_sequence(
+                X[batch], log_weights, mixture.means, mixture.covariances, position[batch], energies[batch]
+            )
+        return _of_owners(self.rows, position, energies)
+
+    def extras(self) -> dict[str, Any]:
+        """Nothing beside the values."""
+        return {}
+
+
+class KernelMarginals:
+    """−log Σ_j α_j k(x_S, u_jS) of a Gaussian kernel, which is a product over features; training rows are left out."""
+
+    adds_up = False
+
+    def __init__(self, rows: Rows):
+        self.rows = rows
+        self.score = rows.score
+        self.left_out = rows.score.match(rows.X)
+        self.points = np.ascontiguousarray(rows.score.points.scaled.T)
+
+    def scores(self) -> Floats:
+        """Outlierness of each row, without itself."""
+        return np.asarray(self.score.value(self.rows.X, self.left_out))
+
+    def energies(self) -> Floats:
+        """Energy of each of the user's columns; the score's constant is spread evenly over the score's columns."""
+        found = np.zeros((len(self.rows.X), self.rows.n_owners))
+        groups = _columns_of(self.rows)
+        starts = np.cumsum([0, *(len(columns) for columns in groups)])
+        for batch, Z in self._batches("marginal energies", self.rows.n_owners):
+            _compiled.kernel_energies(
+                Z,
+                self.points,
+                self.score.expansion.weights,
+                self.left_out[batch],
+                starts,
+                np.concatenate(groups),
+                found[batch],
+            )
+        return found + self.score.offset / len(self.points) * np.diff(starts)
+
+    def sequence(self) -> Sequence:
+        """Pick score columns by their energy given those picked before."""
+        shape = self.rows.X.shape
+        position, energies = np.empty(shape, dtype=np.int64), np.empty(shape)
+        for batch, Z in self._batches("picking features", shape[1]):
+            _compiled.kernel_sequence(
+                Z, self.points, self.score.expansion.weights, self.left_out[batch], position[batch], energies[batch]
+            )
+        return _of_owners(self.rows, position, energies + self.score.offset / shape[1])
+
+    def _batches(self, label: str, n_results: int) -> Any:
+        """Rows in the coordinates of the scaled support points."""
+        per_row = 8 * (self.rows.X.shape[1] + n_results)
+        for batch in tracked_batches(len(self.rows.X), per_row * 64, label):
+            yield batch, self.score.points.rescale(self.rows.X[batch])
+
+    def extras(self) -> dict[str, Any]:
+        """The training rows that were left out."""
+        return {"left_out": recorded_rows(self.left_out, self.score.expansion)}
+
+
+def _columns_of(rows: Rows) -> list[Integers]:
+    """Score columns made from each of the user's columns."""
+    return [np.flatnonzero(rows.owner == owner) for owner in range(rows.n_owners)]
+
+
+def _of_owners(rows: Rows, position: Integers, energies: Floats) -> Sequence:
+    """Tell a sequence of score columns in the user's columns: each is picked with the first one made from it."""
+    first = np.full((len(position), rows.n_owners), position.shape[1])
+    for column, owner in enumerate(rows.owner):
+        first[:, owner] = np.minimum(first[:, owner], position[:, column])
+    return Sequence(_positions(first), rows.by_owner(energies))
+
+
+def _positions(keys: Floats | Integers) -> Integers:
+    """Place of each column when a row is sorted by its keys, equal keys by column."""
+    order = np.argsort(keys, axis=1, kind="stable")
+    place = np.empty_like(order)
+    np.put_along_axis(place, order, np.arange(keys.shape[1])[None], axis=1)
+    return place

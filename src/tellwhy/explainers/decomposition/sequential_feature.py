@@ -1,0 +1,46 @@
+"""Features in the order in which they would convince a reader that a row is odd."""
+
+from __future__ import annotations
+
+from tellwhy.core.registry import register_explainer
+from tellwhy.explainers.base import Attribution, Explainer, Rows
+from tellwhy.explainers.decomposition.marginal_models import has_marginals, marginal_model
+
+
+@register_explainer(
+    family="decomposition",
+    needs="a Gaussian mixture, a model with a Gaussian kernel, or a reconstruction error",
+    cost="O(n K d³/6) for K components, O(n m d²/2) for m support points",
+    exactness="greedy: each step is optimal, the set may not be; a ranking",
+    citation="Siddiqui, Fern, Dietterich, Wong, ACM TKDD 13 (2019), sequential marginal",
+    applies=has_marginals,
+)
+class SequentialFeature(Explainer):
+    """R = 1 − t/d for the feature that is picked at step t = 0, 1, …, d − 1: sequential feature explanation, SFE.
+
+    Step t picks the feature with the largest energy −log p(x_i | x_S) given the features S picked before, that is,
+    the one with which the picked features are most odd together. `extras["conditional_energy"]` holds these energies
+    in the columns of the features; they add up to the score. Scores that can be explained are those of `Marginal`;
+    for reconstruction errors, whose terms do not depend on each other, both give the same order.
+
+    Where a pipeline makes several columns from one of the user's, it is picked with the first of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.mixture import GaussianMixture
+    >>> X = np.random.default_rng(0).multivariate_normal([0, 0, 0], [[1, 0.9, 0], [0.9, 1, 0], [0, 0, 1]], size=500)
+    >>> explanation = SequentialFeature(GaussianMixture(1).fit(X)).explain(np.array([[4.0, 3.5, 2.0]]))
+    >>> explanation.values.round(2)
+    array([[1.  , 0.33, 0.67]])
+    """
+
+    kind = "ranking"
+
+    def _attribute(self, rows: Rows) -> Attribution:
+        model = marginal_model(rows, "SequentialFeature")
+        scores = model.scores()
+        found = model.sequence()
+        values = 1.0 - found.position / rows.n_owners
+        extras = {"conditional_energy": found.energies, **model.extras()}
+        return Attribution(values, scores, extras=extras, per_owner=True)
