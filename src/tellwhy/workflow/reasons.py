@@ -15,26 +15,47 @@ from tellwhy.workflow.run import Anomaly, Group, Reason, Typical
 
 MOST_REASONS = 3
 LEAST_SHARE = 0.05
+LEAST_SHARE_OF_USUAL = 0.15
 GROUP_SHARE = 0.5
 
 
 def reasons_of(explanation: Explanation, typical: Mapping[str, Typical]) -> list[list[Reason]]:
     """Return the main reasons of each explained row, largest share first."""
     names, shares = explanation.names(), explanation.shares()
+    is_share = explanation.kind == "attribution"
     found = []
     for i in range(len(explanation)):
-        order = np.argsort(-shares[i], kind="stable")[:MOST_REASONS]
-        kept = [c for rank, c in enumerate(order) if shares[i, c] >= LEAST_SHARE or (rank == 0 and shares[i, c] > 0)]
         row = explanation.data.iloc[i]
-        found.append([_reason(names[c], row[names[c]], typical[names[c]], float(shares[i, c])) for c in kept])
+        order = np.argsort(-shares[i], kind="stable")[:MOST_REASONS]
+        main = [
+            _reason(names[c], row[names[c]], typical[names[c]], float(shares[i, c]), is_share=is_share)
+            for c in order
+            if shares[i, c] > 0
+        ]
+        found.append(main[:1] + [reason for reason in main[1:] if _is_worth_telling(reason, typical[reason.feature])])
     return found
 
 
-def _reason(name: str, cell: Any, usual: Typical, share: float) -> Reason:
+def _is_worth_telling(reason: Reason, usual: Typical) -> bool:
+    """A small share is noise; of a value that is usual by itself, a larger one is too."""
+    return reason.share >= (LEAST_SHARE_OF_USUAL if is_usual(reason.value, usual) else LEAST_SHARE)
+
+
+def is_usual(value: Any, usual: Typical) -> bool:
+    """Whether a value, by itself, is nothing special: between 5 % and 95 %, or among the most common."""
+    if value is None:
+        return False
+    low_high = usual_values(usual)
+    if usual.kind in ("number", "date"):
+        return bool(low_high[0] <= value <= low_high[1])
+    return usual.shares.get(str(value), 0.0) >= LEAST_SHARE
+
+
+def _reason(name: str, cell: Any, usual: Typical, share: float, *, is_share: bool) -> Reason:
     value = plain_cell(cell)
     shown = "missing" if value is None else number_text(value) if isinstance(value, float) else str(value)
-    text = f"{name} = {shown} ({usual_words(usual)}) · {100 * share:.0f} %"
-    return Reason(name, value, usual_values(usual), share, text)
+    text = f"{name} = {shown} ({usual_words(usual)})"
+    return Reason(name, value, usual_values(usual), share, f"{text} · {100 * share:.0f} %" if is_share else text)
 
 
 def plain_cell(cell: Any) -> Any:
@@ -48,7 +69,7 @@ def plain_cell(cell: Any) -> Any:
     if isinstance(cell, (float, np.floating)):
         return float(cell)
     if hasattr(cell, "isoformat"):
-        return cell.isoformat()
+        return str(cell.isoformat()).removesuffix("T00:00:00")
     return str(cell)
 
 

@@ -55,7 +55,7 @@ def load_run(folder: Path) -> Run:
 
 def anomaly_record(anomaly: Anomaly) -> dict[str, Any]:
     """One anomaly as `--json` prints it."""
-    record = {
+    record: dict[str, Any] = {
         "row": anomaly.row,
         "id": anomaly.id,
         "score": anomaly.score,

@@ -6,6 +6,7 @@ import datetime
 import platform
 from dataclasses import asdict
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -147,8 +148,8 @@ def _summary(table: Table, fitted: FittedTable, ranking: Ranking, explanation: E
     sampled = f" (a random {learned:,} of them)" if learned < len(fitted.selection.reference) else ""
     verb = "row is" if ranking.n_above == 1 else "rows are"
     return (
-        f"{len(ranking.scores):,} rows of {table.source} were compared with {fitted.selection.words}{sampled} in "
-        f"{len(fitted.encoder.columns_)} columns by a {fitted.words}. {ranking.n_above:,} {verb} above the threshold "
+        f"{len(ranking.scores):,} rows of {Path(table.source).name} were compared with {fitted.selection.words}{sampled} "
+        f"in {len(fitted.encoder.columns_)} columns by a {fitted.words}. {ranking.n_above:,} {verb} above the threshold "
         f"({ranking.rule}). The {len(explanation)} highest scores were explained by {explanation.method}, each row "
         "scored as if the detector had not seen it."
     )
