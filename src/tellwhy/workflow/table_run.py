@@ -148,9 +148,10 @@ def _summary(table: Table, fitted: FittedTable, ranking: Ranking, explanation: E
     sampled = f" (a random {learned:,} of them)" if learned < len(fitted.selection.reference) else ""
     verb = "row is" if ranking.n_above == 1 else "rows are"
     return (
-        f"{len(ranking.scores):,} rows of {Path(table.source).name} were compared with {fitted.selection.words}{sampled} "
-        f"in {len(fitted.encoder.columns_)} columns by a {fitted.words}. {ranking.n_above:,} {verb} above the threshold "
-        f"({ranking.rule}). The {len(explanation)} highest scores were explained by {explanation.method}, each row "
+        f"{len(ranking.scores):,} rows of {Path(table.source).name} were compared with "
+        f"{fitted.selection.words}{sampled} in {len(fitted.encoder.columns_)} columns by a {fitted.words}. "
+        f"{ranking.n_above:,} {verb} above the threshold ({ranking.rule}). The {len(explanation)} highest scores were "
+        f"explained by {explanation.method}, each row "
         "scored as if the detector had not seen it."
     )
 
