@@ -192,7 +192,7 @@ def test_groups_need_two_rows_and_the_same_main_columns():
         return Anomaly(row, None, 1.0, 99.0, True, [Reason(name, 0.0, [], share, "") for name, share in parts])
 
     found = groups_of([anomaly(1, ("a", 0.6)), anomaly(2, ("a", 0.4), ("b", 0.3)), anomaly(5, ("a", 0.7), ("c", 0.2))])
-    assert [(g.features, g.rows) for g in found] == [(("a",), [1, 5])]
+    assert [(g.features, g.rows) for g in found] == [(["a"], [1, 5])]
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\t=1", "\r=1"])

@@ -129,5 +129,5 @@ def groups_of(anomalies: Sequence[Anomaly]) -> list[Group]:
             total += reason.share
         if key:
             members[tuple(sorted(key))].append(anomaly.row)
-    grouped = [Group(features, found) for features, found in members.items() if len(found) > 1]
+    grouped = [Group(list(features), found) for features, found in members.items() if len(found) > 1]
     return sorted(grouped, key=lambda g: (-len(g.rows), g.features))
