@@ -1,7 +1,8 @@
 """Compiled marginal energies of Gaussian mixtures and Gaussian kernel models, one feature at a time.
 
-Energies are −log densities. `skip[n]` is the support point that row n leaves out, or −1. Sequences pick, at each step,
-the feature with the largest energy given those picked before; `position[n, i]` is when, `energies[n, i]` how much.
+Energies are −log densities. `skip[n]` is the support point that row n leaves out, or −1. Sequences pick, at each of
+`n_picked` steps, the feature with the largest energy given those picked before. `position[n, i]` is that step, or −1
+for a feature that was not picked; `energies[n, i]` is that energy, or the one given all picked features.
 """
 
 import math
@@ -46,17 +47,33 @@ def kernel_energies(Z, points, weights, skip, starts, columns, energies):
 
 
 @numba.njit(nogil=True, cache=True)
-def kernel_sequence(Z, points, weights, skip, position, energies):
+def _pick(step, n_picked, candidates, level, position, energies):
+    """Record the candidate with the largest energy; after the last step, the energies of those left. −1 ends it."""
+    best, chosen = -np.inf, -1
+    for i in range(len(candidates)):
+        if position[i] < 0:
+            energies[i] = candidates[i] - level
+            if candidates[i] > best:
+                best, chosen = candidates[i], i
+    if step == n_picked:
+        return -1
+    position[chosen] = step
+    return chosen
+
+
+@numba.njit(nogil=True, cache=True)
+def kernel_sequence(Z, points, weights, skip, n_picked, position, energies):
     """Pick features of a Gaussian kernel model one by one; points: (d, m)."""
     d, m = points.shape
     log_weights = np.log(weights)
-    joint, terms, shares = np.empty(m), np.empty(m), np.empty(m)
+    joint, candidates = np.empty(m), np.empty(d)
     halves, factors, least = np.empty((d, m)), np.empty((d, m)), np.empty(d)
     for n in range(len(Z)):
         joint[:] = log_weights
         if skip[n] >= 0:
             joint[skip[n]] = -np.inf
         level = -_log_sum_exp(joint)
+        position[n, :] = -1
         for i in range(d):
             least[i] = np.inf
             for j in range(m):
@@ -65,42 +82,42 @@ def kernel_sequence(Z, points, weights, skip, position, energies):
                 least[i] = min(least[i], halves[i, j])
             for j in range(m):
                 factors[i, j] = math.exp(least[i] - halves[i, j])
-            position[n, i] = -1
-        for step in range(d):
-            top = joint.max()
-            for j in range(m):
-                shares[j] = math.exp(joint[j] - top)
-            best, chosen = -np.inf, -1
-            for i in range(d):
-                if position[n, i] >= 0:
-                    continue
-                total = 0.0
-                for j in range(m):
-                    total += shares[j] * factors[i, j]
-                if total > UNDERFLOW:
-                    energy = least[i] - top - math.log(total)
-                else:
-                    for j in range(m):
-                        terms[j] = joint[j] - halves[i, j]
-                    energy = -_log_sum_exp(terms)
-                if energy > best:
-                    best, chosen = energy, i
-            position[n, chosen], energies[n, chosen] = step, best - level
-            level = best
+        for step in range(min(n_picked + 1, d)):
+            _kernel_candidates(joint, halves, factors, least, position[n], candidates)
+            chosen = _pick(step, n_picked, candidates, level, position[n], energies[n])
+            if chosen < 0:
+                break
+            level = candidates[chosen]
             for j in range(m):
                 joint[j] -= halves[chosen, j]
 
 
 @numba.njit(nogil=True, cache=True)
-def mixture_sequence(X, log_weights, means, covariances, position, energies):
+def _kernel_candidates(joint, halves, factors, least, position, candidates):
+    """−log Σ_j exp(joint_j − halves_ij) for each feature not picked yet, by products of exponentials where they do."""
+    top = joint.max()
+    shares = np.exp(joint - top)
+    for i in range(len(position)):
+        if position[i] < 0:
+            total = 0.0
+            for j in range(len(joint)):
+                total += shares[j] * factors[i, j]
+            if total > UNDERFLOW:
+                candidates[i] = least[i] - top - math.log(total)
+            else:
+                candidates[i] = -_log_sum_exp(joint - halves[i])
+
+
+@numba.njit(nogil=True, cache=True)
+def mixture_sequence(X, log_weights, means, covariances, n_picked, position, energies):
     """Pick features of a Gaussian mixture one by one.
 
-    Given the picked features S, component k has residuals x − E[x|x_S, k], variances Var[x|x_S, k] and the factor
-    L[k] of Σ_k in the order of picking (a Cholesky factor with pivots chosen by energy).
+    Given the picked features S, component k has residuals x − E[x|x_S, k], variances Var[x|x_S, k] and the columns
+    L[k] of a Cholesky factor of Σ_k, whose pivots are the picked features.
     """
     K, d = means.shape
-    joint, terms = np.empty(K), np.empty(K)
-    residual, variance, L = np.empty((K, d)), np.empty((K, d)), np.empty((K, d, d))
+    joint, candidates = np.empty(K), np.empty(d)
+    residual, variance, L = np.empty((K, d)), np.empty((K, d)), np.empty((K, d, n_picked))
     for n in range(len(X)):
         for k in range(K):
             joint[k] = log_weights[k]
@@ -109,35 +126,43 @@ def mixture_sequence(X, log_weights, means, covariances, position, energies):
                 variance[k, i] = covariances[k, i, i]
         level = 0.0
         position[n, :] = -1
-        for step in range(d):
-            best, chosen = -np.inf, -1
-            for i in range(d):
-                if position[n, i] < 0:
-                    for k in range(K):
-                        v = variance[k, i]
-                        terms[k] = joint[k] - 0.5 * (LOG_2PI + math.log(v) + residual[k, i] ** 2 / v)
-                    energy = -_log_sum_exp(terms)
-                    if energy > best:
-                        best, chosen = energy, i
-            position[n, chosen], energies[n, chosen] = step, best - level
-            level = best
+        for step in range(min(n_picked + 1, d)):
+            _mixture_candidates(joint, residual, variance, position[n], candidates)
+            chosen = _pick(step, n_picked, candidates, level, position[n], energies[n])
+            if chosen < 0:
+                break
+            level = candidates[chosen]
             for k in range(K):
-                v = variance[k, chosen]
-                joint[k] -= 0.5 * (LOG_2PI + math.log(v) + residual[k, chosen] ** 2 / v)
-                _condition(k, chosen, step, position[n], covariances, L, residual, variance)
+                joint[k] += _log_normal(residual[k, chosen], variance[k, chosen])
+                _condition(chosen, step, position[n], covariances[k], L[k], residual[k], variance[k])
 
 
 @numba.njit(nogil=True, cache=True)
-def _condition(k, chosen, step, position, covariances, L, residual, variance):
-    """Condition component k on the chosen feature, for the features not picked yet."""
-    deviation = math.sqrt(variance[k, chosen])
-    surprise = residual[k, chosen] / deviation
+def _log_normal(residual, variance):
+    return -0.5 * (LOG_2PI + math.log(variance) + residual * residual / variance)
+
+
+@numba.njit(nogil=True, cache=True)
+def _mixture_candidates(joint, residual, variance, position, candidates):
+    """−log p(x_S, x_i) for each feature i not picked yet."""
+    terms = np.empty(len(joint))
     for i in range(len(position)):
         if position[i] < 0:
-            shared = covariances[k, i, chosen]
+            for k in range(len(joint)):
+                terms[k] = joint[k] + _log_normal(residual[k, i], variance[k, i])
+            candidates[i] = -_log_sum_exp(terms)
+
+
+@numba.njit(nogil=True, cache=True)
+def _condition(chosen, step, position, covariance, L, residual, variance):
+    """Condition one component on the chosen feature, for the features not picked yet."""
+    deviation = math.sqrt(variance[chosen])
+    surprise = residual[chosen] / deviation
+    for i in range(len(position)):
+        if position[i] < 0:
+            shared = covariance[i, chosen]
             for t in range(step):
-                shared -= L[k, i, t] * L[k, chosen, t]
-            L[k, i, step] = shared / deviation
-            residual[k, i] -= L[k, i, step] * surprise
-            reduced = variance[k, i] - L[k, i, step] ** 2
-            variance[k, i] = max(reduced, SMALLEST * covariances[k, i, i])
+                shared -= L[i, t] * L[chosen, t]
+            L[i, step] = shared / deviation
+            residual[i] -= L[i, step] * surprise
+            variance[i] = max(variance[i] - L[i, step] ** 2, SMALLEST * covariance[i, i])

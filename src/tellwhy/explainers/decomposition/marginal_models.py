@@ -19,7 +19,7 @@ from tellwhy.scoring.training_rows import recorded_rows
 
 @dataclass(frozen=True)
 class Sequence:
-    """Order in which the user's columns are picked (0 first), and the energy of each given those before it."""
+    """Order of the user's columns (0 first), and the energy of each given those picked before it."""
 
     position: Integers
     energies: Floats
@@ -38,8 +38,8 @@ class MarginalModel(Protocol):
         """Energy of each of the user's columns, shape (n, n_owners)."""
         ...
 
-    def sequence(self) -> Sequence:
-        """Pick the user's columns one by one, each with the largest energy given those before it."""
+    def sequence(self, n_picked: int) -> Sequence:
+        """Pick columns one by one, each with the largest energy given those before it; the others follow by energy."""
         ...
 
     def extras(self) -> dict[str, Any]:
@@ -89,10 +89,10 @@ class ErrorTerms:
         """Error of each of the user's columns."""
         return self.rows.by_owner(np.asarray(self.rows.score.feature_errors(self.rows.X)))
 
-    def sequence(self) -> Sequence:
-        """Largest error first."""
+    def sequence(self, n_picked: int) -> Sequence:  # noqa: ARG002
+        """Largest error first: no column changes the error of another."""
         errors = self.energies()
-        return Sequence(_positions(-errors), errors)
+        return Sequence(_places(-errors), errors)
 
     def extras(self) -> dict[str, Any]:
         """Nothing beside the values."""
@@ -139,7 +139,7 @@ class MixtureMarginals:
             found[batch] = -np.logaddexp.reduce(terms, axis=1)
         return found
 
-    def sequence(self) -> Sequence:
+    def sequence(self, n_picked: int) -> Sequence:
         """Pick score columns by the energy −log p(x_i | x_S) given those picked before."""
         X, mixture = self.rows.X, self.mixture
         position, energies = np.empty(X.shape, dtype=np.int64), np.empty(X.shape)
@@ -147,7 +147,13 @@ class MixtureMarginals:
             log_weights = np.log(mixture.weights)
         for batch in tracked_batches(len(X), 8 * mixture.covariances.size, "picking features"):
             _compiled.mixture_sequence(
-                X[batch], log_weights, mixture.means, mixture.covariances, position[batch], energies[batch]
+                X[batch],
+                log_weights,
+                mixture.means,
+                mixture.covariances,
+                min(n_picked, X.shape[1]),
+                position[batch],
+                energies[batch],
             )
         return _of_owners(self.rows, position, energies)
 
@@ -188,13 +194,19 @@ class KernelMarginals:
             )
         return found + self.score.offset / len(self.points) * np.diff(starts)
 
-    def sequence(self) -> Sequence:
+    def sequence(self, n_picked: int) -> Sequence:
         """Pick score columns by their energy given those picked before."""
         shape = self.rows.X.shape
         position, energies = np.empty(shape, dtype=np.int64), np.empty(shape)
         for batch, Z in self._batches("picking features", shape[1]):
             _compiled.kernel_sequence(
-                Z, self.points, self.score.expansion.weights, self.left_out[batch], position[batch], energies[batch]
+                Z,
+                self.points,
+                self.score.expansion.weights,
+                self.left_out[batch],
+                min(n_picked, shape[1]),
+                position[batch],
+                energies[batch],
             )
         return _of_owners(self.rows, position, energies + self.score.offset / shape[1])
 
@@ -216,15 +228,17 @@ def _columns_of(rows: Rows) -> list[Integers]:
 
 def _of_owners(rows: Rows, position: Integers, energies: Floats) -> Sequence:
     """Tell a sequence of score columns in the user's columns: each is picked with the first one made from it."""
-    first = np.full((len(position), rows.n_owners), position.shape[1])
+    n, d = position.shape
+    place = _places(np.where(position >= 0, position, d), -energies)
+    first = np.full((n, rows.n_owners), d)
     for column, owner in enumerate(rows.owner):
-        first[:, owner] = np.minimum(first[:, owner], position[:, column])
-    return Sequence(_positions(first), rows.by_owner(energies))
+        first[:, owner] = np.minimum(first[:, owner], place[:, column])
+    return Sequence(_places(first), rows.by_owner(energies))
 
 
-def _positions(keys: Floats | Integers) -> Integers:
-    """Place of each column when a row is sorted by its keys, equal keys by column."""
-    order = np.argsort(keys, axis=1, kind="stable")
+def _places(*keys: Any) -> Integers:
+    """Place of each column when each row is sorted by the first key, then the next; equal ones by column."""
+    order = np.lexsort(keys[::-1], axis=-1)
     place = np.empty_like(order)
-    np.put_along_axis(place, order, np.arange(keys.shape[1])[None], axis=1)
-    return place
+    np.put_along_axis(place, order, np.arange(order.shape[1])[None], axis=1)
+    return np.asarray(place)

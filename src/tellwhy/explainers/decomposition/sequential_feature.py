@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
+from tellwhy.core.params import Rules, integer, none
 from tellwhy.core.registry import register_explainer
 from tellwhy.explainers.base import Attribution, Explainer, Rows
 from tellwhy.explainers.decomposition.marginal_models import has_marginals, marginal_model
@@ -10,7 +13,7 @@ from tellwhy.explainers.decomposition.marginal_models import has_marginals, marg
 @register_explainer(
     family="decomposition",
     needs="a Gaussian mixture, a model with a Gaussian kernel, or a reconstruction error",
-    cost="O(n K d³/6) for K components, O(n m d²/2) for m support points",
+    cost="O(n K d n_picked²) for K components, O(n m d n_picked) for m support points",
     exactness="greedy: each step is optimal, the set may not be; a ranking",
     citation="Siddiqui, Fern, Dietterich, Wong, ACM TKDD 13 (2019), sequential marginal",
     applies=has_marginals,
@@ -20,10 +23,18 @@ class SequentialFeature(Explainer):
 
     Step t picks the feature with the largest energy −log p(x_i | x_S) given the features S picked before, that is,
     the one with which the picked features are most odd together. `extras["conditional_energy"]` holds these energies
-    in the columns of the features; they add up to the score. Scores that can be explained are those of `Marginal`;
-    for reconstruction errors, whose terms do not depend on each other, both give the same order.
+    in the columns of the features; when all are picked, they add up to the score. Scores that can be explained are
+    those of `Marginal`; for reconstruction errors, whose terms do not depend on each other, both give the same order.
 
     Where a pipeline makes several columns from one of the user's, it is picked with the first of them.
+
+    Parameters
+    ----------
+    model
+        A model with marginals (see `Marginal`).
+    n_picked
+        How many features to pick one by one; the others follow in the order of their energies given those. None: all.
+        The cost grows with its square.
 
     Examples
     --------
@@ -36,11 +47,16 @@ class SequentialFeature(Explainer):
     """
 
     kind = "ranking"
+    _parameters: ClassVar[dict[str, Rules]] = {"n_picked": (none, integer(1))}
+
+    def __init__(self, model: Any, *, n_picked: int | None = None):
+        super().__init__(model)
+        self.n_picked = n_picked
 
     def _attribute(self, rows: Rows) -> Attribution:
         model = marginal_model(rows, "SequentialFeature")
         scores = model.scores()
-        found = model.sequence()
+        found = model.sequence(rows.X.shape[1] if self.n_picked is None else self.n_picked)
         values = 1.0 - found.position / rows.n_owners
         extras = {"conditional_energy": found.energies, **model.extras()}
         return Attribution(values, scores, extras=extras, per_owner=True)

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
-from tellwhy.core.parallel import tracked_batches
+from tellwhy.core.parallel import row_batches, tracked_batches
 from tellwhy.core.params import Rules, generator, integer, one_of, real, seed, validate_parameters
 from tellwhy.core.registry import register_explainer
 from tellwhy.core.score_function import Floats, Integers
@@ -25,13 +26,13 @@ from tellwhy.scoring.training_rows import recorded_rows
     applies=lambda _: True,
 )
 class AnomalyContribution(Explainer):
-    """R_i = w_i (x_i − μ_i) with o(z) ≈ o(μ) + Σ_i w_i (z_i − μ_i) for rows z around x: the anomaly contribution, ACE.
+    """R_i = w_i (x_i − μ_i) with o(z) ≈ b + Σ_i w_i (z_i − μ_i) for rows z around x: the anomaly contribution, ACE.
 
     Neighbours z = x ± s ⊙ ξ have normal noise ξ of the given width in units of the background's standard deviations
-    s, and count with weight exp(−‖ξ‖² / (¾√d)). The linear model is tied to the score of the background's mean μ,
-    so that contributions add up to how much more odd the row is than the mean; what the model misses at the row
-    itself is the residual. (The publication ties it to a score of zero at the origin of standardised data, which
-    makes contributions depend on constants in the score, and shows log(1 + exp R_i); the order is the same.)
+    s, and count with weight exp(−‖ξ‖² / (¾√d)). At the background's mean μ the linear model has the least score b of
+    the background rows, so that contributions add up to how much more odd the row is than the most ordinary one; what
+    the model misses at the row itself is the residual. (The publication takes b = 0, which makes contributions depend
+    on constants in the score, and shows log(1 + exp R_i), which has the same order.)
 
     All rows share their noise, and each noise vector is used with both signs, so a quadratic score has an exact
     slope. Rows that a kernel model was trained on are left out of it, as in `OneClassDTD`.
@@ -41,7 +42,8 @@ class AnomalyContribution(Explainer):
     model
         Any model or function that `tellwhy.scoring.as_score` reads.
     n_samples
-        Neighbours per row; "auto": 4 per column, at least 256.
+        Neighbours per row; "auto": 4 per column, at least 256 and (for many columns) at most 2 per
+        column and 2048.
     width
         Standard deviation of the noise, in standard deviations of the background. Scores made of steps, like those
         of forests, need a larger one.
@@ -70,18 +72,20 @@ class AnomalyContribution(Explainer):
         self.random_state = random_state
 
     def fit(self, X: Any) -> AnomalyContribution:
-        """Learn mean and standard deviation of each column from background rows, and draw the noise."""
+        """Learn means, standard deviations and the least score of background rows, and draw the noise."""
         validate_parameters(self)
-        background = self.rows(X).X
+        rows = self.rows(X)
+        background = rows.X
         self.mean_ = background.mean(axis=0)
         self.scale_ = background.std(axis=0)
+        self.least_ = float(rows.score.value(background, *_left_out(rows)).min())
         d = background.shape[1]
         self.neighbours_ = Neighbours.draw(self._n_pairs(d), d, self.width, self.random_state)
         return self
 
     def _n_pairs(self, d: int) -> int:
         if isinstance(self.n_samples, str):
-            return max(128, 2 * d)
+            return max(128, min(2 * d, d + 1024))
         if self.n_samples < 2 * (d + 2):
             raise InvalidParameter(
                 f"The 'n_samples' parameter of AnomalyContribution must be at least {2 * (d + 2)} for {d} columns: a "
@@ -93,29 +97,30 @@ class AnomalyContribution(Explainer):
         if not hasattr(self, "neighbours_"):
             raise InvalidInput("AnomalyContribution has not seen background rows: call fit(X) before explain(X).")
         neighbours = self.neighbours_
-        left_out = rows.score.match(rows.X) if hasattr(rows.score, "match") else None
+        left_out = _left_out(rows)
         n, d = rows.X.shape
-        values, scores, base = np.empty((n, d)), np.empty(n), np.empty(n)
-        stderr = np.empty((n, rows.n_owners))
+        scores = rows.score.value(rows.X, *left_out)
+        values, stderr = np.empty((n, d)), np.empty((n, rows.n_owners))
         for batch in tracked_batches(n, 8 * (3 * d + 8) * len(neighbours.noise), "explaining by perturbation"):
-            X, others = rows.X[batch], () if left_out is None else (left_out[batch],)
-            scores[batch] = rows.score.value(X, *others)
-            base[batch] = rows.score.value(np.repeat(self.mean_[None], len(X), axis=0), *others)
+            X, others = rows.X[batch], tuple(points[batch] for points in left_out)
             scale = np.where(self.scale_ > 0, self.scale_, np.abs(X - self.mean_))
-            up, down = (self._perturbed(rows.score, X, sign * scale, others) - base[batch, None] for sign in (1, -1))
+            up, down = (self._perturbed(rows.score, X, sign * scale, others) - self.least_ for sign in (1, -1))
             position = np.divide(X - self.mean_, scale, out=np.zeros_like(X), where=scale > 0)
             fitted = neighbours.fit(position, up, down)
             values[batch] = fitted.slopes * position
             stderr[batch] = neighbours.standard_errors(fitted, position, rows.owner, rows.n_owners)
-        return Attribution(values, scores, base, stderr, extras=_left_out_extra(rows, left_out))
+        extras = {"left_out": recorded_rows(left_out[0], rows.score.expansion)} if left_out else {}
+        return Attribution(values, scores, self.least_, stderr, extras=extras)
 
-    def _perturbed(self, score: Any, X: Floats, scale: Floats, others: tuple[Any, ...]) -> Floats:
+    def _perturbed(self, score: Any, X: Floats, scale: Floats, others: tuple[Integers, ...]) -> Floats:
         """Score of each row moved by each noise vector, shape (rows, pairs)."""
         noise = self.neighbours_.noise
-        moved = X[:, None, :] + scale[:, None, :] * noise
-        repeated = tuple(np.repeat(other, len(noise)) for other in others)
-        found = score.value(moved.reshape(-1, X.shape[1]), *repeated)
-        return np.asarray(found.reshape(len(X), -1))
+        found = np.empty((len(X), len(noise)))
+        for pairs in row_batches(len(noise), 24 * X.size):
+            moved = X[:, None, :] + scale[:, None, :] * noise[pairs]
+            repeated = tuple(np.repeat(other, moved.shape[1]) for other in others)
+            found[:, pairs] = score.value(moved.reshape(-1, X.shape[1]), *repeated).reshape(len(X), -1)
+        return found
 
 
 @dataclass(frozen=True)
@@ -132,13 +137,13 @@ class Neighbours:
 
     @classmethod
     def draw(cls, n_pairs: int, d: int, width: float, random_state: Any) -> Neighbours:
-        """Draw normal noise and rotate and stretch it to the exact second moments."""
+        """Draw normal noise and bring it to the exact second moments by a Cholesky factor of its own."""
         noise = width * generator(random_state).normal(size=(n_pairs, d))
         exponent = np.einsum("pi,pi->p", noise, noise) / (0.75 * np.sqrt(d))
         weights = np.exp(exponent.min() - exponent)
         weights /= weights.mean()
-        size, axes = np.linalg.eigh((noise.T * weights) @ noise / n_pairs)
-        return cls(noise @ (axes / np.sqrt(size)) @ axes.T * width, weights, width)
+        lower = np.linalg.cholesky((noise.T * weights) @ noise / n_pairs)
+        return cls(width * solve_triangular(lower, noise.T, lower=True).T, weights, width)
 
     def fit(self, position: Floats, up: Floats, down: Floats) -> Fitted:
         """Fit the slopes of each row to the scores of its neighbours a + δ and a − δ."""
@@ -175,5 +180,6 @@ class Fitted:
     across: Floats  # (rows, pairs)
 
 
-def _left_out_extra(rows: Rows, left_out: Any) -> dict[str, Any]:
-    return {} if left_out is None else {"left_out": recorded_rows(left_out, rows.score.expansion)}
+def _left_out(rows: Rows) -> tuple[Integers, ...]:
+    """The support point that each row is, for scores that can leave it out; nothing for others."""
+    return (rows.score.match(rows.X),) if hasattr(rows.score, "match") else ()
