@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,11 @@ class Selection:
     own: Integers | None
     words: str
     is_clean: bool  # whether the user vouches for the reference rows
+
+    def learning_from(self, reference_rows: Integers) -> Selection:
+        """Keep only some of the reference rows to learn from."""
+        own = None if self.own is None else self.own[reference_rows]
+        return replace(self, reference=self.reference.iloc[reference_rows], own=own)
 
     def without(self, frame_rows: Integers, reference_rows: Integers) -> Selection:
         """Keep only some frame positions and, of a separate reference, some of its own."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from tellwhy.core.params import generator, integer, validate_value
 from tellwhy.core.registry import cards
+from tellwhy.core.score_function import Floats, Integers
 from tellwhy.evaluation import compare
 from tellwhy.workflow.fitted import fit_table
 from tellwhy.workflow.request import Request
@@ -40,7 +42,7 @@ def compare_table(
     data, reference, settings
         As in `explain_table`.
     n_rows
-        How many of the least odd reference rows to draw from, each made odd twice.
+        How many ordinary rows to change, each twice; they are held out from the detector.
     n_features
         How many columns of each row are changed.
 
@@ -56,8 +58,9 @@ def compare_table(
     other = None if reference is None else as_source(reference)
     selection, encoder = encoded_selection(select(source, other, request), request)
     rng = generator(request.random_state)
-    fitted = fit_table(selection, encoder, request.detector, rng)
-    ordinary = _ordinary_rows(selection.reference, fitted.score.value(selection.reference), n_rows, rng)
+    learned, held_out = _split(len(selection.reference), n_rows, rng)
+    fitted = fit_table(selection.learning_from(learned), encoder, request.detector, rng)
+    ordinary = _least_odd(selection.reference.iloc[held_out], fitted.score.value, n_rows)
     table = compare(
         [card.cls for card in cards("explainer")],
         fitted.score,
@@ -70,11 +73,17 @@ def compare_table(
     return TableComparison(table, source.source, fitted.words, len(ordinary), notices, recommendation(table))
 
 
-def _ordinary_rows(reference: Any, scores: Any, n_rows: int, rng: np.random.Generator) -> Any:
-    """Draw rows from the less odd half: what is injected should be the only odd thing about them."""
-    half = np.argsort(scores, kind="stable")[: max(len(scores) // 2, min(n_rows, len(scores)))]
-    chosen = np.sort(rng.permutation(half)[:n_rows])
-    return reference.iloc[chosen]
+def _split(n: int, n_rows: int, rng: np.random.Generator) -> tuple[Integers, Integers]:
+    """Rows to learn from, and others to change: a changed row must not have its original among the support points."""
+    order = rng.permutation(n)
+    n_held_out = min(2 * n_rows, n // 3)
+    return np.sort(order[n_held_out:]), np.sort(order[:n_held_out])
+
+
+def _least_odd(rows: Any, value: Callable[[Any], Floats], n_rows: int) -> Any:
+    """Return the rows that score lowest: what is injected should be the only odd thing about them."""
+    order = np.argsort(value(rows), kind="stable")[:n_rows]
+    return rows.iloc[np.sort(order)]
 
 
 def recommendation(table: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import warnings
 from collections.abc import Iterator
@@ -126,9 +127,10 @@ def show_comparison(result: TableComparison) -> None:
 
 
 def _comparison_cells(line: Any) -> list[str]:
-    if line.mrr != line.mrr:  # NaN: the method did not apply
+    if math.isnan(line.mrr):  # the method did not apply
         return [line.method, "—", escape(line.note), "", "", "", ""]
-    unattributed = "" if line.unattributed != line.unattributed else f"{100 * line.unattributed:.0f} %"
+    share = line.unattributed
+    unattributed = "" if math.isnan(share) else ">100 %" if share > 1 else f"{100 * share:.0f} %"
     interval = f"{line.mrr_low:.2f}–{line.mrr_high:.2f}"
     top3 = f"{100 * line[4]:.0f} %"
     return [
