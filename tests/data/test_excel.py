@@ -46,7 +46,7 @@ def test_several_sheets(book):
     assert read_table(path).notices == ("Read sheet 'first'; not read: 'second'.",)
     assert read_table(path, sheet="second").frame["a"].tolist() == [1]
     assert read_table(path, sheet=1).frame["a"].tolist() == [1]
-    with pytest.raises(InvalidParameter, match="no sheet 'third'. There are: 'first', 'second'"):
+    with pytest.raises(InvalidParameter, match=r"no sheet 'third'\. There are: 'first', 'second'"):
         read_table(path, sheet="third")
 
 

@@ -245,6 +245,10 @@ def test_missing_file_and_folder(tmp_path):
         read_table(tmp_path / "nothing.csv")
     with pytest.raises(UnreadableFile, match="is a folder"):
         read_table(tmp_path)
+    with pytest.raises(UnreadableFile, match="cannot be read: File name too long"):
+        read_table(tmp_path / ("x" * 5000))
+    with pytest.raises(UnreadableFile, match="is a pipe or a device"):
+        read_table("/dev/null")
 
 
 @pytest.mark.parametrize("packing", ["gz", "zip"])

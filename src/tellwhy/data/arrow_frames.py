@@ -45,11 +45,11 @@ def _plain_array(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return _as_text(column, lambda cell: json.dumps(cell, default=str, ensure_ascii=False))
     if _is_bytes(kind):
         return _as_text(column, lambda cell: cell.decode("utf-8", errors="replace"))
-    return column.cast(pa.string()) if pa.types.is_time(kind) else column
+    return column.cast(pa.string()) if pa.types.is_time(kind) or str(kind) == "string_view" else column
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 
 def _is_bytes(kind: pa.DataType) -> bool:

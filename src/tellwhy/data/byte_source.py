@@ -116,12 +116,15 @@ def locate(path: Path) -> ByteSource:
 
 
 def _check_is_file(path: Path) -> None:
-    if path.is_dir():
-        raise UnreadableFile(f"{path} is a folder; expected a file. Name one file inside it.")
-    if not path.exists():
-        raise UnreadableFile(f"There is no file {path}. Check the name and the folder.")
-    if path.is_file() and path.stat().st_size == 0:
-        raise UnreadableFile(f"{path} is empty (0 bytes); expected a table with a header and data rows.")
+    with _reading_errors(path):
+        if path.is_dir():
+            raise UnreadableFile(f"{path} is a folder; expected a file. Name one file inside it.")
+        if not path.exists():
+            raise UnreadableFile(f"There is no file {path}. Check the name and the folder.")
+        if not path.is_file():
+            raise UnreadableFile(f"{path} is a pipe or a device; expected a file. Save its content to a file first.")
+        if path.stat().st_size == 0:
+            raise UnreadableFile(f"{path} is empty (0 bytes); expected a table with a header and data rows.")
 
 
 def _locate_in_zip(path: Path) -> ByteSource:

@@ -91,7 +91,8 @@ def _judge_numbers(column: str, values: Floats, keep_numbering: bool) -> Verdict
 def _is_numbering(column: str, filled: Floats) -> bool:
     if not (filled[:100] == np.round(filled[:100])).all():
         return False
-    steps = np.diff(filled)
+    with np.errstate(over="ignore"):
+        steps = np.diff(filled)
     if len(filled) >= _SHORTEST_COUNT and steps[0] != 0 and bool((steps == steps[0]).all()):
         return bool((filled == np.round(filled)).all())
     return has_id_name(column) and bool((filled == np.round(filled)).all()) and len(np.unique(filled)) == len(filled)

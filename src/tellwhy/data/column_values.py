@@ -83,7 +83,7 @@ def numbers_of(frame: pd.DataFrame, column: str) -> Floats:
     """Return a column as float64, NaN where it is missing; text and infinities raise with their cell."""
     series = frame[column]
     values = _as_numbers(series)
-    is_bad = np.isnan(values) & series.notna().to_numpy() if stored_kind(series) in ("text", "category") else None
+    is_bad = np.isnan(values) & series.notna().to_numpy() if stored_kind(series) not in ("number", "boolean") else None
     if is_bad is not None and is_bad.any():
         first = int(np.argmax(is_bad))
         raise bad_cell(frame, column, first, expected=_expected_number(is_bad, series), advice=_advice(column))
@@ -107,7 +107,7 @@ def _advice(column: str) -> str:
 def _as_numbers(series: pd.Series) -> Floats:
     dtype = series.dtype
     if pd.api.types.is_timedelta64_dtype(dtype):
-        return series.dt.total_seconds().to_numpy(dtype=np.float64)
+        return np.asarray(series.dt.total_seconds(), dtype=np.float64)
     if isinstance(dtype, np.dtype) and dtype.kind in "fiub":
         return series.to_numpy().astype(np.float64, copy=False)
     if pd.api.types.is_numeric_dtype(dtype) and not isinstance(dtype, pd.CategoricalDtype):
@@ -120,14 +120,14 @@ def _as_numbers(series: pd.Series) -> Floats:
 def numeric_text(series: pd.Series) -> Floats:
     """Return text as numbers, NaN for cells that are none."""
     cells = series.astype(object)
-    return pd.to_numeric(cells, errors="coerce").astype(np.float64).to_numpy()
+    return np.asarray(pd.to_numeric(cells, errors="coerce"), dtype=np.float64)
 
 
 def booleans_of(frame: pd.DataFrame, column: str) -> Floats:
     """Return a column of booleans (or of numbers) as float64: 0, 1, NaN where it is missing."""
     series = frame[column]
     if stored_kind(series) == "boolean":
-        return series.astype("boolean").to_numpy(dtype=np.float64, na_value=np.nan)
+        return np.asarray(series.astype("boolean").to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)
     return numbers_of(frame, column)
 
 

@@ -56,7 +56,7 @@ def parse_dates(text: pd.Series, layout: str) -> Dates:
     pattern, ordered = _LAYOUTS[layout]
     if ordered:
         text = text.str.replace(pattern, ordered, regex=True)
-    is_iso = text.str.match(_LAYOUTS["iso"][0]).fillna(False).astype(bool)
+    is_iso = text.str.match(_LAYOUTS["iso"][0], na=False).astype(bool)
     parsed = pd.to_datetime(text.where(is_iso), format="ISO8601", errors="coerce", utc=True)
     return parsed.dt.tz_localize(None).to_numpy(dtype="datetime64[us]")
 

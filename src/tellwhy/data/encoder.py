@@ -74,8 +74,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     (['mm', 'wind'], [0, 1, 1, 1])
     >>> encoder.notices_
     ["Left out 'id': every row has its own value (an identifier)."]
-    >>> encoder.transform(frame)[-1].round(1).tolist()
-    [33.0, 0.0, 0.9, 0.0]
+    >>> encoder.transform(frame)[0].round(1).tolist()
+    [-0.2, 0.5, 0.0, 0.0]
     """
 
     _parameters: ClassVar[dict[str, Rules]] = {

@@ -40,7 +40,7 @@ class Table:
 
 
 def as_table(obj: Any) -> Table:
-    """Return any table in memory as a `Table`; the object itself is never changed.
+    """Return any table in memory as a `Table`, over the same values where possible; the object is never changed.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def _to_pandas(obj: Any) -> pd.DataFrame:
 def _plain_dtypes(frame: pd.DataFrame) -> pd.DataFrame:
     for position, dtype in enumerate(frame.dtypes):
         if isinstance(dtype, pd.ArrowDtype):
-            frame.isetitem(position, plain_column(frame.iloc[:, position]))
+            frame.isetitem(position, plain_column(frame.iloc[:, position]).array)
     return frame
 
 

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import pytest
+
+from tellwhy.core.errors import UnreadableFile
+from tellwhy.data import benchmarks, fetch
+from tellwhy.data.benchmarks import BenchmarkFile, data_folder
+
+
+def put(folder, **arrays):
+    path = folder / "odds_thyroid.npz"
+    folder.mkdir(parents=True, exist_ok=True)
+    np.savez(path, **arrays)
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize("from_cache", [False, True])
+def test_arrays_are_read_and_checked(tmp_path, monkeypatch, from_cache):
+    monkeypatch.delenv("TELLWHY_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = tmp_path / "cache" / "tellwhy"
+    if not from_cache:
+        folder = tmp_path / "mine"
+        monkeypatch.setenv("TELLWHY_DATA", str(folder))
+    sha256 = put(folder, X=np.eye(3), y=np.array([0, 0, 1]))
+    monkeypatch.setitem(benchmarks.FILES, "odds_thyroid", BenchmarkFile("nowhere", sha256))
+    arrays = fetch("odds_thyroid")
+    assert set(arrays) == {"X", "y"}
+    np.testing.assert_array_equal(arrays["X"], np.eye(3))
+
+
+def test_default_folder(monkeypatch, tmp_path):
+    monkeypatch.delenv("TELLWHY_DATA", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert data_folder() == tmp_path / ".cache" / "tellwhy"
+
+
+def test_a_missing_file_says_where_it_comes_from(tmp_path, monkeypatch):
+    monkeypatch.setenv("TELLWHY_DATA", str(tmp_path))
+    with pytest.raises(
+        UnreadableFile, match=r"38_thyroid\.npz of the GitHub repository Minqi824/ADBench.*TELLWHY_DATA"
+    ):
+        fetch("odds_thyroid")
+
+
+def test_another_file_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("TELLWHY_DATA", str(tmp_path))
+    put(tmp_path, X=np.zeros(1))
+    with pytest.raises(UnreadableFile, match="its SHA-256 is"):
+        fetch("odds_thyroid")
+
+
+def test_pickled_arrays_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("TELLWHY_DATA", str(tmp_path))
+    sha256 = put(tmp_path, X=np.array([{"a": 1}], dtype=object))
+    monkeypatch.setitem(benchmarks.FILES, "odds_thyroid", BenchmarkFile("nowhere", sha256))
+    with pytest.raises(UnreadableFile, match="cannot be read as arrays"):
+        fetch("odds_thyroid")
