@@ -71,7 +71,7 @@ class Ensemble:
         members = self._members()
         found = [_blame(i, member, member.explain, X) for i, member in enumerate(members)]
         first = found[0]
-        for i, other in enumerate(found[1:], start=1):
+        for i, other in enumerate(found):
             _check_alike(first, other, i)
         mean, spread, disagreement = _combine([e.values.reshape(len(e), -1) for e in found])
         return Explanation(
@@ -120,7 +120,7 @@ def _blame(i: int, member: Any, call: Any, X: Any) -> Any:
 
 
 def _check_alike(first: Explanation, other: Explanation, i: int) -> None:
-    """Raise unless two explanations are about the same rows and features."""
+    """Raise unless an explanation is about the same rows and features as the first, and gives each a rank."""
     if first.values.shape != other.values.shape:
         raise InvalidInput(
             f"Members of Ensemble must explain the same features: member 0 ({first.method}) gives values of shape "
@@ -132,6 +132,12 @@ def _check_alike(first: Explanation, other: Explanation, i: int) -> None:
         raise InvalidInput(
             f"Members of Ensemble must explain the same features: feature {at} is {names[at]!r} for member 0 "
             f"({first.method}) and {others[at]!r} for member {i} ({other.method})."
+        )
+    odd = np.argwhere(~np.isfinite(other.values.reshape(len(other), -1)))
+    if len(odd):
+        raise InvalidInput(
+            f"Ensemble cannot rank: member {i} ({other.method}) gives no finite value for row {odd[0][0]}, feature "
+            f"{odd[0][1]}. Leave that row or that member out."
         )
 
 

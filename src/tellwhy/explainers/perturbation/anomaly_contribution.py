@@ -35,7 +35,8 @@ class AnomalyContribution(Explainer):
     on constants in the score, and shows log(1 + exp R_i), which has the same order.)
 
     All rows share their noise, and each noise vector is used with both signs, so a quadratic score has an exact
-    slope. Rows that a kernel model was trained on are left out of it, as in `OneClassDTD`.
+    slope; `stderr` is the spread of the values over draws of that noise, somewhat overstated for such scores. Rows that
+    a kernel model was trained on are left out of it, as in `OneClassDTD`.
 
     Parameters
     ----------
@@ -146,16 +147,19 @@ class Neighbours:
         return cls(width * solve_triangular(lower, noise.T, lower=True).T, weights, width)
 
     def fit(self, position: Floats, up: Floats, down: Floats) -> Fitted:
-        """Fit the slopes of each row to the scores of its neighbours a + δ and a − δ."""
+        """Fit the slopes of each row to the scores of its neighbours a + δ and a − δ.
+
+        Given the exact moments, the draw enters only through the slopes of a model with a free intercept and through
+        the mean score of the neighbours: what each pair adds to these two is its part in the error.
+        """
         odd, even = (up - down) / 2, (up + down) / 2
-        free = (odd * self.weights) @ self.noise / (len(self.noise) * self.width**2)  # slopes with a free intercept
-        missed = (even * self.weights).mean(axis=1) - np.einsum("ni,ni->n", free, position)
+        free = (odd * self.weights) @ self.noise / (len(self.noise) * self.width**2)
+        level = (even * self.weights).mean(axis=1)
         pull = position / (self.width**2 + np.einsum("ni,ni->n", position, position))[:, None]
-        slopes = free + missed[:, None] * pull
-        odd_error = odd - slopes @ self.noise.T
-        even_error = even - np.einsum("ni,ni->n", slopes, position)[:, None]
-        across = odd_error * self.weights / self.width**2
-        return Fitted(slopes, pull, even_error * self.weights - across * (position @ self.noise.T), across)
+        slopes = free + (level - np.einsum("ni,ni->n", free, position))[:, None] * pull
+        across = (odd - free @ self.noise.T) * self.weights / self.width**2
+        along = (even - level[:, None]) * self.weights - across * (position @ self.noise.T)
+        return Fitted(slopes, pull, along, across)
 
     def standard_errors(self, fitted: Fitted, position: Floats, owner: Integers, n_owners: int) -> Floats:
         """Standard error of Σ a_i w_i over the columns of each owner: a sandwich over pairs of neighbours."""
