@@ -327,3 +327,27 @@ def test_back_to_the_users_units():
     assert back["on"].tolist() == FRAME["on"].tolist()
     with pytest.raises(InvalidInput, match="14 columns"):
         fitted.inverse_transform(np.zeros((2, 3)))
+
+
+def test_columns_that_vary_only_in_the_scored_rows_are_used():
+    reference = pd.DataFrame({"x": np.arange(50) % 7, "level": 5.0, "status": "ok", "flag": 0})
+    scored = pd.DataFrame(
+        {"x": [1, 2, 3], "level": [5.0, 6.0, 7.0], "status": ["ok", "ok", "broken"], "flag": [0, 0, 1]}
+    )
+    assert set(TableEncoder().fit(reference).left_out_) == {"level", "status", "flag"}
+    encoder = TableEncoder().fit(reference, scored=scored)
+    assert encoder.columns_ == ["x", "level", "status", "flag"]
+    assert encoder.kinds_["flag"] == "boolean"
+    assert "'level', 'status', 'flag'" in encoder.notices_[0]
+    rows = encoder.transform(scored)
+    spread = [np.ptp(rows[:, encoder.owner_ == i], axis=0).max() for i in range(4)]
+    assert all(2 < width < 5 for width in spread[1:])  # as far as what one row in a hundred shows
+    np.testing.assert_array_equal(encoder.transform(reference)[:, 1], 0)
+
+
+def test_missing_cells_of_other_rows_are_counted():
+    encoder = TableEncoder().fit(pd.DataFrame({"x": np.arange(50) % 7}))
+    assert encoder.notices_ == []
+    assert encoder.missing_in(pd.DataFrame({"x": [1.0, np.nan, np.nan]})) == [
+        "Filled in missing numbers by the median: 'x' (2)."
+    ]

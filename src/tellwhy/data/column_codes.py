@@ -111,6 +111,13 @@ class NumberCode:
         """Estimate centre and scale from the filled cells of the sampled rows."""
         return cls(*robust_scale(_filled(values, sample)))
 
+    @classmethod
+    def around_constant(cls, constant: float, seen: Floats, n: int) -> NumberCode:
+        """Encode a column that had one value in n rows: a typical deviation is as odd as what none of them showed."""
+        deviations = np.abs(seen[np.isfinite(seen)] - constant)
+        typical = float(np.median(deviations[deviations > 0])) if (deviations > 0).any() else 1.0
+        return cls(constant, typical / float(rarity(np.array(0.5 / (n + 0.5)))))
+
     def names(self, column: str) -> list[str]:
         """Name the encoded columns."""
         return [column]

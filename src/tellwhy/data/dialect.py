@@ -19,6 +19,7 @@ _NAMES = {"\t": "tab", ";": "semicolon", "|": "vertical bar", ",": "comma", " ":
 _SAMPLE_BYTES = 2**20
 _SAMPLE_ROWS = 500
 _NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)*|[.,]\d+)([eE][+-]?\d+)?|[+-]?(inf|infinity)", re.IGNORECASE)
+_COUNT_OR_YEAR = re.compile(r"\d{1,3}|(1[89]|20|21)\d\d")  # names that tables do have: 0, 1, 2, …; 2019, 2020, …
 _COMMA_DECIMAL = re.compile(r"[+-]?(\d+,(\d{1,2}|\d{4,})|0,\d+|\d{1,3}(\.\d{3})+,\d+)([eE][+-]?\d+)?")
 _POINT_DECIMAL = re.compile(r"[+-]?(\d*\.(\d{1,2}|\d{4,})|0\.\d+|\d{1,3}(,\d{3})+\.\d+)([eE][+-]?\d+)?")
 
@@ -131,8 +132,12 @@ def _with_names(source: ByteSource, dialect: Dialect, first: Sequence[str]) -> D
     unnamed = [i for i, field in enumerate(fields, start=1) if not field]
     for i in unnamed:
         fields[i - 1] = f"column_{i}"
-    check_unique(fields, where=str(source.path))
+    numbers = [field for field in fields if _NUMBER.fullmatch(field) and not _COUNT_OR_YEAR.fullmatch(field)]
+    hint = " If the file has no line of column names, add one." if numbers else ""
+    check_unique(fields, where=str(source.path), hint=hint)
     notices = dialect.notices
+    if numbers:
+        notices = (*notices, f"Some column names are numbers ({', '.join(numbers[:3])}).{hint}")
     if unnamed:
         listed = ", ".join(f"column_{i}" for i in unnamed[:5]) + (", …" if len(unnamed) > 5 else "")
         notices = (*notices, f"{len(unnamed)} column(s) without a name are called {listed}.")

@@ -14,10 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.params import Rules, generator, instance_of, integer, none, one_of, seed, validate_parameters
 from tellwhy.core.score_function import Floats, Integers
-from tellwhy.data.column_codes import Code, is_missing, learn_code
-from tellwhy.data.column_kinds import IDENTIFIER, Verdict, judge_column
+from tellwhy.data.column_codes import Code, NumberCode, is_missing, learn_code
+from tellwhy.data.column_kinds import CONSTANT, IDENTIFIER, Verdict, judge_column
 from tellwhy.data.column_values import Values, booleans_of, dates_of, labels_of, numbers_of
-from tellwhy.data.encoder_notices import left_out_notices, missing_notices
+from tellwhy.data.encoder_notices import left_out_notices, missing_notices, novel_notices
 from tellwhy.data.places import place_of
 from tellwhy.data.table import as_frame
 
@@ -101,19 +101,24 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.max_categories = max_categories
         self.random_state = random_state
 
-    def fit(self, frame: Any, y: Any = None) -> TableEncoder:  # noqa: ARG002
+    def fit(self, frame: Any, y: Any = None, *, scored: Any = None) -> TableEncoder:  # noqa: ARG002
         """Decide what each column is and how it is encoded. `y` is ignored.
 
         Parameters
         ----------
         frame
             A `Table`, or anything that `as_table` reads.
+        scored
+            Rows that will be compared with those of `frame`. A column that is constant in `frame` but not here is
+            used: any other value than the constant one is then as odd as something seen in none of the rows.
         """
         validate_parameters(self)
         frame = as_frame(frame)
         if len(frame) == 0:
             raise InvalidInput("The table has no rows; expected at least two, to learn what is usual.")
         verdicts = {name: self._judge(frame, name) for name in self._chosen(frame)}
+        novel = {} if scored is None else self._novel(verdicts, frame, as_frame(scored))
+        verdicts.update(novel)
         self.left_out_ = {name: verdict.reason for name, verdict in verdicts.items() if verdict.reason}
         self._verdicts = {name: verdict for name, verdict in verdicts.items() if not verdict.reason}
         self._check_columns_left(frame)
@@ -121,8 +126,22 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.kinds_ = {name: verdict.kind for name, verdict in self._verdicts.items()}
         values = self._read(frame)
         self._learn(values, self._kept(frame, values))
-        self.notices_ = left_out_notices(self.left_out_) + missing_notices(values, self.kinds_, self.missing)
+        for name in novel:
+            if self.kinds_[name] == "number":
+                seen = numbers_of(as_frame(scored), name)
+                self.codes_[name] = NumberCode.around_constant(self.codes_[name].centre, seen, len(frame))
+        self.notices_ = [
+            *left_out_notices(self.left_out_),
+            *novel_notices(novel),
+            *missing_notices(values, self.kinds_, self.missing),
+        ]
         return self
+
+    def _novel(self, verdicts: dict[str, Verdict], frame: pd.DataFrame, scored: pd.DataFrame) -> dict[str, Verdict]:
+        """Return the columns that are constant in `frame` and vary in the scored rows, with what they are there."""
+        constant = [name for name, verdict in verdicts.items() if verdict.reason == CONSTANT and name in scored]
+        found = {name: self._judge(pd.concat([frame[[name]], scored[[name]]]), name) for name in constant}
+        return {name: verdict for name, verdict in found.items() if not verdict.reason}
 
     def transform(self, frame: Any) -> Floats:
         """Return the encoded rows, shape (n, len(owner_)); with missing='drop', those of `kept_rows`.
@@ -159,6 +178,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             return np.arange(len(frame))
         rows = self._kept(frame, self._read(frame))
         return np.arange(len(frame)) if rows is None else rows
+
+    def missing_in(self, frame: Any) -> list[str]:
+        """Return sentences on the missing cells of other rows, and on what `transform` does about them."""
+        check_is_fitted(self)
+        return missing_notices(self._read(as_frame(frame)), self.kinds_, self.missing)
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:  # noqa: ARG002
         """Return the names of the encoded columns, for scikit-learn."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from tellwhy.data.column_codes import is_missing
@@ -26,6 +26,13 @@ def left_out_notices(left_out: Mapping[str, str]) -> list[str]:
     return notices + [
         f"Left out {len(names)} columns, of which {reason}: {_some(names)}." for reason, names in many.items()
     ]
+
+
+def novel_notices(names: Collection[str]) -> list[str]:
+    """Return a sentence on columns that had one value in the reference rows, and have others in the scored ones."""
+    if not names:
+        return []
+    return [f"Never varied in the reference rows, but does in the scored ones: {_some(list(names))}."]
 
 
 def missing_notices(values: Mapping[str, Any], kinds: Mapping[str, str], missing: str) -> list[str]:

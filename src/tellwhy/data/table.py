@@ -121,7 +121,7 @@ def _from_columns(columns: Mapping[Any, Any]) -> pd.DataFrame:
     return pd.DataFrame(dict(columns))
 
 
-def check_unique(names: Sequence[str], *, where: str) -> None:
+def check_unique(names: Sequence[str], *, where: str, hint: str = "") -> None:
     """Raise with every name that occurs more than once, and its positions (from 1)."""
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if not repeated:
@@ -133,7 +133,7 @@ def check_unique(names: Sequence[str], *, where: str) -> None:
     more = f" and {len(repeated) - 5} more" if len(repeated) > 5 else ""
     raise InvalidInput(
         f"{where} has duplicate column names: {'; '.join(listed)}{more}. Expected each name once: rename or remove "
-        "the repeated columns."
+        f"the repeated columns.{hint}"
     )
 
 

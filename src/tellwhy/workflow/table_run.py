@@ -66,7 +66,10 @@ def explain_table(data: Any, *, reference: Any = None, **settings: Any) -> Run:
 
 def encoded_selection(selection: Selection, request: Request) -> tuple[Selection, TableEncoder]:
     """Fit the encoding of columns to the reference rows, and drop rows with missing cells where asked to."""
-    encoder = TableEncoder(missing=request.missing).fit(selection.reference)
+    other_rows = None if selection.reference is selection.frame else selection.frame
+    encoder = TableEncoder(missing=request.missing).fit(selection.reference, scored=other_rows)
+    if other_rows is not None:
+        encoder.notices_ += [f"In the scored rows: {text}" for text in encoder.missing_in(other_rows)]
     if request.missing == "drop":
         selection = selection.without(encoder.kept_rows(selection.frame), encoder.kept_rows(selection.reference))
     return selection, encoder
