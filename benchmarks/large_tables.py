@@ -55,4 +55,6 @@ def measure(n: int, folder: Path) -> dict[str, Any]:
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as name:
         table = pd.DataFrame([measure(n, Path(name)) for n in TARGETS])
-    publish("large_tables", "Large tables", [("`tellwhy explain` on a generated CSV file, everything included.", table)])
+    publish(
+        "large_tables", "Large tables", [("`tellwhy explain` on a generated CSV file, everything included.", table)]
+    )
