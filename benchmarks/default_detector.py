@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+from _results import publish
 from sklearn.ensemble import IsolationForest
 from sklearn.metrics import roc_auc_score
 
-from _results import publish
 from tellwhy.data import TableEncoder, fetch
 from tellwhy.detectors import KernelDensity, NearestNeighbours
 from tellwhy.detectors.bandwidth import median_distance

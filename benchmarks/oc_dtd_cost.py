@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import shap
+from _results import publish
 from sklearn.svm import OneClassSVM as SklearnOneClassSVM
 
-from _results import publish
 from tellwhy.explainers import OneClassDTD
 from tellwhy.scoring import as_score
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+from _results import publish
 from sklearn.metrics import roc_auc_score
 
-from _results import publish
 from tellwhy.data import fetch
 from tellwhy.detectors import KernelDensity, OneClassSVM
 from tellwhy.evaluation import inject_anomalies, localisation

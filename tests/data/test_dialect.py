@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from tellwhy.core.errors import InvalidInput
 from tellwhy.data.byte_source import ByteSource
 from tellwhy.data.dialect import detect_dialect
 
@@ -58,3 +59,22 @@ def test_header_after_blank_lines_and_over_several(tmp_path):
     found = detect_dialect(ByteSource(path, path.name), "utf-8-sig")
     assert found.n_header_lines == 4
     assert found.names == ("a\nb", "c")
+
+
+@pytest.mark.parametrize(
+    ("header", "is_told"), [("Oslo,77516,0", True), ("city,2019,2020", False), ("city,mm,0", False)]
+)
+def test_names_that_look_like_data_are_told(tmp_path, header, is_told):
+    path = tmp_path / "t.csv"
+    path.write_text(f"{header}\nRome,2,3\n", encoding="utf-8")
+    notices = detect_dialect(ByteSource(path, path.name), "utf-8-sig").notices
+    assert [("no line of column names" in notice) for notice in notices] == [True] * is_told
+
+
+def test_duplicates_that_look_like_data_are_told(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("tcp,0.00,0.00\nudp,2,3\n", encoding="utf-8")
+    with pytest.raises(
+        InvalidInput, match=r"'0.00' \(columns 2, 3\).*If the file has no line of column names, add one"
+    ):
+        detect_dialect(ByteSource(path, path.name), "utf-8-sig")

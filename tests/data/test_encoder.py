@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from oracles import table_encoding as oracle
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from oracles import table_encoding as oracle
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.data import TableEncoder, as_table, encoder, read_table
 
@@ -50,20 +50,29 @@ def test_against_the_oracle():
     few = [0.0] * 57 + [5.0] * 2 + [None]
     colour = [*FRAME["colour"].tolist()[:-1], None]
     flag = [None, *FRAME["flag"].tolist()[1:]]
-    frame = pd.DataFrame({"x": x, "few": few, "colour": colour, "flag": pd.array(flag, dtype="boolean")})
+    often = [None, *(~FRAME["flag"]).tolist()[1:]]
+    frame = pd.DataFrame({"x": x, "few": few, "colour": colour})
+    frame = frame.assign(flag=pd.array(flag, "boolean"), often=pd.array(often, "boolean"))
     fitted = TableEncoder(max_categories=2).fit(frame)
     new = pd.DataFrame(
-        {"x": [1.0, None], "few": [5.0, 7.0], "colour": ["violet", None], "flag": pd.array([True, None], "boolean")}
+        {"x": [1.0, None], "few": [5.0, 7.0], "colour": ["violet", None], "flag": [True, None], "often": [False, None]}
     )
     blocks = [
         oracle.number(x, [1.0, None]),
         oracle.number(few, [5.0, 7.0]),
         oracle.category(colour, ["violet", None], 2),
         oracle.boolean(flag, [True, None]),
+        oracle.boolean(often, [False, None]),
     ]
     np.testing.assert_allclose(fitted.transform(new), np.hstack(blocks), rtol=1e-12, atol=1e-12)
     own = np.hstack(
-        [oracle.number(x, x), oracle.number(few, few), oracle.category(colour, colour, 2), oracle.boolean(flag, flag)]
+        [
+            oracle.number(x, x),
+            oracle.number(few, few),
+            oracle.category(colour, colour, 2),
+            oracle.boolean(flag, flag),
+            oracle.boolean(often, often),
+        ]
     )
     np.testing.assert_allclose(fitted.transform(frame), own, rtol=1e-12, atol=1e-12)
 

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnreadableFile
-from tellwhy.data import MISSING_WORDS, byte_source, read_table
+from tellwhy.data import MISSING_WORDS, byte_source, delimited, read_table
 from tellwhy.data.places import place_of
 
 TEXT = "city,mm,on\nOslo,3.5,2024-05-31\nRome,,2024-06-01\n"
@@ -118,6 +118,13 @@ def test_a_character_cut_by_a_block_border_is_still_utf8(tmp_path, monkeypatch):
     assert table.notices == ()
 
 
+def test_halves_of_a_character_that_are_apart_are_not_utf8(tmp_path, monkeypatch):
+    monkeypatch.setattr(byte_source, "_BLOCK", 7)
+    table = read_table(write(tmp_path / "t.csv", b"ab,c\nx\xc3" + b"y,1\nzzz" + b"\xa9,2\n"))
+    assert table.frame["ab"].tolist() == ["xÃy", "zzz©"]
+    assert "line 2" in table.notices[0]
+
+
 def test_missing_words_in_any_case(tmp_path):
     words = [*MISSING_WORDS, *(w.upper() for w in MISSING_WORDS), "Nan", "N/a", "None"]
     rows = "".join(f'x,{w},"{w}"\n' for w in words)
@@ -125,6 +132,21 @@ def test_missing_words_in_any_case(tmp_path):
     assert frame["b"].isna().sum() == len(words)
     assert frame["c"].isna().sum() == len(words)
     assert frame["b"].iloc[-1] == 1.5
+
+
+def test_quoted_missing_words_do_not_make_dates_and_booleans_text(tmp_path):
+    path = write(tmp_path / "t.csv", 'on,ok\n"2024-05-31","true"\n"NA","?"\n')
+    frame = read_table(path).frame
+    assert frame["on"].dtype.kind == "M"
+    assert str(frame["ok"].dtype) == "boolean"
+    assert frame.isna().sum().tolist() == [1, 1]
+
+
+def test_quoted_line_ends_at_borders_of_blocks(tmp_path, monkeypatch):
+    monkeypatch.setattr(delimited, "_BLOCK", 256)
+    cells = [f"x\n{'y' * (i % 50)}\nz" for i in range(300)]
+    frame = read_table(write(tmp_path / "t.csv", "a,b\n" + "".join(f'"{c}",{i}\n' for i, c in enumerate(cells)))).frame
+    assert frame["a"].tolist() == cells
 
 
 def test_quoting(tmp_path):
@@ -186,9 +208,9 @@ def test_five_thousand_columns(tmp_path):
 
 
 def test_a_line_longer_than_a_block(tmp_path):
-    long = "x" * 5_000_000
+    long = "x" * 13_000_000
     frame = read_table(write(tmp_path / "t.csv", f"a,b\n{long},1\ny,2\n")).frame
-    assert [len(cell) for cell in frame["a"]] == [5_000_000, 1]
+    assert [len(cell) for cell in frame["a"]] == [13_000_000, 1]
 
 
 ARCHIVE = io.BytesIO()

@@ -2,8 +2,8 @@ import itertools
 
 import numpy as np
 import pytest
-
 from oracles.evaluation_oracles import flip, kernel_outlierness, normalised_area, replace_in_turn
+
 from tellwhy import Explanation
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
 from tellwhy.core.score_function import CentreDistance, KernelExpansion, NeighbourDistance

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
-
 from oracles.evaluation_oracles import expected_localisation, pairwise_auroc
+
 from tellwhy import Explanation
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.evaluation import localisation

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-
 from oracles import one_class as oracle
+
 from tellwhy.core.errors import InvalidInput, UnsupportedModel
 from tellwhy.detectors import SVDD, KernelDensity, NearestNeighbours, OneClassSVM
 from tellwhy.explainers import (

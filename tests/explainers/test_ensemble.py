@@ -3,9 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
+from oracles import baseline_oracles as oracle
 from sklearn.mixture import GaussianMixture
 
-from oracles import baseline_oracles as oracle
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
 from tellwhy.core.explanation import Explanation
 from tellwhy.detectors import KernelDensity, NearestNeighbours, OneClassSVM

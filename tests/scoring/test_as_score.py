@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from oracles.score_oracles import central_differences, minus_log_density, minus_log_discriminant
 from scipy.sparse import csr_matrix
 from sklearn.base import BaseEstimator, OutlierMixin, clone
 from sklearn.cluster import BisectingKMeans, KMeans, MiniBatchKMeans
@@ -22,7 +23,6 @@ from sklearn.neighbors import KernelDensity, LocalOutlierFactor, NearestNeighbor
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, OneClassSVM
 
-from oracles.score_oracles import central_differences, minus_log_density, minus_log_discriminant
 from tellwhy import detectors
 from tellwhy.core.errors import InvalidInput, UnsupportedModel
 from tellwhy.core.score_function import ScoreFunction

@@ -1,6 +1,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from oracles.score_oracles import dense, touched_columns
 from sklearn import feature_selection as select
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
 from sklearn.compose import ColumnTransformer, make_column_selector, make_column_transformer
@@ -28,7 +29,6 @@ from sklearn.preprocessing import (
     TargetEncoder,
 )
 
-from oracles.score_oracles import dense, touched_columns
 from tellwhy.scoring.column_owners import owners
 
 RNG = np.random.default_rng(3)

@@ -3,8 +3,8 @@ from decimal import Decimal
 import numpy as np
 import pandas as pd
 import pytest
-
 from oracles.score_oracles import central_differences
+
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.score_function import ScoreFunction
 from tellwhy.scoring import FunctionScore, as_score

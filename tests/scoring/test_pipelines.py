@@ -2,6 +2,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from oracles.score_oracles import dense, sum_by_owner
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.cluster import KMeans
 from sklearn.compose import make_column_transformer
@@ -23,7 +24,6 @@ from sklearn.preprocessing import (
 )
 from sklearn.svm import OneClassSVM
 
-from oracles.score_oracles import dense, sum_by_owner
 from tellwhy import detectors
 from tellwhy.core.errors import InvalidInput, UnsupportedModel
 from tellwhy.explainers import OneClassDTD

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from views.example_run import HOSTILE, example_run, hostile_run
 
 from tellwhy.core.errors import CannotWrite
 from tellwhy.core.explanation import Explanation
@@ -21,7 +22,6 @@ from tellwhy.views.report.limits import Limits
 from tellwhy.views.report.svg import strip_axis
 from tellwhy.views.wording import THIN
 from tellwhy.workflow.run import Agreement, Anomaly, Group, Reason, Run, Typical
-from views.example_run import HOSTILE, example_run, hostile_run
 
 SECTIONS = ("summary", "scores", "columns", "groups", "anomalies", "evidence", "settings")
 VOID = {"meta", "link", "input", "img", "br"}

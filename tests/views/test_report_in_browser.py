@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from views.chromium import Browser, chromium
+from views.example_run import example_run, hostile_run
 
 from tellwhy.views.report import render
 from tellwhy.workflow.run import Run
-from views.chromium import Browser, chromium
-from views.example_run import example_run, hostile_run
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-
 from oracles import one_class as oracle
+
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnreadableFile
 from tellwhy.workflow import compare_table, explain_table, load_run, save_run
 from tellwhy.workflow.reasons import groups_of, is_usual, number_text, plain_cell, usual_words

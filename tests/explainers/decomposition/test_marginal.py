@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from oracles import baseline_oracles as oracle
+from oracles.one_class import without
 from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA
 from sklearn.ensemble import IsolationForest
@@ -9,8 +11,6 @@ from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from oracles import baseline_oracles as oracle
-from oracles.one_class import without
 from tellwhy.core.errors import UnsupportedModel
 from tellwhy.detectors import KernelDensity, NearestNeighbours, OneClassSVM
 from tellwhy.explainers import Marginal

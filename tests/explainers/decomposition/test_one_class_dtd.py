@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from oracles import one_class as oracle
 from sklearn.neighbors import KernelDensity as SklearnKDE
 from sklearn.svm import OneClassSVM as SklearnOneClassSVM
 
-from oracles import one_class as oracle
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
 from tellwhy.core.score_function import KernelExpansion
 from tellwhy.detectors import SVDD, KernelDensity, NearestNeighbours, OneClassSVM

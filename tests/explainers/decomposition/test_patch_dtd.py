@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-
 from oracles import one_class as oracle
+
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.data.patches import cut_patches, patch_grid, put_back
 from tellwhy.detectors import KernelDensity

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from oracles import baseline_oracles as oracle
+from oracles.one_class import without
 from sklearn.decomposition import PCA
 from sklearn.ensemble import IsolationForest
 from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
 
-from oracles import baseline_oracles as oracle
-from oracles.one_class import without
 from tellwhy.core.errors import InvalidParameter, UnsupportedModel
 from tellwhy.detectors import KernelDensity, OneClassSVM
 from tellwhy.explainers import Marginal, SequentialFeature

@@ -3,12 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
+from oracles import baseline_oracles as oracle
 from sklearn.ensemble import IsolationForest
 from sklearn.mixture import GaussianMixture
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from oracles import baseline_oracles as oracle
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
 from tellwhy.detectors import SVDD, NearestNeighbours, OneClassSVM
 from tellwhy.explainers import IntegratedGradients

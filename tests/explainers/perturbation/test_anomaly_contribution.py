@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from oracles import baseline_oracles as oracle
 from sklearn.ensemble import IsolationForest
 from sklearn.mixture import GaussianMixture
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import KBinsDiscretizer
 
-from oracles import baseline_oracles as oracle
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.parallel import row_batches
 from tellwhy.detectors import OneClassSVM
