@@ -127,9 +127,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         values = self._read(frame)
         self._learn(values, self._kept(frame, values))
         for name in novel:
-            if self.kinds_[name] == "number":
+            code = self.codes_[name]
+            if isinstance(code, NumberCode):
                 seen = numbers_of(as_frame(scored), name)
-                self.codes_[name] = NumberCode.around_constant(self.codes_[name].centre, seen, len(frame))
+                self.codes_[name] = NumberCode.around_constant(code.centre, seen, len(frame))
         self.notices_ = [
             *left_out_notices(self.left_out_),
             *novel_notices(novel),
