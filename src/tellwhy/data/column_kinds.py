@@ -13,8 +13,9 @@ from tellwhy.data.column_values import labels_of, numbers_of, numeric_text, stor
 from tellwhy.data.dates import find_layout
 
 MOSTLY = 0.9  # share of numbers from which text in a column is taken for a mistake
-_PROBE = 2_000
+_PROBE = 500
 _SHORTEST_COUNT = 5  # rows from which 1, 2, 3, … is taken for a numbering
+_DIGIT = re.compile(r"\d")
 _ID_WORDS = {"id", "uuid", "guid", "index", "idx", "key", "rowid", "pk"}
 
 EMPTY = "it has no values"
@@ -64,6 +65,8 @@ def _kind_of_text(frame: pd.DataFrame, column: str) -> tuple[str, str]:
     series = frame[column]
     filled = series.dropna()
     probe = filled.iloc[:: max(len(filled) // _PROBE, 1)]
+    if not any(_DIGIT.search(str(cell)) for cell in probe):
+        return "category", ""
     if np.isfinite(numeric_text(probe)).mean() >= MOSTLY / 2 and _share_of_numbers(filled) >= MOSTLY:
         numbers_of(frame, column)  # raises with the first cell that is no number
         return "number", ""

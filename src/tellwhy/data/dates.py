@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -9,7 +11,7 @@ from numpy.typing import NDArray
 Dates = NDArray[np.datetime64]
 
 ENOUGH = 0.95  # share of cells that must be dates for a text column to be one
-_PROBE = 2_000
+_PROBE = 200
 _TIME = r"([T ]\d{1,2}:\d{2}.*)?$"
 _LAYOUTS = {  # name: (pattern, the same in ISO order)
     "iso": (r"^(\d{4})-(\d{1,2})(-\d{1,2})?" + _TIME, ""),
@@ -36,9 +38,10 @@ def find_layout(text: pd.Series) -> str | None:
     True
     """
     filled = text.dropna()
-    probe = filled.iloc[:: max(len(filled) // _PROBE, 1)]
+    probe = [str(cell) for cell in filled.iloc[:: max(len(filled) // _PROBE, 1)]]
+    probe = [cell for cell in probe if cell[:1].isdigit()]
     for layout, (pattern, _) in _LAYOUTS.items():
-        if len(probe) == 0 or probe.str.match(pattern).mean() < 0.5:
+        if 2 * sum(re.match(pattern, cell) is not None for cell in probe) < max(len(probe), 1):
             continue
         is_date = ~np.isnat(parse_dates(filled, layout))
         others = {"day/month/year": "month/day/year", "month/day/year": "day/month/year"}

@@ -31,12 +31,14 @@ def missing_spellings() -> list[str]:
 
 def blank_missing(table: pa.Table) -> pa.Table:
     """Trim the cells of text columns, and make those missing that hold a missing word."""
-    for position, field in enumerate(table.schema):
-        if pa.types.is_string(field.type):
-            trimmed = pc.utf8_trim_whitespace(table.column(position))
-            is_missing = pc.is_in(pc.utf8_lower(trimmed), value_set=pa.array(MISSING_WORDS))
-            table = table.set_column(position, field.name, pc.if_else(is_missing, None, trimmed))
-    return table
+    columns = [_blanked(c) if pa.types.is_string(c.type) else c for c in table.columns]
+    return pa.table(columns, names=table.column_names)
+
+
+def _blanked(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    trimmed = pc.utf8_trim_whitespace(column)
+    is_missing = pc.is_in(pc.utf8_lower(trimmed), value_set=pa.array(MISSING_WORDS))
+    return pc.if_else(is_missing, None, trimmed)
 
 
 def read_numbers(table: pa.Table, *, decimal: str, is_sure: bool) -> tuple[pa.Table, list[str]]:
@@ -46,17 +48,16 @@ def read_numbers(table: pa.Table, *, decimal: str, is_sure: bool) -> tuple[pa.Ta
     a decimal sign, or the file's decimal sign is known (`is_sure`) to be the other one.
     """
     notices: list[str] = []
-    for position, field in enumerate(table.schema):
-        if not pa.types.is_string(field.type):
-            continue
-        column = table.column(position)
-        numbers = _numbers(column, decimal)
-        if numbers is None:
-            numbers, notice = _written_numbers(column, field.name, decimal, is_sure)
-            notices += [notice] if notice else []
-        if numbers is not None:
-            table = table.set_column(position, field.name, numbers)
-    return table, notices
+    columns = []
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        numbers = None
+        if pa.types.is_string(column.type):
+            numbers = _numbers(column, decimal)
+            if numbers is None:
+                numbers, notice = _written_numbers(column, name, decimal, is_sure)
+                notices += [notice] if notice else []
+        columns.append(column if numbers is None else numbers)
+    return pa.table(columns, names=table.column_names), notices
 
 
 def _numbers(column: pa.ChunkedArray, decimal: str) -> pa.ChunkedArray | None:
