@@ -159,6 +159,7 @@ def test_comparison_of_methods(frame):
     result = compare_table(frame, n_rows=20)
     table = result.table.set_index("method")
     assert table.loc["OneClassDTD", "mrr"] > table.loc["RandomAttribution", "mrr"]
+    assert table.loc["NearestSupport", "mrr"] < 1  # it would be 1 if the detector had seen the rows before the change
     assert result.recommendation
     nothing = result.table.assign(mrr_low=0.0, mrr_high=1.0)
     assert "trust none" in recommendation(nothing)

@@ -21,7 +21,7 @@ from tellwhy.core.score_function import Floats, Integers
 from tellwhy.detectors._compiled import smo
 
 SMALL = 2_000
-WORKING_SET = 1_024
+WORKING_SET = 512
 MAX_ROUNDS = 2_000
 
 Columns = Callable[[Integers], Floats]  # indices of columns -> K[:, columns], shape (n, len(columns))
@@ -100,7 +100,7 @@ def _times(columns: Columns, weights: Floats) -> Floats:
     """Kα over the columns that have weight, in blocks."""
     support = np.flatnonzero(weights)
     total = np.zeros(len(weights))
-    batches = row_batches(len(support), 8 * len(weights), limit=2**28)
+    batches = row_batches(len(support), 8 * len(weights), limit=2**25)
     for part in track(batches, len(batches), "preparing the one-class model"):
         total += columns(support[part]) @ weights[support[part]]
     return total

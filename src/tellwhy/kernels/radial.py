@@ -26,8 +26,8 @@ class Exponential:
 
     def of_squared(self, s: Floats) -> Floats:
         """Return k as a function of s = (r/σ)²."""
-        exponent = s if self.q == 2 else np.sqrt(s) if self.q == 1 else np.power(s, self.q / 2)
-        return np.asarray(np.exp(exponent * (-1.0 / self.q)))
+        exponent = _power(s, self.q)
+        return np.exp(np.multiply(exponent, -1.0 / self.q, out=exponent), out=exponent)
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,15 @@ class StudentT:
 
     def of_squared(self, s: Floats) -> Floats:
         """Return k as a function of s = (r/σ)²."""
-        power = s if self.q == 2 else np.sqrt(s) if self.q == 1 else np.power(s, self.q / 2)
-        return np.asarray(1.0 / (self.a + power))
+        power = _power(s, self.q)
+        return np.reciprocal(np.add(power, self.a, out=power), out=power)
+
+
+def _power(s: Floats, q: float) -> Floats:
+    """s^(q/2) in a new array, which the kernel may then overwrite."""
+    if q == 2:
+        return s.copy()
+    return np.asarray(np.sqrt(s) if q == 1 else np.power(s, q / 2))
 
 
 @dataclass(frozen=True)
