@@ -145,6 +145,12 @@ def test_wrong_requests(frame, settings, message):
         explain_table(frame, **settings)
 
 
+def test_a_column_that_looks_like_numbering_is_used_when_named(frame):
+    numbered = frame.assign(step=np.arange(len(frame)))
+    assert "step" not in explain_table(numbered, top=1).columns
+    assert explain_table(numbered, top=1, columns=["b", "step"]).columns == ["b", "step"]
+
+
 def test_too_few_rows():
     with pytest.raises(InvalidInput, match="only 5 rows to learn from"):
         explain_table(RNG.normal(size=(5, 2)))

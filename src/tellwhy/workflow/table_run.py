@@ -67,7 +67,8 @@ def explain_table(data: Any, *, reference: Any = None, **settings: Any) -> Run:
 def encoded_selection(selection: Selection, request: Request) -> tuple[Selection, TableEncoder]:
     """Fit the encoding of columns to the reference rows, and drop rows with missing cells where asked to."""
     other_rows = None if selection.reference is selection.frame else selection.frame
-    encoder = TableEncoder(missing=request.missing).fit(selection.reference, scored=other_rows)
+    named = None if request.columns is None else list(selection.frame.columns)  # used even if they look like numbering
+    encoder = TableEncoder(missing=request.missing, columns=named).fit(selection.reference, scored=other_rows)
     if other_rows is not None:
         encoder.notices_ += [f"In the scored rows: {text}" for text in encoder.missing_in(other_rows)]
     if request.missing == "drop":
