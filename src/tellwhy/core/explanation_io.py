@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 
 from tellwhy.core.errors import UnreadableFile
 from tellwhy.core.explanation import Explanation
-from tellwhy.core.files import new_folder, write_json
+from tellwhy.core.files import new_folder, read_versioned, write_json
 
 SCHEMA = 1
 _HEAD = "explanation.json"
@@ -71,13 +70,7 @@ def load(folder: Path) -> Explanation:
 
 def _read_head(folder: Path) -> dict[str, Any]:
     path = folder / _HEAD
-    try:
-        head = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UnreadableFile(f"{path} cannot be read as an explanation: {error}.") from error
-    if not isinstance(head, dict) or head.get("schema") != SCHEMA:
-        got = head.get("schema") if isinstance(head, dict) else type(head).__name__
-        raise UnreadableFile(f"{path} has schema {got!r}; this version of tellwhy reads schema {SCHEMA}.")
+    head = read_versioned(path, SCHEMA, "an explanation")
     missing = {"method", "kind", "params", "feature_names", "extras"} - set(head)
     if missing:
         raise UnreadableFile(f"{path} lacks {sorted(missing)}.")

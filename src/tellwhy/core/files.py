@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tellwhy.core.errors import CannotWrite
+from tellwhy.core.errors import CannotWrite, UnreadableFile
 
 
 @contextmanager
@@ -93,3 +93,15 @@ def plain(value: Any) -> Any:
 def write_json(path: Path, value: Any) -> None:
     """Write indented JSON in UTF-8."""
     path.write_text(json.dumps(plain(value), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def read_versioned(path: Path, schema: int, what: str) -> dict[str, Any]:
+    """Read a JSON object that says which schema it follows, or raise `UnreadableFile`."""
+    try:
+        head = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UnreadableFile(f"{path} cannot be read as {what}: {error}.") from error
+    got = head.get("schema") if isinstance(head, dict) else type(head).__name__
+    if got != schema:
+        raise UnreadableFile(f"{path} has schema {got!r}; this version of tellwhy reads schema {schema}.")
+    return dict(head)

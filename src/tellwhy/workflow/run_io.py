@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 from tellwhy.core.errors import UnreadableFile
 from tellwhy.core.explanation import Explanation
-from tellwhy.core.files import new_folder, plain, write_json
+from tellwhy.core.files import new_folder, plain, read_versioned, write_json
 from tellwhy.workflow.run import SCHEMA, Agreement, Anomaly, Detection, Evidence, Group, Reason, Run, Typical
 
 HEAD = "run.json"
@@ -36,13 +35,7 @@ def load_run(folder: Path) -> Run:
     import pyarrow as pa
 
     path = folder / HEAD
-    try:
-        head = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UnreadableFile(f"{path} cannot be read as a run of tellwhy: {error}.") from error
-    if not isinstance(head, dict) or head.get("schema") != SCHEMA:
-        got = head.get("schema") if isinstance(head, dict) else type(head).__name__
-        raise UnreadableFile(f"{path} has schema {got!r}; this version of tellwhy reads schema {SCHEMA}.")
+    head = read_versioned(path, SCHEMA, "a run of tellwhy")
     try:
         scores = pd.read_parquet(folder / "scores.parquet")
     except (OSError, pa.ArrowException) as error:
