@@ -14,14 +14,18 @@ from tellwhy.explainers.decomposition import (
 from tellwhy.explainers.ensemble import Ensemble
 from tellwhy.explainers.gradients import IntegratedGradients, Sensitivity, SimpleTaylor
 from tellwhy.explainers.perturbation import AnomalyContribution, Occlusion, RandomAttribution
+from tellwhy.explainers.shapley import AnomalyShapley, Compensation, KernelShap
 
 __all__ = [
     "AnomalyContribution",
+    "AnomalyShapley",
+    "Compensation",
     "Ensemble",
     "ExpectedValue",
     "Explainer",
     "GaussianNLL",
     "IntegratedGradients",
+    "KernelShap",
     "Marginal",
     "NearestSupport",
     "Occlusion",

@@ -1,0 +1,81 @@
+"""How far each column has to move for the score to be lowest nearby."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tellwhy.core.errors import InvalidInput
+from tellwhy.core.params import Rules, validate_parameters
+from tellwhy.core.registry import register_explainer
+from tellwhy.explainers.base import Attribution, Explainer, Rows
+from tellwhy.explainers.shapley.neighbourhood import DISTANCES, GAMMAS, Neighbourhood, distance_words
+from tellwhy.scoring.row_scores import RowScores
+from tellwhy.scoring.surroundings import Distance
+
+
+@register_explainer(
+    family="shapley",
+    needs="any score (faster with a gradient); background rows for the units of the columns",
+    cost="one local minimum per row",
+    exactness="a baseline: ranks columns by how far they are from the local minimum, whatever that is worth",
+    citation="Takeishi, Kawahara, TMLR (2023), there called COMP; after Idé et al., AAAI (2021)",
+    applies=lambda _: True,
+)
+class Compensation(Explainer):
+    """R_i = |x̂*_i − x_i| / s_i, with x̂* the local minimum, reached from y = x, of e(y) + γ/d Σ dist(y_i, x_i).
+
+    Parameters
+    ----------
+    model
+        Any model or function that `tellwhy.scoring.as_score` reads.
+    gamma
+        Weight of the distance.
+    distance
+        As in `AnomalyShapley`.
+
+    Notes
+    -----
+    `extras["displacement"]` holds x̂* − x in the columns that the score sees, with signs and in their units.
+
+    Examples
+    --------
+    >>> from tellwhy.scoring import FunctionScore
+    >>> bowl = FunctionScore(lambda X: (X**2).sum(axis=1), gradient=lambda X: 2 * X)
+    >>> background = np.random.default_rng(0).normal(size=(100, 2))
+    >>> int(Compensation(bowl).fit(background).explain(np.array([[0.1, 5.0]])).values.argmax())
+    1
+    """
+
+    kind = "ranking"
+    _parameters: ClassVar[dict[str, Rules]] = {"gamma": GAMMAS, "distance": DISTANCES}
+
+    def __init__(self, model: Any, *, gamma: float = 0.01, distance: Distance = "squared"):
+        super().__init__(model)
+        self.gamma = gamma
+        self.distance = distance
+
+    def fit(self, X: Any) -> Compensation:
+        """Learn the units of the columns from background rows."""
+        validate_parameters(self)
+        background = self.rows(X)
+        self.neighbourhood_ = Neighbourhood.of(background.score, background.X)
+        return self
+
+    def _attribute(self, rows: Rows) -> Attribution:
+        if not hasattr(self, "neighbourhood_"):
+            raise InvalidInput("Compensation has not seen background rows: call fit(X) before explain(X).")
+        scores = RowScores(rows.score, rows.X)
+        everything = np.ones((1, rows.X.shape[1]), dtype=bool)
+        found = self.neighbourhood_.lowest(scores, rows.X, everything, gamma=self.gamma, distance=self.distance)
+        displacement = found.points[:, 0] - rows.X
+        return Attribution(
+            np.abs(displacement) / self.neighbourhood_.scales,
+            scores.value(rows.X, np.arange(len(rows.X))),
+            extras={"displacement": displacement, **scores.recorded()},
+            params={
+                "distance": distance_words(self.distance),
+                "minima_not_settled": int((~found.converged).sum()),
+            },
+        )

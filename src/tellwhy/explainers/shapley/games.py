@@ -1,0 +1,86 @@
+"""What a coalition of columns is worth: the score that remains when all other columns may become ordinary.
+
+Takeishi and Kawahara, "A characteristic function for Shapley-value-based attribution of anomaly scores", TMLR (2023).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tellwhy.core.parallel import row_batches
+from tellwhy.core.score_function import Floats
+from tellwhy.explainers.shapley.coalitions import Coalitions
+from tellwhy.explainers.shapley.players import Players
+from tellwhy.scoring.minimise import Minima
+from tellwhy.scoring.row_scores import RowScores
+from tellwhy.scoring.surroundings import Mask
+
+Lowest = Callable[[RowScores, Floats, Mask], Minima]
+
+_BATCH_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True)
+class Games:
+    """One game per row: v(S) of the coalitions (n, m), v(∅) and v(D) (n,), and how many minima were not reached."""
+
+    worth: Floats
+    empty: Floats
+    full: Floats
+    n_unsettled: int
+
+
+def relaxed_games(scores: RowScores, X: Floats, players: Players, coalitions: Coalitions, lowest: Lowest) -> Games:
+    """v(S) = e(z): z = x inside S, and outside the mean of x̂*(∅) and x̂*({i}), i ∈ S (equations 4 and 5)."""
+    n, d = X.shape
+    alone = players.of_column[None, :] != np.arange(players.n)[:, None]
+    found = lowest(scores, X, np.concatenate([np.ones((1, d), dtype=bool), alone]))
+    bottom = found.points[:, 0]
+    shifts = found.points[:, 1:] - bottom[:, None]  # (n, p, d)
+    everyones = shifts.sum(axis=1, keepdims=True)
+    members, worth = coalitions.members, np.empty((n, len(coalitions.members)))
+    n_pairs = len(members) // 2
+    for some in row_batches(n_pairs, 8 * n * d * 6, _BATCH_BYTES):
+        sums = np.matmul(members[some].astype(np.float64), shifts)  # (n, some, d)
+        rest = slice(some.start + n_pairs, some.stop + n_pairs)
+        for part, moved in ((some, sums), (rest, everyones - sums)):
+            inside, sizes = members[part][:, players.of_column], members[part].sum(axis=1)
+            z = np.where(inside, X[:, None], bottom[:, None] + moved / (1.0 + sizes)[:, None])
+            worth[:, part] = _scored(scores, z)
+    rows = np.arange(n)
+    return Games(worth, scores.value(bottom, rows), scores.value(X, rows), int((~found.converged).sum()))
+
+
+def local_games(scores: RowScores, X: Floats, players: Players, coalitions: Coalitions, lowest: Lowest) -> Games:
+    """v(S) = e(x̂*(S)): one minimum per coalition (equations 2 and 3)."""
+    everything = np.ones((1, X.shape[1]), dtype=bool)
+    found = lowest(scores, X, np.concatenate([everything, ~coalitions.members[:, players.of_column]]))
+    worth, full = _scored(scores, found.points), scores.value(X, np.arange(len(X)))
+    return Games(worth[:, 1:], worth[:, 0], full, int((~found.converged).sum()))
+
+
+def play(
+    scores: RowScores, X: Floats, players: Players, coalitions: Coalitions, lowest: Lowest, *, is_relaxed: bool
+) -> Games:
+    """Play the games of all rows, some rows at a time."""
+    points_per_row = players.n + 1 if is_relaxed else len(coalitions.members) + 1
+    games = relaxed_games if is_relaxed else local_games
+    parts = [
+        games(scores.of_rows(rows), X[rows], players, coalitions, lowest)
+        for rows in row_batches(len(X), 24 * X.shape[1] * points_per_row, 2 * _BATCH_BYTES)
+    ]
+    return Games(
+        np.concatenate([part.worth for part in parts]),
+        np.concatenate([part.empty for part in parts]),
+        np.concatenate([part.full for part in parts]),
+        sum(part.n_unsettled for part in parts),
+    )
+
+
+def _scored(scores: RowScores, points: Floats) -> Floats:
+    """Score points (n, k, d) made from n rows."""
+    n, k, d = points.shape
+    return scores.value(points.reshape(-1, d), np.repeat(np.arange(n), k)).reshape(n, k)

@@ -1,0 +1,66 @@
+"""Choosing γ, the weight of the distance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tellwhy.core.score_function import Floats, Integers
+from tellwhy.explainers.shapley.neighbourhood import Neighbourhood
+from tellwhy.scoring.row_scores import RowScores
+from tellwhy.scoring.surroundings import Distance, Surroundings
+
+DEFAULT = 0.01
+CANDIDATES = (0.001, 0.01, 0.1, 1.0, 10.0)
+N_ROWS = 48
+
+
+def balanced_gamma(score: Any, background: Floats, neighbourhood: Neighbourhood, distance: Distance) -> float:
+    """γ at which the distance costs what the score gains: median fall of e from x to x̂*(∅), by median distance."""
+    X = _some_rows(background)
+    scores = RowScores(score, X)
+    everything = np.ones((1, X.shape[1]), dtype=bool)
+    Y = neighbourhood.lowest(scores, X, everything, gamma=DEFAULT, distance=distance).points[:, 0]
+    rows = np.arange(len(X))
+    around = Surroundings(neighbourhood.scales, distance, neighbourhood.binary)
+    cost = float(np.median(around.cells(X, (Y - X) / neighbourhood.scales)[0].mean(axis=1)))
+    fall = float(np.median(scores.value(X, rows) - scores.value(Y, rows)))
+    return fall / cost if fall > 0 and cost > 0 else DEFAULT
+
+
+def gamma_by_injection(
+    explained: Callable[[Floats, float], Floats],
+    background: Floats,
+    neighbourhood: Neighbourhood,
+    player: Integers,
+    rng: np.random.Generator,
+) -> float:
+    """Return the candidate whose explanations find the changed column of background rows best, by mean reciprocal rank.
+
+    One column of each row is moved by 1 to 2 standard deviations, or flipped where it is binary. Among equals the
+    candidate nearest to 0.01 is taken.
+    """
+    X = _some_rows(background).copy()
+    candidates = np.flatnonzero(~neighbourhood.constant)
+    if not len(candidates):
+        return DEFAULT
+    rows, columns = np.arange(len(X)), rng.choice(candidates, len(X))
+    moves = rng.uniform(1.0, 2.0, len(X)) * rng.choice([-1.0, 1.0], len(X)) * neighbourhood.scales[columns]
+    cells = X[rows, columns]
+    X[rows, columns] = np.where(neighbourhood.binary[columns], 1.0 - cells, cells + moves)
+    found = {gamma: _mean_reciprocal_rank(explained(X, gamma), player[columns]) for gamma in CANDIDATES}
+    best = max(found.values())
+    return min((g for g, quality in found.items() if quality == best), key=lambda g: abs(np.log(g / DEFAULT)))
+
+
+def _some_rows(background: Floats) -> Floats:
+    chosen = np.linspace(0, len(background) - 1, min(len(background), N_ROWS)).round().astype(np.int64)
+    return np.asarray(background[chosen])
+
+
+def _mean_reciprocal_rank(values: Floats, truth: Integers) -> float:
+    of_truth = values[np.arange(len(values)), truth][:, None]
+    above, tied = (values > of_truth).sum(axis=1), (values == of_truth).sum(axis=1)
+    return float(np.mean(1.0 / (above + 0.5 * (tied + 1))))

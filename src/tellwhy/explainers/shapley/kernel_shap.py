@@ -1,0 +1,198 @@
+"""Kernel SHAP: absent columns take the values of reference rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tellwhy.core.errors import InvalidInput
+from tellwhy.core.parallel import row_batches
+from tellwhy.core.params import Rule, Rules, generator, integer, one_of, seed, validate_parameters
+from tellwhy.core.progress import track
+from tellwhy.core.registry import register_explainer
+from tellwhy.core.score_function import Floats, Integers
+from tellwhy.core.tables import column_names
+from tellwhy.explainers.base import Attribution, Explainer, Rows
+from tellwhy.explainers.shapley.coalitions import Coalitions, choose_coalitions
+from tellwhy.explainers.shapley.players import Players, groups_rule, players_of
+from tellwhy.explainers.shapley.shapley_values import shapley_values
+from tellwhy.scoring.row_scores import RowScores
+from tellwhy.scoring.surroundings import column_scales
+
+N_REFERENCES = 8
+_BATCH_BYTES = 64 * 2**20
+
+rows_rule = Rule("an array or frame of rows", lambda value: hasattr(value, "shape") and len(value.shape) == 2)
+
+
+@dataclass(frozen=True)
+class _References:
+    """Reference rows of each explained row (n, r, d), or of all (1, r, d), and their weights (r,)."""
+
+    rows: Floats
+    weights: Floats
+
+    def of(self, rows: slice) -> Floats:
+        """Reference rows of some explained rows, or of all."""
+        return self.rows if len(self.rows) == 1 else self.rows[rows]
+
+
+@register_explainer(
+    family="shapley",
+    needs="any score; background rows",
+    cost="8 · min(2^d, 2d + 2048) scores per row",
+    exactness="exact up to 12 columns or groups; beyond, sampled with stated standard errors; additive always",
+    citation="Lundberg, Lee, NeurIPS (2017)",
+    applies=lambda _: True,
+)
+class KernelShap(Explainer):
+    """Shapley values of v(S) = mean over reference rows b of e(x_S, b_{S^c}).
+
+    The base value is the mean score of the reference rows, and values add up to the score exactly.
+
+    Parameters
+    ----------
+    model
+        Any model or function that `tellwhy.scoring.as_score` reads.
+    background
+        "kmeans": 8 centres of the rows given to `fit`, each coordinate at the nearest value that occurs, weighted by
+        the sizes of their clusters. "neighbours": the 8 of those rows nearest to each explained row (in standard
+        deviations; rows equal to it are passed over). An array: these rows, in the user's columns.
+    n_coalitions
+        Sets to draw where there are more than 12 columns or groups; "auto": 2d + 2048.
+    groups
+        Columns that play together, as in `AnomalyShapley`.
+    random_state
+        Seed of the clusters and of the sampled sets.
+
+    Examples
+    --------
+    >>> background = np.random.default_rng(0).normal(size=(100, 2))
+    >>> explainer = KernelShap(lambda X: (X**2).sum(axis=1)).fit(background)
+    >>> int(explainer.explain(np.array([[0.0, 5.0]])).values.argmax())
+    1
+    """
+
+    _parameters: ClassVar[dict[str, Rules]] = {
+        "background": (one_of("kmeans", "neighbours"), rows_rule),
+        "n_coalitions": (one_of("auto"), integer(2)),
+        "groups": groups_rule,
+        "random_state": seed,
+    }
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        background: Any = "kmeans",
+        n_coalitions: int | str = "auto",
+        groups: Any = None,
+        random_state: Any = 0,
+    ):
+        super().__init__(model)
+        self.background = background
+        self.n_coalitions = n_coalitions
+        self.groups = groups
+        self.random_state = random_state
+
+    def fit(self, X: Any) -> KernelShap:
+        """Learn the reference rows, or keep the rows among which neighbours are looked for."""
+        validate_parameters(self)
+        self.names_ = self.score.feature_names or column_names(X)
+        self.rows_ = self.rows(X).X
+        if isinstance(self.background, str) and self.background == "kmeans":
+            self.centres_, self.weights_ = _centres(self.rows_, generator(self.random_state))
+        return self
+
+    def _attribute(self, rows: Rows) -> Attribution:
+        references = self._references(rows)
+        names = getattr(self, "names_", None) or self.score.feature_names
+        players = players_of(rows, self.groups, names)
+        coalitions = choose_coalitions(players.n, self.n_coalitions, generator(self.random_state))
+        scores = RowScores(rows.score, rows.X)
+        full = scores.value(rows.X, np.arange(len(rows.X)))
+        empty, worth = _play(scores, rows.X, references, players, coalitions)
+        shared = shapley_values(coalitions, worth, empty, full)
+        extras: dict[str, Any] = dict(scores.recorded())
+        if self.groups is not None:
+            extras["group_values"] = players.group_values(shared.values)
+        return Attribution(
+            players.per_column(shared.values),
+            full,
+            empty,
+            stderr=None if shared.stderr is None else players.per_column(shared.stderr),
+            extras=extras,
+            params={
+                "background": self.background if isinstance(self.background, str) else "given rows",
+                "groups": None if self.groups is None else players.group.tolist(),
+                "reference_rows": references.rows.shape[1],
+                "coalitions": coalitions.words(),
+                "coalitions_used": len(coalitions.members),
+            },
+            per_owner=True,
+        )
+
+    def _references(self, rows: Rows) -> _References:
+        if not isinstance(self.background, str):
+            given = self.rows(self.background).X
+            return _References(given[None], np.full(len(given), 1.0 / len(given)))
+        if not hasattr(self, "rows_"):
+            raise InvalidInput("KernelShap has no background rows: call fit(X) before explain(X).")
+        if self.background == "kmeans":
+            return _References(self.centres_[None], self.weights_)
+        nearest = _neighbours(rows.X, self.rows_)
+        return _References(nearest, np.full(nearest.shape[1], 1.0 / nearest.shape[1]))
+
+
+def _centres(X: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Up to 8 k-means centres, each coordinate moved to the nearest value in its column; and the clusters' shares."""
+    from sklearn.cluster import KMeans
+
+    distinct, counts = np.unique(X, axis=0, return_counts=True)
+    if len(distinct) <= N_REFERENCES:
+        return distinct, counts / counts.sum()
+    scales, _ = column_scales(X)
+    model = KMeans(N_REFERENCES, n_init=10, random_state=int(rng.integers(2**31 - 1))).fit(X / scales)
+    centres = model.cluster_centers_ * scales
+    for column, values in enumerate(X.T):
+        centres[:, column] = values[np.abs(values[:, None] - centres[:, column]).argmin(axis=0)]
+    counts = np.bincount(model.labels_, minlength=N_REFERENCES)
+    return centres, counts / counts.sum()
+
+
+def _neighbours(X: Floats, background: Floats) -> Floats:
+    """Background rows nearest to each row but not equal to it, shape (n, r, d)."""
+    from sklearn.neighbors import NearestNeighbors
+
+    scales, _ = column_scales(background)
+    k = min(N_REFERENCES, len(background))
+    looked_at = min(len(background), 4 * k)
+    model = NearestNeighbors(n_neighbors=looked_at).fit(background / scales)
+    distance, index = model.kneighbors(X / scales)
+    order = np.argsort(distance == 0, axis=1, kind="stable")[:, :k]  # equal rows last
+    return np.asarray(background[np.take_along_axis(index, order, axis=1)])
+
+
+def _play(
+    scores: RowScores, X: Floats, references: _References, players: Players, coalitions: Coalitions
+) -> tuple[Floats, Floats]:
+    """v(∅) of each row, and v(S) of each row and coalition."""
+    (n, d), (_, r, _) = X.shape, references.rows.shape
+    inside = coalitions.members[:, players.of_column]
+    empty, worth = np.empty(n), np.empty((n, len(inside)))
+    batches = row_batches(n, 16 * r * d * (len(inside) + 1), _BATCH_BYTES)
+    for rows in track(batches, len(batches), "explaining with reference rows"):
+        own, b = np.arange(rows.start, rows.stop), references.of(rows)
+        empty[rows] = _scored(scores, np.broadcast_to(b, (len(own), r, d)), own) @ references.weights
+        for some in row_batches(len(inside), 16 * len(own) * r * d, _BATCH_BYTES):
+            mixed = np.where(inside[some][:, None], X[rows, None, None], b[:, None])  # (rows, sets, r, d)
+            worth[rows, some] = _scored(scores, mixed, own) @ references.weights
+    return empty, worth
+
+
+def _scored(scores: RowScores, points: Floats, own: Integers) -> Floats:
+    """Score points (rows, …, d) made from some rows."""
+    each = points[0].size // points.shape[-1]
+    return scores.value(points.reshape(-1, points.shape[-1]), own.repeat(each)).reshape(points.shape[:-1])

@@ -1,0 +1,99 @@
+"""Shapley values as a least-squares fit to the worth of coalitions, and their standard errors.
+
+Charnes, Golany, Keane and Rousseau (1988); Lundberg and Lee, NeurIPS (2017); paired sampling and its error: Covert and
+Lee, AISTATS (2021).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from tellwhy.core.errors import InvalidParameter
+from tellwhy.core.parallel import row_batches
+from tellwhy.core.score_function import Floats
+from tellwhy.explainers.shapley.coalitions import Coalitions
+
+
+@dataclass(frozen=True)
+class ShapleyValues:
+    """Values (n, p) that sum to v(D) − v(∅), and their Monte-Carlo standard errors (None where all sets were used)."""
+
+    values: Floats
+    stderr: Floats | None
+
+
+def shapley_values(coalitions: Coalitions, worth: Floats, empty: Floats, full: Floats) -> ShapleyValues:
+    """Fit φ to v(S) − v(∅) = Σ_{i∈S} φ_i under Σφ = v(D) − v(∅), for n games at once.
+
+    With weights w (the Shapley kernel, or 1 for sampled sets) and A = Σ w z zᵀ over the masks z, b = Σ w z (v(z) −
+    v(∅)): φ = A⁻¹(b − λ1), with λ such that the sum is right. The standard error of a sample of pairs is that of
+    M·mean(g), g = ½ Σ z(y − zᵀφ) over the pair and M = A⁻¹ − A⁻¹11ᵀA⁻¹/(1ᵀA⁻¹1), A the mean of zzᵀ; since M1 = 0,
+    Mg = ½(r_S − r_{S^c})·Mz with the residuals r.
+
+    Parameters
+    ----------
+    coalitions
+        The sets.
+    worth
+        v(S) of each game and set, shape (n, m).
+    empty, full
+        v(∅) and v(D) of each game, shape (n,).
+
+    Examples
+    --------
+    >>> from tellwhy.explainers.shapley.coalitions import every_coalition
+    >>> sets = every_coalition(2)  # {0} and {1}
+    >>> shapley_values(sets, np.array([[1.0, 2.0]]), np.zeros(1), np.array([5.0])).values
+    array([[2., 3.]])
+    """
+    p, total = coalitions.n_players, full - empty
+    if p == 1:
+        return ShapleyValues(total[:, None].copy(), None)
+    gains = worth - empty[:, None]
+    weights = np.full(len(coalitions.members), 1.0 / len(coalitions.members))
+    weights = weights if coalitions.weights is None else coalitions.weights / coalitions.weights.sum()
+    A, b = _normal_equations(coalitions, weights, gains)
+    inverse = _inverse(A)
+    row_sums = inverse.sum(axis=1)
+    M = inverse - np.outer(row_sums, row_sums) / row_sums.sum()
+    values = b @ M + np.outer(total, row_sums / row_sums.sum())
+    values += ((total - values.sum(axis=1)) / p)[:, None]  # what rounding left
+    return ShapleyValues(values, None if coalitions.is_exact else _standard_errors(coalitions, gains, values, M))
+
+
+def _normal_equations(coalitions: Coalitions, weights: Floats, gains: Floats) -> tuple[Floats, Floats]:
+    m, p = coalitions.members.shape
+    A, b = np.zeros((p, p)), np.zeros((len(gains), p))
+    for some in row_batches(m, 24 * p, 64 * 2**20):
+        Z = coalitions.members[some].astype(np.float64)
+        weighted = Z * weights[some, None]
+        A += Z.T @ weighted
+        b += gains[:, some] @ weighted
+    return A, b
+
+
+def _inverse(A: Floats) -> Floats:
+    try:
+        return np.asarray(cho_solve(cho_factor(A), np.eye(len(A))))
+    except LinAlgError as error:
+        raise InvalidParameter(
+            f"The sampled sets do not tell the {len(A)} features or groups apart: raise n_coalitions."
+        ) from error
+
+
+def _standard_errors(coalitions: Coalitions, gains: Floats, values: Floats, M: Floats) -> Floats:
+    """√ of the diagonal of M·Cov(g)·M/n_pairs, with the degrees of freedom that the fit used up."""
+    n_pairs, p = len(coalitions.members) // 2, coalitions.n_players
+    variance = np.zeros_like(values)
+    for some in row_batches(n_pairs, 24 * p, 64 * 2**20):
+        other = slice(some.start + n_pairs, some.stop + n_pairs)
+        Z = coalitions.members[some].astype(np.float64)
+        fitted = values @ Z.T
+        of_set = gains[:, some] - fitted
+        of_rest = gains[:, other] - (values.sum(axis=1, keepdims=True) - fitted)
+        variance += (0.5 * (of_set - of_rest)) ** 2 @ (Z @ M) ** 2
+    freedom = max(n_pairs - p + 1, 1)
+    return np.asarray(np.sqrt(variance / (n_pairs * freedom)))

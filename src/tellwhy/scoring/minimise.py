@@ -1,0 +1,211 @@
+"""Local minima of a score around rows, for many sets of free columns at once.
+
+For each row x and each set of free columns c: argmin over y of e(y) + γ/|c| Σ_{i∈c} dist(y_i, x_i), with y = x
+outside c, the local minimum that descent from y = x ends in (Takeishi and Kawahara, equation 3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellwhy.core.errors import InvalidInput
+from tellwhy.core.parallel import row_batches
+from tellwhy.core.progress import track
+from tellwhy.core.score_function import Floats, Integers
+from tellwhy.scoring.descent import HISTORY, Edges, Precondition, descend
+from tellwhy.scoring.pattern_search import pattern_search
+from tellwhy.scoring.quadratics import FreeInverses
+from tellwhy.scoring.row_scores import RowScores
+from tellwhy.scoring.surroundings import Distance, Surroundings
+
+Mask = NDArray[np.bool_]
+BATCH_BYTES = 64 * 2**20
+_ROWS_TOGETHER = 16
+
+
+@dataclass(frozen=True)
+class Minima:
+    """Local minima: `points` (n, m, d) for n rows and m sets of free columns, and which are `converged` (n, m)."""
+
+    points: Floats
+    converged: Mask
+
+
+def minimise(
+    score: Any,
+    X: Floats,
+    free: Mask,
+    *,
+    gamma: float = 0.01,
+    scales: Floats | None = None,
+    distance: Distance = "squared",
+    binary: Mask | None = None,
+    radius: float | None = None,
+    anchors: Floats | None = None,
+) -> Minima:
+    """Move the free columns of each row to where the score is lowest nearby.
+
+    Parameters
+    ----------
+    score
+        A score function, or the `RowScores` of one and X. Without a gradient, a derivative-free search takes the place
+        of descent; quadratic scores (Gaussian mixtures) are solved in a few Newton steps.
+    X
+        Rows, shape (n, d).
+    free
+        Masks of the columns that may move, shape (m, d).
+    gamma
+        Weight of the distance.
+    scales
+        Unit of each column; 1 by default.
+    distance
+        "squared" (((y−x)/s)²), "absolute" (|y−x|/s) or a function of (y−x)/s, cell by cell.
+    binary
+        Mask of columns of 0 and 1: there 0 ≤ y ≤ 1, with the cross-entropy as distance.
+    radius
+        Instead of paying for distance, keep |y_i − x_i| ≤ radius·s_i; `gamma` then has no effect.
+    anchors
+        Ordinary rows (r, d): the derivative-free search also looks in their direction.
+
+    Examples
+    --------
+    >>> from tellwhy.scoring import FunctionScore
+    >>> bowl = FunctionScore(lambda X: (X**2).sum(axis=1), gradient=lambda X: 2 * X)
+    >>> found = minimise(bowl, np.array([[3.0, 4.0]]), np.array([[True, True], [True, False]]), gamma=0.0)
+    >>> found.points.round(6) + 0.0
+    array([[[0., 0.],
+            [0., 4.]]])
+    """
+    d = X.shape[1]
+    free = np.atleast_2d(np.asarray(free, dtype=bool))
+    if free.shape[1] != d:
+        raise InvalidInput(f"free has {free.shape[1]} columns, X has {d}.")
+    around = Surroundings(
+        np.ones(d) if scales is None else np.asarray(scales, dtype=np.float64),
+        distance,
+        np.zeros(d, dtype=bool) if binary is None or radius is not None else np.asarray(binary, dtype=bool),
+    )
+    scores = score if isinstance(score, RowScores) else RowScores(score, X)
+    points, converged = np.empty((len(X), len(free), d)), np.empty((len(X), len(free)), dtype=bool)
+    for masks in _mask_batches(len(X), len(free), d, scores):
+        weights = gamma / np.maximum(free[masks].sum(axis=1), 1) if radius is None else np.zeros(len(free[masks]))
+        task = _Task(scores, X, free[masks], weights, around, radius, anchors)
+        for rows in row_batches(len(X), len(weights) * _problem_bytes(d), BATCH_BYTES):
+            points[rows, masks], converged[rows, masks] = task.solve(np.arange(rows.start, rows.stop))
+    return Minima(points, converged)
+
+
+def _problem_bytes(d: int) -> int:
+    return 8 * d * (2 * HISTORY + 12)
+
+
+def _mask_batches(n: int, m: int, d: int, scores: RowScores) -> Any:
+    """Slices of masks: 16 rows of each and the inverse curvatures of all fit in memory at once."""
+    n_forms = 0 if scores.quadratics is None else len(scores.quadratics.offsets)
+    per_mask = max(min(n, _ROWS_TOGETHER) * _problem_bytes(d), 2 * n_forms * d * d)
+    batches = row_batches(m, per_mask, BATCH_BYTES)
+    return track(batches, len(batches), "looking for the lowest scores nearby")
+
+
+@dataclass(frozen=True)
+class _Task:
+    """Sets of free columns to be tried with any rows."""
+
+    scores: RowScores
+    X: Floats  # all rows
+    free: Mask
+    weights: Floats  # γ/|c| of each set
+    around: Surroundings
+    radius: float | None
+    anchors: Floats | None
+
+    def solve(self, rows: Integers) -> tuple[Floats, Mask]:
+        """Points (rows, masks, d) of some rows, and which are minima."""
+        problems = _Problems(self, np.tile(rows, len(self.free)), np.repeat(np.arange(len(self.free)), len(rows)))
+        start = np.zeros((len(problems.rows), self.X.shape[1]))
+        if self.scores.has_gradient:
+            found = descend(problems.evaluate, start, precondition=problems.newton, edges=problems.edges())
+        else:
+            targets = None if self.anchors is None else problems.seen_anchors
+            free, edges = self.free[problems.masks], problems.edges()
+            found = pattern_search(problems.value, start, free=free, targets=targets, edges=edges)
+        shape = (len(self.free), len(rows))
+        points = problems.points(np.arange(len(start)), found.U).reshape(*shape, -1)
+        return points.swapaxes(0, 1), found.converged.reshape(shape).T
+
+    @cached_property
+    def inverses(self) -> FreeInverses | None:
+        """Newton steps, where the score is made of quadratic forms."""
+        quadratics = self.scores.quadratics
+        if quadratics is None:
+            return None
+        s = self.around.scales
+        return FreeInverses(quadratics.curvatures * np.outer(s, s), self.free, 2.0 * self.weights)
+
+
+@dataclass(frozen=True)
+class _Problems:
+    """One problem per pair of a row and a set of free columns, the sets in order."""
+
+    task: _Task
+    rows: Integers
+    masks: Integers
+
+    def points(self, which: Integers, U: Floats) -> Floats:
+        """Points at coordinates U: the row itself in the columns that are not free."""
+        X = self.task.X[self.rows[which]]
+        return np.where(self.task.free[self.masks[which]], self.task.around.points(X, U), X)
+
+    def cost(self, which: Integers, U: Floats) -> tuple[Floats, Floats]:
+        """Weighted distance of each problem, and its slope."""
+        masks = self.masks[which]
+        cost, slope = self.task.around.cells(self.task.X[self.rows[which]], U)
+        weights = self.task.weights[masks]
+        return weights * np.einsum("ij,ij->i", cost, self.task.free[masks]), weights[:, None] * slope
+
+    def evaluate(self, which: Integers, U: Floats) -> tuple[Floats, Floats, Integers]:
+        """Value, slope and lowest quadratic form at coordinates U."""
+        Y = self.points(which, U)
+        value, slopes, parts = self.task.scores.evaluate(Y, self.rows[which])
+        cost, cost_slope = self.cost(which, U)
+        G = slopes * self.task.around.scales
+        G += cost_slope
+        G *= self.task.free[self.masks[which]]
+        return value + cost, G, parts
+
+    def value(self, which: Integers, U: Floats) -> Floats:
+        """Value alone, for scores without a gradient."""
+        return self.task.scores.value(self.points(which, U), self.rows[which]) + self.cost(which, U)[0]
+
+    @property
+    def newton(self) -> Precondition | None:
+        """The Newton step of the lowest quadratic form."""
+        inverses = self.task.inverses
+        if inverses is None:
+            return None
+        if self.edges().low is None:
+            return lambda which, parts, _, G: inverses.apply(G, self.masks[which], parts)
+
+        def along_walls(which: Integers, parts: Integers, U: Floats, G: Floats) -> Floats:
+            bends = self.task.around.bends(self.task.X[self.rows[which]], U)
+            return inverses.apply_along_walls(G, parts, self.task.weights[self.masks[which], None] * bends)
+
+        return along_walls
+
+    def edges(self) -> Edges:
+        """The kink of an absolute distance, or the walls of a neighbourhood."""
+        task = self.task
+        low, high = task.around.walls(task.X[self.rows], task.radius)
+        if task.radius is not None or not task.around.is_absolute:
+            return Edges(None, low, high)
+        return Edges(task.weights[self.masks, None] * (task.free[self.masks] & ~task.around.binary), low, high)
+
+    def seen_anchors(self, which: Integers) -> Floats:
+        """Coordinates of the anchors around each problem's row, shape (problems, r, d)."""
+        assert self.task.anchors is not None
+        return np.asarray((self.task.anchors - self.task.X[self.rows[which], None]) / self.task.around.scales)

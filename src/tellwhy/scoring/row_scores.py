@@ -1,0 +1,70 @@
+"""Scores of points that are made from given rows."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Any
+
+import numpy as np
+
+from tellwhy.core.score_function import Floats, Integers
+from tellwhy.scoring.quadratics import quadratics_of
+from tellwhy.scoring.training_rows import recorded_rows
+
+
+class RowScores:
+    """The score of points made from the rows of X; a row that the model was trained on is left out of its own points.
+
+    Parameters
+    ----------
+    score
+        The score function.
+    X
+        Rows in the score's own columns.
+
+    Examples
+    --------
+    >>> from tellwhy.scoring import FunctionScore
+    >>> scores = RowScores(FunctionScore(lambda X: X.sum(axis=1)), np.zeros((2, 3)))
+    >>> scores.value(np.ones((4, 3)), np.array([0, 0, 1, 1]))
+    array([3., 3., 3., 3.])
+    """
+
+    def __init__(self, score: Any, X: Floats):
+        self.score = score
+        self.left_out: Integers | None = score.match(X) if hasattr(score, "match") else None
+        self.quadratics = None if self.left_out is not None else quadratics_of(score)
+
+    @property
+    def has_gradient(self) -> bool:
+        """Whether `evaluate` can be called."""
+        return self.quadratics is not None or getattr(self.score, "gradient", None) is not None
+
+    def of_rows(self, rows: slice) -> RowScores:
+        """Return the scores of points made from some of the rows, counted from the first of them."""
+        part = copy(self)
+        part.left_out = None if self.left_out is None else self.left_out[rows]
+        return part
+
+    def value(self, Y: Floats, rows: Integers) -> Floats:
+        """Score of each point; `rows[i]` is the row that point i was made from."""
+        return np.asarray(self.score.value(Y, *self._without(rows)))
+
+    def evaluate(self, Y: Floats, rows: Integers) -> tuple[Floats, Floats, Integers]:
+        """Value and gradient of each point, and the quadratic form that is lowest there (0 without such forms)."""
+        if self.quadratics is not None:
+            return self.quadratics.evaluate(Y)
+        others = self._without(rows)
+        both = getattr(self.score, "value_and_gradient", None)
+        if both is not None and not others:
+            value, slope = both(Y)
+        else:
+            value, slope = self.score.value(Y, *others), self.score.gradient(Y, *others)
+        return np.asarray(value), np.asarray(slope), np.zeros(len(Y), dtype=np.int64)
+
+    def recorded(self) -> dict[str, Integers]:
+        """The training rows that were left out, as an explanation records them."""
+        return {} if self.left_out is None else {"left_out": recorded_rows(self.left_out, self.score.expansion)}
+
+    def _without(self, rows: Integers) -> tuple[Integers, ...]:
+        return () if self.left_out is None else (self.left_out[rows],)
