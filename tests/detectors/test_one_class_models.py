@@ -7,7 +7,7 @@ from sklearn.neighbors import KernelDensity as SklearnKDE
 from sklearn.svm import OneClassSVM as SklearnOneClassSVM
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter, NotConverged
-from tellwhy.detectors import SVDD, KernelDensity, OneClassSVM
+from tellwhy.detectors import SVDD, KernelDensity, NearestNeighbours, OneClassSVM
 from tellwhy.detectors.bandwidth import median_distance
 from tellwhy.detectors.one_class_qp import solve
 
@@ -138,6 +138,18 @@ def test_training_scores_are_those_of_left_out_rows():
     expected = oracle.outlierness(X[5], points, weights, "exponential", q=2, bandwidth=1.0)
     assert detector.training_scores_[5] == pytest.approx(expected, rel=1e-10)
     assert (detector.training_scores_ > detector.threshold_).mean() == pytest.approx(0.1, abs=0.02)
+    assert (detector.fit_predict(X) == -1).mean() == pytest.approx(0.1, abs=0.02)
+
+
+def test_thresholds_hold_for_new_rows_and_for_the_training_rows():
+    rng = np.random.default_rng(5)
+    rows, new = rng.normal(size=(1000, 10)), rng.normal(size=(4000, 10))
+    for detector in (KernelDensity(false_alarms=0.05), NearestNeighbours(false_alarms=0.05)):
+        assert (detector.fit(rows).predict(new) == -1).mean() == pytest.approx(0.05, abs=0.015)
+        assert (detector.fit_predict(rows) == -1).mean() == pytest.approx(0.05, abs=0.005)
+    for share in (0.05, 0.2):
+        svm = OneClassSVM().fit(rows).set_threshold(contamination=share)
+        assert (svm.predict(rows) == -1).mean() == pytest.approx(share, abs=0.005)
 
 
 def test_median_distance_follows_units_offsets_and_survives_duplicates():

@@ -7,6 +7,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import tellwhy.explainers  # noqa: F401  (fills the registry)
 from tellwhy.core.registry import cards
 from tellwhy.detectors import SVDD, KernelDensity, NearestNeighbours, OneClassSVM
+from tellwhy.detectors.base import RememberingDetector
 from tellwhy.explainers import Explainer
 from tellwhy.explainers.base import Attribution
 from tellwhy.testing import check_detector, check_explainer
@@ -43,7 +44,15 @@ def test_explainer(card, check):
     check[1]()
 
 
-@parametrize_with_checks(DETECTORS)
+def expected_failures(estimator):
+    """Checks of scikit-learn that a detector fails on purpose, with the reason."""
+    if isinstance(estimator, RememberingDetector):
+        reason = "fit_predict judges each training row without itself; predict does not know that it is one"
+        return {"check_outliers_fit_predict": reason}
+    return {}
+
+
+@parametrize_with_checks(DETECTORS, expected_failed_checks=expected_failures)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 

@@ -21,7 +21,7 @@ class Detector(OutlierMixin, BaseEstimator):
     """Base of the detectors: `outlierness(X)` is high for anomalous rows.
 
     Subclasses implement `_fit(X)`, which sets what it learned, `training_scores_` (the outlierness of training rows
-    as if each were new) and `threshold_`, and `to_score()`.
+    that thresholds are drawn from) and `threshold_`, and `to_score()`.
     """
 
     _parameters: ClassVar[dict[str, Rules]] = {}
@@ -70,7 +70,7 @@ class Detector(OutlierMixin, BaseEstimator):
         Parameters
         ----------
         contamination
-            Share of the training rows to lie above the threshold, each scored as if it were new.
+            Share of the training rows to lie above the threshold, in terms of `training_scores_`.
         value
             The threshold itself, on the scale of `outlierness`.
         """
@@ -105,6 +105,21 @@ class Detector(OutlierMixin, BaseEstimator):
             raise InvalidInput(text) from error
         check_finite(array, names)
         return np.asarray(array)
+
+
+class RememberingDetector(Detector):
+    """A detector that keeps every training row, and so finds each of them familiar.
+
+    Thresholds are drawn from training rows scored without themselves: that is how new rows will score. `fit_predict`
+    judges the rows it was given in the same way, while `fit(X).predict(X)` asks about rows that the model has seen.
+    """
+
+    def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> Any:
+        """Fit, and return −1 for the rows that are anomalous among the others, 1 for normal ones."""
+        self.fit(X, y, **kwargs)
+        score: Any = self.to_score()
+        rows = self._validated(X, reset=False)
+        return np.where(score.value(rows, score.match(rows)) > self.threshold_, -1, 1)
 
 
 def calibration_rows(n: int) -> Any:

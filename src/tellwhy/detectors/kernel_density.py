@@ -9,6 +9,7 @@ import numpy as np
 from tellwhy.core.params import Rules, real
 from tellwhy.core.registry import register_detector
 from tellwhy.core.score_function import Floats
+from tellwhy.detectors.base import RememberingDetector, calibration_rows
 from tellwhy.detectors.kernel_detector import KERNEL_PARAMETERS, KernelDetector
 
 
@@ -18,7 +19,7 @@ from tellwhy.detectors.kernel_detector import KERNEL_PARAMETERS, KernelDetector
     exactness="closed form",
     citation="Parzen, Annals of Mathematical Statistics 33 (1962)",
 )
-class KernelDensity(KernelDetector):
+class KernelDensity(RememberingDetector, KernelDetector):
     """Average kernel over all training rows: g(x) = (1/n) Σ_j k(‖x − u_j‖), scored as o(x) = −log g(x) or m/g(x).
 
     Parameters
@@ -65,4 +66,6 @@ class KernelDensity(KernelDetector):
     def _fit(self, X: Floats) -> None:
         kernel = self.radial_kernel(X)
         self._keep(X, np.full(len(X), 1.0 / len(X)), kernel)
+        rows = calibration_rows(len(X))
+        self.training_scores_ = self.to_score().value(X[rows], rows)
         self.set_threshold(contamination=self.false_alarms)

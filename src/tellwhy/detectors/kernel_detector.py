@@ -12,7 +12,7 @@ from tellwhy.core.errors import NotConverged
 from tellwhy.core.params import Rules, one_of, real
 from tellwhy.core.score_function import Floats, Integers, KernelExpansion
 from tellwhy.detectors.bandwidth import median_distance
-from tellwhy.detectors.base import Detector, calibration_rows
+from tellwhy.detectors.base import Detector
 from tellwhy.detectors.one_class_qp import Columns
 from tellwhy.kernels import Exponential, StudentT, is_positive_definite
 from tellwhy.kernels.distances import ScaledPoints
@@ -52,19 +52,12 @@ class KernelDetector(Detector):
         return float(self.expansion_.kernel.bandwidth)
 
     def _keep(self, X: Floats, weights: Floats, kernel: Exponential | StudentT) -> None:
-        """Store the rows that have weight as support points, and score the training rows as if each were new."""
+        """Store the rows that have weight as support points."""
         support = np.flatnonzero(weights)
         self.support_ = support
         self.expansion_ = KernelExpansion(
             X[support], weights[support] / weights[support].sum(), kernel, support, len(X), self.scale
         )
-        self.training_scores_ = self._left_out_scores(X)
-
-    def _left_out_scores(self, X: Floats) -> Floats:
-        rows = calibration_rows(len(X))
-        point = np.full(len(X), -1, dtype=np.int64)
-        point[self.support_] = np.arange(len(self.support_))
-        return self.to_score().value(X[rows], point[rows])
 
     def to_score(self) -> KernelScore:
         """Return the outlierness as a score function with its expansion."""

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from tellwhy.core.params import Rules, integer, real
 from tellwhy.core.registry import register_detector
 from tellwhy.core.score_function import Floats, NeighbourDistance
-from tellwhy.detectors.base import Detector, calibration_rows
+from tellwhy.detectors.base import RememberingDetector, calibration_rows
 from tellwhy.scoring import NeighbourScore
 
 
@@ -20,7 +20,7 @@ from tellwhy.scoring import NeighbourScore
     exactness="closed form",
     citation="Angiulli, Pizzuti, PKDD (2002)",
 )
-class NearestNeighbours(Detector):
+class NearestNeighbours(RememberingDetector):
     """o(x) = mean Euclidean distance to the k nearest training rows.
 
     Parameters

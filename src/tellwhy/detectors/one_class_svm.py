@@ -8,6 +8,7 @@ from typing import ClassVar
 from tellwhy.core.params import Rules, one_of, real
 from tellwhy.core.registry import register_detector
 from tellwhy.core.score_function import Floats
+from tellwhy.detectors.base import calibration_rows
 from tellwhy.detectors.kernel_detector import (
     KERNEL_PARAMETERS,
     KernelDetector,
@@ -57,7 +58,7 @@ class OneClassSVM(KernelDetector):
     threshold_
         Outlierness on the model's boundary; see `set_threshold`.
     training_scores_
-        Outlierness of training rows (at most 20,000, drawn at random), each left out of the model.
+        Outlierness of training rows (at most 20,000, drawn at random), which thresholds are drawn from.
 
     Examples
     --------
@@ -104,6 +105,7 @@ class OneClassSVM(KernelDetector):
         warn_if_indefinite(kernel, type(self).__name__)
         solution = solve(kernel_columns(X, kernel), len(X), nu=self.nu, tol=self.tol, solver=self.solver)
         self._keep(X, solution.weights, kernel)
+        self.training_scores_ = self.to_score().value(X[calibration_rows(len(X))])
         self.violation_ = solution.violation
         self.threshold_ = self._outlierness_at(solution.level)
 
