@@ -45,8 +45,7 @@ def explain(model: Any, X: Any, method: str = "auto", background: Any = None, **
     ('OneClassDTD', 1)
     """
     score = as_score(model)
-    chosen = _cheapest(score) if method == "auto" else card("explainer", method)
-    explainer = chosen.cls(score, **params)
+    explainer = chosen_card(score, method).cls(score, **params)
     if hasattr(explainer, "fit"):
         explainer.fit(X if background is None else background)
     explanation: Explanation = explainer.explain(X)
@@ -55,8 +54,10 @@ def explain(model: Any, X: Any, method: str = "auto", background: Any = None, **
     return replace(explanation, params={**explanation.params, "chosen": "automatically: the cheapest that applies"})
 
 
-def _cheapest(score: ScoreFunction) -> Card:
-    """Return the first explainer that applies, in the order in which 'auto' considers them."""
+def chosen_card(score: ScoreFunction, method: str) -> Card:
+    """Return the explainer of that name; for 'auto' the first that applies, in the order they are considered."""
+    if method != "auto":
+        return card("explainer", method)
     seen = score.inner if isinstance(score, EncodedScore) and score.owner is not None else score
     considered = sorted((c for c in cards("explainer") if c.automatic is not None), key=lambda c: c.automatic or 0)
     for candidate in considered:

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 
 from tellwhy.core.explanation import Explanation
-from tellwhy.core.registry import card
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.data import TableEncoder
 from tellwhy.scoring import EncodedScore
 from tellwhy.workflow.default_detector import make_detector, training_sample
-from tellwhy.workflow.explain import explain
+from tellwhy.workflow.explain import chosen_card, explain
 from tellwhy.workflow.selection import Selection
 
 REFERENCE_ROWS = 20_000
@@ -43,7 +42,7 @@ class FittedTable:
     def explain(self, positions: Integers, method: str) -> Explanation:
         """Explain some of the selected rows."""
         params: dict[str, Any] = {}
-        if method in ("auto",) or card("explainer", method).name == "OneClassDTD":
+        if chosen_card(self.score, method).name == "OneClassDTD":
             learned = np.full(len(self.selection.frame), -1, dtype=np.int64)
             learned[self._learned_positions()] = np.arange(len(self._learned_positions()))
             params["training_rows"] = learned[positions]

@@ -14,6 +14,7 @@ import typer
 import tellwhy
 from tellwhy.core.errors import TellwhyError
 from tellwhy.core.files import plain
+from tellwhy.core.registry import cards
 from tellwhy.views.cli import screen
 from tellwhy.views.report import write_report
 from tellwhy.workflow import Run, compare_table, explain_table, load_run, save_run
@@ -34,7 +35,7 @@ INTERRUPTED = 130
 File = Annotated[Path, typer.Argument(help="A table: CSV, TSV, Parquet, JSON lines or Excel; .gz and .zip too.")]
 Reference = Annotated[Path | None, typer.Option(help="A table of ordinary rows to compare with.")]
 Normal = Annotated[str | None, typer.Option(metavar="COL=VALUE", help="Rows with this value are the ordinary ones.")]
-Detector = Annotated[str, typer.Option(help="auto, KernelDensity, NearestNeighbours, OneClassSVM or SVDD.")]
+Detector = Annotated[str, typer.Option(help=f"auto, {', '.join(c.name for c in cards('detector'))}.")]
 Columns = Annotated[
     list[str] | None, typer.Option(help="Use only this column; repeat for more, or separate by commas.")
 ]
