@@ -67,6 +67,8 @@ def test_ranked_rows_with_reasons_in_words(data):
     assert "amount = 480 (usually 3" in shown
     assert "A0120" in shown
     assert "country = XX (usually" in shown
+    assert "would look normal with amount = " in shown
+    assert "instead of 480" in shown
     assert "Report: tellwhy-orders/report.html" in shown
     assert "better than a random order" in shown
 
@@ -75,13 +77,14 @@ def test_json_and_nothing_else_on_stdout(data):
     result = run("explain", data, "--id", "order", "--label", "fraud", "--top", 3, "--json", "--seed", 7)
     found = json.loads(result.stdout)
     first = found["anomalies"][0]
-    assert set(first) >= {"row", "id", "score", "percentile", "reasons"}
+    assert set(first) >= {"row", "id", "score", "percentile", "reasons", "nearest_normal"}
     assert (first["row"], first["id"]) == (17, "A0017")
     assert set(first["reasons"][0]) == {"feature", "value", "typical", "share"}
     assert first["reasons"][0]["feature"] == "amount"
     assert first["reasons"][0]["value"] == 480.0
     low, high = first["reasons"][0]["typical"]
     assert 30 < low < high < 70
+    assert 50 < first["nearest_normal"]["amount"] < 200
     assert len(found["anomalies"]) == 3
     assert found["seed"] == 7
     assert found["detection"]["auroc"] > 0.95

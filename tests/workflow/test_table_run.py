@@ -66,6 +66,27 @@ def test_the_threshold_and_its_rule(frame, run):
     assert "99 %" in clean.settings["threshold_rule"]
 
 
+def test_nearest_normal_values_make_the_row_normal():
+    rng = np.random.default_rng(3)
+    table = pd.DataFrame({"x": rng.normal(size=200), "n": rng.poisson(5, size=200), "k": rng.choice(list("ab"), 200)})
+    table.loc[7, "x"] = 15.0
+    table.loc[8, "n"] = 60
+    table["k"] = table["k"].where(table.index != 9, "zz")
+    run = explain_table(table, top=3)
+    by_row = {a.row: a.nearest_normal for a in run.anomalies}
+    assert list(by_row[7]) == ["x"]
+    assert 0 < by_row[7]["x"] < 15
+    assert list(by_row[8]) == ["n"]
+    assert isinstance(by_row[8]["n"], int)
+    mended = table.copy()
+    mended.loc[7, "x"] = by_row[7]["x"]
+    mended.loc[8, "n"] = by_row[8]["n"]
+    assert explain_table(mended, top=3).scores[[7, 8]].max() < run.scores[[7, 8]].min() / 2
+    if 9 in by_row:
+        assert by_row[9]["k"] in ("a", "b")
+    assert run.anomalies[-1].nearest_normal is None or run.anomalies[-1].above_threshold
+
+
 def test_all_rows_above_the_threshold_are_explained(frame):
     many = explain_table(frame, contamination=0.4, top=5)
     assert len(many.anomalies) == len(many.explanation) == 60

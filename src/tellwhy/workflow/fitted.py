@@ -39,6 +39,15 @@ class FittedTable:
         first = self.sample[: min(len(self.sample), REFERENCE_ROWS)]
         return self._scored(self.selection.reference.iloc[first], np.arange(len(first)))
 
+    def score_version(self, row: Any, position: int) -> float:
+        """Score of a changed version of a selected row, without the row itself where it was learned from."""
+        learned = np.flatnonzero(self._learned_positions() == position)
+        inner: Any = self.score.inner
+        Z = self.score.encode(row)
+        if not len(learned) or not hasattr(inner, "match"):
+            return float(inner.value(Z)[0])
+        return float(inner.value(Z, inner.leave_some(self._points()[learned]))[0])
+
     def explain(self, positions: Integers, method: str) -> Explanation:
         """Explain some of the selected rows."""
         params: dict[str, Any] = {}
@@ -64,11 +73,16 @@ class FittedTable:
         Z = self.score.encode(frame)
         if not len(learned) or not hasattr(inner, "match"):
             return np.asarray(inner.value(Z))
-        point = np.full(inner.expansion.n_training, -1, dtype=np.int64)
-        point[inner.expansion.training_rows] = np.arange(len(inner.expansion.training_rows))
         left_out = np.full(len(Z), -1, dtype=np.int64)
-        left_out[learned] = point
+        left_out[learned] = self._points()
         return np.asarray(inner.value(Z, inner.leave_some(left_out)))
+
+    def _points(self) -> Integers:
+        """Support point that each row learned from is, or −1."""
+        expansion = self.score.inner.expansion  # type: ignore[attr-defined]
+        point = np.full(expansion.n_training, -1, dtype=np.int64)
+        point[expansion.training_rows] = np.arange(len(expansion.training_rows))
+        return point
 
 
 def fit_table(selection: Selection, encoder: TableEncoder, detector: str, rng: np.random.Generator) -> FittedTable:

@@ -53,8 +53,7 @@ def is_usual(value: Any, usual: Typical) -> bool:
 
 def _reason(name: str, cell: Any, usual: Typical, share: float, *, is_share: bool) -> Reason:
     value = plain_cell(cell)
-    shown = "missing" if value is None else number_text(value) if isinstance(value, float) else str(value)
-    text = f"{name} = {shown} ({usual_words(usual)})"
+    text = f"{name} = {cell_words(value)} ({usual_words(usual)})"
     return Reason(name, value, usual_values(usual), share, f"{text} · {100 * share:.0f} %" if is_share else text)
 
 
@@ -71,6 +70,13 @@ def plain_cell(cell: Any) -> Any:
     if hasattr(cell, "isoformat"):
         return str(cell.isoformat()).removesuffix("T00:00:00")
     return str(cell)
+
+
+def cell_words(value: Any) -> str:
+    """A plain cell in words."""
+    if value is None:
+        return "missing"
+    return number_text(value) if isinstance(value, float) else str(value)
 
 
 def usual_values(usual: Typical) -> list[Any]:

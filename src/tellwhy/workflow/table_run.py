@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import platform
+from collections.abc import Iterable
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
@@ -18,10 +19,11 @@ from tellwhy.data import Table, TableEncoder, describe_column
 from tellwhy.workflow.detection import detection_of
 from tellwhy.workflow.evidence import evidence_of
 from tellwhy.workflow.fitted import FittedTable, fit_table
+from tellwhy.workflow.nearest import nearest_normals
 from tellwhy.workflow.ranking import Ranking, rank
 from tellwhy.workflow.reasons import groups_of, reasons_of, typical_of
 from tellwhy.workflow.request import Request, cell_text
-from tellwhy.workflow.run import Anomaly, Reason, Run
+from tellwhy.workflow.run import Anomaly, Run
 from tellwhy.workflow.selection import Selection, as_source, select
 
 
@@ -82,7 +84,8 @@ def _run(table: Table, request: Request, fitted: FittedTable, ranking: Ranking, 
         name: typical_of(name, describe_column(selection.reference[name], encoder.kinds_[name]))
         for name in encoder.columns_
     }
-    anomalies = _anomalies(table, request, fitted, ranking, reasons_of(explanation, typical))
+    normal = nearest_normals(fitted, ranking, explanation, request.top)
+    anomalies = _anomalies(table, request, fitted, ranking, zip(reasons_of(explanation, typical), normal, strict=True))
     return Run(
         source=table.source,
         settings=_settings(request, fitted, ranking, explanation),
@@ -106,8 +109,9 @@ def _run(table: Table, request: Request, fitted: FittedTable, ranking: Ranking, 
 
 
 def _anomalies(
-    table: Table, request: Request, fitted: FittedTable, ranking: Ranking, reasons: list[list[Reason]]
+    table: Table, request: Request, fitted: FittedTable, ranking: Ranking, told: Iterable[Any]
 ) -> list[Anomaly]:
+    """One entry per explained row; `told` gives its reasons and its nearest normal values."""
     rows = fitted.selection.rows[ranking.positions]
     ids = None if request.id_column is None else table.frame[request.id_column]
     return [
@@ -118,9 +122,10 @@ def _anomalies(
             percentile=float(percentile),
             above_threshold=bool(score > ranking.threshold),
             reasons=why,
+            nearest_normal=normal,
         )
-        for row, score, percentile, why in zip(
-            rows, ranking.scores[ranking.positions], ranking.percentiles, reasons, strict=True
+        for row, score, percentile, (why, normal) in zip(
+            rows, ranking.scores[ranking.positions], ranking.percentiles, told, strict=True
         )
     ]
 

@@ -18,7 +18,9 @@ from rich.table import Table
 from tellwhy.core.errors import TellwhyWarning
 from tellwhy.core.progress import show_with
 from tellwhy.workflow import Run, TableComparison
+from tellwhy.workflow.reasons import cell_words, plain_cell
 
+MOST_CHANGES = 3
 PIPE_WIDTH = 160  # a pipe has no width of its own; this keeps reasons on one line
 
 
@@ -82,9 +84,23 @@ def show_run(run: Run, top: int) -> None:
     for rank, a in enumerate(run.anomalies[:top], start=1):
         mark = "" if a.above_threshold else " [dim](below the threshold)[/]"
         why = "\n".join(escape(r.text) for r in a.reasons) or "no column stands out"
+        if a.nearest_normal:
+            why += f"\n[dim]{escape(_normal_words(run, rank - 1))}[/]"
         name = escape(a.id or "") if named else str(a.row)
         table.add_row(str(rank), name, f"{a.score:.4g}", f"{a.percentile:.1f}", why + mark)
     out().print(table)
+
+
+def _normal_words(run: Run, at: int) -> str:
+    """'would look normal with A = 3.1 instead of 145'."""
+    a, row = run.anomalies[at], run.explanation.data.iloc[at]
+    parts = [
+        f"{name} = {cell_words(value)} instead of {cell_words(plain_cell(row[name]))}"
+        for name, value in (a.nearest_normal or {}).items()
+    ]
+    if len(parts) > MOST_CHANGES:
+        return f"no small change makes it look normal: {len(parts)} columns would have to differ"
+    return f"would look normal with {' and '.join(parts)}"
 
 
 def show_summary(run: Run) -> None:
