@@ -96,7 +96,8 @@ def nearest_normal(
     distance
         "absolute" or "squared": what is kept small, once the number of changed columns is.
     ranking
-        Values (n, blocks): only the 64 highest of each row are looked at where there are more blocks.
+        Values (n, blocks), for instance attributions: where there are more than 64 blocks, only the 64 highest of each
+        row are looked at.
 
     Examples
     --------
@@ -128,10 +129,11 @@ def nearest_normal(
     normal = prototypes[(own <= level) & ((prototypes >= choices.low) & (prototypes <= choices.high)).all(axis=1)]
     points = X.copy()
     odd = np.flatnonzero(search.scores.value(X, np.arange(len(X))) > level)
+    order = None if ranking is None else _ranking(ranking, owner, len(X), choices.n_blocks)
     batches = row_batches(len(odd), 8 * d * min(choices.n_blocks, SHORTLIST) * 4, _BATCH_BYTES)
     for some in track(batches, len(batches), "looking for the nearest normal rows"):
         rows = odd[some]
-        points[rows] = search.run(rows, normal, None if ranking is None else np.asarray(ranking)[rows])
+        points[rows] = search.run(rows, normal, None if order is None else order[rows])
     found = ~np.isnan(points).any(axis=1)
     return NearestNormal(points, found, found[:, None] & (points != X), level)
 
@@ -142,6 +144,16 @@ def _threshold(score: Any, given: float | None, of_prototypes: Floats) -> float:
     if not np.isfinite(level):
         raise InvalidInput(f"threshold must be a finite number. Got {level}.")
     return level
+
+
+def _ranking(given: Any, owner: Any, n: int, n_blocks: int) -> Floats:
+    """Return one number per row and block; of values per owner, those of owners without a column are left out."""
+    values = np.asarray(given, dtype=np.float64)
+    if owner is not None and values.ndim == 2 and values.shape[1] > np.max(owner):
+        values = values[:, np.unique(owner)]
+    if values.shape != (n, n_blocks):
+        raise InvalidInput(f"ranking must hold one number per row and block ({n}, {n_blocks}). Got {np.shape(given)}.")
+    return values
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ def pattern_search(
     free: Mask,
     targets: Callable[[Integers], Floats] | None = None,
     edges: Edges | None = None,
-    max_rounds: int = 60,
+    max_rounds: int = 40,
 ) -> Descent:
     """Go down from each start by trial steps of 1, 1/2, 1/4 and 1/8.
 

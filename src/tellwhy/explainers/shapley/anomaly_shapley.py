@@ -51,7 +51,8 @@ class AnomalyShapley(Explainer):
         steps.
     gamma
         Weight of the distance; "balance": where it is about as large as the fall of the score, over background rows;
-        "injection": of 0.001, 0.01, …, 10 the one that finds most columns of background rows that were made odd.
+        "injection": of 0.001, 0.01, …, 10 the one that finds most columns of background rows that were made odd. For
+        scores without a gradient the unit is the standard deviation of the background's scores.
     characteristic
         v, as above.
     distance
@@ -160,7 +161,7 @@ class AnomalyShapley(Explainer):
             params={
                 "groups": None if self.groups is None else players.group.tolist(),
                 "distance": distance_words(self.distance),
-                "gamma_used": self.gamma_,
+                "gamma_used": self.gamma_ * self.neighbourhood_.score_unit,
                 "coalitions": coalitions.words(),
                 "coalitions_used": len(coalitions.members),
                 "minima_not_settled": games.n_unsettled,

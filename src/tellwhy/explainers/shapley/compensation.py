@@ -31,7 +31,7 @@ class Compensation(Explainer):
     model
         Any model or function that `tellwhy.scoring.as_score` reads.
     gamma
-        Weight of the distance.
+        Weight of the distance, as in `AnomalyShapley`.
     distance
         As in `AnomalyShapley`.
 

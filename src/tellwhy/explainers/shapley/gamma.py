@@ -27,7 +27,7 @@ def balanced_gamma(score: Any, background: Floats, neighbourhood: Neighbourhood,
     around = Surroundings(neighbourhood.scales, distance, neighbourhood.binary)
     cost = float(np.median(around.cells(X, (Y - X) / neighbourhood.scales)[0].mean(axis=1)))
     fall = float(np.median(scores.value(X, rows) - scores.value(Y, rows)))
-    return fall / cost if fall > 0 and cost > 0 else DEFAULT
+    return fall / cost / neighbourhood.score_unit if fall > 0 and cost > 0 else DEFAULT
 
 
 def gamma_by_injection(

@@ -33,18 +33,28 @@ class Neighbourhood:
         Mask of the columns that hold both 0 and 1 and nothing else.
     anchors
         A few ordinary rows, for searches without a gradient.
+    score_unit
+        What γ is multiplied with: 1, or the standard deviation of the background's scores where the score has no
+        gradient (a forest's score lies between 0 and 1, a distance is in the units of the data).
     """
 
     scales: Floats
     constant: Mask
     binary: Mask
-    anchors: Floats
+    anchors: Floats | None
+    score_unit: float
 
     @classmethod
     def of(cls, score: Any, background: Floats) -> Neighbourhood:
         """Learn from background rows, in the score's own columns."""
         scales, constant = column_scales(background)
-        return cls(scales, constant, binary_columns(background), _ordinary_rows(score, background))
+        binary = binary_columns(background)
+        if getattr(score, "gradient", None) is not None:
+            return cls(scales, constant, binary, None, 1.0)
+        looked_at = background[_spread(len(background), _LOOKED_AT)]
+        values = score.value(looked_at)
+        unit = float(np.std(values))
+        return cls(scales, constant, binary, _ordinary_rows(looked_at, values), unit if unit > 0 else 1.0)
 
     def lowest(
         self, scores: RowScores, X: Floats, free: Mask, *, gamma: float, distance: Distance, radius: float | None = None
@@ -54,7 +64,7 @@ class Neighbourhood:
             scores,
             X,
             free,
-            gamma=gamma,
+            gamma=gamma * self.score_unit,
             scales=self.scales,
             distance=distance,
             binary=self.binary,
@@ -63,11 +73,10 @@ class Neighbourhood:
         )
 
 
-def _ordinary_rows(score: Any, background: Floats) -> Floats:
-    """Rows evenly spread over the half of the background that scores lowest."""
-    looked_at = background[_spread(len(background), _LOOKED_AT)]
-    order = np.argsort(score.value(looked_at), kind="stable")
-    calm = looked_at[order[: (len(order) + 1) // 2]]
+def _ordinary_rows(rows: Floats, values: Floats) -> Floats:
+    """Rows evenly spread over the half of them that scores lowest."""
+    order = np.argsort(values, kind="stable")
+    calm = rows[order[: (len(order) + 1) // 2]]
     return calm[_spread(len(calm), N_ANCHORS)]
 
 
