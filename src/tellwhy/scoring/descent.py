@@ -21,9 +21,9 @@ Evaluate = Callable[[Integers, Floats], tuple[Floats, Floats, Integers]]  # prob
 Precondition = Callable[[Integers, Integers, Floats, Floats], Floats]  # problems, parts, points, slopes -> steps
 
 HISTORY = 8
-TOLERANCE = 1e-14  # of the decrease that a last step promises, against 1 + |f|
+TOLERANCE = 1e-18  # of the decrease that a last step promises, against 1 + |f|
 STALLED = 1e-8  # the same, where rounding lets no step decrease the value any more
-_TRIALS, _ENOUGH_TRIALS = 40, 4  # a problem that has gone down by then takes what it has found
+_TRIALS, _ENOUGH_TRIALS = 24, 4  # a problem that has gone down by then takes what it has found
 _FARTHEST = 1e9
 _ARMIJO, _WOLFE = 1e-4, 0.9
 _ROUNDING = 1e-11  # values closer than this may differ by rounding only; slopes then tell which point is lower
@@ -259,9 +259,10 @@ def _search(evaluate: Evaluate, state: _State, slope: Floats, D: Floats, edges: 
             trial = edges.project(state.problems[todo], state.U[todo], slope[todo], trial)
         f, G, parts = evaluate(state.problems[todo], trial)
         rise = f - state.f[todo]
-        is_low = rise <= _ARMIJO * _dot(slope[todo], trial - state.U[todo]) + _ROUNDING * (1.0 + np.abs(f))
         after = _dot(G, D[todo])
         levelled = (np.abs(after) < 0.5 * np.abs(before[todo])) & (not edges.are_there)
+        is_low = rise <= _ARMIJO * _dot(slope[todo], trial - state.U[todo])
+        is_low |= levelled & (rise <= _ROUNDING * (1.0 + np.abs(f)))
         better = is_low & ((f < new.f[todo]) | levelled)
         kept = todo[better]
         new.U[kept], new.f[kept], new.G[kept], new.parts[kept] = trial[better], f[better], G[better], parts[better]
