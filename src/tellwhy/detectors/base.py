@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tellwhy.core.errors import InvalidInput
+from tellwhy.core.errors import InvalidInput, UnreadableFile
 from tellwhy.core.params import Rules, real, validate_parameters, validate_value
 from tellwhy.core.score_function import Floats, ScoreFunction
 from tellwhy.core.tables import check_finite, column_names, not_a_number
@@ -83,6 +84,22 @@ class Detector(OutlierMixin, BaseEstimator):
             value = float(np.quantile(self.training_scores_, 1 - contamination))
         self.threshold_ = float(value)  # type: ignore[arg-type]
         return self
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the fitted detector to a folder (JSON and arrays, no pickle); `tellwhy.detectors.load` reads it."""
+        from tellwhy.detectors.model_io import save
+
+        return save(self, folder)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """Read a detector of this class that `save` wrote."""
+        from tellwhy.detectors.model_io import load
+
+        detector = load(folder)
+        if not isinstance(detector, cls):
+            raise UnreadableFile(f"{folder} holds a {type(detector).__name__}, not a {cls.__name__}.")
+        return detector
 
     @property
     def _names(self) -> list[str] | None:

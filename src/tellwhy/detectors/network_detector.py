@@ -1,0 +1,126 @@
+"""What VAE and DAGMM share: an autoencoder whose size is chosen and whose training stops on rows held out."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tellwhy.core.optional import require
+from tellwhy.core.params import Rules, generator, integer, one_of, real, seed
+from tellwhy.core.score_function import Floats, Integers
+from tellwhy.detectors.base import Detector, calibration_rows
+from tellwhy.detectors.network_score import NetworkScore, actual_device
+from tellwhy.detectors.scaling import Scaling
+from tellwhy.detectors.torch_networks import (
+    Layout,
+    Sizes,
+    canonical_order,
+    new_stack,
+    with_columns_ordered,
+)
+from tellwhy.detectors.torch_training import Objective, Plan, Winner, train
+
+LATENT_SHARES = (0.2, 0.4, 0.6, 0.8)
+HIDDEN_SHARES = (0.5, 1.0, 2.0)
+MOST_HELD = 20_000
+
+NETWORK_PARAMETERS: dict[str, Rules] = {
+    "latent": (one_of("auto"), integer(1)),
+    "hidden": (one_of("auto"), integer(1)),
+    "learning_rate": real(0, 1),
+    "batch_size": integer(1),
+    "max_epochs": integer(1),
+    "patience": integer(1),
+    "validation_share": real(0, 1),
+    "device": one_of("auto", "cpu", "cuda"),
+    "dtype": one_of("float64", "float32"),
+    "false_alarms": real(0, 0.5, closed="right"),
+    "random_state": seed,
+}
+
+
+class NetworkDetector(Detector):
+    """An autoencoder trained on standardised columns; subclasses say what is learned and how rows are scored."""
+
+    _parameters: ClassVar[dict[str, Rules]] = NETWORK_PARAMETERS
+    _layout: ClassVar[Layout]
+    latent: str | int
+    hidden: str | int
+    learning_rate: float
+    batch_size: int
+    max_epochs: int
+    patience: int
+    validation_share: float
+    device: str
+    dtype: str
+    false_alarms: float
+    random_state: Any
+
+    network_: Mapping[str, Floats]
+    scaling_: Scaling
+
+    def _fit(self, X: Floats) -> None:
+        name = type(self).__name__
+        require("torch", f"{name}.fit")
+        rng = generator(self.random_state)
+        self.scaling_ = self._learned_scaling(X)
+        Z = self.scaling_.apply(X)
+        shuffled = rng.permutation(len(Z))
+        n_held = min(max(1, round(self.validation_share * len(Z))), MOST_HELD, len(Z) - 1)
+        held, kept = shuffled[:n_held], shuffled[n_held:]
+        winner = self._trained(Z, kept, held, rng)
+        self.latent_, self.hidden_ = winner.sizes["latent"], winner.sizes["hidden"]
+        self.validation_losses_ = winner.losses
+        self.n_epochs_ = winner.n_epochs
+        self._finish(Z[kept], rng)
+        self.training_scores_ = self._scores_as_if_new(X, kept, held)
+        self.set_threshold(contamination=self.false_alarms)
+
+    def _trained(self, Z: Floats, kept: Integers, held: Integers, rng: np.random.Generator) -> Winner:
+        import torch
+
+        device, order = actual_device(self.device), canonical_order(Z)
+        candidates = self._candidates(Z.shape[1])
+        stack = new_stack(self._layout, candidates, rng, device, torch.float32)
+        Z32 = torch.tensor(Z[:, order], dtype=torch.float32, device=device)
+        rows = Z32[torch.tensor(kept, device=device)], Z32[torch.tensor(held, device=device)]
+        plan = Plan(
+            self.learning_rate, self.batch_size, self.max_epochs, self.patience, f"training {type(self).__name__}"
+        )
+        winner = train(stack, self._objective(len(held), stack.widths, rng), rows, plan, rng)
+        self.network_ = with_columns_ordered(winner.arrays, order, "encode", "output")
+        return winner
+
+    def _candidates(self, d: int) -> list[Sizes]:
+        latents = [self.latent] if not isinstance(self.latent, str) else _shares(LATENT_SHARES, d)
+        hiddens = [self.hidden] if not isinstance(self.hidden, str) else _shares(HIDDEN_SHARES, d)
+        return [{"column": d, "latent": int(a), "hidden": int(b)} for a in latents for b in hiddens]
+
+    def _scores_as_if_new(self, X: Floats, kept: Integers, held: Integers) -> Floats:
+        """Scores of rows held out; rows learned from take those of the rows held out at the same rank."""
+        score = self.to_score()
+        some = kept[calibration_rows(len(kept))]
+        new, known = score.value(X[held]), score.value(X[some])
+        levels = (np.argsort(np.argsort(known, kind="stable")) + 0.5) / len(known)
+        return np.concatenate([new, np.quantile(new, levels)])
+
+    def _learned_scaling(self, X: Floats) -> Scaling:
+        return Scaling.of(X)
+
+    @abstractmethod
+    def _objective(self, n_held: int, widths: Mapping[str, int], rng: np.random.Generator) -> Objective:
+        """Return what the networks are trained for."""
+
+    def _finish(self, Z: Floats, rng: np.random.Generator) -> None:
+        """Learn what else a score needs, from the scaled rows that the network was trained on."""
+
+    @abstractmethod
+    def to_score(self) -> NetworkScore:
+        """Return the outlierness as a score function."""
+
+
+def _shares(shares: tuple[float, ...], d: int) -> list[int]:
+    return sorted({max(1, round(share * d)) for share in shares})

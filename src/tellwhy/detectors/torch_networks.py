@@ -1,0 +1,147 @@
+"""Small networks trained side by side: one tensor holds the same layer of several networks.
+
+Networks of different sizes share a stack padded to the largest; masks keep the padding silent, so that each network
+learns exactly what it would have learned alone. PyTorch is imported when a function runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tellwhy.core.score_function import Floats, Integers
+
+Tensor = Any
+Layout = Mapping[str, tuple[str, str]]  # layer -> names of its input and output axes
+Sizes = Mapping[str, int]  # axis -> number of units
+
+
+@dataclass
+class Stack:
+    """Weights (E, inputs, outputs) and biases (E, 1, outputs) of E networks, and masks (E, 1, units) of their axes."""
+
+    layout: Layout
+    sizes: list[Sizes]
+    weights: dict[str, Tensor]
+    masks: dict[str, Tensor]
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def device(self) -> str:
+        """'cpu' or 'cuda'."""
+        return str(next(iter(self.weights.values())).device.type)
+
+    @property
+    def n_weights(self) -> int:
+        """Weights of all networks, padding included: the multiply-adds of one row."""
+        return sum(tensor.numel() for tensor in self.weights.values())
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """Units on each axis, padding included."""
+        return {axis: mask.shape[2] for axis, mask in self.masks.items()}
+
+    def linear(self, layer: str, x: Tensor) -> Tensor:
+        """X W + b, for x of shape (E, rows, inputs)."""
+        return self.weights[f"{layer}.bias"].baddbmm(x, self.weights[f"{layer}.weight"])
+
+    def hidden(self, layer: str, x: Tensor) -> Tensor:
+        """softplus(x W + b), silent in the padding."""
+        from torch.nn.functional import softplus
+
+        return softplus(self.linear(layer, x)) * self.masks[self.layout[layer][1]]
+
+    def member(self, index: int) -> dict[str, Floats]:
+        """Weights and biases of one network, without padding."""
+        arrays = {}
+        for layer, (inputs, outputs) in self.layout.items():
+            n_in, n_out = self.sizes[index][inputs], self.sizes[index][outputs]
+            weight, bias = self.weights[f"{layer}.weight"][index], self.weights[f"{layer}.bias"][index]
+            arrays[f"{layer}.weight"] = weight[:n_in, :n_out].detach().cpu().double().numpy().copy()
+            arrays[f"{layer}.bias"] = bias[0, :n_out].detach().cpu().double().numpy().copy()
+        return arrays
+
+    def kept(self, index: Sequence[int]) -> Stack:
+        """Return some of the networks, with no more padding than they need."""
+        sizes = [self.sizes[i] for i in index]
+        widths = _widths(sizes)
+        weights = {name: self.cut(name, tensor, index, widths) for name, tensor in self.weights.items()}
+        masks = {axis: mask[list(index), :, : widths[axis]].contiguous() for axis, mask in self.masks.items()}
+        return Stack(self.layout, sizes, weights, masks)
+
+    def cut(self, name: str, tensor: Tensor, index: Sequence[int], widths: Sizes) -> Tensor:
+        """Return the part of a tensor shaped like the weights `name` that belongs to some networks."""
+        inputs, outputs = self.layout[name.partition(".")[0]]
+        rows = widths[inputs] if name.endswith("weight") else 1
+        return tensor.detach()[list(index), :rows, : widths[outputs]].clone()
+
+
+def _widths(sizes: Sequence[Sizes]) -> dict[str, int]:
+    return {axis: max(size[axis] for size in sizes) for axis in sizes[0]}
+
+
+def new_stack(layout: Layout, sizes: Sequence[Sizes], rng: np.random.Generator, device: str, dtype: Any) -> Stack:
+    """Networks with weights and biases uniform in ±1/√inputs, each drawn from a stream of its own."""
+    import torch
+
+    drawn = [
+        {layer: _drawn(size[a], size[b], own) for layer, (a, b) in layout.items()}
+        for size, own in zip(sizes, rng.spawn(len(sizes)), strict=True)
+    ]
+    widths, weights = _widths(sizes), {}
+    for layer, (a, b) in layout.items():
+        weight, bias = np.zeros((len(sizes), widths[a], widths[b])), np.zeros((len(sizes), 1, widths[b]))
+        for e, arrays in enumerate(drawn):
+            w, own_bias = arrays[layer]
+            weight[e, : w.shape[0], : w.shape[1]] = w
+            bias[e, 0, : w.shape[1]] = own_bias
+        weights[f"{layer}.weight"] = torch.tensor(weight, dtype=dtype, device=device)
+        weights[f"{layer}.bias"] = torch.tensor(bias, dtype=dtype, device=device)
+    return Stack(layout, list(sizes), weights, _masks(sizes, widths, device, dtype))
+
+
+def _drawn(inputs: int, outputs: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    reach = 1.0 / math.sqrt(inputs)
+    return rng.uniform(-reach, reach, (inputs, outputs)), rng.uniform(-reach, reach, outputs)
+
+
+def _masks(sizes: Sequence[Sizes], widths: Sizes, device: str, dtype: Any) -> dict[str, Tensor]:
+    import torch
+
+    used = {axis: [[[i < size[axis] for i in range(width)]] for size in sizes] for axis, width in widths.items()}
+    return {axis: torch.tensor(rows, dtype=dtype, device=device) for axis, rows in used.items()}
+
+
+def one_network(layout: Layout, arrays: Mapping[str, Floats], device: str, dtype: Any) -> Stack:
+    """Return a stack that holds the single network of these weights and biases."""
+    import torch
+
+    weights, size = {}, {}
+    for layer, (inputs, outputs) in layout.items():
+        weight, bias = arrays[f"{layer}.weight"], arrays[f"{layer}.bias"]
+        size[inputs], size[outputs] = weight.shape
+        weights[f"{layer}.weight"] = torch.tensor(weight[None], dtype=dtype, device=device)
+        weights[f"{layer}.bias"] = torch.tensor(bias[None, None], dtype=dtype, device=device)
+    return Stack(layout, [size], weights, _masks([size], size, device, dtype))
+
+
+def with_columns_ordered(arrays: Mapping[str, Floats], order: Integers, first: str, last: str) -> dict[str, Floats]:
+    """Return a network trained on X[:, order] as one of X: its first inputs and last outputs put back in place."""
+    back = np.argsort(order)
+    changed = dict(arrays)
+    changed[f"{first}.weight"] = arrays[f"{first}.weight"][back]
+    changed[f"{last}.weight"] = arrays[f"{last}.weight"][:, back]
+    changed[f"{last}.bias"] = arrays[f"{last}.bias"][back]
+    return changed
+
+
+def canonical_order(Z: Floats) -> Integers:
+    """Order of the columns that follows from what they hold, so that their place in the table does not matter."""
+    weights = np.random.default_rng(0).standard_normal(len(Z))
+    return np.argsort((Z * weights[:, None]).sum(axis=0), kind="stable")
