@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pandas as pd
 
+import tellwhy
+
 FOLDER = Path(__file__).parent.parent / "docs" / "results"
 
 
@@ -35,7 +37,8 @@ def markdown(table: pd.DataFrame) -> str:
 
 def publish(name: str, title: str, parts: list[tuple[str, pd.DataFrame]], *, peers: tuple[str, ...] = ()) -> None:
     """Print the tables and write docs/results/<name>.md."""
-    versions = ", ".join(f"{p} {version(p)}" for p in ("tellwhy", "numpy", "scikit-learn", *peers))
+    others = (f"{package} {version(package)}" for package in ("numpy", "scikit-learn", *peers))
+    versions = ", ".join([f"tellwhy {tellwhy.__version__}", *others])
     lines = [
         f"# {title}",
         "",
