@@ -13,6 +13,7 @@ import numpy as np
 
 from tellwhy.data import fetch
 from tellwhy.detectors import DAGMM, VAE, GaussianMixture
+from tellwhy.evaluation import inject_anomalies
 from tellwhy.explainers import (
     AnomalyContribution,
     AnomalyShapley,
@@ -27,6 +28,7 @@ SETS = ("thyroid", "breastw", "U2R", "lympho", "musk", "arrhythmia")
 DETECTORS = ("GMM", "VAE-r", "VAE-e", "DAGMM")
 WITH_MARGINALS = ("GMM", "VAE-r")
 COMPONENTS = (2, 3, 4)
+ROWS, TRIES, LYMPHO_TRIES = 60, 2, 20
 
 METHODS: dict[str, Callable[[Any], Any]] = {
     "MARG": Marginal,
@@ -79,6 +81,18 @@ def fitted(name: str, detector: str) -> Any:
     if detector == "VAE-e":
         return VAE("elbo", "bernoulli" if data.is_binary else "gaussian", device="cpu").fit(both)
     return copy(fitted(name, "VAE-e")).set_params(score="reconstruction")  # one network, two scores
+
+
+@cache
+def injected(name: str, d_anom: int) -> tuple[np.ndarray, np.ndarray]:
+    """Normal test rows with d_anom cells moved by ±U(1, 2), or flipped where the set is binary."""
+    data = split(name)
+    binary = np.full(data.train.shape[1], data.is_binary)
+    draws = [
+        inject_anomalies(data.normal[:ROWS], d_anom, random_state=seed, scale=1.0, binary=binary)
+        for seed in range(LYMPHO_TRIES if name == "lympho" else TRIES)
+    ]
+    return np.vstack([d.X for d in draws]), np.vstack([d.truth for d in draws])
 
 
 def explainer(method: str, model: Any, train: np.ndarray) -> Any:

@@ -18,13 +18,12 @@ import pandas as pd
 from _results import publish
 from sklearn.svm import SVC
 
-from _anomaly_shapley import COMPONENTS, DETECTORS, SETS, Measured, explainer, fitted, methods_for, split
+from _anomaly_shapley import COMPONENTS, DETECTORS, SETS, Measured, explainer, fitted, injected, methods_for, split
 from _takeishi_figures import BY_GAMMA, BY_METHOD, CHARACTERISTICS, METHODS
 from tellwhy.detectors import GaussianMixture
-from tellwhy.evaluation import inject_anomalies, localisation
+from tellwhy.evaluation import localisation
 from tellwhy.explainers import AnomalyShapley, KernelShap
 
-ROWS, TRIES, LYMPHO_TRIES = 60, 2, 20
 REAL_SETS, LOCAL_SETS = ("thyroid", "U2R", "musk"), ("thyroid", "breastw")
 GAMMAS: tuple[float | str, ...] = (0.001, 0.01, 0.1, 1.0, 10.0, "balance")
 REGULARISATIONS = (1e-6, 1e-3, 0.1)
@@ -33,18 +32,6 @@ TABLES = {2: ("mrr", 1), 3: ("hits", 1), 8: ("auroc", 2), 9: ("auroc", 3)}
 BELOW = 0.05
 
 Figures = dict[str, float]
-
-
-@cache
-def injected(name: str, d_anom: int) -> tuple[np.ndarray, np.ndarray]:
-    """Normal test rows with d_anom cells moved by ±U(1, 2), or flipped where the set is binary."""
-    data = split(name)
-    binary = np.full(data.train.shape[1], data.is_binary)
-    draws = [
-        inject_anomalies(data.normal[:ROWS], d_anom, random_state=seed, scale=1.0, binary=binary)
-        for seed in range(LYMPHO_TRIES if name == "lympho" else TRIES)
-    ]
-    return np.vstack([d.X for d in draws]), np.vstack([d.truth for d in draws])
 
 
 def located(made: Any, X: np.ndarray, truth: np.ndarray) -> Figures:
