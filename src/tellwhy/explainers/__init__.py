@@ -1,4 +1,10 @@
-"""Explainers: which features made each score."""
+"""Explainers: which features made each score.
+
+Those of networks (`LRP`, `Gradient`, …, in `tellwhy.explainers.propagation`) load PyTorch when first used.
+"""
+
+import importlib
+from typing import Any
 
 from tellwhy.explainers.base import Explainer
 from tellwhy.explainers.decomposition import (
@@ -37,3 +43,25 @@ __all__ = [
     "SimpleTaylor",
     "SupportExplanation",
 ]
+
+_NETWORKS = (
+    "LRP",
+    "DeconvNet",
+    "DeepTaylor",
+    "ExcitationBackprop",
+    "Gradient",
+    "GuidedBackprop",
+    "InputTimesGradient",
+    "SmoothGrad",
+    "coverage",
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _NETWORKS:
+        return getattr(importlib.import_module("tellwhy.explainers.propagation"), name)
+    raise AttributeError(f"module 'tellwhy.explainers' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, *_NETWORKS]

@@ -1,0 +1,80 @@
+"""Calls of PyTorch functions, and the tensors among their arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a PyTorch function on activations."""
+
+    function: Callable[..., Any]
+    args: Any
+    kwargs: dict[str, Any]
+    name: str
+    in_place: bool
+    activations: list[Tensor]
+
+    @property
+    def target(self) -> Tensor:
+        """Tensor that an in-place operation changes."""
+        found: Tensor = self.args[0] if self.args else self.kwargs["input"]
+        return found
+
+    def run(self, activations: list[Tensor]) -> Any:
+        """Run with other tensors in place of the activations; parameters are constants; nothing is changed in place."""
+        exchanged = {id(old): new for old, new in zip(self.activations, activations, strict=True)}
+
+        def exchange(tensor: Tensor) -> Tensor:
+            return exchanged[id(tensor)] if id(tensor) in exchanged else tensor.detach()
+
+        args, kwargs = map_tensors(exchange, self.args), map_tensors(exchange, self.kwargs)
+        if kwargs.get("inplace"):
+            return self.function(*args, **{**kwargs, "inplace": False})
+        if not self.in_place:
+            return self.function(*args, **kwargs)
+        changed = args[0].clone()
+        self.function(changed, *args[1:], **kwargs)
+        return changed
+
+    def run_detached(self) -> Any:
+        """Run on constants."""
+        return self.run([t.detach() for t in self.activations])
+
+
+def tensors_in(tree: Any) -> list[Tensor]:
+    """All tensors in nested tuples, lists and dictionaries, each once, in order."""
+    found: dict[int, Tensor] = {}
+    map_tensors(lambda t: found.setdefault(id(t), t), tree)
+    return list(found.values())
+
+
+def map_tensors(function: Callable[[Tensor], Tensor], tree: Any) -> Any:
+    """Apply a function to the tensors in nested tuples, lists and dictionaries."""
+    if isinstance(tree, Tensor):
+        return function(tree)
+    if isinstance(tree, dict):
+        return {key: map_tensors(function, value) for key, value in tree.items()}
+    if isinstance(tree, (tuple, list)):
+        parts = [map_tensors(function, part) for part in tree]
+        if type(tree) in (tuple, list, torch.Size):
+            return type(tree)(parts)
+        return type(tree)(parts) if hasattr(tree, "n_fields") else type(tree)(*parts)
+    return tree
+
+
+def batch_norm_line(call: Call) -> tuple[Tensor, Tensor]:
+    """Return w = γ/s and b = β − γμ/s of an evaluation-mode batch norm."""
+    names = ("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps")
+    given = {**dict(zip(names, call.args, strict=False)), **call.kwargs}
+    factor = (given["running_var"].detach() + given.get("eps", 1e-5)).rsqrt()
+    if given.get("weight") is not None:
+        factor = factor * given["weight"].detach()
+    shift = -given["running_mean"].detach() * factor
+    return factor, shift if given.get("bias") is None else shift + given["bias"].detach()

@@ -1,0 +1,92 @@
+"""Deep Taylor decomposition."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import Module
+
+from tellwhy.core.errors import InvalidParameter
+from tellwhy.core.params import Rules, instance_of, none, real
+from tellwhy.explainers.propagation.base import NETWORK_PARAMETERS, NetworkExplainer
+from tellwhy.explainers.propagation.capture import Method
+from tellwhy.explainers.propagation.composites import Composite, every, first
+from tellwhy.explainers.propagation.rules import Rule, w_square, z_box, z_plus
+
+_EDGE = (none, real(), instance_of(np.ndarray, Tensor, words="an array that fits one input"))
+
+
+class DeepTaylor(NetworkExplainer):
+    """Deep Taylor decomposition: every layer by the root point that its inputs' range allows.
+
+    Hidden layers take the z+ rule. Layers that see the input take z^B for inputs in [low, high], z+ for inputs that
+    are not negative (low=0, no high), w² for unbounded inputs (neither). The method is defined for positive outputs:
+    where the explained output is negative all values are zero, `extras["undefined"]` is true and the residual is the
+    whole output. Montavon et al., Pattern Recognition 65 (2017).
+
+    Parameters
+    ----------
+    model
+        A `torch.nn.Module` in evaluation mode. It is not changed.
+    target
+        The explained output: "max", its number, one number per row, or a function of the outputs.
+    low, high
+        Range of the inputs: numbers, or arrays that fit one input.
+    batch_size
+        Rows that go through the model at once.
+    device
+        Where to compute; by default where the model is. Elsewhere a copy of the model is used.
+
+    Examples
+    --------
+    >>> import torch
+    >>> model = torch.nn.Linear(2, 1, bias=False).eval()
+    >>> _ = model.weight.data.copy_(torch.tensor([[3.0, -1.0]]))
+    >>> DeepTaylor(model, low=0, high=1).explain([[1.0, 0.0]]).values
+    array([[2.25, 0.75]])
+    """
+
+    _parameters: ClassVar[dict[str, Rules]] = {**NETWORK_PARAMETERS, "low": _EDGE, "high": _EDGE}
+
+    def __init__(
+        self,
+        model: Module,
+        target: Any = "max",
+        *,
+        low: Any = None,
+        high: Any = None,
+        batch_size: int = 32,
+        device: Any = None,
+    ):
+        super().__init__(model, target, batch_size=batch_size, device=device)
+        self.low = low
+        self.high = high
+
+    def _method(self) -> Method:
+        composite = Composite([(first, self._input_rule()), (every, z_plus())])
+        carries = "relevance" if composite.maps_relevance else "contribution"
+        return Method(carries, composite, multiply=carries == "contribution")
+
+    def _input_rule(self) -> Rule:
+        if self.low is None and self.high is None:
+            return w_square()
+        if self.low is not None and self.high is not None:
+            low, high = (torch.as_tensor(edge) for edge in (self.low, self.high))
+            if bool((low > 0).any()) or bool((high < 0).any()):
+                raise InvalidParameter("DeepTaylor needs low <= 0 <= high for a box of inputs.")
+            return z_box(self.low, self.high)
+        if self.high is None and not isinstance(self.low, (np.ndarray, Tensor)) and self.low == 0:
+            return z_plus()
+        raise InvalidParameter(
+            "DeepTaylor takes low and high together, low=0 alone for inputs that are not negative, or neither. "
+            f"Got low={self.low!r}, high={self.high!r}."
+        )
+
+    def _seed(self, scores: Tensor) -> Tensor:
+        return (scores > 0).to(scores)
+
+    def _extras(self, scores: np.ndarray) -> dict[str, Any]:
+        return {"undefined": scores < 0}

@@ -1,0 +1,152 @@
+"""Derivatives of a network's output: the gradient, its mean over noisy inputs, and its product with the input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import Module
+
+from tellwhy.core.params import Rules, integer, none, one_of, real, seed
+from tellwhy.explainers.propagation.base import NETWORK_PARAMETERS, NetworkExplainer
+from tellwhy.explainers.propagation.capture import Method
+from tellwhy.explainers.propagation.engine import run_forward
+from tellwhy.explainers.propagation.targets import chosen_outputs, pick_scores
+
+
+class Gradient(NetworkExplainer):
+    """∂f/∂x: how fast the output changes with each input.
+
+    Simonyan, Vedaldi, Zisserman, ICLR Workshop (2014).
+
+    Parameters
+    ----------
+    model
+        A `torch.nn.Module` in evaluation mode. It is not changed.
+    target
+        The explained output: "max", its number, one number per row, or a function of the outputs.
+    batch_size
+        Rows that go through the model at once.
+    device
+        Where to compute; by default where the model is. Elsewhere a copy of the model is used.
+
+    Examples
+    --------
+    >>> import torch
+    >>> model = torch.nn.Linear(2, 1, bias=False).eval()
+    >>> _ = model.weight.data.copy_(torch.tensor([[2.0, -1.0]]))
+    >>> Gradient(model).explain([[3.0, 1.0]]).values
+    array([[ 2., -1.]])
+    """
+
+    kind = "sensitivity"
+
+    def _method(self) -> Method:
+        return Method("gradient")
+
+
+class InputTimesGradient(NetworkExplainer):
+    """x · ∂f/∂x: the share of each input in a network that is linear around x; LRP-0 on networks of ReLUs.
+
+    Shrikumar, Greenside, Kundaje, ICML (2017). Parameters as in `Gradient`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> model = torch.nn.Linear(2, 1, bias=False).eval()
+    >>> _ = model.weight.data.copy_(torch.tensor([[2.0, -1.0]]))
+    >>> InputTimesGradient(model).explain([[3.0, 1.0]]).values
+    array([[ 6., -1.]])
+    """
+
+    def _method(self) -> Method:
+        return Method("gradient", multiply=True)
+
+
+class SmoothGrad(NetworkExplainer):
+    """Mean of the gradients at noisy copies of the input, each first made absolute or squared if wanted.
+
+    The noise is normal with a standard deviation of `noise` times the range of the row. The explained output is
+    chosen at the row itself. Smilkov et al., arXiv:1706.03825 (2017).
+
+    Parameters
+    ----------
+    model, target, batch_size, device
+        As in `Gradient`.
+    n_samples
+        Noisy copies per row.
+    noise
+        Standard deviation of the noise, as a share of the range (largest − smallest value) of each row.
+    postprocess
+        None, "abs" or "square": what is done to each gradient before the mean.
+    random_state
+        Seed of the noise.
+
+    Examples
+    --------
+    >>> import torch
+    >>> model = torch.nn.Linear(2, 1, bias=False).eval()
+    >>> _ = model.weight.data.copy_(torch.tensor([[2.0, -1.0]]))
+    >>> SmoothGrad(model, postprocess="square", random_state=0).explain([[3.0, 1.0]]).values
+    array([[4., 1.]])
+    """
+
+    kind = "sensitivity"
+    _parameters: ClassVar[dict[str, Rules]] = {
+        **NETWORK_PARAMETERS,
+        "n_samples": integer(1),
+        "noise": real(0, closed="left"),
+        "postprocess": (none, one_of("abs", "square")),
+        "random_state": seed,
+    }
+
+    def __init__(
+        self,
+        model: Module,
+        target: Any = "max",
+        *,
+        batch_size: int = 32,
+        device: Any = None,
+        n_samples: int = 50,
+        noise: float = 0.1,
+        postprocess: str | None = None,
+        random_state: Any = None,
+    ):
+        super().__init__(model, target, batch_size=batch_size, device=device)
+        self.n_samples = n_samples
+        self.noise = noise
+        self.postprocess = postprocess
+        self.random_state = random_state
+
+    def _method(self) -> Method:
+        return Method("gradient")
+
+    def _explain_batch(
+        self, model: Module, x: Tensor, method: Method, target: Any, rng: np.random.Generator
+    ) -> tuple[Tensor, Tensor, str]:
+        forward = run_forward(model, x, method)
+        outputs = forward.outputs.detach()
+        chosen = chosen_outputs(outputs, target)
+        rows = [
+            self._smooth(model, row, method, target if callable(target) else chosen[[i]], rng)
+            for i, row in enumerate(x)
+        ]
+        return torch.stack(rows), pick_scores(outputs, target), forward.softmax
+
+    def _smooth(self, model: Module, row: Tensor, method: Method, target: Any, rng: np.random.Generator) -> Tensor:
+        """Mean over noisy copies of one row."""
+        spread = self.noise * (row.max() - row.min())
+        total = torch.zeros_like(row)
+        for start in range(0, self.n_samples, self.batch_size):
+            n = min(self.batch_size, self.n_samples - start)
+            noise = torch.from_numpy(rng.standard_normal((n, *row.shape))).to(row)
+            wanted = target if callable(target) else np.repeat(target, n)
+            found = super()._explain_batch(model, row + spread * noise, method, wanted, rng)[0]
+            total += _PROCESS[self.postprocess](found).sum(dim=0)
+        return total / self.n_samples
+
+
+_PROCESS: dict[str | None, Callable[[Tensor], Tensor]] = {None: lambda g: g, "abs": torch.abs, "square": torch.square}

@@ -1,0 +1,97 @@
+"""Layer-wise relevance propagation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from torch.nn import Module
+
+from tellwhy.core.errors import InvalidParameter
+from tellwhy.core.params import Rules, instance_of, none, one_of
+from tellwhy.explainers.propagation.base import NETWORK_PARAMETERS, NetworkExplainer
+from tellwhy.explainers.propagation.capture import Method
+from tellwhy.explainers.propagation.composites import COMPOSITES, Composite, every
+from tellwhy.explainers.propagation.rules import RULES, Rule
+
+
+class LRP(NetworkExplainer):
+    """Relevance of each input: the output is handed down layer by layer, each layer sharing it by its rule.
+
+    Values add up to the explained output, less what biases and stabilisers absorbed (the residual; `ledger(x)` says
+    where). Bach et al., PLoS ONE 10 (2015).
+
+    Parameters
+    ----------
+    model
+        A `torch.nn.Module` in evaluation mode. It is not changed.
+    target
+        The explained output: "max", its number, one number per row, or a function of the outputs.
+    rule
+        Rule of every layer: "z", "epsilon", "gamma", "alpha_beta", "z_plus", "flat", "w_square", "z_box", or a `Rule`.
+    composite
+        Instead of one rule, a rule per layer: "epsilon_plus", "preset_a", "preset_b", each also with "_flat", or a
+        `Composite`.
+    rule_params
+        Settings of a rule that is given by its name, as {"epsilon": 0.01}.
+    batch_norm
+        "merged": batch norm and the layer before it are one layer, which rules that tell positive from negative
+        weights need; "linear": batch norm is a linear map of its own with rule "z".
+    batch_size
+        Rows that go through the model at once.
+    device
+        Where to compute; by default where the model is. Elsewhere a copy of the model is used.
+
+    Examples
+    --------
+    >>> import torch
+    >>> model = torch.nn.Linear(2, 1).eval()
+    >>> _ = model.weight.data.copy_(torch.tensor([[2.0, -1.0]])), model.bias.data.fill_(0.5)
+    >>> explanation = LRP(model, rule="z").explain([[3.0, 1.0]])
+    >>> explanation.values, explanation.scores, explanation.residual
+    (array([[ 6., -1.]]), array([5.5]), array([0.5]))
+    """
+
+    _parameters: ClassVar[dict[str, Rules]] = {
+        **NETWORK_PARAMETERS,
+        "rule": (none, one_of(*RULES), instance_of(Rule)),
+        "composite": (none, one_of(*COMPOSITES), instance_of(Composite)),
+        "rule_params": (none, instance_of(Mapping, words="a dict of the rule's settings")),
+        "batch_norm": one_of("merged", "linear"),
+    }
+
+    def __init__(
+        self,
+        model: Module,
+        target: Any = "max",
+        *,
+        rule: str | Rule | None = None,
+        composite: str | Composite | None = None,
+        rule_params: Mapping[str, Any] | None = None,
+        batch_norm: str = "merged",
+        batch_size: int = 32,
+        device: Any = None,
+    ):
+        super().__init__(model, target, batch_size=batch_size, device=device)
+        self.rule = rule
+        self.composite = composite
+        self.rule_params = rule_params
+        self.batch_norm = batch_norm
+
+    def _method(self) -> Method:
+        composite = self._composite()
+        carries = "relevance" if composite.maps_relevance else "contribution"
+        return Method(carries, composite, merge=self.batch_norm == "merged", multiply=carries == "contribution")
+
+    def _composite(self) -> Composite:
+        if self.composite is not None:
+            if self.rule is not None or self.rule_params is not None:
+                raise InvalidParameter("LRP takes either a rule or a composite. Got both.")
+            return COMPOSITES[self.composite]() if isinstance(self.composite, str) else self.composite
+        if isinstance(self.rule, Rule):
+            return Composite([(every, self.rule)])
+        name = self.rule or "epsilon"
+        try:
+            return Composite([(every, RULES[name](**(self.rule_params or {})))])
+        except TypeError as error:
+            raise InvalidParameter(f"rule_params do not fit rule {name!r}: {error}") from error

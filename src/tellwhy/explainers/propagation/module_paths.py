@@ -1,0 +1,50 @@
+"""Which module is running: its path in the model, without a trace on the model."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from torch.nn import Module
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+
+
+class ModulePaths:
+    """Path of the module whose forward is running in this thread.
+
+    The hooks are PyTorch's process-wide ones: nothing is attached to the model, and they do nothing in other threads.
+    """
+
+    def __init__(self, model: Module):
+        self._names = {id(module): name for name, module in model.named_modules()}
+        self._running: list[Module] = []
+        self._thread = threading.get_ident()
+
+    @property
+    def current(self) -> str:
+        """Path of the innermost running module that has a name in the model."""
+        for module in reversed(self._running):
+            if id(module) in self._names:
+                return self._names[id(module)]
+        return ""
+
+    @contextmanager
+    def followed(self) -> Iterator[ModulePaths]:
+        """Follow the modules that run inside this block."""
+        handles = [register_module_forward_pre_hook(self._enter), register_module_forward_hook(self._leave)]
+        try:
+            yield self
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def _enter(self, module: Module, args: Any) -> None:  # noqa: ARG002
+        if threading.get_ident() == self._thread:
+            self._running.append(module)
+
+    def _leave(self, module: Module, args: Any, output: Any) -> None:  # noqa: ARG002
+        if threading.get_ident() == self._thread:
+            while self._running and self._running.pop() is not module:
+                pass

@@ -1,0 +1,167 @@
+"""Operations between layers: how each one hands relevance down, in contributions and in relevance."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import torch.nn.functional as F  # noqa: E402
+from torch import nn  # noqa: E402
+
+from tellwhy.explainers import LRP, InputTimesGradient, coverage  # noqa: E402
+from tellwhy.explainers.propagation import Rule  # noqa: E402
+from tellwhy.explainers.propagation.operations import operation_name  # noqa: E402
+from tellwhy.explainers.propagation.rules import quotient  # noqa: E402
+
+
+class Between(nn.Module):
+    """An operation between two layers without bias."""
+
+    def __init__(self, operation, shape=(4, 6, 6)):
+        super().__init__()
+        torch.manual_seed(0)
+        self.first = nn.Conv2d(2, shape[0], 1, bias=False)
+        self.operation = operation
+        with torch.no_grad():
+            n = operation(self.first(torch.zeros(1, 2, *shape[1:]))).numel()
+        self.last = nn.Linear(n, 2, bias=False)
+
+    def forward(self, x):
+        return self.last(self.operation(self.first(x)).flatten(1))
+
+
+LINEAR = {
+    "relu": F.relu,
+    "leaky_relu": lambda z: F.leaky_relu(z, 0.2),
+    "prelu": lambda z: F.prelu(z, z.new_tensor([0.3])),
+    "max_pool2d": lambda z: F.max_pool2d(z, 2),
+    "max_pool1d": lambda z: F.max_pool1d(z.flatten(2), 3, padding=1),
+    "max_pool3d": lambda z: F.max_pool3d(z[:, None], 2),
+    "adaptive_max_pool2d": lambda z: F.adaptive_max_pool2d(z, 2),
+    "avg_pool2d": lambda z: F.avg_pool2d(z, 3, padding=1),
+    "avg_pool1d": lambda z: F.avg_pool1d(z.flatten(2), 2),
+    "avg_pool3d": lambda z: F.avg_pool3d(z[:, None], 2),
+    "adaptive_avg_pool2d": lambda z: F.adaptive_avg_pool2d(z, 4),
+    "permute": lambda z: z.permute(0, 2, 3, 1).contiguous().view(len(z), -1, 4).transpose(1, 2),
+    "cat": lambda z: torch.cat([z, -z[:, :1]], dim=1),
+    "stack": lambda z: torch.stack(z.chunk(2, dim=1), dim=2),
+    "split": lambda z: sum(z.split(2, dim=1)),
+    "unbind": lambda z: z.unbind(1)[2] - z.unbind(1)[0],
+    "pad": lambda z: F.pad(z, (1, 2, 0, 1), mode="replicate"),
+    "nearest": lambda z: F.interpolate(z, scale_factor=2),
+    "bilinear": lambda z: F.interpolate(z, size=(5, 9), mode="bilinear"),
+    "dropout": lambda z: F.dropout2d(F.dropout(z, training=False), training=False),
+    "scaled": lambda z: (2 * z - z / 3).mul(torch.ones(4, 1, 1) / 2),
+    "mean": lambda z: z.mean((2, 3)) + z.sum((2, 3)),
+    "constant_matmul": lambda z: z @ torch.linspace(-1, 1, 12, dtype=z.dtype).reshape(6, 2),
+    "largest": lambda z: z.max(dim=1).values + z.amax(dim=1),
+    "where": lambda z: torch.where(z > 0, z, 0.1 * z),
+    "masked_fill": lambda z: z.masked_fill(z < 0, 0),
+    "shuffle": lambda z: F.pixel_shuffle(z, 2),
+}
+
+
+def rows():
+    torch.manual_seed(1)
+    return torch.randn(3, 2, 6, 6, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_homogeneous_operations_conserve(name):
+    model, x = Between(LINEAR[name]).double().eval(), rows()
+    found = LRP(model, rule="z").explain(x)
+    np.testing.assert_allclose(found.values, InputTimesGradient(model).explain(x).values, atol=1e-12)
+    np.testing.assert_allclose(found.residual, 0, atol=1e-10)
+    assert not (coverage(model, x)["kind"] == "unknown").any()
+
+
+Z_OF_RELEVANCE = Rule("z", lambda layer, x, z, R: x * layer.backward(x, layer.weight, quotient(R, z)), True)
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_relevance_travels_like_contributions(name):
+    """LRP-0 does not depend on whether R or c = R/a travels."""
+    model, x = Between(LINEAR[name]).double().eval(), rows()
+    found = LRP(model, rule=Z_OF_RELEVANCE).explain(x)
+    np.testing.assert_allclose(found.values, LRP(model, rule="z").explain(x).values, atol=1e-10)
+
+
+ELEMENTWISE = {
+    "relu6": F.relu6,
+    "hardtanh": F.hardtanh,
+    "elu": F.elu,
+    "selu": F.selu,
+    "silu": lambda z: F.silu(z, inplace=True),
+    "gelu": F.gelu,
+    "sigmoid": torch.sigmoid,
+    "tanh": torch.Tensor.tanh,
+    "softplus": F.softplus,
+    "hardswish": F.hardswish,
+    "mish": F.mish,
+    "clamp": lambda z: z.clamp(-0.5, 0.5),
+    "square": lambda z: z**2,
+    "abs": abs,
+    "reciprocal": lambda z: 1 / (z + 9),
+}
+
+
+@pytest.mark.parametrize("name", ELEMENTWISE)
+@pytest.mark.parametrize("rule", ["z", "w_square"])
+def test_elementwise_functions_pass_relevance_on(name, rule):
+    model, x = Between(ELEMENTWISE[name]).double().eval(), rows()
+    if name != "reciprocal":  # there the constant 9 absorbs
+        np.testing.assert_allclose(LRP(model, rule=rule).explain(x).residual, 0, atol=1e-9)
+    z = model.first(x).detach()
+    c = (
+        model.last.weight[0].detach().reshape(4, 6, 6)
+        * ELEMENTWISE[name](z.clone())
+        / (z + 9 if name == "reciprocal" else z)
+    )
+    expected = x * torch.einsum("nkhw,kc->nchw", c, model.first.weight[:, :, 0, 0].detach())
+    np.testing.assert_allclose(LRP(model, 0, rule="z").explain(x).values, expected.numpy(), atol=1e-10)
+
+
+def test_softmax_inside_takes_the_derivative():
+    model, x = Between(lambda z: torch.softmax(z, dim=1)).double().eval(), rows()
+    expected = InputTimesGradient(model).explain(x).values
+    np.testing.assert_allclose(LRP(model, rule="z").explain(x).values, expected, atol=1e-12)
+
+
+def test_matmul_of_two_activations_gives_half_to_each():
+    model, x = Between(lambda z: z @ z.mT).double().eval(), rows()
+    found = LRP(model, rule="z").explain(x)
+    np.testing.assert_allclose(found.residual, 0, atol=1e-10)
+    np.testing.assert_allclose(found.values, InputTimesGradient(model).explain(x).values / 2, atol=1e-12)
+
+
+def test_batch_norm_without_a_layer_before_it():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.BatchNorm1d(3), nn.ReLU(), nn.BatchNorm1d(3), nn.Linear(3, 2)).double().eval()
+    nn.init.normal_(model[0].running_mean)
+    x = torch.randn(4, 3, dtype=torch.float64)
+    expected = InputTimesGradient(model).explain(x).values
+    np.testing.assert_allclose(LRP(model, rule="z").explain(x).values, expected, atol=1e-12)
+
+
+def test_tokens_are_explained_through_their_embedding():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Embedding(10, 4), nn.Flatten(), nn.Linear(12, 2, bias=False)).double().eval()
+    tokens = torch.tensor([[1, 2, 3], [9, 0, 0]])
+    found = LRP(model, 0, rule="z").explain(tokens)
+    parts = model[0](tokens) * model[2].weight[0].reshape(3, 4)
+    np.testing.assert_allclose(found.values, parts.sum(-1).detach().numpy(), atol=1e-12)
+    np.testing.assert_allclose(found.residual, 0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (torch.Tensor.__iadd__, ("add", True)),
+        (torch.Tensor.__rsub__, ("sub", False)),
+        (torch.relu_, ("relu", True)),
+        (torch.Tensor.mT.__get__, ("mT", False)),
+        (torch.Tensor.__setitem__, ("setitem", True)),
+    ],
+)
+def test_names(function, expected):
+    assert operation_name(function) == expected
