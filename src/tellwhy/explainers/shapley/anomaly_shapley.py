@@ -52,7 +52,8 @@ class AnomalyShapley(Explainer):
     gamma
         Weight of the distance; "balance": where it is about as large as the fall of the score, over background rows;
         "injection": of 0.001, 0.01, …, 10 the one that finds most columns of background rows that were made odd. For
-        scores without a gradient the unit is the standard deviation of the background's scores.
+        scores without a gradient, which may be bounded, the unit is the standard deviation of the background's scores
+        and a cell costs dist/(1 + dist).
     characteristic
         v, as above.
     distance

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,8 @@ class Neighbourhood:
     binary
         Mask of the columns that hold both 0 and 1 and nothing else.
     anchors
-        A few ordinary rows, for searches without a gradient.
+        A few ordinary rows, for scores without a gradient, which are searched by trial steps and whose distances are
+        bounded; None for others.
     score_unit
         What γ is multiplied with: 1, or the standard deviation of the background's scores where the score has no
         gradient (a forest's score lies between 0 and 1, a distance is in the units of the data).
@@ -66,11 +68,20 @@ class Neighbourhood:
             free,
             gamma=gamma * self.score_unit,
             scales=self.scales,
-            distance=distance,
+            distance=distance if self.anchors is None else partial(_bounded, distance),
             binary=self.binary,
             radius=radius,
             anchors=self.anchors,
         )
+
+
+def _bounded(distance: Distance, U: Floats) -> Floats:
+    """Return dist/(1 + dist): however far a row is, a score that is bounded itself can make up for it."""
+    if callable(distance):
+        cost = np.asarray(distance(U), dtype=np.float64)
+    else:
+        cost = np.abs(U) if distance == "absolute" else np.square(U)
+    return cost / (1.0 + cost)
 
 
 def _ordinary_rows(rows: Floats, values: Floats) -> Floats:

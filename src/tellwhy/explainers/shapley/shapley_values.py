@@ -85,15 +85,20 @@ def _inverse(A: Floats) -> Floats:
 
 
 def _standard_errors(coalitions: Coalitions, gains: Floats, values: Floats, M: Floats) -> Floats:
-    """√ of the diagonal of M·Cov(g)·M/n_pairs, with the degrees of freedom that the fit used up."""
+    """√ of the diagonal of M·Cov(g)·M/n_pairs, each pair's residual as if the pair had not been fitted.
+
+    A pair's share of its own fit is h = zᵀMz/n_pairs, so that its residual without it is r/(1 − h): next to 1 for many
+    pairs, and what keeps the error honest for few (MacKinnon and White, Journal of Econometrics 29, 1985).
+    """
     n_pairs, p = len(coalitions.members) // 2, coalitions.n_players
     variance = np.zeros_like(values)
     for some in row_batches(n_pairs, 24 * p, 64 * 2**20):
         other = slice(some.start + n_pairs, some.stop + n_pairs)
         Z = coalitions.members[some].astype(np.float64)
+        spread = Z @ M
+        own = np.minimum(np.einsum("ij,ij->i", spread, Z) / n_pairs, 1.0 - 1e-6)
         fitted = values @ Z.T
         of_set = gains[:, some] - fitted
         of_rest = gains[:, other] - (values.sum(axis=1, keepdims=True) - fitted)
-        variance += (0.5 * (of_set - of_rest)) ** 2 @ (Z @ M) ** 2
-    freedom = max(n_pairs - p + 1, 1)
-    return np.asarray(np.sqrt(variance / (n_pairs * freedom)))
+        variance += (0.5 * (of_set - of_rest) / (1.0 - own)) ** 2 @ spread**2
+    return np.asarray(np.sqrt(variance) / n_pairs)

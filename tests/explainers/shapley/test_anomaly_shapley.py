@@ -1,0 +1,356 @@
+"""Anomaly Shapley: every characteristic function against its definition, invariances, groups, and bad input."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from oracles.shapley_oracles import gaussian_minimum, minimum_by_scipy, relaxed_worth, shapley_by_definition
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import IsolationForest
+from sklearn.mixture import GaussianMixture
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from tellwhy.core.errors import InvalidInput, InvalidParameter
+from tellwhy.detectors import KernelDensity
+from tellwhy.explainers import AnomalyShapley
+from tellwhy.explainers.shapley import games
+from tellwhy.scoring import FunctionScore, Mixture, MixtureScore, as_score
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(250, 4)) @ RNG.normal(size=(4, 4)) + 1.0
+ODD = X[:3] + np.array([[0.0, 3.0, 0.0, 0.0], [2.0, 0.0, 0.0, -4.0], [0.0, 0.0, 0.0, 0.0]])
+ONE = GaussianMixture(1, random_state=0).fit(X)
+TWO = GaussianMixture(2, random_state=0).fit(X)
+
+
+def explained(model, rows=ODD, background=X, **settings):
+    return AnomalyShapley(model, **settings).fit(background).explain(rows)
+
+
+def scored(model):
+    return lambda point: float(as_score(model).value(point[None])[0])
+
+
+def closed_form(x, gamma):
+    """x̂*(S) of the one-component mixture."""
+    scales = X.std(axis=0)
+
+    def minimum(S):
+        free = np.array([i not in S for i in range(len(x))])
+        if not free.any():
+            return x
+        return gaussian_minimum(x, ONE.means_[0], ONE.precisions_[0], free=free, gamma=gamma, scales=scales)
+
+    return minimum
+
+
+@pytest.mark.parametrize("gamma", [0.01, 3.0])
+def test_relaxed_against_closed_form_and_enumeration(gamma):
+    found = explained(ONE, gamma=gamma)
+    for x, values, base in zip(ODD, found.values, found.base_values, strict=True):
+        minimum = closed_form(x, gamma)
+        exact = shapley_by_definition(lambda S, x=x, m=minimum: relaxed_worth(scored(ONE), x, m, S), 4)
+        np.testing.assert_allclose(values, exact, atol=1e-8)
+        assert base == pytest.approx(scored(ONE)(minimum(frozenset())), abs=1e-8)
+
+
+@pytest.mark.parametrize("gamma", [0.01, 3.0])
+def test_local_against_closed_form_and_enumeration(gamma):
+    found = explained(ONE, gamma=gamma, characteristic="local")
+    for x, values in zip(ODD, found.values, strict=True):
+        minimum = closed_form(x, gamma)
+        exact = shapley_by_definition(lambda S, m=minimum: scored(ONE)(m(S)), 4)
+        np.testing.assert_allclose(values, exact, atol=1e-8)
+
+
+def test_ball_is_the_lowest_score_within_the_walls():
+    radius, x = 0.8, ODD[0]
+    found = explained(TWO, rows=ODD[:1], characteristic="ball", radius=radius)
+
+    def worth(S):
+        free = [i for i in range(4) if i not in S]
+        if not free:
+            return scored(TWO)(x)
+
+        def of(u):
+            y = x.copy()
+            y[free] += X.std(axis=0)[free] * u
+            return scored(TWO)(y)
+
+        return of(minimum_by_scipy(of, np.zeros(len(free)), [(-radius, radius)] * len(free)))
+
+    np.testing.assert_allclose(found.values[0], shapley_by_definition(worth, 4), atol=1e-5)
+
+
+@pytest.mark.parametrize("characteristic", ["relaxed", "local", "ball"])
+def test_values_add_up_exactly(characteristic):
+    found = explained(TWO, characteristic=characteristic)
+    np.testing.assert_allclose(found.residual, 0.0, atol=1e-11)
+    np.testing.assert_allclose(found.scores, as_score(TWO).value(ODD), rtol=1e-12)
+    assert found.stderr is None
+    assert found.params["coalitions"] == "all"
+    assert found.kind == "attribution"
+
+
+def test_the_absolute_distance_and_a_function():
+    np.testing.assert_array_equal(explained(ONE, distance="absolute", gamma=1e5).values, 0.0)  # nothing moves
+    cheap, squared = (explained(ONE, distance=kind, gamma=1e-10).values for kind in ("absolute", "squared"))
+    np.testing.assert_allclose(cheap, squared, atol=1e-4)
+    np.testing.assert_allclose(explained(ONE, distance=np.square).values, explained(ONE).values, atol=1e-5)
+    assert explained(ONE, distance=np.square).params["distance"] == "square"
+
+
+def test_columns_may_change_places():
+    order = [2, 0, 3, 1]
+    score = as_score(TWO)
+    shuffled = FunctionScore(
+        lambda Y: score.value(Y[:, np.argsort(order)]),
+        gradient=lambda Y: score.gradient(Y[:, np.argsort(order)])[:, order],
+    )
+    plain = FunctionScore(score.value, gradient=score.gradient)
+    expected = explained(plain).values[:, order]
+    np.testing.assert_allclose(explained(shuffled, ODD[:, order], X[:, order]).values, expected, atol=1e-7)
+
+
+UNIT, SHIFT = np.array([1e-3, 40.0, 1.0, 1e5]), np.array([5.0, 0.0, -2.0, 1e6])
+
+
+def mixture(unit=1.0, shift=0.0):
+    """The energy of TWO for rows in other units."""
+    unit = np.broadcast_to(unit, 4)
+    return MixtureScore.of(Mixture(TWO.weights_, TWO.means_ * unit + shift, TWO.covariances_ * np.outer(unit, unit)))
+
+
+def descended(unit=1.0, shift=0.0):
+    """The same without its quadratic forms."""
+    return FunctionScore(mixture(unit, shift).value, gradient=mixture(unit, shift).gradient)
+
+
+@pytest.mark.parametrize("characteristic", ["relaxed", "local"])
+@pytest.mark.parametrize("score", [mixture, descended])
+def test_units_and_offsets_do_not_matter(characteristic, score):
+    plain = explained(score(), characteristic=characteristic)
+    found = explained(score(UNIT, SHIFT), ODD * UNIT + SHIFT, X * UNIT + SHIFT, characteristic=characteristic)
+    np.testing.assert_allclose(found.values, plain.values, atol=1e-5)
+
+
+def test_rows_do_not_depend_on_each_other_or_on_batches(monkeypatch):
+    together = explained(TWO).values
+    np.testing.assert_allclose(explained(TWO, ODD[1:2]).values[0], together[1], rtol=1e-7, atol=1e-9)
+    monkeypatch.setattr(games, "_BATCH_BYTES", 300)
+    np.testing.assert_allclose(explained(TWO).values, together, rtol=1e-7, atol=1e-9)
+
+
+class TestGroups:
+    def test_groups_of_one_are_no_groups(self):
+        plain = explained(TWO)
+        for groups in ([[0], [1], [2], [3]], [3, 1, 0, 2], np.array([0, 1, 2, 3]), []):
+            found = explained(TWO, groups=groups)
+            np.testing.assert_allclose(found.values, plain.values, atol=1e-10)
+
+    def test_a_group_plays_as_one_and_its_columns_share_equally(self):
+        found = explained(ONE, groups=[[1, 3]])
+        team = [frozenset({1, 3}), frozenset({0}), frozenset({2})]
+        for x, values, whole in zip(ODD, found.values, found.extras["group_values"], strict=True):
+            minimum = closed_form(x, 0.01)
+
+            def worth(S, x=x, minimum=minimum):
+                inside = frozenset().union(*(team[k] for k in S))
+                parts = [minimum(frozenset())] + [minimum(team[k]) for k in S]
+                mean = sum(parts) / len(parts)
+                return scored(ONE)(np.array([x[i] if i in inside else mean[i] for i in range(4)]))
+
+            exact = shapley_by_definition(worth, 3)
+            np.testing.assert_allclose(whole, exact, atol=1e-8)
+            np.testing.assert_allclose(values, [exact[1], exact[0] / 2, exact[2], exact[0] / 2], atol=1e-8)
+        np.testing.assert_allclose(found.residual, 0.0, atol=1e-11)
+
+    def test_groups_by_name(self):
+        frame = pd.DataFrame(X, columns=list("abcd"))
+        model = GaussianMixture(1, random_state=0).fit(frame)
+        rows = pd.DataFrame(ODD, columns=list("abcd"))
+        named = explained(model, rows, frame, groups=[["b", "d"]])
+        np.testing.assert_allclose(named.values, explained(ONE, groups=[[1, 3]]).values, atol=1e-8)
+
+    def test_encoded_columns_play_for_their_raw_column(self):
+        colour = np.random.default_rng(1).choice(["red", "blue", "green"], size=len(X), p=[0.6, 0.38, 0.02])
+        frame = pd.DataFrame(X, columns=list("abcd")).assign(colour=colour)
+        encode = make_column_transformer((StandardScaler(), list("abcd")), (OneHotEncoder(), ["colour"]))
+        model = make_pipeline(encode, GaussianMixture(1, reg_covar=1e-2, random_state=0)).fit(frame)
+        found = explained(model, frame.iloc[:5], frame)
+        assert found.values.shape == (5, 5)
+        assert found.feature_names == ["a", "b", "c", "d", "colour"]
+        np.testing.assert_allclose(found.residual, 0.0, atol=1e-10)
+        rare = frame.iloc[[0]].assign(colour="green")
+        assert (
+            explained(model, rare, frame).values[0, 4] > explained(model, rare.assign(colour="red"), frame).values[0, 4]
+        )
+
+    @pytest.mark.parametrize(
+        ("groups", "message"),
+        [
+            ([[0, 1], [1, 2]], "in groups.0. and in groups.1."),
+            ([[0, 9]], "below 4"),
+            ([["a"]], "no column names"),
+            ([[]], "expected a list of columns"),
+            ([0, 1], "expected a list of columns"),
+            ("ab", "must be None"),
+        ],
+    )
+    def test_bad_groups(self, groups, message):
+        with pytest.raises(InvalidParameter, match=message):
+            explained(ONE, groups=groups)
+
+
+class TestSampling:
+    D = 20
+    ROWS = np.random.default_rng(3).normal(size=(300, D))
+    MODEL = GaussianMixture(1, random_state=0).fit(ROWS)
+    NEW = ROWS[:2] + 3.0 * np.eye(D)[:2]
+
+    def test_sampled_values_are_near_those_of_more_samples(self):
+        rough = explained(self.MODEL, self.NEW, self.ROWS, n_coalitions=300)
+        fine = explained(self.MODEL, self.NEW, self.ROWS, n_coalitions=40_000)
+        error = np.abs(rough.values - fine.values)
+        assert (error <= 4 * rough.stderr + 1e-12).all()
+        assert (error <= 2 * rough.stderr).mean() > 0.9
+        assert fine.stderr.max() < 0.2 * rough.stderr.max()
+        np.testing.assert_allclose(rough.residual, 0.0, atol=1e-10)
+
+    def test_it_says_so(self):
+        found = explained(self.MODEL, self.NEW, self.ROWS)
+        assert found.params["coalitions"] == "sampled in pairs"
+        assert found.params["coalitions_used"] == 2 * self.D + 2048
+        assert found.stderr.shape == found.values.shape
+        assert found.values.argmax(axis=1).tolist() == [0, 1]
+
+    def test_seeds(self):
+        first, same, other = (
+            explained(self.MODEL, self.NEW, self.ROWS, random_state=seed, n_coalitions=100).values for seed in (0, 0, 1)
+        )
+        np.testing.assert_array_equal(first, same)
+        assert np.abs(first - other).max() > 1e-6
+
+    def test_groups_share_their_standard_error(self):
+        found = explained(self.MODEL, self.NEW, self.ROWS, groups=[[0, 1], [2, 3, 4]], n_coalitions=200)
+        np.testing.assert_array_equal(found.stderr[:, 0], found.stderr[:, 1])
+
+    @pytest.mark.slow
+    def test_five_thousand_columns(self):
+        score = FunctionScore(lambda Y: (Y**2).sum(axis=1), gradient=lambda Y: 2 * Y)
+        rows = np.random.default_rng(0).normal(size=(20, 5000))
+        odd = rows[:1].copy()
+        odd[0, 17] = 40.0
+        found = explained(score, odd, rows)
+        assert found.params["coalitions"] == "sampled in pairs"
+        assert found.values[0].argmax() == 17
+        np.testing.assert_allclose(found.residual, 0.0, atol=1e-6)
+
+
+class TestGamma:
+    def test_balance_makes_both_terms_alike(self):
+        explainer = AnomalyShapley(ONE, gamma="balance").fit(X)
+        assert 0.1 < explainer.gamma_ < 100
+        assert explainer.explain(ODD).params["gamma_used"] == explainer.gamma_
+
+    def test_injection_takes_a_candidate(self):
+        assert AnomalyShapley(TWO, gamma="injection").fit(X).gamma_ in (0.001, 0.01, 0.1, 1.0, 10.0)
+
+    def test_injection_prefers_what_finds_the_column(self):
+        """A price so high that nothing moves explains nothing: all values are 0 and ranks are ties."""
+        from tellwhy.explainers.shapley.gamma import gamma_by_injection
+
+        def only_one_works(rows, gamma):
+            moved = np.abs(rows - X[np.linspace(0, 249, 48).round().astype(int)])
+            return moved if gamma == 0.1 else np.zeros_like(moved)
+
+        neighbourhood = AnomalyShapley(ONE).fit(X).neighbourhood_
+        rng = np.random.default_rng(0)
+        assert gamma_by_injection(only_one_works, X, neighbourhood, np.arange(4), rng) == 0.1
+        assert gamma_by_injection(lambda rows, _: rows * 0, X, neighbourhood, np.arange(4), rng) == 0.01
+
+    def test_scores_without_a_gradient_are_measured_in_their_own_spread(self):
+        forest = IsolationForest(n_estimators=30, random_state=0).fit(X)
+        found = explained(forest, np.array([[1.0, 40.0, 1.0, 1.0]]))
+        assert found.values[0].argmax() == 1
+        assert found.params["gamma_used"] == pytest.approx(0.01 * as_score(forest).value(X).std(), rel=0.1)
+        np.testing.assert_allclose(found.residual, 0.0, atol=1e-12)
+
+
+def test_training_rows_of_a_kernel_model_are_explained_without_themselves():
+    rows = np.vstack([X, [[1.0, 30.0, 1.0, 1.0]]])
+    model = KernelDensity().fit(rows)
+    found = explained(model, rows[-1:], rows)
+    assert found.extras["left_out"].tolist() == [250]
+    assert found.values[0].argmax() == 1
+    assert found.scores[0] > 2 * model.to_score().value(rows[-1:])[0]
+
+
+class TestBadInput:
+    def test_without_background(self):
+        with pytest.raises(InvalidInput, match=r"call fit\(X\)"):
+            AnomalyShapley(ONE).explain(ODD)
+
+    @pytest.mark.parametrize("returned", [np.nan, np.inf])
+    def test_scores_that_are_not_finite(self, returned):
+        explainer = AnomalyShapley(lambda Y: np.where(Y[:, 0] > 100, 0.0, returned))
+        with pytest.raises(InvalidInput, match="expected a finite number"):
+            explainer.fit(X).explain(ODD)
+
+    def test_scores_of_the_wrong_shape(self):
+        with pytest.raises(InvalidInput, match="one number per row"):
+            AnomalyShapley(lambda Y: Y).fit(X).explain(ODD)
+
+    def test_a_constant_score_has_nothing_to_share(self):
+        for model in (lambda Y: np.ones(len(Y)), FunctionScore(lambda Y: np.ones(len(Y)), gradient=np.zeros_like)):
+            found = explained(model)
+            np.testing.assert_array_equal(found.values, 0.0)
+            np.testing.assert_array_equal(found.base_values, 1.0)
+
+    def test_one_column(self):
+        model = GaussianMixture(1, random_state=0).fit(X[:, :1])
+        found = explained(model, np.array([[9.0]]), X[:, :1])
+        np.testing.assert_allclose(found.values[0, 0], found.scores[0] - found.base_values[0])
+        assert found.values[0, 0] > 1
+
+    def test_background_of_one_row_and_constant_columns(self):
+        found = explained(TWO, background=X[:1])
+        assert found.params["constant_columns"] == 4
+        np.testing.assert_allclose(found.residual, 0.0, atol=1e-10)
+
+    def test_rows_far_outside_the_background(self):
+        found = explained(TWO, ODD * 1e4)
+        assert np.isfinite(found.values).all()
+        np.testing.assert_allclose(found.residual / found.scores, 0.0, atol=1e-12)
+
+    def test_kinks(self):
+        found = explained(
+            FunctionScore(lambda Y: np.abs(Y).sum(axis=1), gradient=np.sign), np.array([[0.1, 9.0, 0.0, 0.2]])
+        )
+        assert found.values[0].argmax() == 1
+
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [
+            ("gamma", -1.0),
+            ("gamma", "best"),
+            ("characteristic", "global"),
+            ("distance", "cosine"),
+            ("n_coalitions", 1),
+            ("radius", 0),
+        ],
+    )
+    def test_parameters(self, name, value):
+        with pytest.raises(InvalidParameter, match=f"'{name}' parameter of AnomalyShapley"):
+            AnomalyShapley(ONE, **{name: value}).fit(X)
+
+
+def test_settings_survive_saving(tmp_path):
+    found = explained(ONE, groups=[[0, 1]], distance=np.square)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        loaded = type(found).load(found.save(tmp_path / "saved"))
+    assert loaded.params["groups"] == [0, 0, 1, 2]
+    np.testing.assert_array_equal(loaded.extras["group_values"], found.extras["group_values"])

@@ -1,0 +1,82 @@
+"""Kernel SHAP: against the definition for each kind of reference rows."""
+
+import numpy as np
+import pytest
+from oracles.shapley_oracles import shapley_by_definition
+from sklearn.mixture import GaussianMixture
+
+from tellwhy.core.errors import InvalidInput, InvalidParameter
+from tellwhy.explainers import KernelShap
+from tellwhy.scoring import as_score
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(120, 4)) @ RNG.normal(size=(4, 4))
+ODD = X[:3] + np.array([[0.0, 5.0, 0.0, 0.0], [0.0, 0.0, -5.0, 0.0], [0.1, 0.1, 0.1, 0.1]])
+MODEL = GaussianMixture(2, random_state=0).fit(X)
+
+
+def by_definition(x, references, weights):
+    def worth(S):
+        inside = np.array([i in S for i in range(4)])
+        return float(as_score(MODEL).value(np.where(inside, x, references)) @ weights)
+
+    return shapley_by_definition(worth, 4), worth(frozenset())
+
+
+def test_given_rows():
+    found = KernelShap(MODEL, background=X[10:15]).explain(ODD)
+    for x, values, base in zip(ODD, found.values, found.base_values, strict=True):
+        exact, empty = by_definition(x, X[10:15], np.full(5, 0.2))
+        np.testing.assert_allclose(values, exact, rtol=1e-8, atol=1e-8)
+        assert base == pytest.approx(empty, rel=1e-10)
+    np.testing.assert_allclose(found.residual, 0.0, atol=1e-10)
+    assert found.params["background"] == "given rows"
+
+
+def test_centres_are_weighted_and_hold_values_that_occur():
+    explainer = KernelShap(MODEL).fit(X)
+    assert explainer.centres_.shape == (8, 4)
+    assert explainer.weights_.sum() == pytest.approx(1.0)
+    for column, values in enumerate(explainer.centres_.T):
+        assert np.isin(values, X[:, column]).all()
+    found = explainer.explain(ODD)
+    for x, values in zip(ODD, found.values, strict=True):
+        np.testing.assert_allclose(values, by_definition(x, explainer.centres_, explainer.weights_)[0], atol=1e-7)
+
+
+def test_neighbours_are_the_nearest_other_rows():
+    found = KernelShap(MODEL, background="neighbours").fit(X).explain(np.vstack([ODD, X[7]]))
+    scales = X.std(axis=0)
+    for x, values in zip([*ODD, X[7]], found.values, strict=True):
+        distance = np.linalg.norm((X - x) / scales, axis=1)
+        nearest = X[np.argsort(np.where(distance == 0, np.inf, distance))[:8]]
+        np.testing.assert_allclose(values, by_definition(x, nearest, np.full(8, 1 / 8))[0], atol=1e-7)
+
+
+def test_few_background_rows():
+    one = KernelShap(MODEL).fit(X[:1]).explain(ODD)
+    np.testing.assert_allclose(one.base_values, as_score(MODEL).value(X[:1])[0])
+    twice = KernelShap(MODEL).fit(np.vstack([X[:2], X[:1]]))
+    assert sorted(twice.weights_) == pytest.approx([1 / 3, 2 / 3])
+    near = KernelShap(MODEL, background="neighbours").fit(X[:3]).explain(ODD)
+    assert near.params["reference_rows"] == 3
+
+
+def test_groups_and_sampling():
+    pairs = KernelShap(MODEL, background=X[:4], groups=[[0, 1], [2, 3]]).explain(ODD)
+    np.testing.assert_allclose(pairs.values[:, 0], pairs.values[:, 1])
+    np.testing.assert_allclose(pairs.extras["group_values"].sum(axis=1), pairs.scores - pairs.base_values)
+    wide = np.random.default_rng(1).normal(size=(60, 15))
+    found = KernelShap(lambda Y: (Y**2).sum(axis=1), background=wide[:3]).explain(wide[:2] + 5 * np.eye(15)[:2])
+    assert found.params["coalitions"] == "sampled in pairs"
+    assert found.values.argmax(axis=1).tolist() == [0, 1]
+    np.testing.assert_allclose(found.stderr, 0.0, atol=1e-9)  # an additive score has no sampling error
+
+
+def test_bad_input():
+    with pytest.raises(InvalidInput, match=r"call fit\(X\)"):
+        KernelShap(MODEL).explain(ODD)
+    with pytest.raises(InvalidParameter, match="'background' parameter"):
+        KernelShap(MODEL, background="median").fit(X)
+    with pytest.raises(InvalidInput, match="columns"):
+        KernelShap(MODEL, background=X[:, :3]).explain(ODD)
