@@ -6,7 +6,6 @@ Only classes of the registry, and the few records that they learn, are ever made
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import numbers
 import zipfile
@@ -19,7 +18,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.core.errors import CannotWrite, InvalidInput, MissingExtra, UnreadableFile
-from tellwhy.core.files import new_folder, write_json
+from tellwhy.core.files import new_folder, read_versioned, write_json
 from tellwhy.core.params import validate_parameters
 from tellwhy.core.registry import cards
 from tellwhy.core.score_function import CentreDistance, Floats, KernelExpansion, NeighbourDistance
@@ -30,6 +29,7 @@ from tellwhy.scoring import Projection, ScaledMixture
 
 SCHEMA = 1
 _HEAD, _ARRAYS = "detector.json", "arrays.npz"
+_MISFITS = (TypeError, ValueError, LookupError, AttributeError, MemoryError, RuntimeError)  # PyTorch's are the last
 _DAMAGES = (OSError, ValueError, EOFError, KeyError, NotImplementedError, MemoryError, zipfile.BadZipFile, zlib.error)
 
 
@@ -73,7 +73,7 @@ def load(folder: str | Path) -> Detector:
     """
     place = Path(folder)
     head, arrays = _read_head(place / _HEAD), _read_arrays(place / _ARRAYS)
-    cls = _known().get(head["detector"]) if isinstance(head["detector"], str) else None
+    cls = _known().get(head["detector"])
     if cls is None:
         raise UnreadableFile(f"{place / _HEAD} names {head['detector']!r}, which is no detector of tellwhy.")
     try:
@@ -82,7 +82,7 @@ def load(folder: str | Path) -> Detector:
         for key, value in head["learned"].items():
             _set_learned(detector, key, _decoded(value, arrays))
         _try_out(detector)
-    except (TypeError, ValueError, KeyError, AttributeError, IndexError, MemoryError, RecursionError) as error:
+    except _MISFITS as error:
         raise UnreadableFile(f"{place} does not hold a working {cls.__name__}: {error}") from error
     return detector
 
@@ -188,16 +188,13 @@ def _try_out(detector: Detector) -> None:
 
 def _read_head(path: Path) -> dict[str, Any]:
     try:
-        head = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise UnreadableFile(f"{path} cannot be read as a detector: {error}.") from error
-    if not isinstance(head, dict) or head.get("schema") != SCHEMA:
-        got = head.get("schema") if isinstance(head, dict) else type(head).__name__
-        raise UnreadableFile(f"{path} has schema {got!r}; this version of tellwhy reads schema {SCHEMA}.")
-    for key in ("params", "learned"):
-        if not isinstance(head.get(key), dict):
+        head = read_versioned(path, SCHEMA, "a detector")
+    except RecursionError as error:
+        raise UnreadableFile(f"{path} cannot be read as a detector: it is nested without end.") from error
+    for key, expected in (("detector", str), ("params", dict), ("learned", dict)):
+        if not isinstance(head.get(key), expected):
             raise UnreadableFile(f"{path} lacks {key!r}, or holds something else there.")
-    return {"detector": head.get("detector"), **head}
+    return head
 
 
 def _read_arrays(path: Path) -> dict[str, Any]:

@@ -36,12 +36,15 @@ class NetworkScore:
     scaling
         How rows are scaled before the network sees them.
     errors
-        Where the score is a sum over columns: its terms for scaled rows, shape (n, d).
+        Where the score is a sum over columns: its terms for scaled rows, shape (n, d). The score then has a method
+        `feature_errors(X)` that gives them.
     device, dtype
         Where and in which arithmetic.
     row_floats
         Numbers that one row needs on the way, for the size of batches.
     """
+
+    feature_errors: Callable[[Any], Floats]
 
     def __init__(
         self,
@@ -65,6 +68,8 @@ class NetworkScore:
         self.feature_names = feature_names
         self.describes = describes
         self.threshold = threshold
+        if errors is not None:
+            self.feature_errors = self._summed_errors
 
     @cached_property
     def network(self) -> Stack:
@@ -84,10 +89,8 @@ class NetworkScore:
         """Both, for the cost of the gradient."""
         return self._evaluated(X, with_gradient=True)
 
-    def feature_errors(self, X: Any) -> Floats:
-        """What each column adds to the score, shape (n, d), where the score is such a sum."""
-        if self._errors is None:
-            raise InvalidInput(f"{self.describes} is not a sum over columns.")
+    def _summed_errors(self, X: Any) -> Floats:
+        """What each column adds to the score, shape (n, d)."""
         X = self._checked(X)
         terms = np.empty_like(X)
         self._in_batches(X, partial(self._fill_errors, terms))

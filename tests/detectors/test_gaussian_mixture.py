@@ -1,0 +1,131 @@
+"""Gaussian mixture: its energy, the choice of K, training rows left out, and what it refuses."""
+
+import numpy as np
+import pytest
+from oracles import deep_oracles as oracle
+from oracles.score_oracles import central_differences
+
+from tellwhy.core.errors import InvalidInput, InvalidParameter, NotConverged
+from tellwhy.detectors import GaussianMixture
+from tellwhy.detectors.gaussian_mixture import left_out_energies
+
+RNG = np.random.default_rng(0)
+CENTRES = np.array([[0.0, 0.0, 0.0], [60.0, 0.0, 5.0], [0.0, 900.0, -5.0]])
+X = np.vstack([c + RNG.normal(size=(80, 3)) @ np.diag([5.0, 100.0, 1.0]) for c in CENTRES])
+NEW = np.vstack([X[::17] + 0.5, 3 * X[::40]])
+
+
+@pytest.mark.parametrize("covariance", ["full", "diag"])
+def test_energy_in_the_units_of_the_data(covariance):
+    score = GaussianMixture(3, covariance=covariance).fit(X).to_score()
+    mixture = score.mixture
+    expected = [oracle.mixture_energy(x, mixture.weights, mixture.means, mixture.covariances) for x in NEW]
+    np.testing.assert_allclose(score.value(NEW), expected, rtol=1e-10)
+    steps = 1e-5 * X.std(axis=0)
+    unit = central_differences(lambda Z: score.value(Z * steps), NEW / steps, step=1.0) / steps
+    np.testing.assert_allclose(score.gradient(NEW), unit, rtol=1e-5, atol=1e-7)
+    assert (mixture.covariances[:, 0, 1] == 0).all() == (covariance == "diag")
+
+
+def test_mixture_is_the_one_the_rows_were_drawn_from():
+    mixture = GaussianMixture(3).fit(X).to_score().mixture
+    order = np.argsort(mixture.means[:, 0] + mixture.means[:, 1] / 10)
+    np.testing.assert_allclose(mixture.weights, 1 / 3, atol=0.02)
+    np.testing.assert_allclose(mixture.means[order], CENTRES, atol=35)
+    np.testing.assert_allclose(mixture.covariances[:, 0, 0], 25.0, rtol=0.4)
+
+
+def test_number_of_components_is_the_likeliest_of_rows_held_out():
+    detector = GaussianMixture(candidates=(1, 2, 3, 5)).fit(X)
+    energies = dict(detector.validation_energies_)
+    assert list(energies) == [1, 2, 3, 5]
+    assert min(energies, key=energies.get) == detector.n_components_ == 3
+    assert len(detector.parts_.means) == 3
+    assert GaussianMixture(2).fit(X).validation_energies_ == ()
+
+
+def test_few_rows_get_few_components():
+    assert GaussianMixture().fit(X[:2]).n_components_ == 1
+    assert GaussianMixture().fit(X[:6]).n_components_ == 2
+    with pytest.raises(InvalidInput, match="n_components=4 needs as many rows; X has 3"):
+        GaussianMixture(4).fit(X[:3])
+
+
+@pytest.mark.parametrize("covariance", ["full", "diag"])
+def test_left_out_energies_are_those_of_the_mixture_reestimated_without_the_row(covariance):
+    """One more M-step without row i, the others' shares kept."""
+    rows = X[::4]
+    score = GaussianMixture(2, covariance=covariance, regularisation=1e-12).fit(rows).to_score()
+    before = score.mixture
+    R = np.array([oracle.shares(x, before.weights, before.means, before.covariances) for x in rows])
+    diagonal = covariance == "diag"
+    before = oracle.reestimated(rows, R, diagonal=diagonal)
+    np.testing.assert_allclose(before[1], score.mixture.means, rtol=0.02, atol=1.0)  # settled
+    fresh = GaussianMixture(2)
+    fresh.parts_ = _parts(*before, diagonal=diagonal)
+    R = np.array([oracle.shares(x, *before) for x in rows])
+    before = oracle.reestimated(rows, R, diagonal=diagonal)
+    fresh.parts_ = _parts(*before, diagonal=diagonal)
+    expected = []
+    shares = np.array([oracle.shares(x, *before) for x in rows])
+    for i, x in enumerate(rows):
+        rest = np.delete(np.arange(len(rows)), i)
+        without = oracle.reestimated(rows[rest], shares[rest], diagonal=diagonal)
+        expected.append(oracle.mixture_energy(x, *without))
+    found = left_out_energies(fresh.to_score(), rows, len(rows))
+    np.testing.assert_allclose(found, expected, rtol=1e-3)
+    assert (found >= fresh.to_score().value(rows) - 1e-6).all()
+
+
+def _parts(weights, means, covariances, *, diagonal):
+    from tellwhy.scoring import Mixture, MixtureScore, ScaledMixture
+
+    parts = MixtureScore.of(Mixture(weights, means, covariances)).parts
+    factors = np.diagonal(parts.factors, axis1=1, axis2=2) if diagonal else parts.factors
+    return ScaledMixture(parts.log_weights, parts.means, factors, parts.centre, parts.scale)
+
+
+def test_thresholds_hold_for_new_rows_even_where_the_mixture_overfits():
+    """40 columns and 200 rows: the rows learned from have far lower energies than new ones."""
+    rng = np.random.default_rng(1)
+    mix = rng.normal(size=(40, 40))
+    rows, new = rng.normal(size=(200, 40)) @ mix, rng.normal(size=(2000, 40)) @ mix
+    detector = GaussianMixture(2, false_alarms=0.1).fit(rows)
+    assert 0.03 < (detector.predict(new) == -1).mean() < 0.25
+    assert (detector.outlierness(new) > np.quantile(detector.outlierness(rows), 0.9)).mean() > 0.6
+
+
+def test_a_row_with_a_component_of_its_own_is_odd_without_it():
+    rows = np.vstack([X[:80], [[1e4, 1e5, 1e3]]])
+    detector = GaussianMixture(2).fit(rows)
+    assert np.isfinite(detector.training_scores_).all()
+    assert detector.training_scores_.argmax() == 80
+
+
+def test_same_seed_same_bits_and_generators_are_taken():
+    seeds = [np.random.default_rng(3), np.random.default_rng(3), np.random.RandomState(3), 3]
+    first, second, *others = (GaussianMixture(random_state=s).fit(X).outlierness(NEW) for s in seeds)
+    np.testing.assert_array_equal(first, second)
+    assert all(np.isfinite(o).all() for o in others)
+
+
+def test_stopping_too_early_is_said(monkeypatch):
+    start = GaussianMixture._start
+    monkeypatch.setattr(GaussianMixture, "_start", lambda *args: start(*args).set_params(max_iter=1, tol=1e-12))
+    with pytest.warns(NotConverged, match="did not settle in 1 rounds"):
+        GaussianMixture(3).fit(X)
+
+
+def test_singular_covariances_say_what_to_do():
+    rows = np.repeat(X[:6], 20, axis=0)
+    with pytest.raises(InvalidInput, match=r"singular at regularisation=1e-300 .* Raise the regularisation"):
+        GaussianMixture(5, regularisation=1e-300).fit(rows)
+    assert np.isfinite(GaussianMixture(5).fit(rows).outlierness(NEW)).all()
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"n_components": 0}, {"candidates": ()}, {"candidates": (2, 0)}, {"covariance": "tied"}]
+)
+def test_parameters_are_checked(wrong):
+    with pytest.raises(InvalidParameter, match=next(iter(wrong))):
+        GaussianMixture(**wrong).fit(X)

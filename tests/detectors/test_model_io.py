@@ -1,0 +1,210 @@
+"""Saved detectors: the same bits again, and nothing but detectors, whatever a file says."""
+
+import json
+from importlib.util import find_spec
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tellwhy import detectors
+from tellwhy.core.errors import CannotWrite, UnreadableFile
+from tellwhy.core.registry import cards
+from tellwhy.detectors import SVDD, VAE, GaussianMixture, KernelDensity, NearestNeighbours, OneClassSVM, PCADetector
+
+RNG = np.random.default_rng(0)
+X = pd.DataFrame(RNG.normal(size=(60, 3)), columns=["a", "b", "ç 'd'"])
+NEW = pd.DataFrame(2 * RNG.normal(size=(10, 3)), columns=X.columns)
+QUICK = {"VAE": {"latent": 1, "hidden": 3, "max_epochs": 2}, "DAGMM": {"latent": 1, "hidden": 3, "max_epochs": 2}}
+KINDS = [
+    *(
+        card.cls(**QUICK.get(card.name, {}))
+        for card in cards("detector")
+        if card.name not in QUICK or find_spec("torch")
+    ),
+    OneClassSVM("student_t", bandwidth=np.float32(2.0), q=np.int64(2)),
+    SVDD("linear"),
+    GaussianMixture(candidates=[2, 3], covariance="diag", random_state=np.random.default_rng(1)),
+    *([VAE("elbo", latent="auto", hidden=2, max_epochs=2)] if find_spec("torch") else []),
+]
+
+
+@pytest.mark.parametrize("detector", KINDS, ids=repr)
+@pytest.mark.parametrize("framed", [True, False], ids=["frame", "array"])
+def test_the_same_bits_again(detector, framed, tmp_path):
+    rows, new = (X, NEW) if framed else (X.to_numpy(), NEW.to_numpy())
+    detector.fit(rows).set_threshold(contamination=0.2)
+    again = detectors.load(detector.save(tmp_path / "model"))
+    assert type(again) is type(detector)
+    np.testing.assert_array_equal(again.outlierness(new), detector.outlierness(new))
+    np.testing.assert_array_equal(again.predict(new), detector.predict(new))
+    np.testing.assert_array_equal(again.training_scores_, detector.training_scores_)
+    assert again.to_score().feature_names == detector.to_score().feature_names
+    score, other = detector.to_score(), again.to_score()
+    np.testing.assert_array_equal(other.gradient(new), score.gradient(new))
+    kept, found = detector.get_params(), again.get_params()
+    assert {k: v for k, v in found.items() if k != "random_state"} == {
+        k: v for k, v in kept.items() if k != "random_state"
+    }
+    assert set(vars(again)) == set(vars(detector))
+    again.set_threshold(contamination=0.05)
+    again.fit(rows)
+
+
+def test_an_infinite_threshold_survives(tmp_path):
+    detector = NearestNeighbours().fit(X).set_threshold(value=np.inf)
+    assert detectors.load(detector.save(tmp_path / "model")).threshold_ == np.inf
+
+
+def test_a_class_reads_its_own_kind_only(tmp_path):
+    folder = PCADetector().fit(X).save(tmp_path / "model")
+    assert isinstance(PCADetector.load(folder), PCADetector)
+    with pytest.raises(UnreadableFile, match="holds a PCADetector, not a OneClassSVM"):
+        OneClassSVM.load(folder)
+
+
+def test_folders_that_are_not_ours_are_left_alone(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("do not touch")
+    detector = PCADetector().fit(X)
+    with pytest.raises(CannotWrite, match="was not written by tellwhy"):
+        detector.save(tmp_path / "mine")
+    assert [p.name for p in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
+    detector.save(tmp_path / "model")
+    detector.set_threshold(value=3.0).save(tmp_path / "model")
+    assert detectors.load(tmp_path / "model").threshold_ == 3.0
+
+
+class Homemade(PCADetector):
+    """Not in the registry."""
+
+
+def test_what_could_not_be_read_is_not_written(tmp_path):
+    with pytest.raises(CannotWrite, match="Homemade is not a registered detector"):
+        Homemade().fit(X).save(tmp_path / "model")
+    detector = PCADetector().fit(X)
+    detector.secret_ = object()
+    with pytest.raises(CannotWrite, match="secret_ holds object"):
+        detector.save(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+@pytest.fixture
+def saved(tmp_path):
+    return KernelDensity().fit(X).save(tmp_path / "model")
+
+
+def change(folder, edits):
+    head = json.loads((folder / "detector.json").read_text())
+    for path, value in edits.items():
+        place = head
+        *steps, last = path.split("/")
+        for step in steps:
+            place = place[step]
+        place[last] = value
+    (folder / "detector.json").write_text(json.dumps(head))
+
+
+BOMB = {"type": "Popen", "is": {"args": "echo"}}
+EDITS = [
+    ({"schema": 99}, "has schema 99"),
+    ({"detector": "os.system"}, "which is no detector"),
+    ({"detector": "Detector"}, "which is no detector"),
+    ({"detector": ["KernelDensity"]}, "lacks 'detector'"),
+    ({"params": 3}, "lacks 'params'"),
+    ({"params/nonsense": 1}, "nonsense"),
+    ({"params/q": 0.1}, "'q' parameter"),
+    ({"params/kernel": {"type": "array", "is": "expansion_.points"}}, "does not hold a working"),
+    ({"learned/expansion_": BOMB}, "names 'Popen'"),
+    ({"learned/expansion_": {"type": "number", "is": "abc"}}, "does not hold a working"),
+    ({"learned/expansion_": {"type": "lambda", "is": []}}, "names 'lambda'"),
+    ({"learned/expansion_": {"type": "array", "is": "nowhere"}}, "does not hold a working"),
+    ({"learned/fit": 1}, "'fit' is nothing that it learns"),
+    ({"learned/to_score": 1}, "'to_score' is nothing"),
+    ({"learned/bandwidth_": 1.0}, "'bandwidth_' is nothing"),
+    ({"learned/_private_": 1}, "'_private_' is nothing"),
+    ({"learned/n_features_in_": 10**13}, "10000000000000 columns"),
+    ({"learned/n_features_in_": -1}, "-1 columns"),
+    ({"learned/feature_names_in_": {"type": "names", "is": ["a"]}}, "does not hold a working"),
+    ({"learned/threshold_": "high"}, "does not hold a working"),
+    ({"learned/expansion_/is/kernel/is/bandwidth": -1.0}, "do not fit together"),
+    ({"learned/expansion_/is/weights": {"type": "array", "is": "expansion_.points"}}, "do not fit together"),
+    ({"learned/expansion_/is/n_training": 3}, "do not fit together"),
+]
+
+
+@pytest.mark.parametrize(("edits", "message"), EDITS, ids=[str(e)[:60] for e, _ in EDITS])
+def test_made_up_heads_are_refused(saved, edits, message):
+    change(saved, edits)
+    with pytest.raises(UnreadableFile, match=message):
+        detectors.load(saved)
+
+
+@pytest.mark.parametrize("text", ["", "{", "null", "[1]", '{"schema": 1}', "[" * 100_000, "\x00\xff"])
+def test_heads_that_are_no_json_are_refused(saved, text):
+    (saved / "detector.json").write_text(text, encoding="latin-1")
+    with pytest.raises(UnreadableFile):
+        detectors.load(saved)
+
+
+def test_truncated_arrays_are_refused(saved):
+    whole = (saved / "arrays.npz").read_bytes()
+    for share in (0.0, 0.1, 0.5, 0.9, 0.999):
+        (saved / "arrays.npz").write_bytes(whole[: int(share * len(whole))])
+        with pytest.raises(UnreadableFile, match=r"arrays.npz"):
+            detectors.load(saved)
+    (saved / "arrays.npz").unlink()
+    with pytest.raises(UnreadableFile, match="missing or damaged"):
+        detectors.load(saved)
+
+
+def test_flipped_bytes_never_go_unnoticed(saved):
+    whole, before = (saved / "arrays.npz").read_bytes(), detectors.load(saved).outlierness(NEW)
+    for place in np.random.default_rng(0).integers(0, len(whole), 60):
+        broken = bytearray(whole)
+        broken[place] ^= 0xFF
+        (saved / "arrays.npz").write_bytes(broken)
+        try:
+            np.testing.assert_array_equal(detectors.load(saved).outlierness(NEW), before)
+        except UnreadableFile:
+            continue
+
+
+@pytest.mark.parametrize(
+    "points",
+    [
+        np.full((60, 3), np.nan),
+        np.zeros((60, 3), dtype=complex),
+        np.array([["a"] * 3] * 60),
+        np.zeros((60, 2)),
+        np.zeros((59, 3)),
+        np.zeros((60, 3), dtype=np.float32),
+        np.zeros(60),
+        np.float64(1.0),
+    ],
+    ids=["nan", "complex", "text", "columns", "rows", "single", "1D", "0D"],
+)
+def test_arrays_that_do_not_fit_are_refused(saved, points):
+    with np.load(saved / "arrays.npz") as stored:
+        arrays = dict(stored)
+    np.savez(saved / "arrays.npz", **{**arrays, "expansion_.points": points})
+    with pytest.raises(UnreadableFile):
+        detectors.load(saved)
+
+
+def test_pickled_arrays_are_never_opened(saved):
+    np.savez(saved / "arrays.npz", **{"expansion_.points": np.array([{"a": 1}], dtype=object)}, allow_pickle=True)
+    with pytest.raises(UnreadableFile, match="missing or damaged"):
+        detectors.load(saved)
+
+
+def test_networks_whose_layers_do_not_fit_are_refused(tmp_path):
+    pytest.importorskip("torch")
+    folder = VAE(**QUICK["VAE"]).fit(X).save(tmp_path / "model")
+    with np.load(folder / "arrays.npz") as stored:
+        arrays = dict(stored)
+    assert "network_.encode.weight" in arrays
+    for wrong in (np.zeros((2, 3)), np.zeros((3, 4)), np.zeros(3)):
+        np.savez(folder / "arrays.npz", **{**arrays, "network_.encode.weight": wrong})
+        with pytest.raises(UnreadableFile, match="does not hold a working VAE"):
+            detectors.load(folder)
