@@ -72,6 +72,8 @@ class NetworkExplainer:
         """
         import pandas as pd
 
+        if self.kind != "attribution":
+            raise InvalidInput(f"{type(self).__name__} has no ledger: its values are not shares of the output.")
         model, rows = self._prepare(x)
         target = check_target(self.target, len(rows))
         totals: list[Any] = []

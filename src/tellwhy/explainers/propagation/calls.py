@@ -27,6 +27,17 @@ class Call:
         found: Tensor = self.args[0] if self.args else self.kwargs["input"]
         return found
 
+    @property
+    def in_training_mode(self) -> bool:
+        """Whether dropout, batch norm or a randomised ReLU behaves as in training."""
+        if self.name == "batch_norm":
+            return bool(_batch_norm_arguments(self).get("training", False))
+        if "dropout" not in self.name and self.name != "rrelu":
+            return False
+        if "training" in self.kwargs or "train" in self.kwargs:
+            return bool(self.kwargs.get("training", self.kwargs.get("train")))
+        return bool(self.args[-1]) if len(self.args) > 2 else False
+
     def run(self, activations: list[Tensor]) -> Any:
         """Run with other tensors in place of the activations; parameters are constants; nothing is changed in place."""
         exchanged = {id(old): new for old, new in zip(self.activations, activations, strict=True)}
@@ -71,10 +82,16 @@ def map_tensors(function: Callable[[Tensor], Tensor], tree: Any) -> Any:
 
 def batch_norm_line(call: Call) -> tuple[Tensor, Tensor]:
     """Return w = γ/s and b = β − γμ/s of an evaluation-mode batch norm."""
-    names = ("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps")
-    given = {**dict(zip(names, call.args, strict=False)), **call.kwargs}
+    given = _batch_norm_arguments(call)
     factor = (given["running_var"].detach() + given.get("eps", 1e-5)).rsqrt()
     if given.get("weight") is not None:
         factor = factor * given["weight"].detach()
     shift = -given["running_mean"].detach() * factor
     return factor, shift if given.get("bias") is None else shift + given["bias"].detach()
+
+
+def _batch_norm_arguments(call: Call) -> dict[str, Any]:
+    names = ["input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps"]
+    if call.function is torch.batch_norm:
+        names = ["input", "weight", "bias", "running_mean", "running_var", "training", "momentum", "eps"]
+    return {**dict(zip(names, call.args, strict=False)), **call.kwargs}

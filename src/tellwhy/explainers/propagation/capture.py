@@ -9,7 +9,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
@@ -64,6 +64,7 @@ class Capture(TorchFunctionMode):
         self.operations: list[Operation] = []
         self.leaves: list[Tensor] = []
         self.tokens: Tensor | None = None
+        self.refusal: UnsupportedModel | None = None
         self.must_verify = False
         self._origins: dict[int, tuple[weakref.ref[Tensor], Origin]] = {}
         self._replaced: dict[int, tuple[Tensor, Tensor]] = {}
@@ -78,8 +79,11 @@ class Capture(TorchFunctionMode):
         """Run one operation."""
         args, kwargs = map_tensors(self._newest, args), map_tensors(self._newest, kwargs or {})
         name, in_place = operation_name(func)
-        if func.__name__ == "__get__" and name not in _TRANSPOSED_VIEWS:
+        is_query = getattr(func, "__name__", "") == "__get__" and name not in _TRANSPOSED_VIEWS
+        if is_query or (not torch.is_grad_enabled() and name != "embedding"):
             return func(*args, **kwargs)
+        if name == "iter":
+            return iter(self.__torch_function__(torch.Tensor.unbind, types, args))
         activations = [t for t in tensors_in((args, kwargs)) if self._is_activation(t)]
         if not activations:
             with torch.no_grad():
@@ -99,17 +103,18 @@ class Capture(TorchFunctionMode):
         """Let the embedding of the explained tokens be the input that relevance is handed to."""
         if self.tokens is None or args[0].data_ptr() != self.tokens.data_ptr():
             return embedded
-        leaf = embedded.detach().requires_grad_(torch.is_grad_enabled())
+        leaf = embedded.detach().requires_grad_()
         self.leaves.append(leaf)
         return leaf
 
     def _run(self, call: Call) -> Any:
         kind = kind_of(call.name, self._times(call), call.args, call.kwargs)
-        if kind == "layer" and read_layer(call.name, call.args, call.kwargs)[0] is not call.activations[0]:
-            kind = "unknown"  # the weights depend on the input
+        if (kind == "layer" or call.name == "div") and call.target is not call.activations[0]:
+            kind = "unknown"  # the weights, or the divisor, depend on the input
         origins = [self.origin(t) for t in call.activations]
         after = any(o.after_layer for o in origins if o is not None)
         operation = Operation(len(self.operations), call.name, kind, self.paths.current, first=not after)
+        self._check_seen(call, operation, origins)
         if kind == "unknown":
             result = call.run(call.activations)
             if not any(self._is_activation(t) for t in tensors_in(result)):
@@ -127,19 +132,31 @@ class Capture(TorchFunctionMode):
         map_tensors(lambda t: found.append(t) or t, (call.args, call.kwargs))  # type: ignore[func-returns-value]
         return sum(self._is_activation(t) for t in found)
 
+    def _refuse(self, message: str) -> NoReturn:
+        """Raise, and keep the error: Python's operators turn a TypeError into one of their own."""
+        self.refusal = UnsupportedModel(message)
+        raise self.refusal
+
     def _note_unknown(self, operation: Operation) -> None:
         if self.method.carries != "gradient" and not self.tolerant:
-            raise UnsupportedModel(
+            self._refuse(
                 f"There is no rule for {operation.where} (operation {operation.index}), which is not linear. Write the "
                 f"model with operations that have one (`coverage(model, x)` lists those met), or name its kind: "
                 f"`tellwhy.explainers.propagation.KINDS[{operation.name!r}] = 'elementwise'` for a function of single "
-                "elements; docs/networks.md says how. Gradient and IntegratedGradients need no rules."
+                "elements; docs/networks.md says how. Gradient and SmoothGrad need no rules."
             )
 
+    def _check_seen(self, call: Call, operation: Operation, origins: list[Origin | None]) -> None:
+        for tensor, origin in zip(call.activations, origins, strict=True):
+            if origin is None and tensor.grad_fn is not None and self.method.carries != "gradient":
+                self._refuse(
+                    f"An input of {operation.where} (operation {operation.index}) was computed where it cannot be "
+                    "seen: in a scripted or compiled module, or in an autograd.Function. Use the plain module there."
+                )
+
     def _check_evaluation_mode(self, call: Call, operation: Operation) -> None:
-        active = call.kwargs.get("training", call.kwargs.get("train", False))
-        if active and ("dropout" in call.name or call.name in ("batch_norm", "rrelu")):
-            raise UnsupportedModel(
+        if call.in_training_mode:
+            self._refuse(
                 f"{operation.where} runs in training mode although the model is in evaluation mode: its output depends "
                 "on chance or on the other rows. Pass training=self.training there."
             )
@@ -177,7 +194,10 @@ class Capture(TorchFunctionMode):
             return call.run(activations)
         if kind == "elementwise" or (kind == "rectifier" and carries == "relevance"):
             hand_down = passes.unchanged if carries == "relevance" else passes.ratio
-            return passes.ElementPass.apply(activations[0], lambda z: call.run([z]), hand_down)
+            result = passes.ElementPass.apply(activations[0], lambda z: call.run([z]), hand_down)
+            if result.shape != activations[0].shape:
+                self._refuse(f"{operation.where} broadcasts an activation; expand it to the full shape first.")
+            return result
         if kind == "product":
             activations = [passes.Tap.apply(t, passes.half) for t in activations]
         if carries == "relevance" and kind in ("mixing", "product"):

@@ -65,6 +65,8 @@ def run_forward(model: Module, x: Tensor, method: Method, *, ledger: bool = Fals
     except TellwhyError:
         raise
     except (RuntimeError, IndexError, TypeError, ValueError) as error:
+        if capture.refusal is not None:
+            raise capture.refusal from None
         raise InvalidInput(
             f"{type(model).__name__} cannot be applied to x of shape {tuple(x.shape)} and dtype {x.dtype} "
             f"(rows first): {error}"
@@ -98,6 +100,11 @@ def _one_output(model: Module, capture: Capture, outputs: Any) -> Tensor:
         raise UnsupportedModel(
             f"The output of {type(model).__name__} does not depend on x through operations with a gradient: something "
             "on the way detaches it (torch.no_grad, .detach(), .data, numpy) or x is not used."
+        )
+    if capture.origin(outputs) is None and outputs.grad_fn is not None and capture.method.carries != "gradient":
+        raise UnsupportedModel(
+            f"The output of {type(model).__name__} was computed where it cannot be seen: in a scripted or compiled "
+            "module, or in an autograd.Function. Use the plain module there."
         )
     return outputs
 

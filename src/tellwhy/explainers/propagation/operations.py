@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "layer": "linear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d",
-    "mixing": """add sub neg mul div mean sum cumsum matmul mm bmm einsum batch_norm softmax interpolate upsample
-        avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d""",
+    "mixing": """add sub neg mul div mean sum cumsum matmul mm bmm einsum batch_norm softmax log_softmax interpolate
+        upsample avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d""",
     "copying": """view reshape view_as reshape_as flatten unflatten ravel squeeze unsqueeze permute transpose swapaxes
         swapdims movedim t T mT contiguous clone chunk split split_with_sizes tensor_split unbind cat stack hstack
         vstack dstack getitem setitem narrow select index_select gather take_along_dim expand expand_as broadcast_to
@@ -128,7 +128,7 @@ def operation_name(function: Callable[..., Any]) -> tuple[str, bool]:
 
 
 def kind_of(name: str, n_activations: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """Kind of an operation on so many activations."""
+    """Kind of an operation with so many activations among its arguments."""
     kind = KINDS.get(name, "unknown")
     if name in ("interpolate", "upsample"):
         mode = kwargs.get("mode", args[3] if len(args) > 3 else "nearest")

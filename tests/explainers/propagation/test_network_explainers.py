@@ -1,0 +1,368 @@
+"""Gradient methods, deep Taylor, excitation backprop, targets, batches, and what is refused."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import torch.nn.functional as F  # noqa: E402
+from oracles.network_models import build  # noqa: E402
+from oracles.propagation_oracles import network_relevance  # noqa: E402
+from torch import nn  # noqa: E402
+
+from tellwhy import explainers  # noqa: E402
+from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel  # noqa: E402
+from tellwhy.core.explanation import Explanation  # noqa: E402
+from tellwhy.explainers import (  # noqa: E402
+    LRP,
+    DeconvNet,
+    DeepTaylor,
+    ExcitationBackprop,
+    Gradient,
+    GuidedBackprop,
+    InputTimesGradient,
+    SmoothGrad,
+    coverage,
+)
+from tellwhy.explainers.propagation import KINDS  # noqa: E402
+
+ALL = [Gradient, InputTimesGradient, SmoothGrad, DeconvNet, GuidedBackprop, LRP, DeepTaylor, ExcitationBackprop]
+
+
+def network(bias=True):
+    torch.manual_seed(3)
+    model = nn.Sequential(
+        nn.Linear(5, 8, bias=bias), nn.ReLU(), nn.Linear(8, 6, bias=bias), nn.ReLU(), nn.Linear(6, 3, bias=bias)
+    )
+    return model.double().eval(), torch.randn(6, 5, dtype=torch.float64)
+
+
+def weights(model):
+    zero = torch.zeros
+    return [
+        (m.weight.detach().numpy(), (m.bias.detach() if m.bias is not None else zero(m.out_features)).numpy())
+        for m in model
+        if isinstance(m, nn.Linear)
+    ]
+
+
+def test_gradient_is_autograd():
+    model, x = network()
+    leaf = x.clone().requires_grad_()
+    scores = model(leaf).max(dim=1).values
+    expected = torch.autograd.grad(scores.sum(), leaf)[0].numpy()
+    found = Gradient(model).explain(x)
+    np.testing.assert_allclose(found.values, expected, atol=1e-14)
+    np.testing.assert_allclose(found.scores, scores.detach().numpy(), atol=1e-14)
+    assert found.kind == "sensitivity"
+    assert found.residual is None
+    np.testing.assert_allclose(InputTimesGradient(model).explain(x).values, expected * x.numpy(), atol=1e-14)
+
+
+@pytest.mark.parametrize(("method", "guided"), [(DeconvNet, False), (GuidedBackprop, True)])
+def test_rectified_gradients(method, guided):
+    model, x = network()
+    (W1, b1), (W2, b2), (W3, _) = weights(model)
+    z1 = x.numpy() @ W1.T + b1
+    z2 = np.maximum(z1, 0) @ W2.T + b2
+    c = np.maximum(np.repeat(W3[[1]], len(x), axis=0), 0) * ((z2 > 0) if guided else 1)
+    c = np.maximum(c @ W2, 0) * ((z1 > 0) if guided else 1)
+    np.testing.assert_allclose(method(model, 1).explain(x).values, c @ W1, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "first"),
+    [(None, None, ("w_square", {})), (0, None, ("z_plus", {})), (-2.0, 3.0, ("z_box", {"low": -2.0, "high": 3.0}))],
+)
+def test_deep_taylor_is_its_rules(low, high, first):
+    model, x = network(bias=False)
+    x = x.clamp(min=0 if low == 0 else -2, max=3)
+    chosen = np.where(np.arange(6) < 3, model(x).argmax(dim=1).numpy(), model(x).argmin(dim=1).numpy())
+    found = DeepTaylor(model, chosen, low=low, high=high).explain(x)
+    rules = [first, ("z_plus", {}), ("z_plus", {})]
+    for row, values, score, k in zip(x.numpy(), found.values, found.scores, chosen, strict=True):
+        expected = network_relevance(rules, weights(model), row, k)
+        np.testing.assert_allclose(values, expected if score > 0 else 0 * expected, atol=1e-10)
+    np.testing.assert_array_equal(found.extras["undefined"], found.scores < 0)
+    assert (found.scores > 0).any()
+    assert (found.scores < 0).any()
+
+
+@pytest.mark.parametrize(("low", "high"), [(1, 2), (None, 1), (-1, None)])
+def test_deep_taylor_refuses_ranges_without_a_root(low, high):
+    model, x = network()
+    with pytest.raises(InvalidParameter, match="DeepTaylor"):
+        DeepTaylor(model, low=low, high=high).explain(x)
+
+
+def test_excitation_backprop_is_a_probability():
+    model, x = network(bias=False)
+    found = ExcitationBackprop(model).explain(x.abs())
+    assert (found.values >= 0).all()
+    np.testing.assert_allclose(found.values.sum(axis=1), 1, atol=1e-12)
+    plus = LRP(model, rule="z_plus").explain(x.abs())
+    np.testing.assert_allclose(found.values, plus.values / plus.scores[:, None], atol=1e-12)
+
+
+@pytest.mark.parametrize(("postprocess", "process"), [(None, lambda g: g), ("abs", np.abs), ("square", np.square)])
+def test_smooth_grad_is_the_mean_over_noisy_copies(postprocess, process):
+    model, x = network()
+    found = SmoothGrad(model, n_samples=7, noise=0.3, postprocess=postprocess, random_state=5).explain(x)
+    rng = np.random.default_rng(5)
+    for row, values, top in zip(x.numpy(), found.values, model(x).argmax(dim=1), strict=True):
+        copies = row + 0.3 * np.ptp(row) * rng.standard_normal((7, 5))
+        expected = process(Gradient(model, int(top)).explain(copies).values).mean(axis=0)
+        np.testing.assert_allclose(values, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("method", ALL)
+def test_batches_do_not_matter(method):
+    model, x = network()
+    kwargs = {"random_state": 0, "n_samples": 4} if method is SmoothGrad else {}
+    whole = method(model, **kwargs).explain(x)
+    parts = method(model, batch_size=4, **kwargs).explain(x.numpy())
+    np.testing.assert_allclose(parts.values, whole.values, atol=1e-12)
+    assert isinstance(whole, Explanation)
+    assert whole.values.shape == x.shape
+    assert whole.params["explains"] == "the largest output of each row"
+
+
+def test_targets():
+    model, x = network()
+    outputs = model(x).detach().numpy()
+    chosen = np.array([0, 1, 2, 0, 1, 2])
+    np.testing.assert_allclose(LRP(model, 2).explain(x).scores, outputs[:, 2])
+    np.testing.assert_allclose(LRP(model, chosen, batch_size=4).explain(x).scores, outputs[np.arange(6), chosen])
+    np.testing.assert_allclose(LRP(model, torch.tensor(chosen)).explain(x).scores, outputs[np.arange(6), chosen])
+    difference = LRP(model, lambda y: y[:, 0] - y[:, 1], rule="z").explain(x)
+    parts = [LRP(model, k, rule="z").explain(x).values for k in (0, 1)]
+    np.testing.assert_allclose(difference.values, parts[0] - parts[1], atol=1e-12)
+
+
+@pytest.mark.parametrize("rule", ["z", "flat"])
+def test_trailing_softmax_is_left_out_and_said_so(rule):
+    model, x = network()
+    softened = nn.Sequential(model, nn.Softmax(dim=1)).eval()
+    found = LRP(softened, rule=rule).explain(x)
+    np.testing.assert_array_equal(found.values, LRP(model, rule=rule).explain(x).values)
+    assert found.params["explains"] == "the largest output of each row, before the trailing softmax (left out)"
+    assert LRP(nn.Sequential(model, nn.LogSoftmax(dim=1)).eval()).explain(x).params["explains"].endswith("(left out)")
+
+
+class Unknown(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.block = nn.Sequential(nn.Linear(5, 4), nn.LayerNorm(4))
+
+    def forward(self, x):
+        return self.block(x)
+
+
+def test_unknown_operation_is_named_with_its_module():
+    model, x = Unknown().double().eval(), torch.randn(2, 5, dtype=torch.float64)
+    with pytest.raises(UnsupportedModel, match=r"no rule for 'layer_norm' in module 'block.1' \(operation 1\).*KINDS"):
+        LRP(model).explain(x)
+    assert list(coverage(model, x)["rule"]) == ["epsilon(epsilon=1e-06)", "unknown"]
+    assert Gradient(model).explain(x).values.shape == (2, 5)
+
+
+def test_a_kind_can_be_named(monkeypatch):
+    class Sinc(nn.Module):
+        def forward(self, x):
+            return torch.sinc(x)
+
+    monkeypatch.setitem(KINDS, "sinc", "elementwise")
+    x = torch.randn(3, 2, dtype=torch.float64)
+    found = LRP(Sinc().eval(), 0).explain(x)
+    np.testing.assert_allclose(found.residual, 0, atol=1e-12)
+
+
+class Dividing(nn.Module):
+    def forward(self, x):
+        return x / (x.abs().sum(dim=1, keepdim=True) + 1)
+
+
+class DividingConstants(nn.Module):
+    def forward(self, x):
+        return torch.ones(5, dtype=x.dtype) / x
+
+
+class OwnFunction(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x**2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+class Unseen(nn.Module):
+    def forward(self, x):
+        return OwnFunction.apply(x) + 1
+
+
+class UnseenLast(nn.Module):
+    def forward(self, x):
+        return OwnFunction.apply(x + 1)
+
+
+class Broadcasting(nn.Module):
+    def forward(self, x):
+        return x[:, :1] ** torch.tensor([1.0, 2.0], dtype=x.dtype)
+
+
+class RawDropout(nn.Module):
+    def forward(self, x):
+        return torch.dropout(x, 0.5, True)
+
+
+class BatchStatistics(nn.Module):
+    def forward(self, x):
+        return torch.batch_norm(x, None, None, None, None, True, 0.1, 1e-5, False)
+
+
+class ActiveDropout(nn.Module):
+    def forward(self, x):
+        return F.dropout(x, 0.5)
+
+
+class Hypernetwork(nn.Module):
+    def forward(self, x):
+        return F.linear(torch.ones(2, 5, dtype=x.dtype), x)
+
+
+class Detached(nn.Module):
+    def forward(self, x):
+        return x.detach() * 2
+
+
+class Pair(nn.Module):
+    def forward(self, x):
+        return x, x
+
+
+class ViewChanged(nn.Module):
+    def forward(self, x):
+        y = x * 1
+        part = y[:, :2]
+        part.mul_(3)
+        return y
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (Dividing(), "no rule for 'div' in the model's own forward"),
+        (ActiveDropout(), "training mode although"),
+        (RawDropout(), "training mode although"),
+        (BatchStatistics(), "training mode although"),
+        (DividingConstants(), "no rule for 'div'"),
+        (Unseen(), "computed where it cannot be seen"),
+        (UnseenLast(), "computed where it cannot be seen"),
+        (Broadcasting(), "'pow' in the model's own forward broadcasts"),
+        (Hypernetwork(), "no rule for 'linear'"),
+        (Detached(), "does not depend on x"),
+        (Pair(), "returns a tuple"),
+        (ViewChanged(), "changes a tensor in place"),
+    ],
+)
+def test_models_that_cannot_be_followed(model, message):
+    with pytest.raises(UnsupportedModel, match=message):
+        LRP(model.eval()).explain(torch.randn(2, 5, dtype=torch.float64))
+
+
+def test_rows_of_a_loop_are_followed():
+    class Loop(nn.Module):
+        def forward(self, x):
+            return torch.stack([torch.relu(part) * 2 for part in x])
+
+    x = torch.randn(2, 5, dtype=torch.float64)
+    expected = InputTimesGradient(Loop().eval()).explain(x).values
+    np.testing.assert_allclose(LRP(Loop().eval(), rule="z").explain(x).values, expected)
+
+
+def test_only_attributions_have_a_ledger():
+    model, x = network()
+    with pytest.raises(InvalidInput, match="Gradient has no ledger"):
+        Gradient(model).ledger(x)
+
+
+def test_training_mode_is_refused():
+    model, x = network()
+    model[1].train()
+    with pytest.raises(UnsupportedModel, match=r"its module '1' is in training mode.*model.eval\(\)"):
+        LRP(model).explain(x)
+    with pytest.raises(UnsupportedModel, match=r"Expected a torch.nn.Module. Got function"):
+        LRP(network).explain(x)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda x: x[:, :4], r"cannot be applied to x of shape \(6, 4\)"),
+        (lambda x: x[0], "rows first"),
+        (lambda x: x[:0], "none of them empty"),
+        (lambda x: x.float(), r"x has dtype torch.float32, the model's weights have torch.float64"),
+        (lambda x: (x > 0).long(), "dtype torch.int64"),
+        (lambda x: torch.where(x > 1, torch.nan, x), "not finite in row"),
+    ],
+)
+def test_bad_input(change, message):
+    model, x = network()
+    with pytest.raises(InvalidInput, match=message):
+        LRP(model).explain(change(x))
+
+
+def test_activations_that_are_not_finite_are_located():
+    model, x = network()
+    with torch.no_grad():
+        model[2].bias[0] = torch.inf
+    with pytest.raises(InvalidInput, match=r"output of 'linear' in module '2' \(operation 2\) is not finite"):
+        LRP(model).explain(x)
+
+
+@pytest.mark.parametrize(
+    ("target", "error", "message"),
+    [
+        (3, InvalidInput, "target 3 is out of range: the model has outputs 0 to 2"),
+        (-1, InvalidInput, "out of range"),
+        ([0, 1], InvalidInput, "2 entries for 6 rows"),
+        ("best", InvalidParameter, "'max'"),
+        (0.5, InvalidParameter, "'max'"),
+        (lambda y: y, InvalidInput, r"must give a tensor of shape \(6,\)"),
+    ],
+)
+def test_bad_target(target, error, message):
+    model, x = network()
+    with pytest.raises(error, match=message):
+        LRP(model, target).explain(x)
+
+
+def test_images_of_outputs_need_a_function():
+    model, x = nn.Conv2d(1, 2, 1).double().eval(), torch.randn(2, 1, 3, 3, dtype=torch.float64)
+    with pytest.raises(InvalidInput, match="target=<function"):
+        LRP(model).explain(x)
+    assert LRP(model, lambda y: y[:, 0].sum((1, 2))).explain(x).values.shape == x.shape
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_narrower_types_work_less_exactly(dtype):
+    model, x = build("residual")
+    exact = LRP(model, composite="epsilon_plus").explain(x).values
+    found = LRP(model.to(dtype), composite="epsilon_plus").explain(x.to(dtype)).values
+    assert np.corrcoef(found.ravel(), exact.ravel())[0, 1] > (0.99 if dtype is torch.float32 else 0.9)
+
+
+def test_names_are_listed():
+    assert {method.__name__ for method in ALL} <= set(dir(explainers))
+    with pytest.raises(AttributeError, match="magic"):
+        _ = explainers.magic
+
+
+@pytest.mark.parametrize("method", ALL)
+def test_explanations_can_be_saved(method, tmp_path):
+    model, x = network()
+    explanation = method(model, **({"n_samples": 2} if method is SmoothGrad else {})).explain(x.numpy())
+    explanation.save(tmp_path / "saved")
+    np.testing.assert_array_equal(Explanation.load(tmp_path / "saved").values, explanation.values)
