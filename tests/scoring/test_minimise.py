@@ -12,6 +12,7 @@ from tellwhy.detectors import KernelDensity, NearestNeighbours
 from tellwhy.scoring import FunctionScore, as_score
 from tellwhy.scoring import minimise as module
 from tellwhy.scoring.minimise import minimise
+from tellwhy.scoring.pattern_search import pattern_search
 from tellwhy.scoring.quadratics import quadratics_of
 
 RNG = np.random.default_rng(0)
@@ -153,6 +154,12 @@ def test_scores_without_a_gradient_are_searched():
         start, end, best = (bowl.value(p) for p in (ODD, found[:, k], exact[:, k]))
         assert (end - best <= 0.2 * (start - best) + 1e-9).all()
         np.testing.assert_array_equal(found[:, k, ~MASKS[k]], ODD[:, ~MASKS[k]])
+
+
+def test_trial_steps_become_smaller():
+    found = pattern_search(lambda _, U: np.abs(U - [2.3, -0.7]).sum(axis=1), np.zeros((1, 2)), free=EVERY[:, :2])
+    np.testing.assert_allclose(found.U[0], [2.3, -0.7], atol=1 / 8)
+    assert found.converged.all()
 
 
 def test_a_forest_falls():

@@ -63,15 +63,22 @@ def test_changes_stop_at_the_threshold():
 
 
 @pytest.mark.parametrize("distance", ["absolute", "squared"])
-def test_of_single_changes_the_smallest_is_taken(distance):
+@pytest.mark.parametrize("units", [[1.0, 1.0], [4.0, 1.0], [1.0, 4.0]])
+def test_of_single_changes_the_smallest_is_taken(distance, units):
     rows, ordinary = np.array([[2.5, 2.8]]), np.random.default_rng(0).normal(size=(200, 2))
     round_bowl = FunctionScore(lambda Y: (Y**2).sum(axis=1), threshold=9.0)
-    found = nearest_normal(round_bowl, rows, prototypes=ordinary, scales=[1.0, 1.0], distance=distance)
+    found = nearest_normal(round_bowl, rows, prototypes=ordinary, scales=units, distance=distance)
     ends = np.sqrt(9.0 - np.array([2.8, 2.5]) ** 2)  # what either column alone has to become
-    change = np.array([2.5, 2.8]) - ends
-    cheapest = int(np.argmin(change))
+    cheapest = int(np.argmin((np.array([2.5, 2.8]) - ends) / units))
     assert found.changed.tolist() == [[cheapest == 0, cheapest == 1]]
     assert found.points[0, cheapest] == pytest.approx(ends[cheapest], abs=1e-5)
+
+
+def test_columns_that_depend_on_each_other_are_adjusted_in_turn():
+    score = FunctionScore(lambda Y: Y[:, 0] ** 2 + Y[:, 1] ** 2 + 1.2 * Y[:, 0] * Y[:, 1] + Y[:, 2] ** 2, threshold=0.2)
+    corners = 3.0 * np.array([[a, b, c] for a in (-1, 1) for b in (-1, 1) for c in (-1, 1)])
+    found = nearest_normal(score, np.array([[8.0, 5.0, 0.0]]), prototypes=corners, integers=[False] * 3)
+    assert found.changed.tolist() == [[True, True, False]]  # no prototype is normal: nothing else leads there
 
 
 def test_narrow_valleys_are_found_without_a_gradient():

@@ -278,6 +278,10 @@ class TestGamma:
         assert found.params["gamma_used"] == pytest.approx(0.01 * as_score(forest).value(X).std(), rel=0.1)
         np.testing.assert_allclose(found.residual, 0.0, atol=1e-12)
 
+    def test_the_unit_of_such_a_score_does_not_matter(self):
+        plain, small = (explained(lambda Y, c=c: c * np.abs(Y).max(axis=1), gamma=5.0) for c in (1.0, 1e-4))
+        np.testing.assert_allclose(small.values, 1e-4 * plain.values, atol=1e-12)
+
 
 def test_training_rows_of_a_kernel_model_are_explained_without_themselves():
     rows = np.vstack([X, [[1.0, 30.0, 1.0, 1.0]]])
