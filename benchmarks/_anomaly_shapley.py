@@ -89,12 +89,12 @@ def fitted(name: str, detector: str) -> Any:
 
 
 @cache
-def injected(name: str, d_anom: int, tries: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+def injected(name: str, d_anom: int, tries: int | None = None, rows: int = ROWS) -> tuple[np.ndarray, np.ndarray]:
     """Normal test rows with d_anom cells moved by ±U(1, 2), or flipped where the set is binary."""
     data = split(name)
     binary = np.full(data.train.shape[1], data.is_binary)
     draws = [
-        inject_anomalies(data.normal[:ROWS], d_anom, random_state=seed, scale=1.0, binary=binary)
+        inject_anomalies(data.normal[:rows], d_anom, random_state=seed, scale=1.0, binary=binary)
         for seed in range(tries or (LYMPHO_TRIES if name == "lympho" else TRIES))
     ]
     return np.vstack([d.X for d in draws]), np.vstack([d.truth for d in draws])

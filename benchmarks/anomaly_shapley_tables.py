@@ -18,7 +18,18 @@ import pandas as pd
 from _results import publish
 from sklearn.svm import SVC
 
-from _anomaly_shapley import COMPONENTS, DETECTORS, SETS, Measured, explainer, fitted, injected, methods_for, split
+from _anomaly_shapley import (
+    COMPONENTS,
+    DETECTORS,
+    ROWS,
+    SETS,
+    Measured,
+    explainer,
+    fitted,
+    injected,
+    methods_for,
+    split,
+)
 from _takeishi_figures import BY_GAMMA, BY_METHOD, CHARACTERISTICS, METHODS
 from tellwhy.detectors import GaussianMixture
 from tellwhy.evaluation import localisation
@@ -46,9 +57,9 @@ def located(made: Any, X: np.ndarray, truth: np.ndarray) -> Figures:
     return figures
 
 
-def synthetic(name: str, detector: str, method: str, d_anom: int, tries: int | None = None) -> Figures:
+def synthetic(name: str, detector: str, method: str, d_anom: int, tries: int | None, rows: int) -> Figures:
     made = explainer(method, fitted(name, detector), split(name).train)
-    return located(made, *injected(name, d_anom, tries))
+    return located(made, *injected(name, d_anom, tries, rows))
 
 
 def local(name: str, detector: str) -> Figures:
@@ -114,7 +125,7 @@ def real(name: str, detector: str, method: str) -> Figures:
 
 
 def measure(
-    measured: Measured, tables: set[int], sets: list[str], detectors: list[str], tries: int | None = None
+    measured: Measured, tables: set[int], sets: list[str], detectors: list[str], tries: int | None, rows: int
 ) -> None:
     """Measure the tables asked for, the most important first."""
     pairs = [(name, detector) for name in sets for detector in detectors]
@@ -122,7 +133,7 @@ def measure(
         for name, detector in pairs:
             for method in methods_for(detector):
                 key = (name, detector, method, d_anom)
-                measured.take(partial(synthetic, *key, tries), "synthetic", *key)
+                measured.take(partial(synthetic, *key, tries, rows), "synthetic", *key)
         if d_anom == 1:
             smaller_tables(measured, tables, pairs)
     if not tables & {2, 3}:
@@ -269,6 +280,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--sets", default=",".join(SETS))
     parser.add_argument("--detectors", default=",".join(DETECTORS), help="of GMM, VAE-r, VAE-e, DAGMM; any case")
     parser.add_argument("--tries", type=int, help="draws of tables 2, 3, 8, 9; by default 2 (20 for lympho)")
+    parser.add_argument("--rows", type=int, default=ROWS, help="normal rows of tables 2, 3, 8, 9, at most")
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "tellwhy_anomaly_shapley")
     parser.add_argument("--write-only", action="store_true", help="write the tables from the cache, measure nothing")
     return parser.parse_args()
@@ -279,5 +291,5 @@ if __name__ == "__main__":
     kept = Measured(asked.cache)
     if not asked.write_only:
         wanted = [d for d in DETECTORS if d.lower() in asked.detectors.lower().split(",")]
-        measure(kept, {int(t) for t in asked.tables.split(",")}, asked.sets.split(","), wanted, asked.tries)
+        measure(kept, {int(t) for t in asked.tables.split(",")}, asked.sets.split(","), wanted, asked.tries, asked.rows)
     write(kept)
