@@ -29,7 +29,7 @@ KINDS = [
 ]
 
 
-@pytest.mark.parametrize("detector", KINDS, ids=repr)
+@pytest.mark.parametrize("detector", KINDS, ids=lambda d: type(d).__name__)
 @pytest.mark.parametrize("framed", [True, False], ids=["frame", "array"])
 def test_the_same_bits_again(detector, framed, tmp_path):
     rows, new = (X, NEW) if framed else (X.to_numpy(), NEW.to_numpy())
@@ -140,7 +140,7 @@ def test_made_up_heads_are_refused(saved, edits, message):
         detectors.load(saved)
 
 
-@pytest.mark.parametrize("text", ["", "{", "null", "[1]", '{"schema": 1}', "[" * 100_000, "\x00\xff"])
+@pytest.mark.parametrize("text", ["", "{", "null", "[1]", '{"schema": 1}', "[" * 100_000, "\x00\xff"], ids=range(7))
 def test_heads_that_are_no_json_are_refused(saved, text):
     (saved / "detector.json").write_text(text, encoding="latin-1")
     with pytest.raises(UnreadableFile):
