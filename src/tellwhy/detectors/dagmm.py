@@ -103,7 +103,7 @@ class DAGMM(NetworkDetector):
         regularisation: float = 1e-4,
         learning_rate: float = 1e-4,
         batch_size: int = 256,
-        max_epochs: int = 500,
+        max_epochs: int = 300,
         patience: int = 20,
         validation_share: float = 0.2,
         device: str = "auto",

@@ -114,24 +114,33 @@ class NetworkScore:
 
     def _in_batches(self, X: Floats, fill: Callable[[slice, Tensor], None]) -> None:
         """Call `fill(rows, scaled rows)` for parts of the rows, in threads where there are several parts."""
-        network = self.network  # made once, before threads ask for it
-        device = network.device
+        device = self.network.device
+        _ = self._scales  # made once, before threads ask for it
         parts = row_batches(len(X), self._row_bytes, BATCH_BYTES[device])
 
         def one(rows: slice) -> None:
             with one_thread():
-                fill(rows, self._to_tensor(X[rows], device))
+                fill(rows, self._scaled(X[rows], device))
 
         n_jobs = -1 if device == "cpu" else 1
         groups = [parts[i : i + GROUP] for i in range(0, len(parts), GROUP)]
         for group in track(groups, len(groups), "scoring rows"):
             thread_map(one, group, n_jobs)
 
-    def _to_tensor(self, X: Floats, device: str) -> Tensor:
+    def _scaled(self, X: Floats, device: str) -> Tensor:
         import torch
 
         # A copy: memory that PyTorch aligns itself gives the same bits every time.
-        return torch.tensor(self.scaling.apply(X), dtype=getattr(torch, self._dtype), device=device)
+        centre, scale = self._scales
+        rows = torch.tensor(np.ascontiguousarray(X), device=device)
+        return ((rows - centre) / scale).to(getattr(torch, self._dtype))
+
+    @cached_property
+    def _scales(self) -> tuple[Tensor, Tensor]:
+        import torch
+
+        device = self.network.device
+        return torch.tensor(self.scaling.centre, device=device), torch.tensor(self.scaling.scale, device=device)
 
     def _fill(self, values: Floats, slopes: Floats, with_gradient: bool, rows: slice, Z: Tensor) -> None:
         from torch import autograd, set_grad_enabled
@@ -140,7 +149,7 @@ class NetworkScore:
             scores = self._energy(self.network, Z.requires_grad_(with_gradient))
         values[rows] = _to_numpy(scores)
         if with_gradient:
-            slopes[rows] = _to_numpy(autograd.grad(scores.sum(), Z)[0]) / self.scaling.scale
+            slopes[rows] = _to_numpy(autograd.grad(scores.sum(), Z)[0].double() / self._scales[1])
 
     def _fill_errors(self, terms: Floats, rows: slice, Z: Tensor) -> None:
         from torch import no_grad

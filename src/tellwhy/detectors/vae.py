@@ -43,7 +43,7 @@ class VAE(NetworkDetector):
         'gaussian', or 'bernoulli' for columns of 0 and 1.
     latent, hidden
         Width of the code and of the hidden layers. 'auto' compares 0.2, 0.4, 0.6, 0.8 and 0.5, 1, 2 times the number of
-        columns by the bound on rows held out; the better half of the candidates goes on after 200, 400, 800, … steps.
+        columns by the bound on rows held out; the better half of the candidates goes on after 100, 200, 400, … steps.
     n_samples
         Draws of noise in the bound, in pairs of opposite sign.
     learning_rate, batch_size, max_epochs
