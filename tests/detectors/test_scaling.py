@@ -1,0 +1,41 @@
+"""Standardised columns: extreme scales and offsets, constant columns."""
+
+import numpy as np
+import pytest
+
+from tellwhy.core.errors import InvalidInput
+from tellwhy.detectors.scaling import Scaling
+
+X = np.random.default_rng(0).normal(size=(50, 3)) * [1.0, 5.0, 0.2] + [0.0, 3.0, -1.0]
+
+
+def test_means_and_standard_deviations():
+    scaling = Scaling.of(X)
+    np.testing.assert_allclose(scaling.centre, X.mean(axis=0), rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(scaling.scale, X.std(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(scaling.apply(X), (X - X.mean(axis=0)) / X.std(axis=0), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("factor", [1e300, 1e-300, 7.0])
+def test_scales_at_the_ends_of_floating_point_cancel(factor):
+    np.testing.assert_allclose(Scaling.of(X * factor).apply(X * factor), Scaling.of(X).apply(X), rtol=1e-9, atol=1e-12)
+
+
+def test_offsets_cancel():
+    np.testing.assert_allclose(Scaling.of(X + 1e9).apply(X + 1e9), Scaling.of(X).apply(X), atol=1e-5)
+
+
+def test_constant_columns_are_exactly_zero_and_take_the_median_scale():
+    rows = np.column_stack([X, np.full(50, 0.1), np.full(50, 1e9 + 0.3)])
+    scaling = Scaling.of(rows)
+    assert (scaling.apply(rows)[:, 3:] == 0).all()
+    np.testing.assert_array_equal(scaling.scale[3:], np.median(scaling.scale[:3]))
+
+
+def test_equal_rows_are_refused():
+    with pytest.raises(InvalidInput, match="All rows are equal"):
+        Scaling.of(np.full((5, 2), 3.0))
+
+
+def test_no_scaling():
+    np.testing.assert_array_equal(Scaling.none(3).apply(X), X)
