@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -37,7 +38,7 @@ NETWORK_PARAMETERS: dict[str, Rules] = {
 }
 
 
-class NetworkExplainer:
+class NetworkExplainer(ABC):
     """Base of the explainers of networks: `explain(x)` gives an `Explanation` of one output of each row."""
 
     kind: ClassVar[str] = "attribution"
@@ -87,8 +88,9 @@ class NetworkExplainer:
         lines = [(o.index, o.path, o.name, str(o.rule or o.kind), a, h, a - h) for o, a, h in totals]
         return pd.DataFrame(lines, columns=["index", "path", "operation", "rule", "arrived", "handed_on", "absorbed"])
 
+    @abstractmethod
     def _method(self) -> Method:
-        raise NotImplementedError
+        """Say how operations hand relevance down."""
 
     def _seed(self, scores: Tensor) -> Tensor:
         """What each row's score hands down."""
