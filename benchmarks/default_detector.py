@@ -1,6 +1,8 @@
 """Claim: the detector that `auto` means is not worse than scikit-learn's IsolationForest, out of the box.
 
-It was chosen on the generated data of the second table; the public sets of the first were only looked at afterwards.
+Bandwidth and scaling were ranked on the generated data of the second table, but the public sets were not unseen: an
+earlier scaling (quartiles) was scored on them, did badly on musk (.90), and that prompted the search for another one,
+whose candidates were scored on them as well. The first table is therefore not a blind test.
 """
 
 from __future__ import annotations
@@ -115,7 +117,11 @@ if __name__ == "__main__":
         "default_detector",
         "The default detector",
         [
-            ("AUROC on public sets, trained on all rows without labels (target: mean not lower).", on_public_sets()),
+            (
+                "AUROC on public sets, trained on all rows without labels (target: mean not lower). The public sets "
+                "were not unseen: a weak result of an earlier scaling on musk prompted the search for this one.",
+                on_public_sets(),
+            ),
             ("AUROC on generated data, which the choice was made on; trained on all rows.", on_generated_data()),
         ],
     )
