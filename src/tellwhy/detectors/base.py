@@ -8,12 +8,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, OutlierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.core.errors import InvalidInput, UnreadableFile
+from tellwhy.core.estimator_rows import validated_rows
 from tellwhy.core.params import Rules, real, validate_parameters, validate_value
 from tellwhy.core.score_function import Floats, ScoreFunction
-from tellwhy.core.tables import check_finite, column_names, not_a_number
 
 CALIBRATION_ROWS = 20_000
 
@@ -107,21 +107,8 @@ class Detector(OutlierMixin, BaseEstimator):
         return None if names is None else list(names)
 
     def _validated(self, X: Any, *, reset: bool) -> Floats:
-        names = column_names(X)
-        try:
-            array = validate_data(
-                self,
-                X,
-                reset=reset,
-                dtype=np.float64,
-                ensure_all_finite=False,
-                ensure_min_samples=2 if reset else 1,
-            )
-        except ValueError as error:
-            text = not_a_number(np.asarray(X), names, error) if "could not convert" in str(error) else str(error)
-            raise InvalidInput(text) from error
-        check_finite(array, names)
-        return np.asarray(array)
+        rows: Floats = validated_rows(self, X, reset=reset, min_rows=2 if reset else 1)
+        return rows
 
 
 class RememberingDetector(Detector):
