@@ -1,0 +1,347 @@
+"""Time and memory of relevance propagation on VGG16 and ResNet50, with zennit and Captum in the same run.
+
+On a processor, relative to one gradient by PyTorch:    python benchmarks/propagation_cost.py
+On a GPU, images per second and peak memory:             python benchmarks/propagation_cost.py --device cuda
+Where pandas is missing, `--save figures.json` keeps the figures, and `--publish figures.json` writes their page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import ctypes
+import datetime
+import gc
+import json
+import multiprocessing
+import platform
+import re
+import time
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from _networks import captum_attr, only_networks, random_model
+from torch import Tensor, nn
+
+only_networks()
+
+from tellwhy.explainers.propagation import LRP, Gradient, InputTimesGradient  # noqa: E402
+
+Explain = Callable[[Tensor], np.ndarray]
+NETWORKS = ("vgg16", "resnet50")
+OURS = ("gradient", "input x gradient", "LRP epsilon", "LRP z+", "LRP preset A")
+ON_GPU = ("input x gradient", "LRP epsilon", "LRP preset A")
+
+
+def plain_gradient(model: nn.Module, batch: int) -> Explain:
+    def one(x: Tensor) -> Tensor:
+        leaf = x.clone().requires_grad_()
+        return torch.autograd.grad(model(leaf).max(dim=1).values.sum(), leaf)[0]
+
+    return in_batches(one, batch)
+
+
+def tellwhy_method(model: nn.Module, batch: int, method: str) -> Explain:
+    makers: dict[str, Callable[[], Any]] = {
+        "gradient": lambda: Gradient(model, batch_size=batch),
+        "input x gradient": lambda: InputTimesGradient(model, batch_size=batch),
+        "LRP epsilon": lambda: LRP(model, rule="epsilon", batch_size=batch),
+        "LRP z+": lambda: LRP(model, rule="z_plus", batch_size=batch),
+        "LRP preset A": lambda: LRP(model, composite="preset_a", batch_size=batch),
+    }
+    explainer = makers[method]()
+    return lambda x: np.asarray(explainer.explain(x).values)
+
+
+def zennit_method(model: nn.Module, batch: int, method: str) -> Explain:
+    import zennit.composites as composites
+    from zennit.attribution import Gradient as Attributor
+    from zennit.rules import Epsilon, Norm, Pass, ZPlus
+    from zennit.torchvision import ResNetCanonizer, VGGCanonizer
+    from zennit.types import Activation, AvgPool, BatchNorm, Convolution, Linear
+
+    canonizers = [ResNetCanonizer() if type(model).__name__ == "ResNet" else VGGCanonizer()]
+    if method == "input x gradient":
+        return in_batches(lambda x: x * _zennit_one(Attributor(model=model), x), batch)
+    if method == "LRP preset A":
+        composite: Any = composites.EpsilonPlus(epsilon=0.1, canonizers=canonizers)
+    else:
+        rule = Epsilon(epsilon=1e-6) if method == "LRP epsilon" else ZPlus(zero_params="bias")
+        table = [(Activation, Pass()), (AvgPool, Norm()), (BatchNorm, Pass()), (Convolution, rule), (Linear, rule)]
+        composite = composites.LayerMapComposite(layer_map=table, canonizers=canonizers)
+    return in_batches(lambda x: _zennit_one(Attributor(model=model, composite=composite), x), batch)
+
+
+def _zennit_one(attributor: Any, x: Tensor) -> Tensor:
+    def largest(outputs: Tensor) -> Tensor:
+        return outputs * nn.functional.one_hot(outputs.argmax(dim=1), outputs.shape[1])
+
+    attributor.attr_output_fn = largest
+    with attributor:
+        return attributor(x.clone().requires_grad_())[1]
+
+
+def captum_method(model: nn.Module, batch: int, method: str) -> Explain:
+    """Captum's, on a copy whose rectifiers do not work in place: its hooks need that."""
+    attr = captum_attr()
+    from captum.attr._utils import lrp_rules
+
+    own = copy.deepcopy(model)
+    for module in own.modules():
+        if isinstance(module, nn.ReLU):
+            module.inplace = False
+        if isinstance(module, nn.Conv2d) and method in ("LRP z+", "LRP preset A"):
+            module.rule = lrp_rules.Alpha1_Beta0_Rule()
+        if isinstance(module, nn.Linear):
+            module.rule = lrp_rules.Alpha1_Beta0_Rule() if method == "LRP z+" else lrp_rules.EpsilonRule()
+    attribute = (attr.InputXGradient(own) if method == "input x gradient" else attr.LRP(own)).attribute
+
+    def one(x: Tensor) -> Tensor:
+        with torch.no_grad():
+            target = own(x).argmax(dim=1)
+        return attribute(x.clone().requires_grad_(), target=target)
+
+    return in_batches(one, batch)
+
+
+def in_batches(one: Callable[[Tensor], Tensor], batch: int) -> Explain:
+    """Explain all rows and bring the values to numpy, where ours end up too."""
+
+    def explain(x: Tensor) -> np.ndarray:
+        parts = [one(x[i : i + batch]).detach().cpu().numpy() for i in range(0, len(x), batch)]
+        return np.concatenate(parts)
+
+    return explain
+
+
+LIBRARIES = {"tellwhy": tellwhy_method, "zennit": zennit_method, "Captum": captum_method}
+
+
+def methods(on_gpu: bool) -> list[tuple[str, str]]:
+    names = ON_GPU if on_gpu else OURS
+    pairs = [("tellwhy", method) for method in names]
+    return pairs + [(peer, method) for peer in ("zennit", "Captum") for method in names if method != "gradient"]
+
+
+def build(model: nn.Module, batch: int, library: str, method: str) -> Explain:
+    return plain_gradient(model, batch) if library == "PyTorch" else LIBRARIES[library](model, batch, method)
+
+
+def images(n: int, size: int, device: str) -> Tensor:
+    return torch.randn(n, 3, size, size, generator=torch.Generator().manual_seed(0)).to(device)
+
+
+def attempt(work: Callable[[], Any]) -> tuple[Any, str]:
+    """What came out, or why nothing did."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return work(), ""
+    except Exception as error:
+        return None, f"fails: {type(error).__name__}: {' '.join(str(error).split())[:110]}"
+
+
+def apart(found: np.ndarray, ours: np.ndarray) -> float:
+    """Largest difference from ours, as a share of our largest value."""
+    return float(np.abs(found - ours).max() / np.abs(ours).max())
+
+
+def peak_bytes(network: str, library: str, method: str, batch: int, size: int) -> int:
+    """Memory that one batch takes on top of the loaded model, in a process of its own."""
+    model, x = random_model(network), images(batch, size, "cpu")
+    explain = build(model, batch, library, method)
+    plain_gradient(model, 1)(x[:1])  # what PyTorch allocates once
+    gc.collect()
+    ctypes.CDLL("libc.so.6").malloc_trim(0)  # memory that is free counts as free
+    before = _resident("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
+    explain(x)
+    return _resident("VmHWM") - before
+
+
+def _resident(field: str) -> int:
+    text = Path("/proc/self/status").read_text()
+    return 1024 * int(re.search(rf"{field}:\s+(\d+)", text)[1])  # type: ignore[index]
+
+
+def in_own_process(*arguments: Any) -> int:
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context) as pool:
+        return pool.submit(peak_bytes, *arguments).result()
+
+
+def on_processor(network: str, batch: int, size: int, rounds: int) -> list[dict[str, Any]]:
+    """Least seconds over rounds in which every method has one turn; peak memory of each in its own process."""
+    model, x = random_model(network), images(batch, size, "cpu")
+    explained: dict[tuple[str, str], Explain] = {}
+    found: dict[tuple[str, str], np.ndarray] = {}
+    failed: dict[tuple[str, str], str] = {}
+    for pair in [("PyTorch", "gradient"), *methods(False)]:
+        explain, why = attempt(partial(build, model, batch, *pair))
+        values, why = (None, why) if why else attempt(partial(explain, x[:1]))
+        if why:
+            failed[pair] = why
+        else:
+            explained[pair], found[pair] = explain, values
+    seconds: dict[tuple[str, str], list[float]] = {pair: [] for pair in explained}
+    for _ in range(rounds):
+        for pair, explain in explained.items():
+            started = time.perf_counter()
+            explain(x)
+            seconds[pair].append(time.perf_counter() - started)
+            print(network, *pair, f"{seconds[pair][-1]:.2f} s", flush=True)
+    del model, explained, explain
+    gc.collect()
+    memory = {pair: attempt(partial(in_own_process, network, *pair, batch, size))[0] for pair in seconds}
+    unit = ("PyTorch", "gradient")
+    lines = [
+        {
+            "network": network,
+            "library": library,
+            "method": method,
+            "seconds": min(seconds[library, method]),
+            "times one gradient": min(seconds[library, method]) / min(seconds[unit]),
+            "peak MiB": (memory[library, method] or np.nan) / 2**20,
+            "times its memory": (memory[library, method] or np.nan) / (memory[unit] or np.nan),
+            "differs from ours by": apart(found[library, method], found["tellwhy", method]),
+            "note": "",
+        }
+        for library, method in seconds
+    ]
+    return lines + [{"network": network, "library": a, "method": b, "note": why} for (a, b), why in failed.items()]
+
+
+def throughput(network: str, device: str, n_images: int, *, batch: int, size: int, rounds: int) -> list[dict[str, Any]]:
+    """Images per second and peak memory of every method, one after the other."""
+    model, x = random_model(network).to(device), images(n_images, size, device)
+    lines: list[dict[str, Any]] = []
+    ours: dict[str, np.ndarray] = {}
+    for library, method in [("PyTorch", "gradient"), *methods(True)]:
+        line: dict[str, Any] = {"network": network, "library": library, "method": method}
+        explain, why = attempt(partial(build, model, batch, library, method))
+        values, why = (None, why) if why else attempt(partial(explain, x[:batch]))
+        if not why:
+            figures, why = attempt(partial(_figures, explain, x, rounds))
+            line |= figures or {}
+        if library == "tellwhy" and values is not None:
+            ours[method] = values
+        if values is not None and method in ours:
+            line["differs from ours by"] = apart(values, ours[method])
+        lines.append({**line, "note": why})
+        print(lines[-1], flush=True)
+        del explain, values
+        gc.collect()
+        torch.cuda.empty_cache()
+    return lines
+
+
+def _figures(explain: Explain, x: Tensor, rounds: int) -> dict[str, Any]:
+    if x.is_cuda:
+        torch.cuda.reset_peak_memory_stats()
+    seconds = []
+    for _ in range(rounds):
+        started = time.perf_counter()
+        explain(x)
+        seconds.append(time.perf_counter() - started)
+    peak = torch.cuda.max_memory_allocated() - x.element_size() * x.numel() if x.is_cuda else np.nan
+    return {"images/s": len(x) / min(seconds), "peak GiB": peak / 2**30}
+
+
+def beside_zennit(lines: list[dict[str, Any]], column: str, label: str) -> None:
+    """Add how our figure compares with zennit's for the same network and method."""
+    known = {(line["network"], line["library"], line["method"]): line.get(column) for line in lines}
+    for line in lines:
+        theirs = known.get((line["network"], "zennit", line["method"]))
+        if line["library"] == "tellwhy" and theirs:
+            line[label] = line[column] / theirs
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    gpu = options.device == "cuda"
+    lines: list[dict[str, Any]] = []
+    for network in options.networks:
+        if gpu:
+            settings = {"batch": options.batch, "size": options.size, "rounds": options.rounds}
+            lines += throughput(network, "cuda", options.images, **settings)
+        else:
+            lines += on_processor(network, options.batch, options.size, options.rounds)
+    if gpu:
+        beside_zennit(lines, "images/s", "times zennit's speed")
+    else:
+        beside_zennit(lines, "seconds", "of zennit's time")
+    where = torch.cuda.get_device_name() if gpu else f"CPU, {torch.get_num_threads()} threads"
+    return {
+        "device": options.device,
+        "where": f"{where}, Python {platform.python_version()}, torch {torch.__version__}",
+        "date": str(datetime.date.today()),
+        "images": options.images if gpu else options.batch,
+        "batch": options.batch,
+        "size": options.size,
+        "rounds": options.rounds,
+        "lines": lines,
+    }
+
+
+PAGES = {
+    "cpu": ("propagation_cost", "The cost of relevance propagation"),
+    "cuda": ("propagation_cost_gpu", "Relevance propagation on a GPU"),
+}
+COLUMNS = {
+    "cpu": ["seconds", "times one gradient", "of zennit's time", "peak MiB", "times its memory"],
+    "cuda": ["images/s", "times zennit's speed", "peak GiB"],
+}
+
+
+def publish_figures(figures: dict[str, Any]) -> None:
+    import pandas as pd
+    from _results import publish
+
+    name, title = PAGES[figures["device"]]
+    columns = ["network", "library", "method", *COLUMNS[figures["device"]], "differs from ours by", "note"]
+    table = pd.DataFrame(figures["lines"]).reindex(columns=columns)
+    table = table.astype(dict.fromkeys(columns, object)).where(table.notna(), "")
+    text = (
+        f"Measured on {figures['date']} on {figures['where']}: {figures['images']} images of "
+        f"{figures['size']}×{figures['size']} in batches of {figures['batch']}, float32, random weights, best of "
+        f"{figures['rounds']} rounds; values end up in numpy. "
+    )
+    text += (
+        "Memory is the peak above the loaded model and images. "
+        if figures["device"] == "cpu"
+        else "Memory is the peak above the images, the model included. "
+    )
+    text += (
+        "zennit works with its canonizer of each network (preset A is its EpsilonPlus); Captum on a copy without "
+        "in-place rectifiers; ours on the model as it is."
+    )
+    publish(name, title, [(text, table)], peers=("torch", "zennit", "captum"))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--images", type=int, default=512, help="on a GPU")
+    parser.add_argument("--batch", type=int, help="8 on a processor, 64 on a GPU")
+    parser.add_argument("--size", type=int, default=224)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--networks", nargs="+", default=list(NETWORKS))
+    parser.add_argument("--save", type=Path, help="write the figures here as JSON, and no page")
+    parser.add_argument("--publish", type=Path, help="write the page of figures that were saved")
+    options = parser.parse_args()
+    options.batch = options.batch or (64 if options.device == "cuda" else 8)
+    figures = json.loads(options.publish.read_text()) if options.publish else measure(options)
+    if options.save:
+        options.save.write_text(json.dumps(figures, indent=1))
+        print(json.dumps(figures["lines"], indent=1))
+    else:
+        publish_figures(figures)
+
+
+if __name__ == "__main__":
+    main()
