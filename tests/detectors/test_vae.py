@@ -205,7 +205,7 @@ def test_same_seed_same_bits_and_nothing_global_moves():
 
 
 def test_other_threads_keep_their_threads():
-    from tellwhy.detectors.torch_threads import one_thread
+    from tellwhy.core.torch_devices import one_thread
 
     before, seen = torch.get_num_threads(), []
     with one_thread():

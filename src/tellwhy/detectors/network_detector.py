@@ -11,8 +11,9 @@ import numpy as np
 from tellwhy.core.optional import require
 from tellwhy.core.params import Rules, generator, integer, one_of, real, seed
 from tellwhy.core.score_function import Floats, Integers
+from tellwhy.core.torch_devices import actual_device
 from tellwhy.detectors.base import Detector, calibration_rows
-from tellwhy.detectors.network_score import NetworkScore, actual_device
+from tellwhy.detectors.network_score import NetworkScore
 from tellwhy.detectors.scaling import Scaling
 from tellwhy.detectors.torch_networks import (
     Layout,

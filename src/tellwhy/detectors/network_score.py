@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from tellwhy.core.errors import InvalidInput, InvalidParameter
+from tellwhy.core.errors import InvalidInput
 from tellwhy.core.optional import require
 from tellwhy.core.parallel import row_batches, thread_map
 from tellwhy.core.progress import track
 from tellwhy.core.score_function import Floats
 from tellwhy.core.tables import as_floats
+from tellwhy.core.torch_devices import actual_device, one_thread
 from tellwhy.detectors.scaling import Scaling
 from tellwhy.detectors.torch_networks import Layout, Stack, Tensor, one_network
-from tellwhy.detectors.torch_threads import one_thread
 from tellwhy.scoring.model_rows import check_columns
 
 BATCH_BYTES = {"cpu": 8 * 2**20, "cuda": 1024 * 2**20}
@@ -160,12 +160,3 @@ class NetworkScore:
 
 def _to_numpy(tensor: Tensor) -> Floats:
     return np.asarray(tensor.detach().double().cpu().numpy())
-
-
-def actual_device(device: str) -> str:
-    """Return 'cpu' or 'cuda' for 'auto'; say so where 'cuda' is asked for and there is none."""
-    torch = require("torch", "a network")
-    has_cuda = bool(torch.cuda.is_available())
-    if device == "cuda" and not has_cuda:
-        raise InvalidParameter("device='cuda' was asked for, but PyTorch sees no CUDA device here. Use device='auto'.")
-    return "cuda" if has_cuda and device != "cpu" else "cpu"

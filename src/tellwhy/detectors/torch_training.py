@@ -12,8 +12,8 @@ import numpy as np
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.progress import track
 from tellwhy.core.score_function import Floats
+from tellwhy.core.torch_devices import one_thread
 from tellwhy.detectors.torch_networks import Sizes, Stack, Tensor
-from tellwhy.detectors.torch_threads import one_thread
 
 FIRST_RUNG = 100  # steps after which the worse half of the candidates leaves the race; then 200, 400, …
 LEAST_GAIN = 1e-4  # a smaller relative gain on the rows held out does not count as one
