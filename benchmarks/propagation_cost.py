@@ -62,25 +62,26 @@ def tellwhy_method(model: nn.Module, batch: int, method: str) -> Explain:
 def zennit_method(model: nn.Module, batch: int, method: str) -> Explain:
     import zennit.composites as composites
     from zennit.attribution import Gradient as Attributor
-    from zennit.rules import Epsilon, Norm, Pass, ZPlus
+    from zennit.rules import Epsilon, ZPlus
     from zennit.torchvision import ResNetCanonizer, VGGCanonizer
-    from zennit.types import Activation, AvgPool, BatchNorm, Convolution, Linear
+    from zennit.types import Convolution, Linear
 
     canonizers = [ResNetCanonizer() if type(model).__name__ == "ResNet" else VGGCanonizer()]
     if method == "input x gradient":
-        return in_batches(lambda x: x * _zennit_one(Attributor(model=model), x), batch)
+        return in_batches(lambda x: x * _zennit_one(Attributor(model=model), x, relevance=False), batch)
     if method == "LRP preset A":
         composite: Any = composites.EpsilonPlus(epsilon=0.1, canonizers=canonizers)
     else:
         rule = Epsilon(epsilon=1e-6) if method == "LRP epsilon" else ZPlus(zero_params="bias")
-        table = [(Activation, Pass()), (AvgPool, Norm()), (BatchNorm, Pass()), (Convolution, rule), (Linear, rule)]
+        table = [*composites.layer_map_base(), (Convolution, rule), (Linear, rule)]
         composite = composites.LayerMapComposite(layer_map=table, canonizers=canonizers)
     return in_batches(lambda x: _zennit_one(Attributor(model=model, composite=composite), x), batch)
 
 
-def _zennit_one(attributor: Any, x: Tensor) -> Tensor:
+def _zennit_one(attributor: Any, x: Tensor, *, relevance: bool = True) -> Tensor:
     def largest(outputs: Tensor) -> Tensor:
-        return outputs * nn.functional.one_hot(outputs.argmax(dim=1), outputs.shape[1])
+        chosen = nn.functional.one_hot(outputs.argmax(dim=1), outputs.shape[1]).to(outputs)
+        return outputs * chosen if relevance else chosen
 
     attributor.attr_output_fn = largest
     with attributor:
