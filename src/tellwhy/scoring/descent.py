@@ -128,10 +128,27 @@ class _State:
 
 @dataclass(frozen=True)
 class Descent:
-    """Where each problem ended, and whether a minimum was reached there."""
+    """Where each problem ended, the value there, and whether it is a minimum."""
 
     U: Floats
+    values: Floats
     converged: Mask
+
+
+@dataclass(frozen=True)
+class Slack:
+    """How much of a fall may be left: a problem ends when its next step promises less than `share`·(tops − f)."""
+
+    share: float
+    tops: Floats
+
+    def allows(self, problems: Integers, f: Floats) -> Floats:
+        """Return the decrease that each problem may leave undone."""
+        return np.maximum(self.share * (self.tops[problems] - f), 0.0)
+
+    def some(self, which: Integers) -> Slack:
+        """Return the slack of some of the problems."""
+        return replace(self, tops=self.tops[which])
 
 
 def descend(
@@ -140,6 +157,7 @@ def descend(
     *,
     precondition: Precondition | None = None,
     edges: Edges | None = None,
+    slack: Slack | None = None,
     max_iterations: int = 300,
 ) -> Descent:
     """Go down from each start to a local minimum.
@@ -154,6 +172,8 @@ def descend(
         Slopes to steps by an approximate inverse curvature; without it the curvature of the last step is used.
     edges
         Kinks and walls.
+    slack
+        Where less than a minimum to rounding is asked for.
     max_iterations
         Problems that take longer end where they are, not converged.
 
@@ -167,13 +187,14 @@ def descend(
     edges = edges or Edges()
     everyone = np.arange(len(start))
     state = _State(everyone, start.copy(), *evaluate(everyone, start))
-    U, converged = start.copy(), np.zeros(len(start), dtype=bool)
+    U, values, converged = start.copy(), state.f.copy(), np.zeros(len(start), dtype=bool)
     tolerance = TOLERANCE if precondition is None else NEWTON_TOLERANCE
     for iteration in range(max_iterations):
         if iteration > _PATIENCE and edges.weights is None:  # less is asked of problems that take long
             tolerance = min(1.5 * tolerance, STALLED)
         state, slope, D, promise = _direction(state, edges, precondition)
-        done = promise <= tolerance * (1.0 + np.abs(state.f))
+        least = tolerance * (1.0 + np.abs(state.f))
+        done = promise <= (least if slack is None else np.maximum(least, slack.allows(state.problems, state.f)))
         if done.any():
             converged[state.problems[done]] = True
             U[state.problems[done]] = state.U[done]
@@ -186,11 +207,11 @@ def descend(
         ended = stuck & ~again
         converged[state.problems[ended]] = promise[ended] <= STALLED * (1.0 + np.abs(state.f[ended]))
         state = state.moved(new).forget(again)
-        U[state.problems] = state.U
+        U[state.problems], values[state.problems] = state.U, state.f
         state = state.keep(~ended)
         if not len(state.f):
             break
-    return Descent(U, converged)
+    return Descent(U, values, converged)
 
 
 def _dot(a: Floats, b: Floats) -> Floats:

@@ -6,7 +6,7 @@ outside c, the local minimum that descent from y = x ends in (Takeishi and Kawah
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +17,7 @@ from tellwhy.core.errors import InvalidInput
 from tellwhy.core.parallel import row_batches
 from tellwhy.core.progress import track
 from tellwhy.core.score_function import Floats, Integers
-from tellwhy.scoring.descent import HISTORY, Edges, Precondition, descend
+from tellwhy.scoring.descent import HISTORY, Descent, Edges, Precondition, Slack, descend
 from tellwhy.scoring.pattern_search import pattern_search
 from tellwhy.scoring.quadratics import FreeInverses
 from tellwhy.scoring.row_scores import RowScores
@@ -47,6 +47,7 @@ def minimise(
     binary: Mask | None = None,
     radius: float | None = None,
     anchors: Floats | None = None,
+    slack: float = 0.0,
 ) -> Minima:
     """Move the free columns of each row to where the score is lowest nearby.
 
@@ -71,6 +72,10 @@ def minimise(
         Instead of paying for distance, keep |y_i − x_i| ≤ radius·s_i; `gamma` then has no effect.
     anchors
         Ordinary rows (r, d): the derivative-free search also looks in their direction.
+    slack
+        Share of the fall that descent may leave undone. When it is positive, and the score has a gradient but is not
+        made of quadratic forms, descent for each further set of free columns starts at the minimum of the first set,
+        with the fixed columns put back; from the row itself where that ends no lower than the row.
 
     Examples
     --------
@@ -91,11 +96,18 @@ def minimise(
         np.zeros(d, dtype=bool) if binary is None or radius is not None else np.asarray(binary, dtype=bool),
     )
     scores = score if isinstance(score, RowScores) else RowScores(score, X)
-    points, converged = np.empty((len(X), len(free), d)), np.empty((len(X), len(free)), dtype=bool)
-    for masks in _mask_batches(len(X), len(free), d, scores):
-        weights = gamma / np.maximum(free[masks].sum(axis=1), 1) if radius is None else np.zeros(len(free[masks]))
-        task = _Task(scores, X, free[masks], weights, around, radius, anchors)
-        for rows in row_batches(len(X), len(weights) * _problem_bytes(d), BATCH_BYTES):
+    whole = _Task(scores, X, free, np.zeros(len(free)), around, radius, anchors, slack)
+    if radius is None:
+        whole = replace(whole, weights=gamma / np.maximum(free.sum(axis=1), 1))
+    return _in_batches(whole)
+
+
+def _in_batches(whole: _Task) -> Minima:
+    (n, d), m = whole.X.shape, len(whole.free)
+    points, converged = np.empty((n, m, d)), np.empty((n, m), dtype=bool)
+    for masks in _mask_batches(n, m, d, whole):
+        task = whole.part(masks, points[:, 0] if masks.start and whole.is_quick else None)
+        for rows in row_batches(n, len(task.free) * _problem_bytes(d), BATCH_BYTES):
             points[rows, masks], converged[rows, masks] = task.solve(np.arange(rows.start, rows.stop))
     return Minima(points, converged)
 
@@ -104,11 +116,14 @@ def _problem_bytes(d: int) -> int:
     return 8 * d * (2 * HISTORY + 12)
 
 
-def _mask_batches(n: int, m: int, d: int, scores: RowScores) -> Any:
+def _mask_batches(n: int, m: int, d: int, task: _Task) -> Any:
     """Slices of masks: 16 rows of each and the inverse curvatures of all fit in memory at once."""
-    n_forms = 0 if scores.quadratics is None else len(scores.quadratics.offsets)
+    quadratics = task.scores.quadratics
+    n_forms = 0 if quadratics is None else len(quadratics.offsets)
     per_mask = max(min(n, _ROWS_TOGETHER) * _problem_bytes(d), 2 * n_forms * d * d)
-    batches = row_batches(m, per_mask, BATCH_BYTES)
+    n_first = 1 if task.is_quick else 0
+    rest = [slice(b.start + n_first, b.stop + n_first) for b in row_batches(m - n_first, per_mask, BATCH_BYTES)]
+    batches = [slice(0, 1), *rest] if n_first else rest
     return track(batches, len(batches), "looking for the lowest scores nearby")
 
 
@@ -123,13 +138,24 @@ class _Task:
     around: Surroundings
     radius: float | None
     anchors: Floats | None
+    slack: float
+    first: Floats | None = None  # minima of the first set, one per row of X
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether the minima of the first set serve the others as start."""
+        return self.slack > 0 and self.scores.has_gradient and self.scores.quadratics is None
+
+    def part(self, masks: slice, first: Floats | None) -> _Task:
+        """Return some of the sets."""
+        return replace(self, free=self.free[masks], weights=self.weights[masks], first=first)
 
     def solve(self, rows: Integers) -> tuple[Floats, Mask]:
         """Points (rows, masks, d) of some rows, and which are minima."""
         problems = _Problems(self, np.tile(rows, len(self.free)), np.repeat(np.arange(len(self.free)), len(rows)))
         start = np.zeros((len(problems.rows), self.X.shape[1]))
         if self.scores.has_gradient:
-            found = descend(problems.evaluate, start, precondition=problems.newton, edges=problems.edges())
+            found = self._descended(problems, start)
         else:
             targets = None if self.anchors is None else problems.seen_anchors
             free, edges = self.free[problems.masks], problems.edges()
@@ -137,6 +163,21 @@ class _Task:
         shape = (len(self.free), len(rows))
         points = problems.points(np.arange(len(start)), found.U).reshape(*shape, -1)
         return points.swapaxes(0, 1), found.converged.reshape(shape).T
+
+    def _descended(self, problems: _Problems, start: Floats) -> Descent:
+        """Go down from the minima of the first set, and from the rows where that ends higher than they are."""
+        if not self.is_quick:
+            return problems.descend(start, None)
+        rows, index = np.unique(problems.rows, return_inverse=True)
+        slack = Slack(self.slack, self.scores.value(self.X[rows], rows)[index])
+        if self.first is None:
+            return problems.descend(start, slack)
+        found = problems.descend(problems.coordinates(self.first), slack)
+        higher = np.flatnonzero(found.values > slack.tops)
+        if len(higher):
+            again = problems.some(higher).descend(start[higher], slack.some(higher))
+            found.U[higher], found.converged[higher] = again.U, again.converged
+        return found
 
     @cached_property
     def inverses(self) -> FreeInverses | None:
@@ -155,6 +196,19 @@ class _Problems:
     task: _Task
     rows: Integers
     masks: Integers
+
+    def some(self, which: Integers) -> _Problems:
+        """Return some of the problems."""
+        return _Problems(self.task, self.rows[which], self.masks[which])
+
+    def descend(self, start: Floats, slack: Slack | None) -> Descent:
+        """Go down from each start."""
+        return descend(self.evaluate, start, precondition=self.newton, edges=self.edges(), slack=slack)
+
+    def coordinates(self, points: Floats) -> Floats:
+        """Coordinates of the point of each problem's row, 0 in the columns that are not free."""
+        moved = (points[self.rows] - self.task.X[self.rows]) / self.task.around.scales
+        return np.where(self.task.free[self.masks], moved, 0.0)
 
     def points(self, which: Integers, U: Floats) -> Floats:
         """Points at coordinates U: the row itself in the columns that are not free."""

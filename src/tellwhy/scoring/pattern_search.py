@@ -55,25 +55,25 @@ def pattern_search(
     >>> found.U, found.converged
     (array([[2., 0.]]), array([ True]))
     """
-    U, converged = start.copy(), np.zeros(len(start), dtype=bool)
+    U, f, converged = start.copy(), np.empty(len(start)), np.zeros(len(start), dtype=bool)
     for batch in row_batches(len(start), 8 * start.shape[1] * (6 * COLUMNS_TRIED + 32), _BATCH_BYTES):
         todo = np.arange(batch.start, batch.stop)
-        f, step = value(todo, U[todo]), np.ones(len(todo))
+        f[todo], step = value(todo, U[todo]), np.ones(len(todo))
         for _ in range(max_rounds):
             aims = np.zeros((len(todo), 1, U.shape[1])) if targets is None else targets(todo)
             trials = _trials(U[todo], free[todo], step, aims)
             if edges is not None and edges.low is not None and edges.high is not None:
                 trials = np.clip(trials, edges.low[todo, None], edges.high[todo, None])
             lowest, at = _lowest(value, todo, trials)
-            lower = lowest < f
-            U[todo[lower]], f[lower] = at[lower], lowest[lower]
+            lower = lowest < f[todo]
+            U[todo[lower]], f[todo[lower]] = at[lower], lowest[lower]
             step[~lower] /= 2.0
             done = step < SMALLEST_STEP
             converged[todo[done]] = True
-            todo, f, step = todo[~done], f[~done], step[~done]
+            todo, step = todo[~done], step[~done]
             if not len(todo):
                 break
-    return Descent(U, converged)
+    return Descent(U, f, converged)
 
 
 def _trials(U: Floats, free: Mask, step: Floats, aims: Floats) -> Floats:

@@ -20,6 +20,8 @@ from tellwhy.explainers.shapley.shapley_values import ShapleyValues, shapley_val
 from tellwhy.scoring.row_scores import RowScores
 from tellwhy.scoring.surroundings import Distance
 
+SLACK = 1e-3  # of the fall of the score: an order of magnitude below the standard error of sampled coalitions
+
 
 @register_explainer(
     family="shapley",
@@ -182,6 +184,7 @@ class AnomalyShapley(Explainer):
             gamma=gamma,
             distance=self.distance,
             radius=self.radius if self.characteristic == "ball" else None,
+            slack=0.0 if coalitions.is_exact else SLACK,
         )
         games = play(scores, X, players, coalitions, lowest, is_relaxed=self.characteristic == "relaxed")
         return games, shapley_values(coalitions, games.worth, games.empty, games.full)

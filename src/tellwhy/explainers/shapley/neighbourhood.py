@@ -59,7 +59,15 @@ class Neighbourhood:
         return cls(scales, constant, binary, _ordinary_rows(looked_at, values), unit if unit > 0 else 1.0)
 
     def lowest(
-        self, scores: RowScores, X: Floats, free: Mask, *, gamma: float, distance: Distance, radius: float | None = None
+        self,
+        scores: RowScores,
+        X: Floats,
+        free: Mask,
+        *,
+        gamma: float,
+        distance: Distance,
+        radius: float | None = None,
+        slack: float = 0.0,
     ) -> Minima:
         """Return the local minima of the score around rows, for some sets of free columns."""
         return minimise(
@@ -72,6 +80,7 @@ class Neighbourhood:
             binary=self.binary,
             radius=radius,
             anchors=self.anchors,
+            slack=slack,
         )
 
 
