@@ -1,0 +1,139 @@
+"""A pairwise energy on a graph, a labelling of it, and the passes that every algorithm is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellwhy.data.graphs_kinds import EdgeGraph, Graph, Grid
+from tellwhy.detectors.map_inference import _compiled as _typed
+
+Labels = NDArray[np.int32]
+_compiled: Any = _typed
+_NOBODY_MISSING = np.empty(0, dtype=np.bool_)
+
+
+@dataclass(frozen=True, eq=False)
+class Field:
+    """E(h) = Σ_i unary[i, h_i] + Σ_(i,j)∈edges pair[h_i, h_j], to be minimised.
+
+    Parameters
+    ----------
+    unary
+        Cost of each label at each node, shape (n, K), float32 or float64; zero at missing nodes.
+    pair
+        Cost of the labels at the two ends of an edge, symmetric, shape (K, K).
+    graph
+        Which nodes are neighbours.
+    """
+
+    unary: NDArray[Any]
+    pair: NDArray[Any]
+    graph: Graph
+
+    @property
+    def n_classes(self) -> int:
+        """Number of labels K."""
+        return int(self.unary.shape[1])
+
+    def no_messages(self) -> NDArray[Any]:
+        """Return messages that say nothing."""
+        graph = self.graph
+        n = graph.n_nodes * len(graph.steps) if isinstance(graph, Grid) else len(graph.indices)
+        return np.zeros((n, self.n_classes), self.unary.dtype)
+
+    def sweep(
+        self,
+        arriving: NDArray[Any],
+        *,
+        backward: bool,
+        shared: bool = False,
+        damping: float = 0.0,
+        soft: bool = False,
+    ) -> float:
+        """Pass messages once over the nodes, in place; return the sum of what was taken from costs and messages."""
+        costs = self.unary, self.pair.astype(self.unary.dtype), arriving
+        options = backward, shared, self.unary.dtype.type(damping), soft
+        if isinstance(self.graph, Grid):
+            return float(_compiled.sweep_grid(*costs, *_layout(self.graph), *options))
+        graph = self.graph
+        return float(_compiled.sweep_edges(*costs, graph.indptr, graph.indices, graph.reverse, *options))
+
+    def decode(self, arriving: NDArray[Any]) -> Labels:
+        """Read a labelling from messages, each node given the labels of its earlier neighbours."""
+        labels = np.empty(self.graph.n_nodes, dtype=np.int32)
+        costs = self.unary, self.pair.astype(self.unary.dtype), arriving
+        if isinstance(self.graph, Grid):
+            _compiled.decode_grid(*costs, *_layout(self.graph), labels)
+        else:
+            _compiled.decode_edges(*costs, self.graph.indptr, self.graph.indices, labels)
+        return unlabelled_where_missing(labels, self.graph)
+
+    def improve(self, labels: Labels) -> int:
+        """Give each node in turn its cheapest label, in place; return how many changed."""
+        costs = self.unary, self.pair.astype(np.float64), labels
+        if isinstance(self.graph, Grid):
+            return int(_compiled.improve_grid(*costs, *_layout(self.graph)))
+        return int(_compiled.improve_edges(*costs, self.graph.indptr, self.graph.indices))
+
+    def energy(self, labels: Labels) -> float:
+        """Return E(h)."""
+        costs = self.unary, self.pair.astype(np.float64), labels
+        if isinstance(self.graph, Grid):
+            return float(_compiled.energy_grid(*costs, *_layout(self.graph)))
+        return float(_compiled.energy_edges(*costs, self.graph.indptr, self.graph.indices))
+
+    def cheapest_alone(self) -> Labels:
+        """Return the labelling that ignores neighbours."""
+        return unlabelled_where_missing(self.unary.argmin(axis=1).astype(np.int32), self.graph)
+
+
+@dataclass(frozen=True, eq=False)
+class Labelling:
+    """Labels (−1 where a node is missing), their energy, and a bound that no labelling can be below."""
+
+    labels: Labels
+    energy: float
+    bound: float = -np.inf
+
+    @property
+    def gap(self) -> float:
+        """How much lower the energy could possibly be; infinite for methods without a bound."""
+        return max(self.energy - self.bound, 0.0)
+
+
+def neighbour_counts(labels: Labels, graph: Graph, n_classes: int) -> NDArray[Any]:
+    """Count, for each node, its neighbours of each label, shape (n, K)."""
+    if isinstance(graph, Grid):
+        counts = np.zeros((graph.n_nodes, n_classes), dtype=np.uint8)
+        _compiled.count_grid(labels, *_layout(graph), counts)
+        return counts
+    counts = np.zeros((graph.n_nodes, n_classes), dtype=np.int32)
+    _compiled.count_edges(labels, graph.indptr, graph.indices, counts)
+    return counts
+
+
+def unlabelled_where_missing(labels: Labels, graph: Graph) -> Labels:
+    """Set the labels of missing nodes to −1, in place."""
+    if graph.mask is not None:
+        labels[~graph.mask] = -1
+    return labels
+
+
+def in_tree_order(field: Field) -> tuple[Field, NDArray[np.int64] | None]:
+    """Renumber the nodes of a forest so that each has at most one earlier neighbour; the order is None if it was so."""
+    graph = field.graph
+    if isinstance(graph, Grid):
+        return field, None
+    order = _compiled.breadth_first(graph.indptr, graph.indices)
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    mask = None if graph.mask is None else graph.mask[order]
+    return Field(field.unary[order], field.pair, EdgeGraph.of(graph.n_nodes, place[graph.edges()], mask)), order
+
+
+def _layout(graph: Grid) -> tuple[Any, ...]:
+    return (_NOBODY_MISSING if graph.mask is None else graph.mask), graph.box, graph.steps
