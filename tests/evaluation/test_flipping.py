@@ -5,7 +5,7 @@ import pytest
 from oracles.evaluation_oracles import flip, kernel_outlierness, normalised_area, replace_in_turn
 
 from tellwhy import Explanation
-from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
+from tellwhy.core.errors import DataNotice, InvalidInput, InvalidParameter, UnsupportedModel
 from tellwhy.core.score_function import CentreDistance, KernelExpansion, NeighbourDistance
 from tellwhy.detectors import SVDD, KernelDensity, NearestNeighbours, OneClassSVM
 from tellwhy.evaluation import flipping, inject_anomalies
@@ -266,9 +266,33 @@ def test_any_score_takes_nearest_normal_values():
     X, normal = rng.normal(size=(5, 4)) * 4, rng.normal(size=(5, 4))
     explanation = random_explanation(X, extras={"nearest_normal": normal})
     expected = [replace_in_turn(x, [y], r, squares) for x, y, r in zip(X, normal, explanation.values, strict=True)]
-    background = np.full((3, 4), 100.0)  # not used
-    result = flipping(explanation, squares, background=background)
-    np.testing.assert_allclose(result.curves, expected, rtol=1e-12)
+    np.testing.assert_allclose(flipping(explanation, squares).curves, expected, rtol=1e-12)
+    background = rng.normal(size=(3, 4))  # which all methods share, comes before what an explanation has of its own
+    with_background = flipping(explanation, squares, background=background).curves
+    np.testing.assert_array_equal(
+        with_background, flipping(random_explanation(X), squares, background=background).curves
+    )
+
+
+def test_rows_without_a_normal_version_are_left_out_and_that_is_said():
+    rng = np.random.default_rng(0)
+    X, normal = rng.normal(size=(5, 4)) * 4, rng.normal(size=(5, 4))
+    whole = random_explanation(X, extras={"nearest_normal": normal})
+    gappy = normal.copy()
+    gappy[[1, 3]] = np.nan
+    explanation = random_explanation(X, extras={"nearest_normal": gappy})
+    with pytest.warns(DataNotice, match=r"2 of 5 rows .* left out of flipping \(the first is row 1\)"):
+        result = flipping(explanation, squares)
+    everything = flipping(whole, squares)
+    kept = [0, 2, 4]
+    np.testing.assert_array_equal(result.curves[kept], everything.curves[kept])
+    np.testing.assert_array_equal(result.areas[kept], everything.areas[kept])
+    assert np.isnan(result.curves[[1, 3]]).all()
+    assert np.isnan(result.areas[[1, 3]]).all()
+    assert np.isfinite(result.mean_curve()).all()
+    lost = random_explanation(X, extras={"nearest_normal": np.full(X.shape, np.nan)})
+    with pytest.raises(InvalidInput, match="None of the rows has a normal version"):
+        flipping(lost, squares)
 
 
 def test_any_score_takes_values_of_typical_background_rows():

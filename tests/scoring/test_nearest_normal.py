@@ -7,11 +7,9 @@ from sklearn.ensemble import IsolationForest
 from sklearn.mixture import GaussianMixture
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
-from tellwhy.core.explanation import Explanation
 from tellwhy.detectors import KernelDensity, OneClassSVM
-from tellwhy.explainers import OneClassDTD
-from tellwhy.scoring import EncodedScore, FunctionScore, as_score, change_search
-from tellwhy.scoring.nearest_normal import attach_nearest_normal, nearest_normal
+from tellwhy.scoring import FunctionScore, as_score, change_search
+from tellwhy.scoring.nearest_normal import nearest_normal
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(400, 4)) * np.array([1.0, 10.0, 0.1, 3.0])
@@ -159,6 +157,12 @@ class TestBlocks:
         assert found.changed[1, 0]
         assert not found.changed[2, 2:].any()
 
+    def test_one_hot_columns_are_recognised(self):
+        odd = np.array([[0.5, 0.1, 0.0, 0.0, 1.0]])
+        found = nearest_normal(self.SCORE, odd, prototypes=self.ROWS, ranking=np.ones((1, 5)))
+        np.testing.assert_array_equal(found.points[:, 2:].sum(axis=1), 1.0)
+        assert found.changed[0].tolist() == [False, False, *(self.ROWS[:, 2:].mean(axis=0) > 0.5)[:2], True]
+
     def test_a_ranking_per_owner(self):
         odd = np.array([[9.0, 0.0, 1.0, 0.0, 0.0]])
         owner = np.array([0, 1, 3, 3, 3])  # the user's column 2 has no encoded column
@@ -234,26 +238,6 @@ def test_not_far_from_the_best_possible():
         constraint = {"type": "ineq", "fun": lambda u, p=point: level - score.value(p(u)[None])[0]}
         best = minimize(lambda u: np.abs(u).sum(), start, constraints=[constraint], options={"maxiter": 300})
         assert np.abs(start).sum() <= 1.3 * best.fun + 1e-6
-
-
-def test_attached_to_an_explanation():
-    model = OneClassSVM().fit(X / UNITS)
-    rows = injected([1]) / UNITS
-    explanation = OneClassDTD(model).explain(rows)
-    attached = attach_nearest_normal(explanation, explanation_score(model), X / UNITS)
-    assert "nearest_normal" not in explanation.extras
-    assert attached.extras["nearest_normal"].shape == rows.shape
-    np.testing.assert_array_equal(attached.values, explanation.values)
-    assert (attached[2:4].extras["nearest_normal"] == attached.extras["nearest_normal"][2:4]).all()
-    encoded = EncodedScore(
-        inner=bowl(), encode=np.asarray, owner=np.arange(4), n_columns=4, feature_names=None, describes="a bowl"
-    )
-    with pytest.raises(InvalidInput, match=r"score\.inner"):
-        attach_nearest_normal(Explanation(values=rows, scores=rows[:, 0], data=rows, method="M"), encoded, X)
-
-
-def explanation_score(model):
-    return model.to_score()
 
 
 @pytest.mark.parametrize(

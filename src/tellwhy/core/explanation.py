@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tellwhy.core.errors import InvalidInput
+from tellwhy.core.extras import Extras, is_per_row
 from tellwhy.core.score_function import Floats
+from tellwhy.core.tables import take_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,7 +49,8 @@ class Explanation:
     kind
         'attribution', 'sensitivity', 'signal' or 'ranking'.
     extras
-        Further results. Arrays have one entry per row and follow slicing; anything else is kept as it is.
+        Further results. Arrays and frames have one entry per row and follow slicing; anything else is kept as it is.
+        A `Deferred` one is computed when it is first asked for (see `Extras`).
 
     Examples
     --------
@@ -67,7 +70,7 @@ class Explanation:
     feature_names: Sequence[str] | None = None
     params: Mapping[str, Any] = field(default_factory=dict)
     kind: str = "attribution"
-    extras: Mapping[str, Any] = field(default_factory=dict)
+    extras: Extras = field(default_factory=Extras)
 
     def __post_init__(self) -> None:
         values = np.asarray(self.values, dtype=np.float64)
@@ -80,6 +83,8 @@ class Explanation:
             object.__setattr__(self, "stderr", np.asarray(self.stderr, dtype=np.float64))
         if self.feature_names is not None:
             object.__setattr__(self, "feature_names", [str(name) for name in self.feature_names])
+        if not isinstance(self.extras, Extras):
+            object.__setattr__(self, "extras", Extras(self.extras))
         self._check_shapes()
 
     def _check_shapes(self) -> None:
@@ -99,9 +104,10 @@ class Explanation:
             raise InvalidInput(
                 f"There are {len(self.feature_names)} feature names for {self.values.shape[1]} features."
             )
-        for name, extra in self.extras.items():
-            if isinstance(extra, np.ndarray) and len(np.atleast_1d(extra)) != n:
-                raise InvalidInput(f"extras[{name!r}] is an array of length {len(extra)} for {n} rows.")
+        for name, extra in self.extras.computed().items():
+            length = np.shape(extra)[0] if is_per_row(extra) and np.ndim(extra) else n
+            if length != n:
+                raise InvalidInput(f"extras[{name!r}] is an array of length {length} for {n} rows.")
 
     @property
     def residual(self) -> Floats | None:
@@ -143,8 +149,8 @@ class Explanation:
             scores=self.scores[index],
             base_values=self.base_values[index],
             stderr=None if self.stderr is None else self.stderr[index],
-            data=_take_rows(self.data, index),
-            extras={k: v[index] if isinstance(v, np.ndarray) else v for k, v in self.extras.items()},
+            data=None if self.data is None else take_rows(self.data, index),
+            extras=self.extras.taken(index),
         )
 
     def top(self, k: int = 10) -> Explanation:
@@ -152,7 +158,7 @@ class Explanation:
         order = np.argsort(-self.scores, kind="stable")[:k]
         chosen = self[order]
         where = self.extras.get("row", np.arange(len(self)))
-        return replace(chosen, extras={**chosen.extras, "row": np.asarray(where)[order]})
+        return replace(chosen, extras=chosen.extras | {"row": np.asarray(where)[order]})
 
     def shares(self) -> Floats:
         """Each value as a part of its row's total positive relevance, between 0 and 1 (negative parts are 0)."""
@@ -187,7 +193,10 @@ class Explanation:
         )
 
     def save(self, folder: str | Path) -> Path:
-        """Write the explanation to a folder (JSON, npz, Parquet; never pickle), whole or not at all."""
+        """Write the explanation to a folder (JSON, npz, Parquet; never pickle), whole or not at all.
+
+        Of `extras` that are computed when asked for, those are written that have been: ask for them before saving.
+        """
         from tellwhy.core.explanation_io import save
 
         return save(self, Path(folder))
@@ -218,13 +227,3 @@ class Explanation:
 
     def __iter__(self) -> Any:
         return (self[i] for i in range(len(self)))
-
-
-def _take_rows(data: Any, index: Any) -> Any:
-    if data is None:
-        return None
-    if hasattr(data, "iloc"):
-        return data.iloc[index]
-    if hasattr(data, "select") and hasattr(data, "to_arrow"):  # polars
-        return data[index]
-    return np.asarray(data)[index]

@@ -1,4 +1,4 @@
-"""Explanations on disk: `explanation.json`, `arrays.npz` and, when the data is a table, `data.parquet`."""
+"""Explanations on disk: `explanation.json`, `arrays.npz`, and a Parquet file for each table: data and extras."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from tellwhy.core.errors import UnreadableFile
 from tellwhy.core.explanation import Explanation
+from tellwhy.core.extras import Extras
 from tellwhy.core.files import new_folder, read_versioned, write_json
 
 SCHEMA = 1
@@ -20,7 +21,10 @@ _ARRAYS = ("values", "scores", "base_values", "stderr")
 def save(explanation: Explanation, folder: Path) -> Path:
     """Write the folder, whole or not at all."""
     arrays = {name: getattr(explanation, name) for name in _ARRAYS if getattr(explanation, name) is not None}
-    extra_arrays = {k: v for k, v in explanation.extras.items() if isinstance(v, np.ndarray) and v.dtype != object}
+    extras = explanation.extras.computed()
+    extra_arrays = {k: v for k, v in extras.items() if isinstance(v, np.ndarray) and v.dtype != object}
+    tables = {k: v for k, v in extras.items() if hasattr(v, "columns")}
+    files = {name: f"extra_{i}.parquet" for i, name in enumerate(tables)}
     arrays.update({f"extra:{name}": extra for name, extra in extra_arrays.items()})
     is_table = hasattr(explanation.data, "columns")
     if explanation.data is not None and not is_table:
@@ -31,13 +35,16 @@ def save(explanation: Explanation, folder: Path) -> Path:
         "kind": explanation.kind,
         "params": dict(explanation.params),
         "feature_names": explanation.feature_names,
-        "extras": {k: v for k, v in explanation.extras.items() if k not in extra_arrays},
+        "extras": {k: v for k, v in extras.items() if k not in extra_arrays and k not in tables},
+        "tables": files,
     }
     with new_folder(folder, marker=_HEAD) as work:
         write_json(work / _HEAD, head)
         np.savez_compressed(work / "arrays.npz", allow_pickle=False, **arrays)
         if is_table:
             _write_table(explanation.data, work / "data.parquet")
+        for name, file in files.items():
+            _write_table(tables[name], work / file)
     return folder
 
 
@@ -54,6 +61,7 @@ def load(folder: Path) -> Explanation:
         raise UnreadableFile(f"{folder / 'arrays.npz'} lacks {sorted(missing)}.")
     extras = dict(head["extras"])
     extras.update({k.removeprefix("extra:"): v for k, v in arrays.items() if k.startswith("extra:")})
+    extras.update({name: _read_table(folder / file) for name, file in _table_files(head, folder).items()})
     return Explanation(
         values=arrays["values"],
         scores=arrays["scores"],
@@ -64,7 +72,7 @@ def load(folder: Path) -> Explanation:
         kind=head["kind"],
         params=head["params"],
         feature_names=head["feature_names"],
-        extras=extras,
+        extras=Extras(extras),
     )
 
 
@@ -77,6 +85,13 @@ def _read_head(folder: Path) -> dict[str, Any]:
     return head
 
 
+def _table_files(head: dict[str, Any], folder: Path) -> dict[str, str]:
+    files = head.get("tables", {})
+    if not isinstance(files, dict) or not all(isinstance(f, str) and f == Path(f).name for f in files.values()):
+        raise UnreadableFile(f"{folder / _HEAD} does not name the files of its tables.")
+    return files
+
+
 def _write_table(data: Any, path: Path) -> None:
     if hasattr(data, "to_parquet"):
         named = data if all(isinstance(c, str) for c in data.columns) else data.rename(columns=str)
@@ -87,8 +102,10 @@ def _write_table(data: Any, path: Path) -> None:
 
 def _read_data(folder: Path, arrays: dict[str, Any]) -> Any:
     path = folder / "data.parquet"
-    if not path.exists():
-        return arrays.get("data")
+    return _read_table(path) if path.exists() else arrays.get("data")
+
+
+def _read_table(path: Path) -> Any:
     import pandas as pd
     import pyarrow as pa
 

@@ -17,6 +17,15 @@ def column_names(X: Any) -> list[str] | None:
     return None if columns is None else [str(name) for name in columns]
 
 
+def take_rows(X: Any, index: Any) -> Any:
+    """Return some rows of an array or a frame, in the same type."""
+    if hasattr(X, "iloc"):
+        return X.iloc[index]
+    if hasattr(X, "select") and hasattr(X, "to_arrow"):  # polars
+        return X[index]
+    return np.asarray(X)[index]
+
+
 def check_finite(X: Floats, names: Sequence[str] | None = None, *, what: str = "X") -> None:
     """Raise with the first cell that is NaN or infinite, named by row and column."""
     # A finite sum proves every cell finite at a fraction of the cost of looking at each one.

@@ -14,6 +14,7 @@ from tellwhy.core.errors import InvalidInput, UnreadableFile
 from tellwhy.core.estimator_rows import validated_rows
 from tellwhy.core.params import Rules, real, validate_parameters, validate_value
 from tellwhy.core.score_function import Floats, ScoreFunction
+from tellwhy.scoring.observed import Observed
 
 CALIBRATION_ROWS = 20_000
 
@@ -28,11 +29,14 @@ class Detector(OutlierMixin, BaseEstimator):
     _parameters: ClassVar[dict[str, Rules]] = {}
     training_scores_: Floats
     threshold_: float
+    observed_: Observed
 
     def fit(self, X: Any, y: Any = None) -> Detector:  # noqa: ARG002
         """Learn what normal rows look like. `y` is ignored."""
         validate_parameters(self)
-        self._fit(self._validated(X, reset=True))
+        rows = self._validated(X, reset=True)
+        self._fit(rows)
+        self.observed_ = Observed.of(rows)
         return self
 
     @abstractmethod

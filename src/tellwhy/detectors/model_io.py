@@ -19,6 +19,7 @@ from tellwhy.detectors.base import Detector
 from tellwhy.detectors.scaling import Scaling
 from tellwhy.kernels import Exponential, StudentT
 from tellwhy.scoring import Projection, ScaledMixture
+from tellwhy.scoring.observed import Observed
 
 
 def save(detector: Detector, folder: str | Path) -> Path:
@@ -99,6 +100,11 @@ def _is_mixture(record: ScaledMixture) -> bool:
     return lines and record.factors.shape in ((n, d), (n, d, d)) and bool((record.scale > 0).all())
 
 
+def _is_observed(record: Observed) -> bool:
+    d = record.rows.shape[1:]
+    return _is_matrix(record.rows) and record.low.shape == record.high.shape == record.whole.shape == d
+
+
 _RECORDS: Records = {
     "KernelExpansion": (KernelExpansion, _is_expansion),
     "NeighbourDistance": (NeighbourDistance, _is_neighbourhood),
@@ -107,6 +113,7 @@ _RECORDS: Records = {
     "StudentT": (StudentT, _is_kernel),
     "ScaledMixture": (ScaledMixture, _is_mixture),
     "Projection": (Projection, lambda r: r.components.ndim == 2 and r.components.shape[1:] == r.mean.shape),
+    "Observed": (Observed, _is_observed),
     "Scaling": (Scaling, lambda r: r.centre.shape == r.scale.shape and bool((r.scale > 0).all())),
 }
 _SHELF = Shelf("detector", _known, _RECORDS, _try_out)

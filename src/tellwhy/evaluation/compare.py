@@ -6,7 +6,7 @@ import copy
 import inspect
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -195,8 +195,7 @@ def _explain(entry: Any, model: Any, trial: _Trial) -> tuple[Explanation, float]
 
 def _measure(explanation: Explanation, trial: _Trial) -> dict[str, float]:
     found = localisation(explanation, trial.truth, k=3)
-    shared = {name: extra for name, extra in explanation.extras.items() if name != "nearest_normal"}
-    flipped = flipping(replace(explanation, extras=shared), trial.score, background=trial.background)
+    flipped = flipping(explanation, trial.score, background=trial.background)
     mrr_low, mrr_high = _interval(found.reciprocal_ranks, trial)
     flipping_low, flipping_high = _interval(flipped.areas, trial)
     return {

@@ -20,6 +20,7 @@ from tellwhy.evaluation._compiled import add_features_back
 from tellwhy.kernels import Exponential, StudentT
 from tellwhy.kernels.distances import ScaledPoints, centre_and_unit
 from tellwhy.scoring import _compiled
+from tellwhy.scoring.training_rows import points_of
 
 Pool = Callable[[Floats, Integers], Floats]  # squared distances (k, m), point left out of each (k,) -> scores (k,)
 
@@ -82,11 +83,8 @@ def _points_left_out(training_rows: Any, score: Any, X: Floats) -> Integers:
     if training_rows is None:
         return np.asarray(score.match(X)) if hasattr(score, "match") else np.full(len(X), -1, dtype=np.int64)
     given = np.asarray(training_rows, dtype=np.int64)
-    rows = getattr(score.expansion, "training_rows", None)
-    if rows is not None:
-        point_of_row = np.full(max(int(rows.max()), int(given.max(initial=-1))) + 2, -1, dtype=np.int64)
-        point_of_row[rows] = np.arange(len(rows))
-        given = point_of_row[np.where(given < 0, len(point_of_row) - 1, given)]
+    if hasattr(score.expansion, "training_rows"):
+        given = points_of(given, score.expansion)
     return np.asarray(score.leave_some(given) if hasattr(score, "leave_some") else given)
 
 

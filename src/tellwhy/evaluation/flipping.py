@@ -80,10 +80,11 @@ def flipping(
     explanation does not tell, rows that the model was trained on are, so that methods are compared on the same
     curve. An encoded column is taken away with all the model columns made from it.
 
-    For any other score, a feature takes its value in `extras["nearest_normal"]` where the explanation has it.
-    Otherwise the score is averaged over replacements by the values of up to 16 background rows, evenly spread over
-    the half of the background that scores lowest: their values are seen together in real rows, which those of a
-    column-wise median need not be, and odd background rows do not count.
+    For any other score, the score is averaged over replacements by the values of up to 16 background rows, evenly
+    spread over the half of the background that scores lowest: their values are seen together in real rows, which those
+    of a column-wise median need not be, and odd background rows do not count. Without a background, a feature takes
+    its value in `extras["nearest_normal"]`; rows that have no normal version there are left out, with a warning: their
+    curves and areas are NaN.
 
     Parameters
     ----------
@@ -93,6 +94,7 @@ def flipping(
         The model, or score function, that was explained.
     background
         Mostly normal rows; needed only for scores without support points and explanations without nearest normals.
+        Give the same rows for explanations that are compared.
     order
         'most_relevant_first' (a good explanation has a small area) or 'least_relevant_first' (a large one).
 
@@ -115,11 +117,12 @@ def flipping(
     inner, X, owner = _distance_rows(explanation, score)
     if inner is None:
         curves, normal = replacement_curves(explanation, score, ranking, background)
+        _check_finite(curves, ~np.isnan(normal))
     else:
         training_rows = explanation.extras.get("left_out")
         curves = difference_curves(inner, X, ranking, owner=owner, training_rows=training_rows)
         normal = curves[:, -1]
-    _check_finite(curves)
+        _check_finite(curves, np.ones(len(curves), dtype=bool))
     return Flipping(curves, _areas(curves, normal), explanation.method, order)
 
 
@@ -165,7 +168,8 @@ def _areas(curves: Floats, normal: Floats) -> Floats:
     return np.where(odd, heights / np.where(odd, start - end, 1.0), np.nan)
 
 
-def _check_finite(curves: Floats) -> None:
-    if not np.isfinite(curves).all():
-        row = int(np.argwhere(~np.isfinite(curves))[0, 0])
+def _check_finite(curves: Floats, counted: Any) -> None:
+    bad = np.flatnonzero(counted & ~np.isfinite(curves).all(axis=1))
+    if len(bad):
+        row = int(bad[0])
         raise InvalidInput(f"The score of row {row} is not finite; scale the columns, or leave the row out.")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tellwhy.core.errors import InvalidInput
+from tellwhy.core.errors import DataNotice, InvalidInput
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.parallel import row_batches
 from tellwhy.core.progress import track
@@ -32,13 +33,28 @@ def replacement_curves(
 ) -> tuple[Floats, Floats]:
     """Score of each row after 0, 1, …, d of its features took normal values, averaged over the normal rows.
 
-    Also the highest score among the normal rows of each row: only rows above it are odd.
+    Also the highest score among the normal rows of each row: only rows above it are odd. Both are NaN for rows that
+    have no nearest normal version to take values from.
     """
     data = explanation.data if is_frame(explanation.data) else np.asarray(explanation.data)
-    sources = _sources(explanation, score, data, background)
+    if background is not None:
+        _check_background(background, data)
+        normal = typical_rows(background, score)
+        n = len(data)
+        return _curves(score, _Sources(stack(data, normal), np.tile(n + np.arange(len(normal)), (n, 1))), order)
+    nearest = _nearest_normals(explanation, score)
+    known = np.flatnonzero(_has_version(nearest))
+    curves, highest = np.full((len(order), order.shape[1] + 1), np.nan), np.full(len(order), np.nan)
+    rows = stack(take_rows(data, known), take_rows(nearest, known))
+    sources = _Sources(rows, len(known) + np.arange(len(known))[:, None])
+    curves[known], highest[known] = _curves(score, sources, order[known])
+    return curves, highest
+
+
+def _curves(score: ScoreFunction, sources: _Sources, order: Integers) -> tuple[Floats, Floats]:
     n, d = order.shape
     curves = np.empty((n, d + 1))
-    curves[:, 0] = score.value(data)
+    curves[:, 0] = score.value(take_rows(sources.rows, np.arange(n)))
     ends = score.value(take_rows(sources.rows, np.arange(n, len(sources.rows))))
     ends = ends[sources.normal - n]  # (n, normal rows)
     curves[:, d] = ends.mean(axis=1)
@@ -62,24 +78,37 @@ def _between(score: ScoreFunction, sources: _Sources, place: Integers) -> Floats
     return middle.reshape(n, d - 1)
 
 
-def _sources(explanation: Explanation, score: ScoreFunction, data: Any, background: Any) -> _Sources:
-    n = len(explanation)
+def _nearest_normals(explanation: Explanation, score: ScoreFunction) -> Any:
+    """Return the nearest normal version of each row, NaN for those that have none; one at least has."""
     nearest = explanation.extras.get("nearest_normal")
-    if nearest is not None:
-        if np.shape(nearest) != explanation.values.shape:
-            raise InvalidInput(
-                f"extras['nearest_normal'] has shape {np.shape(nearest)}; expected one normal value per value "
-                f"explained, {explanation.values.shape}."
-            )
-        return _Sources(stack(data, nearest), n + np.arange(n)[:, None])
-    if background is None:
+    if nearest is None:
         raise InvalidInput(
             f"flipping of {score.describes} needs normal values to put in the place of removed features, and the "
             "explanation has no extras['nearest_normal']. Pass background=…, rows that are mostly normal."
         )
-    _check_background(background, data)
-    normal = typical_rows(background, score)
-    return _Sources(stack(data, normal), np.tile(n + np.arange(len(normal)), (n, 1)))
+    if np.shape(nearest) != explanation.values.shape:
+        raise InvalidInput(
+            f"extras['nearest_normal'] has shape {np.shape(nearest)}; expected one normal value per value "
+            f"explained, {explanation.values.shape}."
+        )
+    lost = np.flatnonzero(~_has_version(nearest))
+    if len(lost) == len(explanation):
+        raise InvalidInput(
+            "None of the rows has a normal version in extras['nearest_normal'] (all are NaN), so there is nothing to "
+            "put in the place of removed features. Pass background=…, rows that are mostly normal."
+        )
+    if len(lost):
+        message = f"{len(lost)} of {len(explanation)} rows have no nearest normal version and are left out of flipping"
+        warnings.warn(f"{message} (the first is row {lost[0]}).", DataNotice, stacklevel=4)
+    return nearest
+
+
+def _has_version(nearest: Any) -> Any:
+    """Tell which rows are not NaN: in any cell of an array, in all cells of a frame, which may lack some."""
+    if is_frame(nearest):
+        return ~np.asarray(nearest.isna()).all(axis=1)
+    flat = np.asarray(nearest, dtype=np.float64).reshape(len(nearest), -1)
+    return ~np.isnan(flat).any(axis=1)
 
 
 def _check_background(background: Any, data: Any) -> None:

@@ -5,18 +5,21 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, wraps
 from typing import Any, ClassVar
 
 import numpy as np
 
 from tellwhy.core.errors import UnsupportedModel
 from tellwhy.core.explanation import Explanation
+from tellwhy.core.extras import Extras
 from tellwhy.core.params import Rules, validate_parameters
 from tellwhy.core.score_function import Floats, Integers, ScoreFunction
 from tellwhy.core.tables import as_floats, column_names
 from tellwhy.scoring import EncodedScore, as_score
 from tellwhy.scoring.model_rows import check_columns
+from tellwhy.scoring.normal_versions import normal_versions
+from tellwhy.scoring.observed import some_rows
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,12 @@ class Explainer(ABC):
     def __init__(self, model: Any):
         self.model = model
 
+    def __init_subclass__(cls, **settings: Any) -> None:
+        """Let `fit`, where a method has one, keep some of its background rows: normal versions stay within them."""
+        super().__init_subclass__(**settings)
+        if "fit" in vars(cls):
+            cls.fit = _keeping_rows(vars(cls)["fit"])  # type: ignore[attr-defined]
+
     @cached_property
     def score(self) -> ScoreFunction:
         """The score function that is explained."""
@@ -76,9 +85,11 @@ class Explainer(ABC):
         rows = self.rows(X)
         found = self._attribute(rows)
         per_owner = found.per_owner or found.values.shape[1] != len(rows.owner)
+        values = found.values if per_owner else rows.by_owner(found.values)
         settings = {name: getattr(self, name) for name in self._parameters}
+        kind = found.kind or self.kind
         return Explanation(
-            values=found.values if per_owner else rows.by_owner(found.values),
+            values=values,
             scores=found.scores,
             base_values=np.broadcast_to(found.base_values, found.scores.shape),
             stderr=found.stderr,
@@ -86,9 +97,14 @@ class Explainer(ABC):
             feature_names=self.score.feature_names or column_names(X),
             method=type(self).__name__,
             params={"explains": self.score.describes, **settings, **found.params},
-            kind=found.kind or self.kind,
-            extras=found.extras,
+            kind=kind,
+            extras=Extras(found.extras) | (self._normal_versions(X, values, found) if kind == "attribution" else {}),
         )
+
+    def _normal_versions(self, X: Any, values: Floats, found: Attribution) -> Mapping[str, Any]:
+        """Return the entry "nearest_normal" of the extras; nothing where the score does not tell what is normal."""
+        left_out, background = found.extras.get("left_out"), getattr(self, "ordinary_rows_", None)
+        return normal_versions(self.score, X, values, background=background, left_out=left_out)
 
     def rows(self, X: Any) -> Rows:
         """Bring rows into the columns that the score sees."""
@@ -103,6 +119,16 @@ class Explainer(ABC):
     @abstractmethod
     def _attribute(self, rows: Rows) -> Attribution:
         """Attribute the score of each row to the columns that the score sees."""
+
+
+def _keeping_rows(fit: Any) -> Any:
+    @wraps(fit)
+    def fit_and_keep(self: Any, X: Any) -> Any:
+        fitted = fit(self, X)
+        self.ordinary_rows_ = some_rows(X)
+        return fitted
+
+    return fit_and_keep
 
 
 def needs_member(score: Any, member: str, explainer: str, advice: str) -> Any:

@@ -11,6 +11,7 @@ from scipy.stats import rankdata
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter, TellwhyError
 from tellwhy.core.explanation import Explanation
+from tellwhy.core.extras import Extras
 from tellwhy.core.parallel import row_batches
 from tellwhy.core.score_function import Floats, ScoreFunction
 
@@ -38,6 +39,7 @@ class Ensemble:
       give the same order; 1: their orders have nothing in common; above 1: they contradict each other.
     - "rank_spread", shaped like the values: the highest rank any member gives to the feature minus the lowest.
     - "member_scores", one column per member: the score that each of them explains.
+    - "nearest_normal", where a member that explains the same scores as the first has it.
 
     Examples
     --------
@@ -85,7 +87,8 @@ class Ensemble:
                 "members": [f"{e.method} of {e.params['explains']}" for e in found],
             },
             kind="ranking",
-            extras={
+            extras=_normal_versions(found)
+            | {
                 "disagreement": disagreement,
                 "rank_spread": spread.reshape(first.values.shape),
                 "member_scores": np.column_stack([e.scores for e in found]),
@@ -109,6 +112,14 @@ class Ensemble:
                     f"Got {member!r} instead."
                 )
         return list(self.explainers)
+
+
+def _normal_versions(found: Sequence[Explanation]) -> Extras:
+    """Return the entry "nearest_normal" of the first member that has one for the scores of the first member."""
+    for each in found:
+        if "nearest_normal" in each.extras and np.array_equal(each.scores, found[0].scores):
+            return each.extras.only("nearest_normal")
+    return Extras()
 
 
 def _blame(i: int, member: Any, call: Any, X: Any) -> Any:

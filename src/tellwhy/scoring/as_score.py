@@ -35,7 +35,7 @@ def as_score(obj: Any) -> ScoreFunction:
     if isinstance(obj, type):
         raise UnsupportedModel(f"{obj.__name__} is a class; pass a fitted instance of it.")
     if hasattr(obj, "to_score"):
-        return obj.to_score()
+        return _with_observed(obj.to_score(), getattr(obj, "observed_", None))
     if isinstance(obj, ScoreFunction) and callable(obj.value):
         return obj
     adapter = lookup(ADAPTERS, obj)
@@ -47,3 +47,10 @@ def as_score(obj: Any) -> ScoreFunction:
         f"{type(obj).__module__}.{type(obj).__qualname__} is neither a model tellwhy knows nor a function. Pass a "
         "function that takes rows and gives one number per row, high = anomalous."
     )
+
+
+def _with_observed(score: Any, observed: Any) -> Any:
+    """Return the score with the rows that its detector learned from, where it kept any."""
+    if observed is not None:
+        score.observed = observed
+    return score

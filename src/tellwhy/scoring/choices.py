@@ -116,6 +116,34 @@ def _most_common(values: Floats) -> Floats:
     return np.asarray(distinct[np.argsort(-counts, kind="stable")[:MOST_CANDIDATES]])
 
 
+def whole_columns(X: Floats) -> Mask:
+    """Tell which columns hold nothing but whole numbers."""
+    return np.asarray((np.round(X) == X).all(axis=0))
+
+
+def one_hot_blocks(X: Floats) -> Integers:
+    """Block of each column: neighbouring columns of 0 and 1 with a single 1 in every row are one, others stand alone.
+
+    Examples
+    --------
+    >>> one_hot_blocks(np.array([[0.5, 1, 0, 0, 1], [2.0, 0, 0, 1, 1], [0.1, 0, 1, 0, 0]]))
+    array([0, 1, 1, 1, 4])
+    """
+    d = X.shape[1]
+    counts = np.where(((X == 0) | (X == 1)).all(axis=0), X.sum(axis=0), np.inf)
+    block, start, stop, total = np.arange(d), 0, 0, 0.0
+    while stop < d:
+        total += counts[stop]
+        stop += 1
+        while total > len(X) or (start < stop and counts[start] == 0):
+            total = 0.0 if counts[start] == np.inf else total - counts[start]
+            start = stop if counts[start] == np.inf else start + 1
+        if total == len(X) and (X[:, start:stop].sum(axis=1) == 1).all():
+            block[start:stop] = start
+            start, total = stop, 0.0
+    return block
+
+
 def as_mask(given: Any, d: int, name: str) -> Mask:
     """Return a mask with one entry per column, or say what is wrong with it."""
     mask = np.zeros(d, dtype=bool) if given is None else np.asarray(given)

@@ -28,6 +28,8 @@ class EncodedScore:
         Names of the raw columns.
     describes
         One sentence: which scalar this is, and after which encoding.
+    decode
+        The model's columns to raw rows, where the encoding can be undone.
 
     Examples
     --------
@@ -49,6 +51,7 @@ class EncodedScore:
     n_columns: int
     feature_names: Sequence[str] | None
     describes: str
+    decode: Callable[[Floats], Any] | None = None
 
     @property
     def feature_shape(self) -> tuple[int, ...]:

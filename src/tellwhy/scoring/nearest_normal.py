@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tellwhy.core.errors import InvalidInput
-from tellwhy.core.explanation import Explanation
 from tellwhy.core.parallel import row_batches
 from tellwhy.core.params import one_of, validate_value
 from tellwhy.core.progress import track
-from tellwhy.core.score_function import Floats
+from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.tables import as_floats
 from tellwhy.scoring.change_search import SHORTLIST, ChangeSearch
-from tellwhy.scoring.choices import Mask, as_mask, as_numbers, choices_of
-from tellwhy.scoring.encoded import EncodedScore
+from tellwhy.scoring.choices import Mask, as_mask, as_numbers, choices_of, one_hot_blocks, whole_columns
 from tellwhy.scoring.row_scores import RowScores
 from tellwhy.scoring.surroundings import column_scales
 
@@ -59,6 +57,7 @@ def nearest_normal(
     owner: Any = None,
     distance: str = "absolute",
     ranking: Any = None,
+    left_out: Any = None,
 ) -> NearestNormal:
     """Find what would make each row normal: argmin dist(y, x) subject to e(y) ≤ threshold, with few changes.
 
@@ -89,12 +88,16 @@ def nearest_normal(
         whole numbers behind an encoding that rescales them.
     owner
         Block that each column belongs to: columns of a block change together, to values that some prototype has in
-        all of them (one-hot columns). Each column on its own by default.
+        all of them. By default, neighbouring columns of 0 and 1 with a single 1 in every prototype (one-hot columns)
+        are a block, and every other column is one of its own.
     distance
         "absolute" or "squared": what is kept small, once the number of changed columns is.
     ranking
-        Values (n, blocks), for instance attributions: where there are more than 64 blocks, only the 64 highest of each
-        row are looked at.
+        Values (n, blocks), or without `owner` (n, columns), for instance attributions: where there are more than 64
+        blocks, only the 64 highest of each row are looked at.
+    left_out
+        Support point that each row of X leaves out of a kernel model, −1 for none; by default its own, where the model
+        was trained on it.
 
     Examples
     --------
@@ -109,11 +112,11 @@ def nearest_normal(
     X = as_floats(X)
     prototypes = as_floats(prototypes, what="prototypes", n_columns=X.shape[1])
     d = X.shape[1]
-    whole = (prototypes == np.round(prototypes)).all(axis=0) if integers is None else as_mask(integers, d, "integers")
+    whole = whole_columns(prototypes) if integers is None else as_mask(integers, d, "integers")
     given_steps = as_numbers(steps, np.zeros(d), "steps")
     choices = choices_of(
         prototypes,
-        owner=np.arange(d) if owner is None else np.asarray(owner),
+        owner=one_hot_blocks(prototypes) if owner is None else np.asarray(owner),
         scales=as_numbers(scales, column_scales(prototypes)[0], "scales"),
         low=as_numbers(low, prototypes.min(axis=0), "low"),
         high=as_numbers(high, prototypes.max(axis=0), "high"),
@@ -122,11 +125,11 @@ def nearest_normal(
     )
     own = RowScores(score, prototypes).value(prototypes, np.arange(len(prototypes)))
     level = _threshold(score, threshold, own)
-    search = ChangeSearch(RowScores(score, X), X, choices, level, 1.0 if distance == "absolute" else 2.0)
+    search = ChangeSearch(RowScores(score, X, left_out), X, choices, level, 1.0 if distance == "absolute" else 2.0)
     normal = prototypes[(own <= level) & ((prototypes >= choices.low) & (prototypes <= choices.high)).all(axis=1)]
     points = X.copy()
     odd = np.flatnonzero(search.scores.value(X, np.arange(len(X))) > level)
-    order = None if ranking is None else _ranking(ranking, owner, len(X), choices.n_blocks)
+    order = None if ranking is None else _ranking(ranking, owner, choices.block, len(X))
     batches = row_batches(len(odd), 8 * d * min(choices.n_blocks, SHORTLIST) * 4, _BATCH_BYTES)
     for some in track(batches, len(batches), "looking for the nearest normal rows"):
         rows = odd[some]
@@ -143,51 +146,13 @@ def _threshold(score: Any, given: float | None, of_prototypes: Floats) -> float:
     return level
 
 
-def _ranking(given: Any, owner: Any, n: int, n_blocks: int) -> Floats:
+def _ranking(given: Any, owner: Any, block: Integers, n: int) -> Floats:
     """Return one number per row and block; of values per owner, those of owners without a column are left out."""
-    values = np.asarray(given, dtype=np.float64)
+    values, n_blocks = np.asarray(given, dtype=np.float64), int(block.max()) + 1
+    if owner is None and values.shape == (n, len(block)):
+        values = np.stack([values[:, block == b].sum(axis=1) for b in range(n_blocks)], axis=1)
     if owner is not None and values.ndim == 2 and values.shape[1] > np.max(owner):
         values = values[:, np.unique(owner)]
     if values.shape != (n, n_blocks):
         raise InvalidInput(f"ranking must hold one number per row and block ({n}, {n_blocks}). Got {np.shape(given)}.")
     return values
-
-
-def attach_nearest_normal(
-    explanation: Explanation, score: Any, background: Any, *, threshold: float | None = None, **settings: Any
-) -> Explanation:
-    """Return the explanation with the nearest normal rows in `extras["nearest_normal"]`, in the columns of its data.
-
-    Parameters
-    ----------
-    explanation
-        Of rows of numbers.
-    score
-        The score that was explained.
-    background
-        Ordinary rows, in the same columns.
-    threshold
-        Score that counts as normal, at most (see `nearest_normal`).
-    settings
-        Other parameters of `nearest_normal`.
-
-    Examples
-    --------
-    >>> from tellwhy.scoring import FunctionScore
-    >>> bowl = FunctionScore(lambda X: (X**2).sum(axis=1), threshold=4.0)
-    >>> x = np.array([[0.0, 9.0]])
-    >>> explanation = Explanation(values=x**2, scores=bowl.value(x), data=x, method="Example")
-    >>> ordinary = np.random.default_rng(0).normal(size=(100, 2))
-    >>> attach_nearest_normal(explanation, bowl, ordinary).extras["nearest_normal"].round(3)
-    array([[0., 2.]])
-    """
-    if isinstance(score, EncodedScore):
-        raise InvalidInput(
-            "attach_nearest_normal works on rows of numbers without an encoding. Call nearest_normal with score.inner, "
-            "encoded rows and owner=score.owner, and decode what it finds."
-        )
-    ranking = explanation.values if "owner" not in settings else None
-    found = nearest_normal(
-        score, explanation.data, prototypes=background, threshold=threshold, **{"ranking": ranking, **settings}
-    )
-    return replace(explanation, extras={**explanation.extras, "nearest_normal": found.points})

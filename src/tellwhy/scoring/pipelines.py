@@ -46,6 +46,18 @@ class Encoding:
         dense = rows.toarray() if issparse(rows) else rows
         return as_floats(np.asarray(dense), what=f"X after {self.label}")
 
+    @property
+    def can_undo(self) -> bool:
+        """Whether every transform has an inverse."""
+        return all(hasattr(transform, "inverse_transform") for transform in self.transforms)
+
+    def undo(self, Z: Floats) -> Any:
+        """Return raw rows that are transformed to, or nearest to, the given numbers."""
+        rows: Any = Z
+        for transform in reversed(self.transforms):
+            rows = transform.inverse_transform(rows)
+        return rows
+
     def owner(self, n_made: int | None) -> Integers | None:
         """Raw column that each of the `n_made` columns of the result was made from; None where they are mixed."""
         return None if self.n_columns is None else owners_of_chain(self.transforms, self.n_columns, n_made)
@@ -84,9 +96,11 @@ def _is_skipped(step: Any) -> bool:
 def _encoded(inner: ScoreFunction, encode: Encoding, n_columns: int, describes: str) -> EncodedScore:
     """Return one encoded score, also where the last step was a pipeline itself."""
     function: Callable[[Any], Floats] = encode
+    decode: Callable[[Floats], Any] | None = encode.undo if encode.can_undo else None
     owner = encode.owner(inner.feature_shape[0] if inner.feature_shape else None)
     if isinstance(inner, EncodedScore):
         function = _Composed(encode, inner.encode)
+        decode = None if decode is None or inner.decode is None else _Composed(inner.decode, decode)
         owner = None if owner is None or inner.owner is None else owner[inner.owner]
         inner = inner.inner
     return EncodedScore(
@@ -96,6 +110,7 @@ def _encoded(inner: ScoreFunction, encode: Encoding, n_columns: int, describes: 
         n_columns=n_columns,
         feature_names=encode.names,
         describes=describes,
+        decode=decode,
     )
 
 

@@ -21,6 +21,8 @@ class RowScores:
         The score function.
     X
         Rows in the score's own columns.
+    left_out
+        Support point that each row leaves out, −1 for none; by default its own, where the model was trained on it.
 
     Examples
     --------
@@ -30,9 +32,11 @@ class RowScores:
     array([3., 3., 3., 3.])
     """
 
-    def __init__(self, score: Any, X: Floats):
+    def __init__(self, score: Any, X: Floats, left_out: Integers | None = None):
         self.score = score
-        self.left_out: Integers | None = score.match(X) if hasattr(score, "match") else None
+        if left_out is None and hasattr(score, "match"):
+            left_out = score.match(X)
+        self.left_out = left_out
         self.quadratics = None if self.left_out is not None else quadratics_of(score)
 
     @property

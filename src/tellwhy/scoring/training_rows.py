@@ -40,6 +40,16 @@ def recorded_rows(left_out: Integers, expansion: KernelExpansion | NeighbourDist
     return np.where(left_out >= 0, expansion.training_rows[np.maximum(left_out, 0)], -1)
 
 
+def points_of(recorded: Integers, expansion: KernelExpansion | NeighbourDistance) -> Integers:
+    """Support point of each training row that `recorded_rows` tells, or −1."""
+    rows = expansion.training_rows
+    if rows is None:
+        return recorded
+    point_of_row = np.full(max(int(rows.max()), int(recorded.max(initial=-1))) + 2, -1, dtype=np.int64)
+    point_of_row[rows] = np.arange(len(rows))
+    return np.asarray(point_of_row[np.where(recorded < 0, len(point_of_row) - 1, recorded)])
+
+
 def _row_keys(X: Floats, chosen: Integers) -> Iterator[bytes]:
     for rows in row_batches(len(chosen), X.shape[1] * 8):
         batch = np.ascontiguousarray(X[chosen[rows]] + 0.0)  # −0.0 and 0.0 are the same number

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -15,10 +16,10 @@ from torch.nn import Module
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
+from tellwhy.core.extras import Extras
 from tellwhy.core.params import Rule as ParameterRule
 from tellwhy.core.params import Rules, generator, instance_of, integer, none, validate_parameters
 from tellwhy.core.progress import track
-from tellwhy.explainers.propagation.capture import Method
 from tellwhy.explainers.propagation.engine import (
     check_model,
     first_not_finite,
@@ -26,6 +27,8 @@ from tellwhy.explainers.propagation.engine import (
     run_forward,
     untouched,
 )
+from tellwhy.explainers.propagation.inputs import Inputs, read_inputs
+from tellwhy.explainers.propagation.methods import Method
 from tellwhy.explainers.propagation.targets import check_target, describe, pick_scores
 
 if TYPE_CHECKING:
@@ -38,10 +41,29 @@ NETWORK_PARAMETERS: dict[str, Rules] = {
 }
 
 
+@dataclass(frozen=True)
+class Pass:
+    """One way down: a method, and what each row's score hands down; the passes of an explainer add up by `weight`."""
+
+    method: Method
+    seed: Callable[[Tensor], Tensor] = torch.ones_like
+    weight: float = 1.0
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was found for some rows: values per input, scores, and the name of a softmax that was left out."""
+
+    values: list[Tensor]
+    scores: Tensor
+    softmax: str
+
+
 class NetworkExplainer(ABC):
     """Base of the explainers of networks: `explain(x)` gives an `Explanation` of one output of each row."""
 
     kind: ClassVar[str] = "attribution"
+    shares_forward: ClassVar[bool] = True  # whether one forward pass on the rows is all it needs
     random_state: Any = 0  # of the methods that draw random numbers
     _parameters: ClassVar[dict[str, Rules]] = NETWORK_PARAMETERS
 
@@ -51,20 +73,21 @@ class NetworkExplainer(ABC):
         self.batch_size = batch_size
         self.device = device
 
-    def explain(self, x: Any) -> Explanation:
-        """Explain the model's output for each row of x: a tensor or an array (n, *shape)."""
-        model, rows = self._prepare(x)
-        target = check_target(self.target, len(rows))
-        method = self._method()
-        rng = generator(self.random_state)
-        values, scores, softmax = [], [], ""
-        with untouched(rows):
-            for batch, part in self._batches(rows, target):
-                found, score, softmax = self._explain_batch(model, batch, method, part, rng)
-                self._check_finite(model, batch, method, found, score)
-                values.append(found.cpu().double().numpy())
-                scores.append(score.cpu().double().numpy())
-        return self._explanation(x, np.concatenate(values), np.concatenate(scores), describe(target, softmax))
+    def explain(self, x: Any) -> Any:
+        """Explain the model's output for each row of x.
+
+        Parameters
+        ----------
+        x
+            A tensor or an array (n, *shape); for models of several inputs a tuple of them, or a dict by the names of
+            forward's arguments.
+
+        Returns
+        -------
+        An `Explanation`; for several inputs one of each, in a tuple or a dict like x. There the residual of each is
+        that of the whole, and its `base_values` are what the other inputs got.
+        """
+        return explain_together([self], x)[0]
 
     def ledger(self, x: Any) -> pd.DataFrame:
         """Relevance that arrived at each operation, that it handed on, and that it absorbed, summed over the rows.
@@ -75,13 +98,14 @@ class NetworkExplainer(ABC):
 
         if self.kind != "attribution":
             raise InvalidInput(f"{type(self).__name__} has no ledger: its values are not shares of the output.")
-        model, rows = self._prepare(x)
+        model, rows = self.prepare(x)
         target = check_target(self.target, len(rows))
+        (way,) = self.passes()
         totals: list[Any] = []
-        with untouched(rows):
-            for batch, part in self._batches(rows, target):
-                forward = run_forward(model, batch, self._method(), ledger=True)
-                run_backward(forward, partial(pick_scores, target=part), self._seed)
+        with untouched(rows.tensors[0]):
+            for batch, part in batches(rows, self.batch_size, f"the ledger of {type(self).__name__}"):
+                forward = run_forward(model, batch, [way.method], ledger=True)
+                run_backward(forward, way.method, partial(pick_scores, target=_of_rows(target, part)), way.seed)
                 operations = [o for o in forward.capture.operations if not o.merged]
                 totals = totals or [(o, 0.0, 0.0) for o in operations]
                 totals = [(o, a + p.arrived, h + p.handed_on) for (o, a, h), p in zip(totals, operations, strict=True)]
@@ -89,67 +113,52 @@ class NetworkExplainer(ABC):
         return pd.DataFrame(lines, columns=["index", "path", "operation", "rule", "arrived", "handed_on", "absorbed"])
 
     @abstractmethod
-    def _method(self) -> Method:
-        """Say how operations hand relevance down."""
+    def passes(self) -> list[Pass]:
+        """Return the ways down through the network whose sum is the explanation."""
 
-    def _seed(self, scores: Tensor) -> Tensor:
-        """What each row's score hands down."""
-        return torch.ones_like(scores)
+    def explain_batch(self, model: Module, rows: Inputs, target: Any, rng: np.random.Generator) -> Found:  # noqa: ARG002
+        """Explain some rows."""
+        return share_forward([self], model, rows, [target])[0]
 
-    def _explain_batch(
-        self,
-        model: Module,
-        x: Tensor,
-        method: Method,
-        target: Any,
-        rng: np.random.Generator,  # noqa: ARG002
-    ) -> tuple[Tensor, Tensor, str]:
-        forward = run_forward(model, x, method)
-        values, scores = run_backward(forward, partial(pick_scores, target=target), self._seed)
-        return values, scores, forward.softmax
-
-    def _explanation(self, x: Any, values: np.ndarray, scores: np.ndarray, explains: str) -> Explanation:
+    def assemble(self, x: Any, values: np.ndarray, scores: np.ndarray, others: Any, explains: str) -> Explanation:
+        """Make an explanation of one input; `others` is what the other inputs got."""
         settings = {name: _plain(getattr(self, name)) for name in self._parameters if name != "target"}
         return Explanation(
             values=values,
             scores=scores,
+            base_values=others,
             data=x,
             method=type(self).__name__,
             params={"explains": explains, **settings},
             kind=self.kind,
-            extras=self._extras(scores),
+            extras=Extras(self._extras(scores)),
         )
 
     def _extras(self, scores: np.ndarray) -> dict[str, Any]:  # noqa: ARG002
         """Further results per row."""
         return {}
 
-    def _prepare(self, x: Any) -> tuple[Module, Tensor]:
+    def prepare(self, x: Any) -> tuple[Module, Inputs]:
         """Check parameters, model and input; bring both to one device."""
         validate_parameters(self)
         check_model(self.model)
         weights = next((p for p in self.model.parameters() if p.is_floating_point()), None)
-        rows = _as_rows(x, None if weights is None else weights.dtype)
-        at = rows.device if weights is None else weights.device
+        rows = read_inputs(x, None if weights is None else weights.dtype)
+        at = rows.tensors[0].device if weights is None else weights.device
         model = self.model
         if self.device is not None and torch.device(self.device) != at:
             model, at = copy.deepcopy(self.model).to(self.device), torch.device(self.device)
         return model, rows.to(at)
 
-    def _batches(self, rows: Tensor, target: Any) -> Iterator[tuple[Tensor, Any]]:
-        starts = range(0, len(rows), self.batch_size)
-        for start in track(starts, len(starts), f"explaining with {type(self).__name__}"):
-            part = slice(start, start + self.batch_size)
-            yield rows[part], target[part] if isinstance(target, np.ndarray) else target
-
-    def _check_finite(self, model: Module, x: Tensor, method: Method, values: Tensor, scores: Tensor) -> None:
-        if bool(torch.isfinite(values).all()) and bool(torch.isfinite(scores).all()):
+    def check_finite(self, model: Module, rows: Inputs, found: Found) -> None:
+        """Refuse values that are not finite, with the operation where they arose."""
+        if all(bool(torch.isfinite(t).all()) for t in (*found.values, found.scores)):
             return
-        operation = first_not_finite(model, x, method)
+        operation = first_not_finite(model, rows, [way.method for way in self.passes()])
         if operation is None:
             raise InvalidInput(
                 f"{type(self).__name__} found values that are not finite although every activation is: relevance "
-                f"overflows {x.dtype}. Use a wider type (model.double()) or another rule."
+                f"overflows {found.scores.dtype}. Use a wider type (model.double()) or another rule."
             )
         raise InvalidInput(
             f"The output of {operation.where} (operation {operation.index}) is not finite. "
@@ -157,23 +166,73 @@ class NetworkExplainer(ABC):
         )
 
 
-def _as_rows(x: Any, dtype: torch.dtype | None) -> Tensor:
-    """Input as a tensor (n, *shape); arrays of floats take the model's type."""
-    rows = x.detach() if isinstance(x, Tensor) else torch.as_tensor(np.asarray(x))
-    if rows.ndim < 2 or 0 in rows.shape:
-        raise InvalidInput(
-            f"x must have rows first, then the shape of one input, none of them empty. Got shape {tuple(rows.shape)}; "
-            "add the rows' axis of a single input with x[None]."
-        )
-    if rows.is_floating_point():
-        if dtype is not None and rows.dtype != dtype:
-            if isinstance(x, Tensor):
-                raise InvalidInput(f"x has dtype {rows.dtype}, the model's weights have {dtype}: use x.to({dtype}).")
-            rows = rows.to(dtype)
-        if not bool(torch.isfinite(rows).all()):
-            row = int((~torch.isfinite(rows)).flatten(1).any(dim=1).nonzero()[0])
-            raise InvalidInput(f"x is not finite in row {row}. Fill in missing values first.")
-    return rows
+def explain_together(explainers: Sequence[NetworkExplainer], x: Any) -> list[Any]:
+    """Explain x by explainers of one model, device and batch size; several of them share each forward pass."""
+    model, rows = explainers[0].prepare(x)
+    for other in explainers[1:]:
+        validate_parameters(other)
+    targets = [check_target(e.target, len(rows)) for e in explainers]
+    found: list[list[Found]] = [[] for _ in explainers]
+    rng = generator(explainers[0].random_state)
+    label = f"explaining with {', '.join(type(e).__name__ for e in explainers)}"
+    with untouched(rows.tensors[0]):
+        for batch, part in batches(rows, explainers[0].batch_size, label):
+            wanted = [_of_rows(target, part) for target in targets]
+            if len(explainers) == 1:
+                results = [explainers[0].explain_batch(model, batch, wanted[0], rng)]
+            else:
+                results = share_forward(explainers, model, batch, wanted)
+            for explainer, result, kept in zip(explainers, results, found, strict=True):
+                explainer.check_finite(model, batch, result)
+                kept.append(_on_cpu(result))
+    return [_finish(e, x, rows, parts, t) for e, parts, t in zip(explainers, found, targets, strict=True)]
+
+
+def share_forward(
+    explainers: Sequence[NetworkExplainer], model: Module, rows: Inputs, targets: Sequence[Any]
+) -> list[Found]:
+    """Run the model once on some rows, then the ways down of every explainer."""
+    ways = [(k, way) for k, explainer in enumerate(explainers) for way in explainer.passes()]
+    forward = run_forward(model, rows, [way.method for _, way in ways])
+    sums: dict[int, list[Tensor]] = {}
+    scores: dict[int, Tensor] = {}
+    for number, (k, way) in enumerate(ways, start=1):
+        pick = partial(pick_scores, target=targets[k])
+        values, scores[k] = run_backward(forward, way.method, pick, way.seed, is_last=number == len(ways))
+        parts = values if way.weight == 1 else [way.weight * v for v in values]
+        sums[k] = [a + b for a, b in zip(sums[k], parts, strict=True)] if k in sums else parts
+    return [Found(sums[k], scores[k], forward.softmax) for k in range(len(explainers))]
+
+
+def batches(rows: Inputs, size: int, label: str) -> Iterator[tuple[Inputs, slice]]:
+    """Yield the rows in parts, and where each part is."""
+    starts = range(0, len(rows), size)
+    for start in track(starts, len(starts), label):
+        part = slice(start, start + size)
+        yield rows.rows(part), part
+
+
+def _of_rows(target: Any, part: slice) -> Any:
+    return target[part] if isinstance(target, np.ndarray) else target
+
+
+def _on_cpu(found: Found) -> Found:
+    return Found([v.cpu().double() for v in found.values], found.scores.cpu().double(), found.softmax)
+
+
+def _finish(explainer: NetworkExplainer, x: Any, rows: Inputs, parts: list[Found], target: Any) -> Any:
+    """Put the batches together; one explanation per input, in the form of x."""
+    scores = torch.cat([part.scores for part in parts]).numpy()
+    values = [np.concatenate([part.values[k].numpy() for part in parts]) for k in range(len(rows.tensors))]
+    sums = [v.reshape(len(v), -1).sum(axis=1) for v in values]
+    explains = describe(target, parts[0].softmax)
+    given = rows.given(x)
+    made = []
+    for k, (one, own) in enumerate(zip(given, values, strict=True)):
+        shared = explainer.kind == "attribution" and len(values) > 1
+        others = np.sum([s for j, s in enumerate(sums) if j != k], axis=0) if shared else None
+        made.append(explainer.assemble(one, own, scores, others, explains))
+    return rows.like_given(made)
 
 
 def _plain(value: Any) -> Any:

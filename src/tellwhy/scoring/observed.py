@@ -1,0 +1,62 @@
+"""Rows that a model learned from: what is ordinary, and how far each column was seen to reach."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tellwhy.core.score_function import Floats
+from tellwhy.core.tables import take_rows
+from tellwhy.scoring.choices import Mask, whole_columns
+
+MOST_ROWS = 1_000
+MOST_CELLS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Observed:
+    """A sample of rows, and of each column over all of them: its range, and whether it holds whole numbers only."""
+
+    rows: Floats
+    low: Floats
+    high: Floats
+    whole: Mask
+
+    @classmethod
+    def of(cls, X: Floats) -> Observed:
+        """Keep up to 1,000 rows of X.
+
+        Examples
+        --------
+        >>> observed = Observed.of(np.arange(6000.0).reshape(3000, 2))
+        >>> observed.rows.shape, observed.low, observed.high
+        ((1000, 2), array([0., 1.]), array([5998., 5999.]))
+        """
+        return cls(some_rows(X), X.min(axis=0), X.max(axis=0), whole_columns(X))
+
+
+def some_rows(X: Any) -> Any:
+    """Return a copy of up to 1,000 rows of an array or a frame (fewer of very wide ones), evenly spread."""
+    n, d = np.shape(X)[:2]
+    most = max(2, min(MOST_ROWS, MOST_CELLS // max(d, 1)))
+    return take_rows(X, np.linspace(0, n - 1, min(n, most)).round().astype(np.int64))
+
+
+def observed_by(score: Any) -> Observed | None:
+    """Rows that the model behind a score learned from, where it keeps any: its support points or neighbours, or more.
+
+    Examples
+    --------
+    >>> from tellwhy.detectors import GaussianMixture
+    >>> from tellwhy.scoring import FunctionScore, as_score
+    >>> X = np.random.default_rng(0).normal(size=(50, 2))
+    >>> observed_by(as_score(GaussianMixture().fit(X))).rows.shape
+    (50, 2)
+    >>> observed_by(FunctionScore(lambda X: X.sum(axis=1))) is None
+    True
+    """
+    kept: Observed | None = getattr(score, "observed", None)
+    points = getattr(getattr(score, "expansion", None), "points", None)
+    return Observed.of(points) if kept is None and points is not None else kept
