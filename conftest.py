@@ -6,6 +6,9 @@ _WITH_TORCH = [
     "src/tellwhy/detectors/dagmm.py",
     "src/tellwhy/detectors/vae.py",
     "src/tellwhy/explainers/propagation",
+    "src/tellwhy/scoring/network_output.py",
+    "src/tellwhy/scoring/network_passes.py",
+    "src/tellwhy/scoring/network_targets.py",
     "docs/networks.md",
     "tests/oracles/network_models.py",
 ]

@@ -17,6 +17,7 @@ from tellwhy.core.params import Rules, validate_parameters
 from tellwhy.core.score_function import Floats, Integers, ScoreFunction
 from tellwhy.core.tables import as_floats, column_names
 from tellwhy.scoring import EncodedScore, as_score
+from tellwhy.scoring.flat_score import FlatScore, array_rows, takes_arrays
 from tellwhy.scoring.model_rows import check_columns
 from tellwhy.scoring.normal_versions import normal_versions
 from tellwhy.scoring.observed import some_rows
@@ -26,13 +27,15 @@ from tellwhy.scoring.observed import some_rows
 class Rows:
     """Rows to explain, in the columns the score sees.
 
-    `owner[t]` is the user's column that score column t was made from; it is 0, 1, 2, … without an encoding.
+    `owner[t]` is the user's column that score column t was made from; it is 0, 1, 2, … without an encoding. Images and
+    other arrays are laid flat: `shape` is what one of them had.
     """
 
     score: Any  # a ScoreFunction, with whatever optional members it has
     X: Floats
     owner: Integers
     n_owners: int
+    shape: tuple[int, ...] | None = None
 
     def by_owner(self, values: Floats) -> Floats:
         """Sum values per score column over the user's columns."""
@@ -42,6 +45,10 @@ class Rows:
         for column, owner in enumerate(self.owner):
             summed[:, owner] += values[:, column]
         return summed
+
+    def shaped(self, values: Floats) -> Floats:
+        """Give values per flat column the shape that the rows came in."""
+        return values if self.shape is None else values.reshape(len(values), *self.shape)
 
 
 @dataclass(frozen=True)
@@ -85,14 +92,14 @@ class Explainer(ABC):
         rows = self.rows(X)
         found = self._attribute(rows)
         per_owner = found.per_owner or found.values.shape[1] != len(rows.owner)
-        values = found.values if per_owner else rows.by_owner(found.values)
+        values = rows.shaped(found.values if per_owner else rows.by_owner(found.values))
         settings = {name: getattr(self, name) for name in self._parameters}
         kind = found.kind or self.kind
         return Explanation(
             values=values,
             scores=found.scores,
             base_values=np.broadcast_to(found.base_values, found.scores.shape),
-            stderr=found.stderr,
+            stderr=None if found.stderr is None else rows.shaped(found.stderr),
             data=X,
             feature_names=self.score.feature_names or column_names(X),
             method=type(self).__name__,
@@ -111,6 +118,8 @@ class Explainer(ABC):
         score = self.score
         if isinstance(score, EncodedScore) and score.owner is not None:
             return Rows(score.inner, score.encode(X), score.owner, score.n_columns)
+        if takes_arrays(score):
+            return _flat_rows(score, X)
         check_columns(X, score.feature_names)
         shape = score.feature_shape
         array = as_floats(X, n_columns=shape[0] if shape else None)
@@ -119,6 +128,14 @@ class Explainer(ABC):
     @abstractmethod
     def _attribute(self, rows: Rows) -> Attribution:
         """Attribute the score of each row to the columns that the score sees."""
+
+
+def _flat_rows(score: Any, X: Any) -> Rows:
+    """Rows that are images or other arrays, laid flat."""
+    array = array_rows(X, score.feature_shape)
+    n_cells = array[0].size
+    flat = array.reshape(len(array), n_cells)
+    return Rows(FlatScore(score, array.shape[1:]), flat, np.arange(n_cells), n_cells, array.shape[1:])
 
 
 def _keeping_rows(fit: Any) -> Any:

@@ -6,6 +6,7 @@ from tellwhy.scoring.encoded import EncodedScore
 from tellwhy.scoring.function_score import FunctionScore
 from tellwhy.scoring.kernel_score import KernelScore
 from tellwhy.scoring.mixture_score import Mixture, MixtureScore, ScaledMixture
+from tellwhy.scoring.network_output import NetworkOutput
 from tellwhy.scoring.projection_score import Projection, ProjectionScore
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Mixture",
     "MixtureScore",
     "NeighbourScore",
+    "NetworkOutput",
     "Projection",
     "ProjectionScore",
     "ScaledMixture",

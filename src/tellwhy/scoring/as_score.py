@@ -16,7 +16,8 @@ def as_score(obj: Any) -> ScoreFunction:
 
     Covers this library's estimators, scikit-learn's `OneClassSVM`, `KernelDensity`, `GaussianMixture`, `PCA`,
     `IsolationForest` and others (`tellwhy.scoring.third_party` has the table), `Pipeline` and `ColumnTransformer`
-    around them, every PyOD detector, and any function that gives one number per row. High always means anomalous.
+    around them, every PyOD detector, a PyTorch network (its largest output; `NetworkOutput` chooses another), and any
+    function that gives one number per row. High always means anomalous.
 
     Parameters
     ----------

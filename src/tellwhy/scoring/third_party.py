@@ -7,6 +7,7 @@ from typing import Any
 
 from tellwhy.core.score_function import ScoreFunction
 from tellwhy.scoring import pipelines, pyod_models, sklearn_distances, sklearn_models
+from tellwhy.scoring.network_output import NetworkOutput
 
 ADAPTERS: dict[str, Callable[[Any], ScoreFunction]] = {
     "sklearn.svm.OneClassSVM": sklearn_distances.one_class_svm,
@@ -27,6 +28,7 @@ ADAPTERS: dict[str, Callable[[Any], ScoreFunction]] = {
     "sklearn.pipeline.Pipeline": pipelines.pipeline,
     "sklearn.model_selection.BaseSearchCV": pipelines.best_of_search,
     "sklearn.frozen.FrozenEstimator": pipelines.frozen,
+    "torch.nn.modules.module.Module": NetworkOutput,
     "pyod.models.knn.KNN": pyod_models.nearest_neighbours,
     "pyod.models.base.BaseDetector": pyod_models.detector,
     "sklearn.base.ClassifierMixin": sklearn_models.refuse_classifier,

@@ -1,0 +1,70 @@
+"""Which number of a network's output is explained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tellwhy.core.errors import InvalidInput, InvalidParameter
+
+Target = str | int | np.ndarray | Callable[[Tensor], Tensor]
+
+
+def check_target(target: Any, n_rows: int) -> Any:
+    """Return 'max', an int, a function, or one int per row."""
+    if target == "max" if isinstance(target, str) else callable(target):
+        return target
+    wanted = np.asarray(target.detach().cpu() if isinstance(target, Tensor) else target)
+    if wanted.dtype.kind not in "iu" or wanted.ndim > 1:
+        raise InvalidParameter(
+            "The 'target' parameter must be 'max', an output's number, one number per row, or a function of the "
+            f"outputs that gives one number per row. Got {target!r} instead."
+        )
+    if wanted.ndim == 1 and len(wanted) != n_rows:
+        raise InvalidInput(f"target has {len(wanted)} entries for {n_rows} rows of x.")
+    return int(wanted) if wanted.ndim == 0 else wanted
+
+
+def pick_scores(outputs: Tensor, target: Any) -> Tensor:
+    """Explained number of each row of outputs (n, k), (n, 1) or (n,)."""
+    if callable(target):
+        scores = target(outputs)
+        if not isinstance(scores, Tensor) or scores.shape != outputs.shape[:1]:
+            got = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
+            raise InvalidInput(f"target(outputs) must give a tensor of shape ({len(outputs)},). Got {got} instead.")
+        return scores
+    if outputs.ndim > 2:
+        raise InvalidInput(
+            f"The model's outputs have shape {tuple(outputs.shape)}: say which number is explained with "
+            "target=<function of the outputs that gives one number per row>."
+        )
+    table = outputs.reshape(len(outputs), -1)
+    chosen = torch.as_tensor(chosen_outputs(outputs, target), device=table.device)
+    if bool(((chosen < 0) | (chosen >= table.shape[1])).any()):
+        bad = int(chosen[(chosen < 0) | (chosen >= table.shape[1])][0])
+        raise InvalidInput(f"target {bad} is out of range: the model has outputs 0 to {table.shape[1] - 1}.")
+    return table.gather(1, chosen[:, None])[:, 0]
+
+
+def chosen_outputs(outputs: Tensor, target: Any) -> np.ndarray:
+    """Return the number of each row's explained output; zeros where the target is a function."""
+    if isinstance(target, str):
+        return np.asarray(outputs.detach().reshape(len(outputs), -1).argmax(dim=1).cpu())
+    if callable(target):
+        return np.zeros(len(outputs), dtype=np.int64)
+    return np.broadcast_to(np.asarray(target, dtype=np.int64), len(outputs)).copy()
+
+
+def describe(target: Any, softmax: str) -> str:
+    """One sentence: which scalar is explained."""
+    if callable(target):
+        what = f"{getattr(target, '__name__', 'a function')} of the outputs"
+    elif isinstance(target, str):
+        what = "the largest output of each row"
+    else:
+        what = f"output {target}" if isinstance(target, int) else "one given output per row"
+    return f"{what}, before the trailing {softmax} (left out)" if softmax else what
