@@ -149,10 +149,15 @@ def test_trailing_softmax_is_left_out_and_said_so(rule):
     assert LRP(nn.Sequential(model, nn.LogSoftmax(dim=1)).eval()).explain(x).params["explains"].endswith("(left out)")
 
 
+class Products(nn.Module):
+    def forward(self, x):
+        return x.cumprod(dim=1)
+
+
 class Unknown(nn.Module):
     def __init__(self):
         super().__init__()
-        self.block = nn.Sequential(nn.Linear(5, 4), nn.LayerNorm(4))
+        self.block = nn.Sequential(nn.Linear(5, 4), Products())
 
     def forward(self, x):
         return self.block(x)
@@ -160,7 +165,7 @@ class Unknown(nn.Module):
 
 def test_unknown_operation_is_named_with_its_module():
     model, x = Unknown().double().eval(), torch.randn(2, 5, dtype=torch.float64)
-    with pytest.raises(UnsupportedModel, match=r"no rule for 'layer_norm' in module 'block.1' \(operation 1\).*KINDS"):
+    with pytest.raises(UnsupportedModel, match=r"no rule for 'cumprod' in module 'block.1' \(operation 1\).*KINDS"):
         LRP(model).explain(x)
     assert list(coverage(model, x)["rule"]) == ["epsilon(epsilon=1e-06)", "unknown"]
     assert Gradient(model).explain(x).values.shape == (2, 5)

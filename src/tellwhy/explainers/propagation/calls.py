@@ -80,14 +80,14 @@ def map_tensors(function: Callable[[Tensor], Tensor], tree: Any) -> Any:
     return tree
 
 
-def batch_norm_line(call: Call) -> tuple[Tensor, Tensor]:
-    """Return w = γ/s and b = β − γμ/s of an evaluation-mode batch norm."""
+def batch_norm_lines(call: Call) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    """Factors and shifts (1/s, −μ/s) and (γ, β) of an evaluation-mode batch norm, with s² = σ² + ε."""
     given = _batch_norm_arguments(call)
-    factor = (given["running_var"].detach() + given.get("eps", 1e-5)).rsqrt()
-    if given.get("weight") is not None:
-        factor = factor * given["weight"].detach()
-    shift = -given["running_mean"].detach() * factor
-    return factor, shift if given.get("bias") is None else shift + given["bias"].detach()
+    inverse = (given["running_var"].detach() + given.get("eps", 1e-5)).rsqrt()
+    factor, shift = given.get("weight"), given.get("bias")
+    factor = torch.ones_like(inverse) if factor is None else factor.detach()
+    shift = torch.zeros_like(inverse) if shift is None else shift.detach()
+    return (inverse, -given["running_mean"].detach() * inverse), (factor, shift)
 
 
 def _batch_norm_arguments(call: Call) -> dict[str, Any]:

@@ -40,6 +40,11 @@ def convolution(operation: Operation) -> bool:
     return operation.name.startswith("conv")
 
 
+def batch_norm(operation: Operation) -> bool:
+    """Hold for batch norm as a layer of its own."""
+    return operation.name == "batch_norm"
+
+
 @dataclass(frozen=True)
 class Composite:
     """An ordered list of (predicate, rule) for layers.
@@ -71,7 +76,7 @@ class Composite:
 
 
 def _by_type(dense_rule: Rule, convolution_rule: Rule, *before: tuple[Predicate, Rule]) -> Composite:
-    return Composite([*before, (convolution, convolution_rule), (dense, dense_rule)])
+    return Composite([*before, (convolution, convolution_rule), (dense, dense_rule), (batch_norm, dense_rule)])
 
 
 COMPOSITES: dict[str, Callable[[], Composite]] = {

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 _WORDS = {
     "mixing": "shares in proportion (derivative)",
+    "addition": "shares in proportion (derivative)",
+    "pooling": "shares in proportion (derivative)",
+    "normalisation": "standard deviation as a constant",
     "copying": "to the copied element",
     "rectifier": "passes on",
     "elementwise": "passes on: c·f(z)/z",
@@ -48,9 +51,9 @@ def coverage(model: Any, x: Any, *, explainer: NetworkExplainer | None = None) -
     import pandas as pd
 
     explainer = explainer or LRP(model)
-    network, rows = explainer._prepare(x)
-    with untouched(rows):
-        forward = run_forward(network, rows, explainer._method(), tolerant=True)
+    network, rows = explainer.prepare(x)
+    with untouched(rows.tensors[0]):
+        forward = run_forward(network, rows, [way.method for way in explainer.passes()], tolerant=True)
     lines = [(o.index, o.path, o.name, o.kind, _rule(o), o.shape) for o in forward.capture.operations]
     return pd.DataFrame(lines, columns=["index", "path", "operation", "kind", "rule", "shape"])
 

@@ -10,11 +10,11 @@ from torch import Tensor
 from torch.nn import Module
 
 from tellwhy.core.errors import InvalidParameter
-from tellwhy.core.params import Rules, instance_of, none, real
-from tellwhy.explainers.propagation.base import NETWORK_PARAMETERS, NetworkExplainer
-from tellwhy.explainers.propagation.capture import Method
+from tellwhy.core.params import Rules, instance_of, none, one_of, real
+from tellwhy.explainers.propagation.base import NETWORK_PARAMETERS, NetworkExplainer, Pass
 from tellwhy.explainers.propagation.composites import Composite, every, first
-from tellwhy.explainers.propagation.rules import Rule, w_square, z_box, z_plus
+from tellwhy.explainers.propagation.methods import relevance_method
+from tellwhy.explainers.propagation.rules import RULES, Rule, w_square, z_box, z_plus
 
 _EDGE = (none, real(), instance_of(np.ndarray, Tensor, words="an array that fits one input"))
 
@@ -35,6 +35,9 @@ class DeepTaylor(NetworkExplainer):
         The explained output: "max", its number, one number per row, or a function of the outputs.
     low, high
         Range of the inputs: numbers, or arrays that fit one input.
+    pooling
+        Rule of average pools: "z", in proportion to the inputs, which is the z+ rule of a pool; or "flat", evenly, as
+        iNNvestigate does.
     batch_size
         Rows that go through the model at once.
     device
@@ -49,7 +52,12 @@ class DeepTaylor(NetworkExplainer):
     array([[2.25, 0.75]])
     """
 
-    _parameters: ClassVar[dict[str, Rules]] = {**NETWORK_PARAMETERS, "low": _EDGE, "high": _EDGE}
+    _parameters: ClassVar[dict[str, Rules]] = {
+        **NETWORK_PARAMETERS,
+        "low": _EDGE,
+        "high": _EDGE,
+        "pooling": one_of("z", "flat"),
+    }
 
     def __init__(
         self,
@@ -58,17 +66,20 @@ class DeepTaylor(NetworkExplainer):
         *,
         low: Any = None,
         high: Any = None,
+        pooling: str = "z",
         batch_size: int = 32,
         device: Any = None,
     ):
         super().__init__(model, target, batch_size=batch_size, device=device)
         self.low = low
         self.high = high
+        self.pooling = pooling
 
-    def _method(self) -> Method:
+    def passes(self) -> list[Pass]:
+        """One way down, from outputs that are positive."""
         composite = Composite([(first, self._input_rule()), (every, z_plus())])
-        carries = "relevance" if composite.maps_relevance else "contribution"
-        return Method(carries, composite, multiply=carries == "contribution")
+        method = relevance_method(composite, pooling=RULES[self.pooling]())
+        return [Pass(method, lambda scores: (scores > 0).to(scores))]
 
     def _input_rule(self) -> Rule:
         if self.low is None and self.high is None:
@@ -84,9 +95,6 @@ class DeepTaylor(NetworkExplainer):
             "DeepTaylor takes low and high together, low=0 alone for inputs that are not negative, or neither. "
             f"Got low={self.low!r}, high={self.high!r}."
         )
-
-    def _seed(self, scores: Tensor) -> Tensor:
-        return (scores > 0).to(scores)
 
     def _extras(self, scores: np.ndarray) -> dict[str, Any]:
         return {"undefined": scores < 0}

@@ -1,8 +1,8 @@
-"""The engine: one forward pass under capture, one backward pass through the rules."""
+"""The engine: one forward pass under capture, one backward pass through the rules for each method."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -13,17 +13,18 @@ from torch.nn import Module
 
 from tellwhy.core.errors import InvalidInput, TellwhyError, UnsupportedModel
 from tellwhy.explainers.propagation.calls import tensors_in
-from tellwhy.explainers.propagation.capture import Capture, Method
+from tellwhy.explainers.propagation.capture import Capture
+from tellwhy.explainers.propagation.inputs import Inputs
+from tellwhy.explainers.propagation.methods import Method
 from tellwhy.explainers.propagation.module_paths import ModulePaths
 from tellwhy.explainers.propagation.operations import Operation
-from tellwhy.explainers.propagation.passes import Tap, to_relevance
 
 
 @dataclass(frozen=True)
 class Forward:
     """What the forward pass left: outputs before a trailing softmax, and the record of the operations."""
 
-    x: Tensor
+    inputs: Inputs
     outputs: Tensor
     capture: Capture
     softmax: str = ""  # name of a trailing softmax that was left out
@@ -57,36 +58,42 @@ def untouched(x: Tensor) -> Iterator[None]:
             torch.cuda.set_rng_state(state, device)
 
 
-def run_forward(model: Module, x: Tensor, method: Method, *, ledger: bool = False, tolerant: bool = False) -> Forward:
-    """Run the model under capture and choose the rule of every layer."""
-    capture = Capture(method, ModulePaths(model), ledger=ledger, tolerant=tolerant)
+def run_forward(
+    model: Module, inputs: Inputs, methods: Sequence[Method], *, ledger: bool = False, tolerant: bool = False
+) -> Forward:
+    """Run the model under capture, so that each of the methods can be carried out backwards."""
+    capture = Capture(methods, ModulePaths(model), ledger=ledger, tolerant=tolerant)
     try:
-        leaf, outputs = _captured(model, x, capture)
+        outputs = _captured(model, inputs, capture)
     except TellwhyError:
         raise
     except (RuntimeError, IndexError, TypeError, ValueError) as error:
         if capture.refusal is not None:
             raise capture.refusal from None
         raise InvalidInput(
-            f"{type(model).__name__} cannot be applied to x of shape {tuple(x.shape)} and dtype {x.dtype} "
-            f"(rows first): {error}"
+            f"{type(model).__name__} cannot be applied to {inputs.words} (rows first): {error}"
         ) from error
-    forward = _without_softmax(leaf, _one_output(model, capture, outputs), capture)
+    forward = _without_softmax(inputs, _one_output(model, capture, outputs), capture)
     if capture.must_verify:
-        _verify(model, leaf, outputs)
-    _choose_rules(capture)
+        _verify(model, inputs, outputs)
+    layers = [operation for operation in capture.operations if operation.kind == "layer"]
+    if layers:
+        layers[-1].last = True
+    choose_rules(capture, methods[0])
+    capture.forget()
     return forward
 
 
-def _captured(model: Module, x: Tensor, capture: Capture) -> tuple[Tensor, Any]:
-    """Run the model on a copy of x; return the copy and what the model returned."""
-    leaf = x.detach().clone()
-    if x.is_floating_point():
-        capture.leaves.append(leaf.requires_grad_())
-    else:
-        capture.tokens = leaf
+def _captured(model: Module, inputs: Inputs, capture: Capture) -> Any:
+    """Run the model on copies of its inputs; return what it returned."""
+    copies = [t.detach().clone() for t in inputs.tensors]
+    for number, copy in enumerate(copies):
+        if copy.is_floating_point():
+            capture.leaves.append((copy.requires_grad_(), number))
+        else:
+            capture.tokens[number] = copy
     with capture.paths.followed(), capture:
-        return leaf, model(leaf)
+        return inputs.apply(model, copies)
 
 
 def _one_output(model: Module, capture: Capture, outputs: Any) -> Tensor:
@@ -95,13 +102,13 @@ def _one_output(model: Module, capture: Capture, outputs: Any) -> Tensor:
             f"{type(model).__name__} returns a {type(outputs).__name__}; one tensor of outputs (rows first) can be "
             "explained. Wrap the model in a module whose forward returns the tensor you mean."
         )
-    outputs = capture._newest(outputs)
-    if not capture._is_activation(outputs):
+    outputs = capture.newest(outputs)
+    if not capture.is_activation(outputs):
         raise UnsupportedModel(
             f"The output of {type(model).__name__} does not depend on x through operations with a gradient: something "
             "on the way detaches it (torch.no_grad, .detach(), .data, numpy) or x is not used."
         )
-    if capture.origin(outputs) is None and outputs.grad_fn is not None and capture.method.carries != "gradient":
+    if capture.origin(outputs) is None and outputs.grad_fn is not None and capture.follows_rules:
         raise UnsupportedModel(
             f"The output of {type(model).__name__} was computed where it cannot be seen: in a scripted or compiled "
             "module, or in an autograd.Function. Use the plain module there."
@@ -109,18 +116,18 @@ def _one_output(model: Module, capture: Capture, outputs: Any) -> Tensor:
     return outputs
 
 
-def _without_softmax(x: Tensor, outputs: Tensor, capture: Capture) -> Forward:
+def _without_softmax(inputs: Inputs, outputs: Tensor, capture: Capture) -> Forward:
     origin = capture.origin(outputs)
     if origin is None or "softmax" not in origin.operation.name:
-        return Forward(x, outputs, capture)
+        return Forward(inputs, outputs, capture)
     capture.operations.remove(origin.operation)
-    return Forward(x, origin.inputs[0], capture, origin.operation.name)
+    return Forward(inputs, origin.inputs[0], capture, origin.operation.name)
 
 
-def _verify(model: Module, x: Tensor, outputs: Tensor) -> None:
+def _verify(model: Module, inputs: Inputs, outputs: Tensor) -> None:
     """Compare with a plain pass where an in-place change of a view might have been followed wrongly."""
     with torch.no_grad():
-        plain = model(x.detach().clone())
+        plain = inputs.apply(model, [t.detach().clone() for t in inputs.tensors])
     if not torch.allclose(plain, outputs.detach(), rtol=1e-4, atol=1e-6):
         raise UnsupportedModel(
             f"{type(model).__name__} changes a tensor in place that another variable is a view of; that cannot be "
@@ -128,43 +135,48 @@ def _verify(model: Module, x: Tensor, outputs: Tensor) -> None:
         )
 
 
-def _choose_rules(capture: Capture) -> None:
-    layers = [operation for operation in capture.operations if operation.kind == "layer"]
-    if layers:
-        layers[-1].last = True
-    if capture.method.composite is not None:
-        for layer in layers:
-            layer.rule = capture.method.composite.choose(layer)
+def choose_rules(capture: Capture, method: Method, *, is_last: bool = True) -> None:
+    """Make a method the current one: every operation gets its rule."""
+    capture.current.method, capture.current.is_last = method, is_last
+    for operation in capture.operations:
+        operation.rule = method.rule_of(operation)
 
 
 def run_backward(
-    forward: Forward, pick: Callable[[Tensor], Tensor], seed: Callable[[Tensor], Tensor]
-) -> tuple[Tensor, Tensor]:
-    """Hand `seed(score)` of each row's picked score down to the input; return values and scores."""
-    method = forward.capture.method
-    outputs = forward.outputs
-    if method.carries == "relevance":
-        outputs = Tap.apply(outputs, to_relevance)
+    forward: Forward,
+    method: Method,
+    pick: Callable[[Tensor], Tensor],
+    seed: Callable[[Tensor], Tensor],
+    *,
+    is_last: bool = True,
+) -> tuple[list[Tensor], Tensor]:
+    """Hand `seed(score)` of each row's picked score down to the inputs; return values per input, and scores."""
+    capture = forward.capture
+    choose_rules(capture, method, is_last=is_last)
+    outputs = forward.outputs.detach().requires_grad_()
     scores = pick(outputs)
-    leaves = forward.capture.leaves
-    found = torch.autograd.grad(scores, leaves, seed(scores.detach()), allow_unused=True)
-    values = [torch.zeros_like(leaf) if c is None else c for leaf, c in zip(leaves, found, strict=True)]
-    if method.multiply:
-        values = [c * leaf.detach() for leaf, c in zip(leaves, values, strict=True)]
-    if forward.capture.tokens is not None:
-        values = [value.sum(dim=-1) for value in values]
-    return torch.stack(values).sum(dim=0), scores.detach()
+    (cotangent,) = torch.autograd.grad(scores, outputs, seed(scores.detach()))
+    if method.carries == "relevance":
+        cotangent = cotangent * outputs.detach()
+    leaves = [leaf for leaf, _ in capture.leaves]
+    found = torch.autograd.grad(forward.outputs, leaves, cotangent, retain_graph=not is_last, allow_unused=True)
+    values = [torch.zeros(t.shape, dtype=outputs.dtype, device=outputs.device) for t in forward.inputs.tensors]
+    for (leaf, number), c in zip(capture.leaves, found, strict=True):
+        if c is not None:
+            value = c * leaf.detach() if method.multiply else c
+            values[number] = values[number] + (value.sum(dim=-1) if number in capture.tokens else value)
+    return values, scores.detach()
 
 
-def first_not_finite(model: Module, x: Tensor, method: Method) -> Operation | None:
+def first_not_finite(model: Module, inputs: Inputs, methods: Sequence[Method]) -> Operation | None:
     """Find the first operation whose output is not finite."""
     found: list[Operation] = []
 
     class Watch(Capture):
-        def _keep(self, call: Any, operation: Operation, result: Any, after: bool) -> None:
-            super()._keep(call, operation, result, after)
+        def record(self, operation: Operation, result: Any) -> Any:
             if not found and not all(bool(torch.isfinite(t).all()) for t in tensors_in(result)):
                 found.append(operation)
+            return super().record(operation, result)
 
-    _captured(model, x, Watch(method, ModulePaths(model)))
+    _captured(model, inputs, Watch(methods, ModulePaths(model)))
     return found[0] if found else None

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from torch import Tensor
+from dataclasses import replace
+from typing import Any, ClassVar
 
-from tellwhy.explainers.propagation.base import NetworkExplainer
-from tellwhy.explainers.propagation.capture import Method
-from tellwhy.explainers.propagation.composites import Composite, every
-from tellwhy.explainers.propagation.rules import quotient, z_plus
+from torch import Tensor
+from torch.nn import Module
+
+from tellwhy.core.params import Rules, boolean
+from tellwhy.explainers.propagation.base import NETWORK_PARAMETERS, NetworkExplainer, Pass
+from tellwhy.explainers.propagation.composites import Composite, every, last
+from tellwhy.explainers.propagation.layers import LinearMap
+from tellwhy.explainers.propagation.methods import relevance_method
+from tellwhy.explainers.propagation.rules import Rule, quotient, z_plus
 
 
 class ExcitationBackprop(NetworkExplainer):
@@ -15,21 +21,57 @@ class ExcitationBackprop(NetworkExplainer):
 
     The walk is that of the z+ rule without biases. It is meant for inputs and activations that are not negative; a
     negative input excites through negative weights. Zhang et al., International Journal of Computer Vision 126 (2018).
-    Parameters as in `Gradient`.
+
+    Parameters
+    ----------
+    model, target, batch_size, device
+        As in `Gradient`.
+    contrastive
+        Subtract the walk that starts with the negated weights of the last layer: what speaks for the output more than
+        against it. Values then add up to zero.
 
     Examples
     --------
     >>> import torch
-    >>> model = torch.nn.Linear(2, 1, bias=False).eval()
-    >>> _ = model.weight.data.copy_(torch.tensor([[2.0, 1.0]]))
-    >>> ExcitationBackprop(model).explain([[3.0, 2.0]]).values
-    array([[0.75, 0.25]])
+    >>> model = torch.nn.Linear(3, 1, bias=False).eval()
+    >>> _ = model.weight.data.copy_(torch.tensor([[2.0, 1.0, -1.0]]))
+    >>> ExcitationBackprop(model).explain([[3.0, 2.0, 4.0]]).values
+    array([[0.75, 0.25, 0.  ]])
+    >>> ExcitationBackprop(model, contrastive=True).explain([[3.0, 2.0, 4.0]]).values
+    array([[ 0.75,  0.25, -1.  ]])
     """
 
     kind = "signal"
+    _parameters: ClassVar[dict[str, Rules]] = {**NETWORK_PARAMETERS, "contrastive": boolean}
 
-    def _method(self) -> Method:
-        return Method("contribution", Composite([(every, z_plus())]), multiply=True)
+    def __init__(
+        self,
+        model: Module,
+        target: Any = "max",
+        *,
+        contrastive: bool = False,
+        batch_size: int = 32,
+        device: Any = None,
+    ):
+        super().__init__(model, target, batch_size=batch_size, device=device)
+        self.contrastive = contrastive
 
-    def _seed(self, scores: Tensor) -> Tensor:
-        return quotient(scores.new_ones(scores.shape), scores)
+    def passes(self) -> list[Pass]:
+        """The walk, and the one from negated weights to subtract."""
+        walk = Pass(relevance_method(Composite([(every, z_plus())])), _one)
+        if not self.contrastive:
+            return [walk]
+        against = relevance_method(Composite([(last, _negated(z_plus())), (every, z_plus())]))
+        return [walk, Pass(against, _one, weight=-1.0)]
+
+
+def _one(scores: Tensor) -> Tensor:
+    """c = 1/score, so that relevance starts with 1."""
+    return quotient(scores.new_ones(scores.shape), scores)
+
+
+def _negated(rule: Rule) -> Rule:
+    def function(layer: LinearMap, x: Tensor, z: Tensor, c: Tensor) -> Tensor:
+        return rule.function(replace(layer, weight=-layer.weight), x, z, c)
+
+    return replace(rule, name=f"{rule.name} of negated weights", function=function)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,9 +12,10 @@ from torch import Tensor
 from torch.nn import Module
 
 from tellwhy.core.params import Rules, integer, none, one_of, real, seed
-from tellwhy.explainers.propagation.base import NETWORK_PARAMETERS, NetworkExplainer
-from tellwhy.explainers.propagation.capture import Method
+from tellwhy.explainers.propagation.base import NETWORK_PARAMETERS, Found, NetworkExplainer, Pass
 from tellwhy.explainers.propagation.engine import run_forward
+from tellwhy.explainers.propagation.inputs import Inputs
+from tellwhy.explainers.propagation.methods import Method
 from tellwhy.explainers.propagation.targets import chosen_outputs, pick_scores
 
 
@@ -44,8 +46,9 @@ class Gradient(NetworkExplainer):
 
     kind = "sensitivity"
 
-    def _method(self) -> Method:
-        return Method("gradient")
+    def passes(self) -> list[Pass]:
+        """One way down, by derivatives."""
+        return [Pass(Method("gradient"))]
 
 
 class InputTimesGradient(NetworkExplainer):
@@ -62,8 +65,9 @@ class InputTimesGradient(NetworkExplainer):
     array([[ 6., -1.]])
     """
 
-    def _method(self) -> Method:
-        return Method("gradient", multiply=True)
+    def passes(self) -> list[Pass]:
+        """One way down, by derivatives."""
+        return [Pass(Method("gradient", multiply=True))]
 
 
 class SmoothGrad(NetworkExplainer):
@@ -121,32 +125,41 @@ class SmoothGrad(NetworkExplainer):
         self.postprocess = postprocess
         self.random_state = random_state
 
-    def _method(self) -> Method:
-        return Method("gradient")
+    def passes(self) -> list[Pass]:
+        """One way down from each noisy copy, by derivatives."""
+        return [Pass(Method("gradient"))]
 
-    def _explain_batch(
-        self, model: Module, x: Tensor, method: Method, target: Any, rng: np.random.Generator
-    ) -> tuple[Tensor, Tensor, str]:
-        forward = run_forward(model, x, method)
+    def explain_batch(self, model: Module, rows: Inputs, target: Any, rng: np.random.Generator) -> Found:
+        """Explain some rows, one after the other."""
+        forward = run_forward(model, rows, [Method("gradient")])
         outputs = forward.outputs.detach()
         chosen = chosen_outputs(outputs, target)
-        rows = [
-            self._smooth(model, row, method, target if callable(target) else chosen[[i]], rng)
-            for i, row in enumerate(x)
+        means = [
+            self._smooth(model, rows.rows(slice(i, i + 1)), target if callable(target) else chosen[[i]], rng)
+            for i in range(len(rows))
         ]
-        return torch.stack(rows), pick_scores(outputs, target), forward.softmax
+        values = [torch.cat(parts) for parts in zip(*means, strict=True)]
+        return Found(values, pick_scores(outputs, target), forward.softmax)
 
-    def _smooth(self, model: Module, row: Tensor, method: Method, target: Any, rng: np.random.Generator) -> Tensor:
+    def _smooth(self, model: Module, row: Inputs, target: Any, rng: np.random.Generator) -> list[Tensor]:
         """Mean over noisy copies of one row."""
-        spread = self.noise * (row.max() - row.min())
-        total = torch.zeros_like(row)
+        totals: list[Tensor] = []
         for start in range(0, self.n_samples, self.batch_size):
             n = min(self.batch_size, self.n_samples - start)
-            noise = torch.from_numpy(rng.standard_normal((n, *row.shape))).to(row)
+            noisy = replace(row, tensors=tuple(_noisy(t, n, self.noise, rng) for t in row.tensors))
             wanted = target if callable(target) else np.repeat(target, n)
-            found = super()._explain_batch(model, row + spread * noise, method, wanted, rng)[0]
-            total += _PROCESS[self.postprocess](found).sum(dim=0)
-        return total / self.n_samples
+            found = super().explain_batch(model, noisy, wanted, rng).values
+            sums = [_PROCESS[self.postprocess](value).sum(dim=0, keepdim=True) for value in found]
+            totals = [a + b for a, b in zip(totals, sums, strict=True)] if totals else sums
+        return [total / self.n_samples for total in totals]
+
+
+def _noisy(row: Tensor, n: int, noise: float, rng: np.random.Generator) -> Tensor:
+    """Copies of one row (1, *shape) with noise in proportion to its range; tokens as they are."""
+    if not row.is_floating_point():
+        return row.expand(n, *row.shape[1:])
+    drawn = torch.from_numpy(rng.standard_normal((n, *row.shape[1:]))).to(row)
+    return row + noise * (row.max() - row.min()) * drawn
 
 
 _PROCESS: dict[str | None, Callable[[Tensor], Tensor]] = {None: lambda g: g, "abs": torch.abs, "square": torch.square}

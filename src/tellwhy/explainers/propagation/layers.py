@@ -1,4 +1,4 @@
-"""Linear maps with weights: what a rule needs to know of a fully connected or convolutional layer."""
+"""Linear maps with weights: what a rule needs to know of a fully connected or convolutional layer, and of its kin."""
 
 from __future__ import annotations
 
@@ -15,12 +15,16 @@ _TRANSPOSED = (*_LINEAR, "stride", "padding", "output_padding", "groups", "dilat
 
 @dataclass(frozen=True)
 class LinearMap:
-    """z = W x + b of a layer named 'linear', 'conv2d', …, with the layer's geometry."""
+    """z = W x + b of a layer named 'linear', 'conv2d', …, with the layer's geometry.
+
+    `nonnegative` says that no input is negative (after ReLU, say), so that rules which part signs need not look.
+    """
 
     name: str
     weight: Tensor
     bias: Tensor | None
     geometry: dict[str, Any]
+    nonnegative: bool = False
 
     def forward(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         """W x + b with other weights or biases."""
@@ -58,22 +62,61 @@ class LinearMap:
             [True, False, False],
         )[0]
 
-    def scaled(self, factor: Tensor, shift: Tensor) -> LinearMap | None:
-        """factor · (W x + b) + shift per output channel, or None where the weights do not show the channels."""
-        transposed = "transpose" in self.name
-        if transposed and self.geometry["groups"] != 1:
-            return None
+    @property
+    def shows_channels(self) -> bool:
+        """Whether one axis of the weights is that of the output channels."""
+        return "transpose" not in self.name or self.geometry["groups"] == 1
+
+    def scaled(self, factor: Tensor, shift: Tensor) -> LinearMap:
+        """factor · (W x + b) + shift per output channel."""
         shape = [1] * self.weight.ndim
-        shape[1 if transposed else 0] = -1
+        shape[1 if "transpose" in self.name else 0] = -1
         bias = shift if self.bias is None else self.bias * factor + shift
         return replace(self, weight=self.weight * factor.reshape(shape), bias=bias)
 
 
-def read_layer(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tensor, LinearMap]:
-    """Input and linear map of a call of `linear` or of a convolution."""
+class ChannelScale(LinearMap):
+    """z = w x + b per channel: batch norm as a layer of its own."""
+
+    def forward(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+        """W x + b with other weights or biases."""
+        z = x * _channels(weight, x)
+        return z if bias is None else z + _channels(bias, x)
+
+    def backward(self, x: Tensor, weight: Tensor, s: Tensor) -> Tensor:
+        """Wᵀ s with other weights, shaped like x."""
+        return s * _channels(weight, x)
+
+
+class Addition(LinearMap):
+    """z = Σ_k w_k x_k of several activations, stacked along a first axis: a residual addition.
+
+    `geometry["depths"]` holds the number of layers that each of them came through.
+    """
+
+    def forward(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+        """Σ_k w_k x_k with other weights."""
+        z = (x * _first_axis(weight, x)).sum(dim=0)
+        return z if bias is None else z + bias
+
+    def backward(self, x: Tensor, weight: Tensor, s: Tensor) -> Tensor:
+        """w_k s for every k."""
+        return s * _first_axis(weight, x)
+
+
+def _channels(values: Tensor, x: Tensor) -> Tensor:
+    return values.reshape(1, -1, *[1] * (x.ndim - 2))
+
+
+def _first_axis(values: Tensor, x: Tensor) -> Tensor:
+    return values.reshape(-1, *[1] * (x.ndim - 1))
+
+
+def read_layer(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], *, nonnegative: bool = False) -> LinearMap:
+    """Linear map of a call of `linear` or of a convolution."""
     names = _LINEAR if name == "linear" else _TRANSPOSED if "transpose" in name else _CONVOLUTION
     given = {**dict(zip(names, args, strict=False)), **kwargs}
     defaults = {"stride": 1, "padding": 0, "output_padding": 0, "groups": 1, "dilation": 1}
     geometry = {key: given.get(key, defaults[key]) for key in names[3:]}
     bias = given.get("bias")
-    return given["input"], LinearMap(name, given["weight"].detach(), None if bias is None else bias.detach(), geometry)
+    return LinearMap(name, given["weight"].detach(), None if bias is None else bias.detach(), geometry, nonnegative)

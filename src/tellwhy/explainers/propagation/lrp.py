@@ -9,10 +9,10 @@ from torch.nn import Module
 
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.params import Rules, instance_of, none, one_of
-from tellwhy.explainers.propagation.base import NETWORK_PARAMETERS, NetworkExplainer
-from tellwhy.explainers.propagation.capture import Method
+from tellwhy.explainers.propagation.base import NETWORK_PARAMETERS, NetworkExplainer, Pass
 from tellwhy.explainers.propagation.composites import COMPOSITES, Composite, every
-from tellwhy.explainers.propagation.rules import RULES, Rule
+from tellwhy.explainers.propagation.methods import BATCH_NORM, relevance_method
+from tellwhy.explainers.propagation.rules import RESIDUAL_RULES, RULES, Rule
 
 
 class LRP(NetworkExplainer):
@@ -36,7 +36,16 @@ class LRP(NetworkExplainer):
         Settings of a rule that is given by its name, as {"epsilon": 0.01}.
     batch_norm
         "merged": batch norm and the layer before it are one layer, which rules that tell positive from negative
-        weights need; "linear": batch norm is a linear map of its own with rule "z".
+        weights need (without a layer before it, its derivative, LRP-0); "one_linear": a layer of its own,
+        z = w x + b; "two_linear": two layers, normalising and scaling; "four_coefficients": the rule of Hui and
+        Binder, which does not conserve. The composite chooses the rule of layers of their own. The first three are
+        the same under rule "z".
+    residual
+        Rule of additions of two activations: "z" (in proportion), "epsilon", "gamma", "alpha_beta", "z_plus" (in
+        proportion to positive parts), "equal", "shortcut" (all to the one that came through fewer layers), "branch"
+        (all to the other), or a `Rule`.
+    pooling
+        Rule of average pools: "z" (in proportion to the inputs) or "flat" (evenly).
     batch_size
         Rows that go through the model at once.
     device
@@ -57,7 +66,9 @@ class LRP(NetworkExplainer):
         "rule": (none, one_of(*RULES), instance_of(Rule)),
         "composite": (none, one_of(*COMPOSITES), instance_of(Composite)),
         "rule_params": (none, instance_of(Mapping, words="a dict of the rule's settings")),
-        "batch_norm": one_of("merged", "linear"),
+        "batch_norm": one_of(*BATCH_NORM),
+        "residual": (one_of(*RESIDUAL_RULES), instance_of(Rule)),
+        "pooling": one_of("z", "flat"),
     }
 
     def __init__(
@@ -69,6 +80,8 @@ class LRP(NetworkExplainer):
         composite: str | Composite | None = None,
         rule_params: Mapping[str, Any] | None = None,
         batch_norm: str = "merged",
+        residual: str | Rule = "z",
+        pooling: str = "z",
         batch_size: int = 32,
         device: Any = None,
     ):
@@ -77,11 +90,15 @@ class LRP(NetworkExplainer):
         self.composite = composite
         self.rule_params = rule_params
         self.batch_norm = batch_norm
+        self.residual = residual
+        self.pooling = pooling
 
-    def _method(self) -> Method:
-        composite = self._composite()
-        carries = "relevance" if composite.maps_relevance else "contribution"
-        return Method(carries, composite, merge=self.batch_norm == "merged", multiply=carries == "contribution")
+    def passes(self) -> list[Pass]:
+        """One way down, by the rules of the composite."""
+        residual = self.residual if isinstance(self.residual, Rule) else RESIDUAL_RULES[self.residual]()
+        pooling = RULES[self.pooling]()
+        method = relevance_method(self._composite(), batch_norm=self.batch_norm, residual=residual, pooling=pooling)
+        return [Pass(method)]
 
     def _composite(self) -> Composite:
         if self.composite is not None:

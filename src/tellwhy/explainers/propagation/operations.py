@@ -8,6 +8,12 @@ mixing
     Linear in its activations, or balanced like softmax: the plain derivative hands R = c·a down.
 copying
     Every output is a copy of one input, or a constant.
+addition
+    A sum of two activations, as in residual networks: linear, with a rule to choose.
+pooling
+    An average: linear, with a rule to choose.
+normalisation
+    Over parts of a row: linear once the standard deviation is taken as a constant.
 rectifier
     f(s·z) = s·f(z) for s > 0, element by element.
 elementwise
@@ -27,8 +33,11 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "layer": "linear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d",
-    "mixing": """add sub neg mul div mean sum cumsum matmul mm bmm einsum batch_norm softmax log_softmax interpolate
-        upsample avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d""",
+    "mixing": """add sub neg mul div sum cumsum matmul mm bmm einsum batch_norm softmax log_softmax interpolate
+        upsample""",
+    "pooling": """mean avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d
+        adaptive_avg_pool3d""",
+    "normalisation": "layer_norm group_norm instance_norm rms_norm",
     "copying": """view reshape view_as reshape_as flatten unflatten ravel squeeze unsqueeze permute transpose swapaxes
         swapdims movedim t T mT contiguous clone chunk split split_with_sizes tensor_split unbind cat stack hstack
         vstack dstack getitem setitem narrow select index_select gather take_along_dim expand expand_as broadcast_to
@@ -85,7 +94,7 @@ class Operation:
     shape
         Shape of its output.
     rule
-        The rule that was chosen for a layer.
+        The rule that was chosen for a layer, or for another linear operation that has a choice.
     """
 
     index: int
@@ -96,6 +105,7 @@ class Operation:
     last: bool = False
     shape: tuple[int, ...] = ()
     rule: Rule | None = None
+    own_rule: Rule | None = None  # whatever the composite says
     merged: bool = False
     arrived: float = 0.0
     handed_on: float = 0.0
@@ -133,9 +143,23 @@ def kind_of(name: str, n_activations: int, args: tuple[Any, ...], kwargs: dict[s
     if name in ("interpolate", "upsample"):
         mode = kwargs.get("mode", args[3] if len(args) > 3 else "nearest")
         return "copying" if str(mode).startswith("nearest") else "mixing"
+    if name == "instance_norm" and not kwargs.get("use_input_stats", args[5] if len(args) > 5 else True):
+        return "mixing"
     if n_activations > 1:
         if name in _PRODUCTS:
             return "product"
-        if name == "div" or kind in ("layer", "rectifier", "elementwise"):
+        if name in ("add", "sub"):
+            return "addition"
+        if name == "div" or kind in ("layer", "rectifier", "elementwise", "normalisation"):
             return "unknown"
     return kind
+
+
+_NOT_NEGATIVE = {"relu", "relu6", "sigmoid", "hardsigmoid", "softmax", "softplus", "abs", "square", "exp", "sqrt"}
+_FILLS_IN = {"pad", "setitem"}  # with numbers of any sign
+
+
+def is_nonnegative(name: str, kind: str, *, inputs_are: bool) -> bool:
+    """Whether no output of an operation can be negative, as far as its name and its activations' signs tell."""
+    keeps_sign = kind in ("copying", "pooling") or (name == "add" and kind == "addition")
+    return name in _NOT_NEGATIVE or (inputs_are and keeps_sign and name not in _FILLS_IN)

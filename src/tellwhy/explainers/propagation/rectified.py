@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from tellwhy.explainers.propagation import passes
-from tellwhy.explainers.propagation.base import NetworkExplainer
-from tellwhy.explainers.propagation.capture import Method
+from torch import Tensor
+
+from tellwhy.explainers.propagation.base import NetworkExplainer, Pass
+from tellwhy.explainers.propagation.methods import Method
+
+
+def deconvolution(c: Tensor, z: Tensor, a: Tensor) -> Tensor:  # noqa: ARG001
+    """Rectify what comes down, whether the unit was active or not."""
+    return c.clamp(min=0)
+
+
+def guided(c: Tensor, z: Tensor, a: Tensor) -> Tensor:  # noqa: ARG001
+    """Rectify what comes down, through active units only."""
+    return c.clamp(min=0) * (z > 0)
 
 
 class DeconvNet(NetworkExplainer):
@@ -23,8 +34,9 @@ class DeconvNet(NetworkExplainer):
 
     kind = "signal"
 
-    def _method(self) -> Method:
-        return Method("gradient", rectifier=passes.deconvolution)
+    def passes(self) -> list[Pass]:
+        """One way down, by derivatives with another ReLU."""
+        return [Pass(Method("gradient", rectifier=deconvolution))]
 
 
 class GuidedBackprop(NetworkExplainer):
@@ -43,5 +55,6 @@ class GuidedBackprop(NetworkExplainer):
 
     kind = "signal"
 
-    def _method(self) -> Method:
-        return Method("gradient", rectifier=passes.guided)
+    def passes(self) -> list[Pass]:
+        """One way down, by derivatives with another ReLU."""
+        return [Pass(Method("gradient", rectifier=guided))]

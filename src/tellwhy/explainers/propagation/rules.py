@@ -47,32 +47,43 @@ class Rule:
 
 def quotient(a: Tensor, b: Tensor) -> Tensor:
     """a / b, and 0 where b is 0."""
-    return torch.where(b == 0, torch.zeros_like(a), a / torch.where(b == 0, torch.ones_like(b), b))
+    return (a / b).masked_fill_(b == 0, 0)
 
 
-def _signed(layer: LinearMap, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """w⁺, w⁻, x⁺ and x⁻; None for x⁻ where no input is negative."""
+@dataclass(frozen=True)
+class _Part:
+    """The positive (or negative) part of each product x_i w_ij: weights for inputs x_i ≥ 0, and for those below."""
+
+    layer: LinearMap
+    x: Tensor
+    above: Tensor
+    below: Tensor | None  # None where no input is negative
+
+    def total(self, bias: Tensor | None = None) -> Tensor:
+        """P_j = Σ(x_i w_ij)⁺ + b_j, or N_j = Σ(x_i w_ij)⁻ + b_j."""
+        if self.below is None:
+            return self.layer.forward(self.x, self.above, bias)
+        z = self.layer.forward(self.x.clamp(min=0), self.above, bias)
+        return z + self.layer.forward(self.x.clamp(max=0), self.below)
+
+    def hand_down(self, s: Tensor) -> Tensor:
+        """Σ_j s_j w_ij over the weights that make x_i w_ij positive (or negative)."""
+        c = self.layer.backward(self.x, self.above, s)
+        return c if self.below is None else torch.where(self.x < 0, self.layer.backward(self.x, self.below, s), c)
+
+
+def _sign(values: Tensor, *, positive: bool) -> Tensor:
+    return values.clamp(min=0) if positive else values.clamp(max=0)
+
+
+def _part(layer: LinearMap, x: Tensor, *, positive: bool) -> _Part:
     w = layer.weight
-    return w.clamp(min=0), w.clamp(max=0), x.clamp(min=0), x.clamp(max=0) if bool((x < 0).any()) else None
+    some_below = not layer.nonnegative and bool((x < 0).any())
+    return _Part(layer, x, _sign(w, positive=positive), _sign(w, positive=not positive) if some_below else None)
 
 
-def _part(layer: LinearMap, x: Tensor, *, positive: bool, bias: bool) -> Tensor:
-    """P_j = Σ(x_i w_ij)⁺ (+ b_j⁺), or N_j = Σ(x_i w_ij)⁻ (+ b_j⁻)."""
-    w_plus, w_minus, x_plus, x_minus = _signed(layer, x)
-    same, other = (w_plus, w_minus) if positive else (w_minus, w_plus)
-    b = layer.bias if bias else None
-    if b is not None:
-        b = b.clamp(min=0) if positive else b.clamp(max=0)
-    part = layer.forward(x_plus, same, b)
-    return part if x_minus is None else part + layer.forward(x_minus, other)
-
-
-def _to_part(layer: LinearMap, x: Tensor, s: Tensor, *, positive: bool) -> Tensor:
-    """Σ_j s_j w_ij over the weights that make (x_i w_ij) positive (or negative)."""
-    w_plus, w_minus, _, x_minus = _signed(layer, x)
-    same, other = (w_plus, w_minus) if positive else (w_minus, w_plus)
-    c = layer.backward(x, same, s)
-    return c if x_minus is None else torch.where(x < 0, layer.backward(x, other, s), c)
+def _bias(layer: LinearMap, *, positive: bool) -> Tensor | None:
+    return None if layer.bias is None else _sign(layer.bias, positive=positive)
 
 
 def z() -> Rule:
@@ -85,7 +96,7 @@ def epsilon(epsilon: float = 1e-6) -> Rule:
 
     def function(layer: LinearMap, x: Tensor, z: Tensor, c: Tensor) -> Tensor:
         size = z.abs()
-        return layer.backward(x, layer.weight, c * quotient(size, size + epsilon))
+        return layer.backward(x, layer.weight, quotient(size, size + epsilon).mul_(c))
 
     return Rule("epsilon", function, params={"epsilon": epsilon})
 
@@ -98,10 +109,11 @@ def gamma(gamma: float = 0.25) -> Rule:
         total = c.new_zeros(x.shape)
         shares = c.new_zeros(z.shape)
         for positive, chosen in ((True, up), (False, ~up)):
-            part = _part(layer, x, positive=positive, bias=True)
-            s = torch.where(chosen, quotient(relevance, z + gamma * part), torch.zeros_like(z))
-            shares = shares + s
-            total = total + gamma * _to_part(layer, x, s, positive=positive)
+            part = _part(layer, x, positive=positive)
+            whole = z + gamma * part.total(_bias(layer, positive=positive))
+            s = quotient(relevance, whole).masked_fill_(~chosen, 0)
+            shares += s
+            total += gamma * part.hand_down(s)
         return total + layer.backward(x, layer.weight, shares)
 
     return Rule("gamma", function, params={"gamma": gamma})
@@ -118,15 +130,17 @@ def alpha_beta(alpha: float = 2.0, beta: float = 1.0, *, conserve: bool = False)
 
     def function(layer: LinearMap, x: Tensor, z: Tensor, c: Tensor) -> Tensor:
         relevance = c * z
-        P = _part(layer, x, positive=True, bias=True)
+        upper = _part(layer, x, positive=True)
+        P = upper.total(_bias(layer, positive=True))
         if beta == 0 and not conserve:
-            return alpha * _to_part(layer, x, quotient(relevance, P), positive=True)
-        N = _part(layer, x, positive=False, bias=True)
+            return alpha * upper.hand_down(quotient(relevance, P))
+        lower = _part(layer, x, positive=False)
+        N = lower.total(_bias(layer, positive=False))
         up, down = torch.full_like(P, alpha), torch.full_like(P, beta)
         if conserve:
             up, down = torch.where(N == 0, 1.0, up), torch.where(P == 0, -1.0, down)
-        positive = _to_part(layer, x, up * quotient(relevance, P), positive=True)
-        return positive - _to_part(layer, x, down * quotient(relevance, N), positive=False)
+        found = upper.hand_down(up * quotient(relevance, P))
+        return found - lower.hand_down(down * quotient(relevance, N))
 
     return Rule("alpha_beta", function, params={"alpha": alpha, "beta": beta, "conserve": conserve})
 
@@ -135,8 +149,8 @@ def z_plus() -> Rule:
     """R_i = Σ_j (x_i w_ij)⁺ / Σ_i (x_i w_ij)⁺ R_j, without bias."""
 
     def function(layer: LinearMap, x: Tensor, z: Tensor, c: Tensor) -> Tensor:
-        P = _part(layer, x, positive=True, bias=False)
-        return _to_part(layer, x, quotient(c * z, P), positive=True)
+        part = _part(layer, x, positive=True)
+        return part.hand_down(quotient(c * z, part.total()))
 
     return Rule("z_plus", function)
 
@@ -171,6 +185,51 @@ def z_box(low: Any = -1.0, high: Any = 1.0) -> Rule:
     return Rule("z_box", function, True, params={"low": low, "high": high})
 
 
+def four_coefficients(coefficients: tuple[float, float, float, float] = (2.0, -1.0, 0.0, 0.0)) -> Rule:
+    """Rule of batch norm z = w x + b that keeps positive inputs only.
+
+    R_i = (α₀ x⁺w⁺/(x⁺w⁺ + b⁺) + α₁ x⁺w⁻/(x⁺w⁻ + b⁻) + α₂ x⁻w⁺/(x⁻w⁺ + b⁻) + α₃ x⁻w⁻/(x⁻w⁻ + b⁺)) R_j. It does not
+    conserve: for w > 0, b = 0 it hands on 2R_j, and nothing where x < 0. Hui, Binder (2018), as given in eq. A.3 of
+    Alber's thesis (2022), each bias with the sign of its numerator.
+    """
+
+    def function(layer: LinearMap, x: Tensor, z: Tensor, c: Tensor) -> Tensor:
+        relevance, found = c * z, torch.zeros_like(x)
+        signs = ((True, True), (True, False), (False, True), (False, False))
+        for alpha, (above, upper) in zip(coefficients, signs, strict=True):
+            if alpha == 0:
+                continue
+            weight = _sign(layer.weight, positive=upper)
+            whole = layer.forward(_sign(x, positive=above), weight, _bias(layer, positive=above == upper))
+            part = layer.backward(x, weight, quotient(alpha * relevance, whole))
+            found += part * (x > 0 if above else x < 0)
+        return found
+
+    return Rule("four_coefficients", function)
+
+
+def _one_way(name: str, choose: Callable[[tuple[int, ...]], int]) -> Rule:
+    def function(layer: LinearMap, x: Tensor, z: Tensor, R: Tensor) -> Tensor:  # noqa: ARG001
+        depths = layer.geometry["depths"]
+        ways = [k for k, depth in enumerate(depths) if depth == choose(depths)]
+        found = torch.zeros_like(x)
+        for k in ways:
+            found[k] = R / len(ways)
+        return found
+
+    return Rule(name, function, True)
+
+
+def shortcut() -> Rule:
+    """Rule of additions: all relevance to the activation that came through the fewest layers; ties share evenly."""
+    return _one_way("shortcut", min)
+
+
+def branch() -> Rule:
+    """Rule of additions: all relevance to the activation that came through the most layers; ties share evenly."""
+    return _one_way("branch", max)
+
+
 RULES: dict[str, Callable[..., Rule]] = {
     "z": z,
     "epsilon": epsilon,
@@ -180,4 +239,10 @@ RULES: dict[str, Callable[..., Rule]] = {
     "flat": flat,
     "w_square": w_square,
     "z_box": z_box,
+}
+RESIDUAL_RULES: dict[str, Callable[..., Rule]] = {
+    **{name: RULES[name] for name in ("z", "epsilon", "gamma", "alpha_beta", "z_plus")},
+    "equal": flat,
+    "shortcut": shortcut,
+    "branch": branch,
 }

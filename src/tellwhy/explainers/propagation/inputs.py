@@ -1,0 +1,98 @@
+"""Reading what a network is applied to: one tensor, several by place, or several by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import Module
+
+from tellwhy.core.errors import InvalidInput
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Arguments of a model's forward, rows first in each.
+
+    `names` are the keywords where they were given by name; `alone` says that there is one argument, not a tuple.
+    """
+
+    tensors: tuple[Tensor, ...]
+    names: tuple[str, ...] = ()
+    alone: bool = True
+
+    def __len__(self) -> int:
+        return len(self.tensors[0])
+
+    def apply(self, model: Module, tensors: Sequence[Tensor]) -> Any:
+        """Apply the model to tensors in place of these."""
+        return model(**dict(zip(self.names, tensors, strict=True))) if self.names else model(*tensors)
+
+    def rows(self, part: slice) -> Inputs:
+        """Some of the rows."""
+        return replace(self, tensors=tuple(t[part] for t in self.tensors))
+
+    def to(self, device: torch.device) -> Inputs:
+        """The same on a device."""
+        return replace(self, tensors=tuple(t.to(device) for t in self.tensors))
+
+    def like_given(self, parts: list[Any]) -> Any:
+        """One part per input, in the form the inputs came in: alone, in a tuple, or by name."""
+        if self.alone:
+            return parts[0]
+        return dict(zip(self.names, parts, strict=True)) if self.names else tuple(parts)
+
+    def given(self, x: Any) -> list[Any]:
+        """Each input as it was given."""
+        if self.alone:
+            return [x]
+        return [x[name] for name in x] if self.names else list(x)
+
+    @property
+    def words(self) -> str:
+        """Shapes and types, for messages."""
+        listed = [f"shape {tuple(t.shape)} and dtype {t.dtype}" for t in self.tensors]
+        return f"x of {listed[0]}" if self.alone else "inputs of " + "; ".join(listed)
+
+
+def read_inputs(x: Any, dtype: torch.dtype | None) -> Inputs:
+    """Read x: an array, a tuple of arrays, or a mapping from names of arguments to arrays."""
+    if isinstance(x, Mapping):
+        names = tuple(str(name) for name in x)
+        return _several([_as_rows(value, dtype, repr(name)) for name, value in x.items()], names)
+    if isinstance(x, tuple) and x and all(isinstance(value, (Tensor, np.ndarray)) for value in x):
+        return _several([_as_rows(value, dtype, f"input {k}") for k, value in enumerate(x)], ())
+    return Inputs((_as_rows(x, dtype, "x"),))
+
+
+def _several(tensors: list[Tensor], names: tuple[str, ...]) -> Inputs:
+    if not tensors:
+        raise InvalidInput("There is no input: x is an empty mapping.")
+    lengths = [len(t) for t in tensors]
+    if len(set(lengths)) > 1:
+        raise InvalidInput(f"The inputs have different numbers of rows: {lengths}.")
+    return Inputs(tuple(tensors), names, alone=False)
+
+
+def _as_rows(x: Any, dtype: torch.dtype | None, what: str) -> Tensor:
+    """Input as a tensor (n, *shape); arrays of floats take the model's type."""
+    rows = x.detach() if isinstance(x, Tensor) else torch.as_tensor(np.asarray(x))
+    if rows.ndim < 2 or 0 in rows.shape:
+        raise InvalidInput(
+            f"{what} must have rows first, then the shape of one input, none of them empty. Got shape "
+            f"{tuple(rows.shape)}; add the rows' axis of a single input with x[None]."
+        )
+    if not rows.is_floating_point():
+        return rows
+    if dtype is not None and rows.dtype != dtype:
+        if isinstance(x, Tensor):
+            raise InvalidInput(f"{what} has dtype {rows.dtype}, the model's weights have {dtype}: use x.to({dtype}).")
+        rows = rows.to(dtype)
+    if not bool(torch.isfinite(rows).all()):
+        row = int((~torch.isfinite(rows)).flatten(1).any(dim=1).nonzero()[0])
+        raise InvalidInput(f"{what} is not finite in row {row}. Fill in missing values first.")
+    return rows

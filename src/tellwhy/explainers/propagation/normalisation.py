@@ -1,0 +1,66 @@
+"""Normalisation over parts of a row: linear once its standard deviation is taken as a constant.
+
+y = γ (x − mean)/s + β. Relevance goes through the centring and the factors; the standard deviation gets none, as in
+Achtibat et al., AttnLRP, ICML (2024).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_ARGUMENTS = {
+    "layer_norm": ("input", "normalized_shape", "weight", "bias", "eps"),
+    "rms_norm": ("input", "normalized_shape", "weight", "eps"),
+    "group_norm": ("input", "num_groups", "weight", "bias", "eps"),
+    "instance_norm": ("input", "running_mean", "running_var", "weight", "bias", "use_input_stats", "momentum", "eps"),
+}
+
+
+@dataclass(frozen=True)
+class Normalisation:
+    """Which elements are normalised together, and the factors γ, broadcast against x.
+
+    `n_groups` groups of channels, each normalised over its channels and places; without it, the last `n_axes` axes.
+    """
+
+    n_axes: int
+    n_groups: int | None
+    weight: Tensor | None
+    eps: float | None
+    centred: bool = True
+
+    def backward(self, x: Tensor, c: Tensor) -> Tensor:
+        """Transposed map applied to c: centre γc over the elements normalised together, divide by s."""
+        scaled = c if self.weight is None else c * self.weight
+        parts, values = self._together(scaled), self._together(x)
+        centre = values.mean(dim=-1, keepdim=True) if self.centred else 0
+        eps = self.eps if self.eps is not None else torch.finfo(x.dtype).eps
+        s = ((values - centre).square().mean(dim=-1, keepdim=True) + eps).sqrt()
+        if self.centred:
+            parts = parts - parts.mean(dim=-1, keepdim=True)
+        return (parts / s).reshape(x.shape)
+
+    def _together(self, x: Tensor) -> Tensor:
+        """Elements that are normalised together along the last axis."""
+        if self.n_groups is not None:
+            return x.reshape(len(x), self.n_groups, -1)
+        return x.flatten(x.ndim - self.n_axes)
+
+
+def read_normalisation(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], x: Tensor) -> Normalisation:
+    """Normalisation of a call of `layer_norm`, `rms_norm`, `group_norm` or `instance_norm`."""
+    given = {**dict(zip(_ARGUMENTS[name], args, strict=False)), **kwargs}
+    weight = given.get("weight")
+    weight = None if weight is None else weight.detach()
+    if name in ("layer_norm", "rms_norm"):
+        default = None if name == "rms_norm" else 1e-5
+        shape = given["normalized_shape"]
+        return Normalisation(len(shape), None, weight, given.get("eps", default), centred=name == "layer_norm")
+    if weight is not None:
+        weight = weight.reshape(1, -1, *[1] * (x.ndim - 2))
+    n_groups = given["num_groups"] if name == "group_norm" else x.shape[1]
+    return Normalisation(0, n_groups, weight, given.get("eps", 1e-5))
