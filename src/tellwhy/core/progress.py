@@ -43,8 +43,11 @@ def show_with(display: Display) -> Iterator[None]:
         _display.reset(token)
 
 
-def track(steps: Iterable[T], total: int, label: str) -> Iterator[T]:
-    """Yield the steps, telling the display after each one once two seconds have passed."""
+def track(steps: Iterable[T], total: int, label: str | Callable[[], str]) -> Iterator[T]:
+    """Yield the steps, telling the display after each one once two seconds have passed.
+
+    A label that changes on the way, such as one with the accuracy so far, is given as a function.
+    """
     started = time.monotonic()
     shown_at = 0.0
     display = _display.get()
@@ -53,7 +56,7 @@ def track(steps: Iterable[T], total: int, label: str) -> Iterator[T]:
         now = time.monotonic()
         is_last_of_shown = done == total and shown_at > 0
         if is_last_of_shown or (now - started > QUIET_SECONDS and now - shown_at > _REFRESH_SECONDS):
-            display(label, done, total)
+            display(label() if callable(label) else label, done, total)
             shown_at = now
 
 
