@@ -145,7 +145,7 @@ class NetworkOutput:
         import torch
 
         _, device, dtype = self._placed
-        return torch.from_numpy(np.ascontiguousarray(X)).to(device=device, dtype=dtype, copy=True)
+        return torch.tensor(np.ascontiguousarray(X), device=device, dtype=dtype)
 
     def _finite(self, numbers: Floats) -> Floats:
         finite = np.isfinite(numbers).reshape(len(numbers), -1).all(axis=1)

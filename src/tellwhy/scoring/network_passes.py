@@ -106,6 +106,16 @@ def outputs_of(model: Module, x: Tensor) -> tuple[Tensor, str]:
 
 def slopes_of(model: Module, x: Tensor, pick: Pick) -> tuple[Tensor, Tensor]:
     """Explained number of each row, and its derivative by each cell of the row."""
+    try:
+        return _slopes(model, x, pick)
+    except RuntimeError as error:
+        if "inplace operation" not in str(error):
+            raise
+    with torch.autograd.graph.allow_mutation_on_saved_tensors():  # slower: needed where autograd alone gives up
+        return _slopes(model, x, pick)
+
+
+def _slopes(model: Module, x: Tensor, pick: Pick) -> tuple[Tensor, Tensor]:
     with torch.enable_grad():
         leaf = x.detach().requires_grad_()
         scores = pick(outputs_of(model, leaf.clone())[0])  # the copy may be changed in place, a leaf may not

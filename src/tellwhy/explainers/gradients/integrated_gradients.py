@@ -3,24 +3,41 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
-from tellwhy.core.errors import InvalidInput
-from tellwhy.core.parallel import row_batches, tracked_batches
-from tellwhy.core.params import Rules, instance_of, integer, one_of, real, validate_parameters
+from tellwhy.core.errors import InvalidInput, InvalidParameter
+from tellwhy.core.parallel import BATCH_BYTES, row_batches
+from tellwhy.core.params import Rule, Rules, integer, none, one_of, real, validate_parameters
+from tellwhy.core.progress import track
 from tellwhy.core.registry import register_explainer
-from tellwhy.core.score_function import Floats, Integers
+from tellwhy.core.score_function import Floats, Integers, ScoreFunction
 from tellwhy.explainers.base import Attribution, Explainer, Rows, needs_member
 from tellwhy.explainers.gradients.sensitivity import left_out_argument, left_out_extra
+from tellwhy.scoring import NetworkOutput, as_score
 
-_ROUNDING = 1e-12  # of the scores at both ends: differences below it are not errors of the integral
+
+@dataclass(frozen=True)
+class Limits:
+    """Where the refinement of the integral ends.
+
+    `rounding` is a share of the scores at both ends: differences below it are not errors of the integral.
+    """
+
+    tolerance: float
+    max_steps: int
+    rounding: float
+
+
+_USUAL = Limits(tolerance=1e-6, max_steps=1024, rounding=1e-12)
+_OF_NETWORKS = Limits(tolerance=0.01, max_steps=128, rounding=1e-6)
 
 
 @register_explainer(
     family="gradients",
-    needs="a score with a gradient; a reference row, or background rows for their mean",
+    needs="a score with a gradient, or a network; a reference row, or background rows for their mean",
     cost="n_steps gradients per row, more where the score bends sharply (at most max_steps)",
     exactness="exact up to the error of the integral, which is stated as residual",
     citation="Sundararajan, Taly, Yan, ICML (2017)",
@@ -34,20 +51,29 @@ class IntegratedGradients(Explainer):
     to the difference of the scores at its ends, each part's error is known: parts whose error is too large are cut
     in half and integrated again. What is left after `max_steps` gradients is the residual.
 
-    Training rows of a kernel model are left out of it, as in `OneClassDTD`.
+    Training rows of a kernel model are left out of it, as in `OneClassDTD`. Of a network, the output that is explained
+    is chosen at the row itself and stays the same along the line.
 
     Parameters
     ----------
     model
-        A model whose score has a gradient.
+        A model whose score has a gradient, or a `torch.nn.Module` in evaluation mode with inputs of any shape.
+    target
+        The explained output of a network: "max", its number, one number per row, or a function of the outputs.
     reference
-        Where the line starts: "mean" of the background rows that `fit` was given, or one row in the user's columns.
+        Where the line starts: "mean" of the background rows that `fit` was given, "zero", or one row in the user's
+        columns. None is zero for a network and the mean for anything else.
     n_steps
         Gradients per part of the line.
     tolerance
-        Largest error of a part, as a share of the difference between the scores of row and reference.
+        Largest error of a part, as a share of the difference between the scores of row and reference. By default
+        1e-6, and 0.01 for networks, whose gradients jump.
     max_steps
-        Gradients per row, at most (`n_steps` are always computed).
+        Gradients per row, at most (`n_steps` are always computed). By default 1024, and 128 for networks.
+    batch_size
+        Rows that go through a network at once.
+    device
+        Where a network is computed; by default where it is. Elsewhere a copy of it is used.
 
     Examples
     --------
@@ -55,30 +81,65 @@ class IntegratedGradients(Explainer):
     >>> score = FunctionScore(lambda X: X[:, 0] * X[:, 1], gradient=lambda X: X[:, ::-1], describes="x0 · x1")
     >>> IntegratedGradients(score, reference=[0.0, 0.0]).explain(np.array([[3.0, 2.0]])).values.round(9)
     array([[3., 3.]])
+
+    A network, from an empty picture:
+
+    >>> import torch
+    >>> network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 2, bias=False)).eval()
+    >>> _ = network[1].weight.data.copy_(torch.tensor([[1.0, 2.0, 0.0, -1.0], [0.0, 1.0, 1.0, 0.0]]))
+    >>> IntegratedGradients(network, target=0).explain(np.ones((1, 2, 2))).values
+    array([[[ 1.,  2.],
+            [ 0., -1.]]])
     """
 
     kind = "attribution"
     _parameters: ClassVar[dict[str, Rules]] = {
-        "reference": (one_of("mean"), instance_of(np.ndarray, list, tuple, words="one row in the columns of X")),
+        "reference": (
+            none,
+            one_of("mean", "zero"),
+            Rule("one row in the columns of X", lambda row: not isinstance(row, str) and np.ndim(row) > 0),
+        ),
         "n_steps": integer(1, 256),
-        "tolerance": real(0, 1),
-        "max_steps": integer(1),
+        "tolerance": (none, real(0, 1)),
+        "max_steps": (none, integer(1)),
+        "batch_size": integer(1),
     }
 
     def __init__(
         self,
         model: Any,
+        target: Any = "max",
         *,
-        reference: Any = "mean",
+        reference: Any = None,
         n_steps: int = 16,
-        tolerance: float = 1e-6,
-        max_steps: int = 1024,
+        tolerance: float | None = None,
+        max_steps: int | None = None,
+        batch_size: int = 32,
+        device: Any = None,
     ):
         super().__init__(model)
+        self.target = target
         self.reference = reference
         self.n_steps = n_steps
         self.tolerance = tolerance
         self.max_steps = max_steps
+        self.batch_size = batch_size
+        self.device = device
+
+    @cached_property
+    def score(self) -> ScoreFunction:
+        """The score function that is explained."""
+        score = as_score(self.model)
+        if isinstance(score, NetworkOutput):
+            if score is self.model:
+                return score
+            return NetworkOutput(self.model, self.target, batch_size=self.batch_size, device=self.device)
+        if not isinstance(self.target, str) or self.target != "max":
+            raise InvalidParameter(
+                f"The 'target' parameter of IntegratedGradients chooses an output of a network, and "
+                f"{type(self.model).__name__} has one score. Got {self.target!r}; leave it out."
+            )
+        return score
 
     def fit(self, X: Any) -> IntegratedGradients:
         """Learn the mean of background rows, in the columns that the score sees."""
@@ -88,20 +149,39 @@ class IntegratedGradients(Explainer):
 
     def _attribute(self, rows: Rows) -> Attribution:
         needs_member(rows.score, "gradient", "IntegratedGradients", "a gradient (Occlusion explains any score)")
-        others = left_out_argument(rows)
-        lines = Lines(rows.score, rows.X, self._reference_row(), others)
+        left_out = left_out_argument(rows)
+        outputs = fixed_outputs(rows)
+        together = -(-self.batch_size // self.n_steps) if isinstance(self.score, NetworkOutput) else 1
+        lines = Lines(rows.score, rows.X, self._reference_row(rows), left_out + outputs, together)
+        limits = self._limits()
         values, n_gradients = np.empty_like(rows.X), np.empty(len(rows.X), dtype=np.int64)
         scores, base = lines.value(np.arange(len(rows.X)), 1.0), lines.value(np.arange(len(rows.X)), 0.0)
-        bytes_per_row = 16 * rows.X[0].size * max(self.n_steps, self.max_steps // self.n_steps)
-        for batch in tracked_batches(len(rows.X), bytes_per_row, "integrating gradients"):
+        bytes_per_row = 16 * rows.X[0].size * max(self.n_steps, limits.max_steps // self.n_steps)
+        batches = lines.batches(len(rows.X), bytes_per_row)
+        for batch in track(batches, len(batches), "integrating gradients"):
             index = np.arange(len(rows.X))[batch]
-            values[batch], n_gradients[batch] = self._integrate(lines, index, base[batch], scores[batch])
-        extras = {"n_gradients": n_gradients, **left_out_extra(rows, *others)}
-        return Attribution(values, scores, base, extras=extras)
+            values[batch], n_gradients[batch] = self._integrate(lines, index, base[batch], scores[batch], limits)
+        extras = {"n_gradients": n_gradients, **left_out_extra(rows, *left_out)}
+        if outputs:
+            extras["output"] = outputs[0]
+        params = {"tolerance": limits.tolerance, "max_steps": limits.max_steps}
+        return Attribution(values, scores, base, extras=extras, params=params)
 
-    def _reference_row(self) -> Floats:
+    def _limits(self) -> Limits:
+        """How accurate, and how many gradients at most: what was asked for, or what suits the score."""
+        usual = _OF_NETWORKS if isinstance(self.score, NetworkOutput) else _USUAL
+        return Limits(
+            usual.tolerance if self.tolerance is None else self.tolerance,
+            usual.max_steps if self.max_steps is None else self.max_steps,
+            usual.rounding,
+        )
+
+    def _reference_row(self, rows: Rows) -> Floats:
         """Return the reference in the columns that the score sees."""
-        if not isinstance(self.reference, str):
+        of_network = isinstance(self.score, NetworkOutput)
+        if self.reference == "zero" if isinstance(self.reference, str) else self.reference is None and of_network:
+            return np.zeros(rows.X.shape[1])
+        if self.reference is not None and not isinstance(self.reference, str):
             try:
                 return np.asarray(self.rows(np.asarray(self.reference)[None]).X[0])
             except InvalidInput as error:
@@ -113,9 +193,11 @@ class IntegratedGradients(Explainer):
             )
         return self.mean_
 
-    def _integrate(self, lines: Lines, index: Integers, base: Floats, scores: Floats) -> tuple[Floats, Integers]:
+    def _integrate(
+        self, lines: Lines, index: Integers, base: Floats, scores: Floats, limits: Limits
+    ) -> tuple[Floats, Integers]:
         """Integrate over the whole line of each row, then over halves of the parts that were not accurate enough."""
-        allowed = self.tolerance * np.abs(scores - base) + _ROUNDING * (np.abs(scores) + np.abs(base))
+        allowed = limits.tolerance * np.abs(scores - base) + limits.rounding * (np.abs(scores) + np.abs(base))
         values, used = np.zeros((len(index), *lines.X.shape[1:])), np.zeros(len(index), dtype=np.int64)
         parts = Parts(np.arange(len(index)), np.zeros(len(index)), np.ones(len(index)), base, scores)
         while len(parts.row):
@@ -124,10 +206,15 @@ class IntegratedGradients(Explainer):
             error = np.abs(parts.high - parts.low - found.reshape(len(found), -1).sum(axis=1))
             wanted = error > allowed[parts.row]
             next_cost = 2 * self.n_steps * np.bincount(parts.row[wanted], minlength=len(index))
-            split = wanted & (used + next_cost <= self.max_steps)[parts.row]
+            split = wanted & (used + next_cost <= limits.max_steps)[parts.row]
             np.add.at(values, parts.row[~split], found[~split])
             parts = parts.halves(split, lines, index)
         return values, used
+
+
+def fixed_outputs(rows: Rows) -> tuple[Integers, ...]:
+    """The output of a network that each row has, for scores that choose one; nothing for others."""
+    return tuple(rows.score.fixed(rows.X)) if hasattr(rows.score, "fixed") else ()
 
 
 @dataclass(frozen=True)
@@ -156,12 +243,20 @@ class Parts:
 
 @dataclass(frozen=True)
 class Lines:
-    """The straight lines from a reference to each row, and a score along them."""
+    """The straight lines from a reference to each row, and a score along them.
+
+    `others` are further arguments of the score, one entry per row; at least `together` lines are worked on at once.
+    """
 
     score: Any
     X: Floats
     reference: Floats
     others: tuple[Integers, ...] = ()
+    together: int = 1
+
+    def batches(self, n: int, bytes_per_row: int) -> list[slice]:
+        """Parts of n lines under the limit of memory."""
+        return row_batches(n, bytes_per_row, max(BATCH_BYTES, self.together * bytes_per_row))
 
     def _points(self, row: Integers, share: Floats | float) -> Floats:
         shares = np.broadcast_to(share, row.shape).reshape(-1, *[1] * self.reference.ndim)
@@ -179,7 +274,7 @@ class Lines:
         """(x − r) ∫ ∂o/∂x dt over each part, by Gauss–Legendre, shaped like the rows."""
         nodes, weights = np.polynomial.legendre.leggauss(n_steps)
         found = np.empty((len(row), *self.X.shape[1:]))
-        for batch in row_batches(len(row), 24 * n_steps * self.reference.size):
+        for batch in self.batches(len(row), 24 * n_steps * self.reference.size):
             length = (parts.stop - parts.start)[batch]
             share = parts.start[batch][:, None] + length[:, None] * (nodes + 1) / 2
             repeated = np.repeat(row[batch], n_steps)
