@@ -58,6 +58,19 @@ class Found:
     scores: Tensor
     softmax: str
 
+    def room(self, n_rows: int) -> Found:
+        """Room for all rows, in double precision on the processor."""
+
+        def empty(part: Tensor) -> Tensor:
+            return torch.empty((n_rows, *part.shape[1:]), dtype=torch.float64)
+
+        return Found([empty(value) for value in self.values], empty(self.scores), self.softmax)
+
+    def fill(self, part: slice, found: Found) -> None:
+        """Put in what was found for a part of the rows."""
+        for whole, values in zip((*self.values, self.scores), (*found.values, found.scores), strict=True):
+            whole[part].copy_(values.cpu())
+
 
 class NetworkExplainer(ABC):
     """Base of the explainers of networks: `explain(x)` gives an `Explanation` of one output of each row."""
@@ -172,7 +185,7 @@ def explain_together(explainers: Sequence[NetworkExplainer], x: Any) -> list[Any
     for other in explainers[1:]:
         validate_parameters(other)
     targets = [check_target(e.target, len(rows)) for e in explainers]
-    found: list[list[Found]] = [[] for _ in explainers]
+    found: list[Found] = []
     rng = generator(explainers[0].random_state)
     label = f"explaining with {', '.join(type(e).__name__ for e in explainers)}"
     with untouched(rows.tensors[0]):
@@ -182,10 +195,11 @@ def explain_together(explainers: Sequence[NetworkExplainer], x: Any) -> list[Any
                 results = [explainers[0].explain_batch(model, batch, wanted[0], rng)]
             else:
                 results = share_forward(explainers, model, batch, wanted)
-            for explainer, result, kept in zip(explainers, results, found, strict=True):
+            found = found or [result.room(len(rows)) for result in results]
+            for explainer, result, whole in zip(explainers, results, found, strict=True):
                 explainer.check_finite(model, batch, result)
-                kept.append(_on_cpu(result))
-    return [_finish(e, x, rows, parts, t) for e, parts, t in zip(explainers, found, targets, strict=True)]
+                whole.fill(part, result)
+    return [_finish(e, x, rows, whole, t) for e, whole, t in zip(explainers, found, targets, strict=True)]
 
 
 def share_forward(
@@ -216,16 +230,11 @@ def _of_rows(target: Any, part: slice) -> Any:
     return target[part] if isinstance(target, np.ndarray) else target
 
 
-def _on_cpu(found: Found) -> Found:
-    return Found([v.cpu().double() for v in found.values], found.scores.cpu().double(), found.softmax)
-
-
-def _finish(explainer: NetworkExplainer, x: Any, rows: Inputs, parts: list[Found], target: Any) -> Any:
-    """Put the batches together; one explanation per input, in the form of x."""
-    scores = torch.cat([part.scores for part in parts]).numpy()
-    values = [np.concatenate([part.values[k].numpy() for part in parts]) for k in range(len(rows.tensors))]
+def _finish(explainer: NetworkExplainer, x: Any, rows: Inputs, found: Found, target: Any) -> Any:
+    """One explanation per input, in the form of x."""
+    scores, values = found.scores.numpy(), [value.numpy() for value in found.values]
     sums = [v.reshape(len(v), -1).sum(axis=1) for v in values]
-    explains = describe(target, parts[0].softmax)
+    explains = describe(target, found.softmax)
     given = rows.given(x)
     made = []
     for k, (one, own) in enumerate(zip(given, values, strict=True)):
