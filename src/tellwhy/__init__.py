@@ -17,12 +17,13 @@ _PUBLIC = {
     "methods": "tellwhy.workflow.explain",
     "plot": "tellwhy.views.plots",
 }
-_FOLDERS = ("data", "detectors", "evaluation", "explainers", "kernels", "scoring", "testing", "workflow")
+_FOLDERS = ("bases", "data", "detectors", "evaluation", "explainers", "kernels", "scoring", "testing", "workflow")
 
 __all__ = [
     "Explanation",
     "ScoreFunction",
     "__version__",
+    "bases",
     "data",
     "detectors",
     "evaluation",

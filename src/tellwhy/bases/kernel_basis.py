@@ -1,0 +1,237 @@
+"""Kernel bases: features whose inner products approximate a kernel, drawn at random or adapted to data and labels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from tellwhy.bases.adaptation import adapt
+from tellwhy.bases.bandwidth import neighbour_distance
+from tellwhy.bases.feature_map import FeatureMap
+from tellwhy.bases.kernel_errors import mean_pair_error
+from tellwhy.bases.projections import draw_projection
+from tellwhy.bases.training import Plan
+from tellwhy.core.class_labels import class_labels
+from tellwhy.core.errors import InvalidParameter
+from tellwhy.core.estimator_rows import validated_rows
+from tellwhy.core.params import Rules, generator, integer, one_of, real, seed, validate_parameters
+from tellwhy.core.saved_models import load_model, save_model
+from tellwhy.core.score_function import Integers
+from tellwhy.kernels.distances import centre_and_unit
+
+_PRECISIONS = [np.float64, np.float32]
+DEPTHS = {"gaussian": 1, "arccos": 1, "arccos2": 2, "arccos3": 3}
+WITH_LABELS = ("supervised", "discriminative")
+
+
+class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Map rows to features φ(x) with φ(x)·φ(x') ≈ k(x, x').
+
+    Gaussian: φ(x) = √(2/D) [sin(Gᵀx/σ), cos(Gᵀx/σ)] with D/2 directions. ArcCos: φ(x) = √(2/D) max(0, Gᵀx), applied to
+    itself for the deeper kernels, each layer as wide as the last.
+
+    Parameters
+    ----------
+    kernel
+        'gaussian' (exp(−‖x−x'‖²/2σ²)), or the arc-cosine kernel of one, two or three layers: 'arccos', 'arccos2',
+        'arccos3'. The latter have no bandwidth and depend on the origin: centre the columns first.
+    basis
+        'random' draws G. The others start there and train it, which needs PyTorch: 'unsupervised' on the kernel's own
+        values, 'supervised' on the alignment with labels, 'discriminative' together with a softmax classifier.
+    n_features
+        Columns D of the result; even for the Gaussian kernel.
+    bandwidth
+        σ, in the units of the data; 'auto' takes the mean distance to the 50th nearest neighbour among 1,000 rows.
+    structure
+        'dense' (independent directions), 'orthogonal' (groups of orthogonal ones: smaller errors), or 'hadamard'
+        (O(D log d) time and O(D) numbers for rows of d columns).
+    n_blocks
+        Blocks H D_i of structure='hadamard': 1, 2 or 3. A single block does not converge to the kernel.
+    device
+        'cpu', 'cuda', or 'auto' for the latter where there is one; for training.
+    learning_rate, batch_size
+        Steps of Adam, and the rows (or pairs of rows) of each.
+    n_batches
+        Steps of an epoch; 'auto' takes as many as there are batches in the data, at least 100.
+    max_epochs, patience
+        Epochs at most, and without a gain on rows held out.
+    validation_share
+        Share of the rows held out, at most 10,000 of them.
+    random_state
+        Seed of everything drawn.
+
+    Attributes
+    ----------
+    map_
+        Kernel, bandwidth, centre and projections in use.
+    bandwidth_
+        σ in use; 1 for arc-cosine kernels.
+    losses_
+        Loss on the rows held out after each epoch of training; empty for basis='random'.
+    n_epochs_
+        Epochs of training.
+
+    References
+    ----------
+    Rahimi and Recht, Advances in Neural Information Processing Systems 20 (2008); Yu, Suresh, Choromanski,
+    Holtmann-Rice and Kumar, ibid. 29 (2016), orthogonal and Hadamard features; Alber, Kindermans, Schütt, Müller and
+    Sha, ibid. 30 (2017), adapted bases.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(300, 5))
+    >>> basis = KernelBasis(n_features=500, bandwidth=3.0, random_state=0).fit(X)
+    >>> basis.transform(X).shape
+    (300, 500)
+    >>> basis.kernel_error(X) < 1e-3
+    True
+    """
+
+    _parameters: ClassVar[dict[str, Rules]] = {
+        "kernel": one_of(*DEPTHS),
+        "basis": one_of("random", "unsupervised", *WITH_LABELS),
+        "n_features": integer(1),
+        "bandwidth": (one_of("auto"), real(0)),
+        "structure": one_of("dense", "orthogonal", "hadamard"),
+        "n_blocks": integer(1, 3),
+        "device": one_of("auto", "cpu", "cuda"),
+        "learning_rate": real(0, 1),
+        "batch_size": integer(2),
+        "n_batches": (one_of("auto"), integer(1)),
+        "max_epochs": integer(1),
+        "patience": integer(1),
+        "validation_share": real(0, 1),
+        "random_state": seed,
+    }
+    map_: FeatureMap
+
+    def __init__(
+        self,
+        kernel: str = "gaussian",
+        basis: str = "random",
+        n_features: int = 1000,
+        bandwidth: str | float = "auto",
+        structure: str = "orthogonal",
+        *,
+        n_blocks: int = 3,
+        device: str = "auto",
+        learning_rate: float = 1e-3,
+        batch_size: int = 64,
+        n_batches: str | int = "auto",
+        max_epochs: int = 100,
+        patience: int = 10,
+        validation_share: float = 0.2,
+        random_state: Any = None,
+    ):
+        self.kernel = kernel
+        self.basis = basis
+        self.n_features = n_features
+        self.bandwidth = bandwidth
+        self.structure = structure
+        self.n_blocks = n_blocks
+        self.device = device
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.n_batches = n_batches
+        self.max_epochs = max_epochs
+        self.patience = patience
+        self.validation_share = validation_share
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Draw the basis for the columns of X, and train it where `basis` says so; y holds classes."""
+        self._check_parameters()
+        rng = generator(self.random_state)
+        rows, labels = self._rows_and_labels(X, y)
+        self.map_, self.losses_ = self._drawn(rows, rng), np.empty(0)
+        if self.basis != "random":
+            self._adapt(rows, labels, rng)
+        return self
+
+    def _check_parameters(self) -> None:
+        validate_parameters(self)
+        if self.kernel == "gaussian" and self.n_features % 2:
+            raise InvalidParameter(
+                "The 'n_features' parameter of KernelBasis must be even for kernel='gaussian', whose features are "
+                f"pairs of a sine and a cosine. Got {self.n_features!r} instead."
+            )
+
+    def _rows_and_labels(self, X: Any, y: Any) -> tuple[Any, Integers]:
+        """Check rows, and turn classes into 0, 1, … where the basis needs them."""
+        learns_width = self.kernel == "gaussian" and isinstance(self.bandwidth, str)
+        fewest = 2 if learns_width or self.basis != "random" else 1
+        if self.basis not in WITH_LABELS:
+            rows = validated_rows(self, X, reset=True, dtype=_PRECISIONS, min_rows=fewest)
+            return rows, np.zeros(len(rows), dtype=np.int64)
+        rows, classes = validated_rows(self, X, y=y, reset=True, dtype=_PRECISIONS, min_rows=fewest)
+        self.classes_, labels = class_labels(classes, f"KernelBasis(basis={self.basis!r})")
+        return rows, labels
+
+    def _drawn(self, X: Any, rng: np.random.Generator) -> FeatureMap:
+        d, width = X.shape[1], self.n_features // (2 if self.kernel == "gaussian" else 1)
+        centre, bandwidth = np.zeros(d), 1.0
+        if self.kernel == "gaussian":
+            centre, _ = centre_and_unit(np.asarray(X, dtype=np.float64))
+            bandwidth = neighbour_distance(X, rng) if isinstance(self.bandwidth, str) else float(self.bandwidth)
+        inputs = [d, *[width] * (DEPTHS[self.kernel] - 1)]
+        layers = tuple(draw_projection(self.structure, n, width, rng, n_blocks=self.n_blocks) for n in inputs)
+        return FeatureMap(self.kernel, bandwidth, centre, layers)
+
+    def _adapt(self, X: Any, labels: Integers, rng: np.random.Generator) -> None:
+        n_batches = max(100, len(X) // self.batch_size) if isinstance(self.n_batches, str) else self.n_batches
+        adapted = adapt(
+            self.basis,
+            self.map_,
+            X,
+            labels,
+            plan=Plan(self.learning_rate, self.batch_size, int(n_batches), self.max_epochs, self.patience),
+            validation_share=self.validation_share,
+            device=self.device,
+            rng=rng,
+        )
+        self.map_, self.losses_ = adapted.feature_map, adapted.losses
+        if adapted.softmax is not None:
+            self.softmax_ = adapted.softmax
+
+    @property
+    def bandwidth_(self) -> float:
+        """σ in use; 1 for arc-cosine kernels."""
+        return self.map_.bandwidth
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.map_.n_features
+
+    def transform(self, X: Any) -> Any:
+        """Return φ(x) of each row, in single precision for rows in single precision."""
+        check_is_fitted(self)
+        return self.map_.apply(validated_rows(self, X, reset=False, dtype=_PRECISIONS))
+
+    def kernel_error(self, X: Any) -> float:
+        """Mean of ½(k(x, x') − φ(x)·φ(x'))² over pairs of different rows, of at most 1,000 rows of X."""
+        check_is_fitted(self)
+        return mean_pair_error(self.map_, validated_rows(self, X, reset=False, min_rows=2))
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the fitted basis to a folder (JSON and arrays, no pickle); `KernelBasis.load` reads it."""
+        from tellwhy.bases.basis_io import SHELF
+
+        return save_model(SHELF, self, folder)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """Read a basis that `save` wrote: it gives the same features, bit for bit."""
+        from tellwhy.bases.basis_io import SHELF
+
+        basis: Self = load_model(SHELF, folder)
+        return basis
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.target_tags.required = self.basis in WITH_LABELS
+        return tags

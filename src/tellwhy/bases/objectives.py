@@ -1,0 +1,122 @@
+"""What a basis is trained for: the kernel's values, alignment with labels, or a softmax classifier on top.
+
+Each objective says which rows a step looks at, and gives one loss per basis of a stack.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol
+
+import numpy as np
+
+from tellwhy.bases.torch_stack import BasisStack, Tensor
+from tellwhy.core.score_function import Integers
+
+HELD_BATCHES = 200
+
+
+class Objective(Protocol):
+    """Losses, shape (E,), of the bases in a stack on the rows that an index names."""
+
+    parameters: list[Tensor]  # to train besides the basis
+
+    def draw(self, rng: np.random.Generator, n: int, n_batches: int, size: int) -> Integers:
+        """Return the rows, of n, that each step of an epoch looks at; the first axis runs over steps."""
+        ...
+
+    def held_parts(self, rng: np.random.Generator, n: int, size: int) -> list[Integers]:
+        """Return the rows, of n held out, that decide when to stop, in parts of equal weight."""
+        ...
+
+    def losses(self, stack: BasisStack, Z: Tensor, labels: Tensor, index: Tensor) -> Tensor:
+        """Return the loss of each basis."""
+        ...
+
+
+class KernelValues:
+    """½(k(x, x') − φ(x)·φ(x'))², averaged over pairs of rows."""
+
+    def __init__(self, kernel: str, depth: int):
+        self.kernel, self.depth = kernel, depth
+        self.parameters: list[Tensor] = []
+
+    def draw(self, rng: np.random.Generator, n: int, n_batches: int, size: int) -> Integers:
+        """Pairs of rows, shape (steps, 2, size)."""
+        return rng.integers(0, n, size=(n_batches, 2, size))
+
+    def held_parts(self, rng: np.random.Generator, n: int, size: int) -> list[Integers]:
+        """Pairs that stay the same, many at a time."""
+        return list(self.draw(rng, n, HELD_BATCHES // 50, 50 * size))
+
+    def losses(self, stack: BasisStack, Z: Tensor, labels: Tensor, index: Tensor) -> Tensor:  # noqa: ARG002
+        """Mean over the pairs."""
+        a, b = Z[index[0]], Z[index[1]]
+        found = (stack.features(a) * stack.features(b)).sum(-1)
+        return 0.5 * (kernel_of_pairs(a, b, self.kernel, self.depth) - found).square().mean(-1)
+
+
+def kernel_of_pairs(a: Tensor, b: Tensor, kernel: str, depth: int) -> Tensor:
+    """k(a_i, b_i) for rows divided by the bandwidth."""
+    if kernel == "gaussian":
+        return (-0.5 * (a - b).square().sum(-1)).exp()
+    scale = a.norm(dim=-1) * b.norm(dim=-1)
+    cosine = (a * b).sum(-1) / scale.clamp_min(1e-30)
+    for _ in range(depth):
+        cosine = cosine.clamp(-1.0, 1.0)
+        angle = cosine.acos()
+        cosine = (angle.sin() + (math.pi - angle) * cosine) / math.pi
+    return scale * cosine
+
+
+class Alignment:
+    """−⟨K, K_Y⟩/√(⟨K, K⟩⟨K_Y, K_Y⟩) of a batch, where K_Y is 1 for two rows of the same class and 0 otherwise."""
+
+    def __init__(self) -> None:
+        self.parameters: list[Tensor] = []
+
+    def draw(self, rng: np.random.Generator, n: int, n_batches: int, size: int) -> Integers:
+        """Rows, shape (steps, size)."""
+        return rng.integers(0, n, size=(n_batches, size))
+
+    def held_parts(self, rng: np.random.Generator, n: int, size: int) -> list[Integers]:
+        """Batches that stay the same."""
+        return list(self.draw(rng, n, HELD_BATCHES, size))
+
+    def losses(self, stack: BasisStack, Z: Tensor, labels: Tensor, index: Tensor) -> Tensor:
+        """Minus the alignment."""
+        features, own = stack.features(Z[index]), labels[index]
+        K = features.bmm(features.mT)
+        same = (own[:, None] == own[None, :]).to(K.dtype)
+        return -(K * same).sum((1, 2)) / (K.square().sum((1, 2)) * same.sum()).sqrt().clamp_min(1e-30)
+
+
+class SoftmaxLoss:
+    """Cross-entropy of a softmax classifier W φ(x) + b, trained with the basis (or on it, where the basis is fixed)."""
+
+    def __init__(self, n_bases: int, n_features: int, n_classes: int, device: str):
+        import torch
+
+        self.weights = torch.zeros((n_bases, n_features, n_classes), device=device, requires_grad=True)
+        self.bias = torch.zeros((n_bases, 1, n_classes), device=device, requires_grad=True)
+        self.parameters: list[Tensor] = [self.weights, self.bias]
+
+    def draw(self, rng: np.random.Generator, n: int, n_batches: int, size: int) -> Integers:
+        """Every row in random order, again and again, shape (steps, size)."""
+        passes = -(-n_batches * size // n)
+        order = np.concatenate([rng.permutation(n) for _ in range(passes)])
+        return order[: n_batches * size].reshape(n_batches, size)
+
+    def held_parts(self, rng: np.random.Generator, n: int, size: int) -> list[Integers]:  # noqa: ARG002
+        """All rows held out."""
+        return np.array_split(np.arange(n), -(-n // 2048))
+
+    def logits(self, stack: BasisStack, Z: Tensor) -> Tensor:
+        """Shape (E, rows, classes)."""
+        return self.bias.baddbmm(stack.features(Z), self.weights)
+
+    def losses(self, stack: BasisStack, Z: Tensor, labels: Tensor, index: Tensor) -> Tensor:
+        """Mean cross-entropy."""
+        scores = self.logits(stack, Z[index]).log_softmax(-1)
+        own: Any = labels[index].expand(len(stack), -1)[..., None]
+        return -scores.gather(-1, own)[..., 0].mean(-1)

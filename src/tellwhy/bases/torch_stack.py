@@ -1,0 +1,129 @@
+"""Bases trained side by side in PyTorch: one tensor holds the same layer of several bases, padded to the widest.
+
+PyTorch is imported when a function runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from tellwhy.bases.feature_map import FeatureMap
+from tellwhy.bases.projections import DenseProjection, HadamardProjection, Projection
+from tellwhy.core.score_function import Floats
+
+Tensor = Any
+_FACTOR = 64  # the Hadamard transform is applied as products with matrices of at most this size
+
+
+@dataclass
+class BasisStack:
+    """E bases of one kernel: `layers[l]` has shape (E, inputs, directions), or (E, copies, k, p) if structured.
+
+    `gains[l]`, shape (E, 1, features), is √(2/D) where a basis has a feature and 0 in its padding. Rows come in divided
+    by the bandwidth, which stays a fixed factor: only the projections are trained.
+    """
+
+    maps: Sequence[FeatureMap]
+    layers: list[Tensor]
+    gains: list[Tensor]
+
+    @classmethod
+    def of(cls, maps: Sequence[FeatureMap], device: str) -> BasisStack:
+        """Stack bases that differ in nothing but their draws and their number of features."""
+        depth = len(maps[0].layers)
+        layers = [_stacked([m.layers[i] for m in maps], device) for i in range(depth)]
+        gains = [_gains([m.layers[i].n_directions for m in maps], maps[0].kernel, device) for i in range(depth)]
+        return cls(maps, layers, gains)
+
+    def __len__(self) -> int:
+        return len(self.maps)
+
+    def features(self, Z: Tensor) -> Tensor:
+        """φ of rows (b, d), shape (E, b, features)."""
+        import torch
+
+        x = Z.expand(len(self), *Z.shape)
+        for index, gain in enumerate(self.gains):
+            x = self._projected(x, index)
+            x = torch.cat([x.sin(), x.cos()], dim=-1) if self.maps[0].kernel == "gaussian" else x.relu()
+            x = x * gain
+        return x
+
+    def _projected(self, x: Tensor, index: int) -> Tensor:
+        from torch.nn.functional import pad
+
+        layer, first = self.layers[index], self.maps[0].layers[index]
+        if isinstance(first, DenseProjection):
+            return x.bmm(layer)
+        n, p = x.shape[1], layer.shape[-1]
+        v = (pad(x, (0, p - x.shape[-1])) * first.factor)[:, :, None]
+        for block in range(layer.shape[2] - 1, -1, -1):
+            v = walsh_hadamard(v * layer[:, None, :, block])
+        widest = max(m.layers[index].n_directions for m in self.maps)
+        return v.reshape(len(self), n, -1)[..., :widest]
+
+    def member(self, index: int) -> FeatureMap:
+        """Return one basis as a feature map."""
+        old = self.maps[index]
+        new = [_cut(layer[index].detach().cpu().double().numpy(), was) for layer, was in self._pairs(index)]
+        return replace(old, layers=tuple(new))
+
+    def _pairs(self, index: int) -> list[tuple[Tensor, Projection]]:
+        return list(zip(self.layers, self.maps[index].layers, strict=True))
+
+
+def _stacked(projections: Sequence[Projection], device: str) -> Tensor:
+    import torch
+
+    arrays = [p.matrix if isinstance(p, DenseProjection) else p.diagonals for p in projections]
+    shape = tuple(max(a.shape[axis] for a in arrays) for axis in range(arrays[0].ndim))
+    held = np.zeros((len(arrays), *shape), dtype=np.float32)
+    for place, array in zip(held, arrays, strict=True):
+        place[tuple(slice(size) for size in array.shape)] = array
+    return torch.tensor(held, device=device, requires_grad=True)
+
+
+def _gains(widths: Sequence[int], kernel: str, device: str) -> Tensor:
+    import torch
+
+    halves = 2 if kernel == "gaussian" else 1
+    gains = np.zeros((len(widths), halves, max(widths)), dtype=np.float32)
+    for gain, width in zip(gains, widths, strict=True):
+        gain[:, :width] = np.sqrt(2.0 / (halves * width))
+    return torch.tensor(gains.reshape(len(widths), 1, -1), device=device)
+
+
+def _cut(array: Floats, was: Projection) -> Projection:
+    if isinstance(was, HadamardProjection):
+        return replace(was, diagonals=array[: len(was.diagonals)].copy())
+    return DenseProjection(array[: was.n_inputs, : was.n_directions].copy())
+
+
+def walsh_hadamard(x: Tensor) -> Tensor:
+    """Unnormalised Walsh–Hadamard transform of the last axis, whose size is a power of two.
+
+    H_p is the Kronecker product of small Hadamard matrices: each pass applies one to the last digit of the index and
+    moves that digit to the front, so that all are back in place at the end.
+    """
+    p, done, rows = x.shape[-1], 1, x
+    while done < p:
+        size = min(_FACTOR, p // done)
+        turned = rows.reshape(-1, size) @ _hadamard_matrix(size, str(x.device), x.dtype)
+        rows = turned.reshape(-1, p // size, size).mT
+        done *= size
+    return rows.reshape(x.shape)
+
+
+@cache
+def _hadamard_matrix(size: int, device: str, dtype: Any) -> Tensor:
+    import torch
+
+    H = torch.ones((1, 1), device=device, dtype=dtype)
+    while len(H) < size:
+        H = torch.cat([torch.cat([H, H], 1), torch.cat([H, -H], 1)])
+    return H

@@ -1,0 +1,185 @@
+"""Adam on stacked bases, with early stopping on rows held out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tellwhy.bases.objectives import Objective
+from tellwhy.bases.torch_stack import BasisStack, Tensor
+from tellwhy.core.errors import InvalidInput
+from tellwhy.core.progress import track
+from tellwhy.core.score_function import Floats, Integers
+from tellwhy.core.torch_devices import one_thread
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long and in which steps to train."""
+
+    learning_rate: float = 1e-3
+    batch_size: int = 64
+    n_batches: int = 1_000
+    max_epochs: int = 100
+    patience: int = 10
+    train_basis: bool = True
+    label: str = "training the basis"
+
+
+@dataclass(frozen=True)
+class TrainingRows:
+    """Rows divided by the bandwidth, and labels 0, 1, …, to learn from and held out; on one device."""
+
+    Z: Tensor
+    labels: Tensor
+    held_Z: Tensor
+    held_labels: Tensor
+
+    @classmethod
+    def of(cls, Z: Floats, labels: Integers, held: Integers, device: str) -> TrainingRows:
+        """Put rows on the device; `held` are the places of those held out."""
+        import torch
+
+        rest = np.setdiff1d(np.arange(len(Z)), held)
+        rows = [torch.tensor(Z[part], dtype=torch.float32, device=device) for part in (rest, held)]
+        own = [torch.tensor(labels[part], dtype=torch.int64, device=device) for part in (rest, held)]
+        return cls(rows[0], own[0], rows[1], own[1])
+
+
+def train(
+    stack: BasisStack, objective: Objective, rows: TrainingRows, plan: Plan, rng: np.random.Generator
+) -> tuple[Floats, Integers]:
+    """Train a stack in place; it ends with the weights of each basis that did best on the rows held out.
+
+    Returns the losses held out, shape (epochs, E), and the number of epochs until each basis stopped.
+    """
+    import torch
+
+    trained = [*(stack.layers if plan.train_basis else []), *objective.parameters]
+    size = min(plan.batch_size, len(rows.Z))
+    device = rows.Z.device
+    parts = [torch.tensor(p, device=device) for p in objective.held_parts(rng, len(rows.held_Z), size)]
+    steps = Steps(lambda index: objective.losses(stack, rows.Z, rows.labels, index), trained, plan.learning_rate)
+    watch, history = Watch(trained, len(stack), plan.patience), []
+    for epoch in track(range(plan.max_epochs), plan.max_epochs, plan.label):
+        with one_thread():
+            steps.run(torch.tensor(objective.draw(rng, len(rows.Z), plan.n_batches, size), device=device))
+            with torch.no_grad():
+                losses = sum(objective.losses(stack, rows.held_Z, rows.held_labels, part) for part in parts)
+                watch.record(losses / len(parts), epoch)
+        history.append(losses / len(parts))
+        if watch.is_over(epoch):
+            break
+    if not watch.found_any():
+        raise InvalidInput(
+            f"{plan.label}: the loss on the rows held out is not finite. Lower the learning rate, or look for extreme "
+            "values in X."
+        )
+    watch.restore()
+    return torch.stack(history).double().cpu().numpy(), watch.ends.cpu().numpy()
+
+
+class Watch:
+    """The best weights so far of each basis in a stack, kept on the device."""
+
+    def __init__(self, trained: list[Tensor], n_bases: int, patience: int):
+        import torch
+
+        device = trained[0].device
+        self.trained, self.patience = trained, patience
+        self.kept = [tensor.detach().clone() for tensor in trained]
+        self.best = torch.full((n_bases,), torch.inf, device=device)
+        self.since = torch.zeros(n_bases, dtype=torch.int64, device=device)
+        self.running = torch.ones(n_bases, dtype=torch.bool, device=device)
+        self.ends = torch.zeros(n_bases, dtype=torch.int64, device=device)
+
+    def record(self, losses: Tensor, epoch: int) -> None:
+        """Keep the weights of the bases that improved and have not stopped."""
+        import torch
+
+        better = self.running & (losses < self.best)
+        self.best = torch.where(better, losses, self.best)
+        self.since = torch.where(better, epoch, self.since)
+        for kept, tensor in zip(self.kept, self.trained, strict=True):
+            chosen = better.reshape(-1, *[1] * (tensor.ndim - 1))
+            kept.copy_(torch.where(chosen, tensor, kept))
+        self.ends = torch.where(self.running, epoch + 1, self.ends)
+        self.running &= epoch - self.since < self.patience
+
+    def is_over(self, epoch: int) -> bool:
+        """Whether every basis has stopped; the one question an epoch that waits for the device."""
+        return not bool(self.running.any()) or (epoch == 0 and not self.found_any())
+
+    def found_any(self) -> bool:
+        """Whether every basis had a finite loss once."""
+        return bool(self.best.isfinite().all())
+
+    def restore(self) -> None:
+        """Put the best weights back."""
+        import torch
+
+        with torch.no_grad():
+            for kept, tensor in zip(self.kept, self.trained, strict=True):
+                tensor.copy_(kept)
+
+
+class Steps:
+    """Steps of Adam over the batches of an epoch; on a graphics card, one recorded step is played again and again."""
+
+    def __init__(self, losses: Callable[[Tensor], Tensor], trained: list[Tensor], learning_rate: float):
+        from torch.optim import Adam
+
+        self.losses, self.trained = losses, trained
+        self.on_card = trained[0].is_cuda
+        self.optimiser = Adam(trained, lr=learning_rate, fused=True, capturable=self.on_card)
+        self.graph: Tensor = None
+
+    def run(self, batches: Tensor) -> None:
+        """Take one step per batch."""
+        if not self.on_card:
+            for batch in batches:
+                self._step(batch)
+            return
+        if self.graph is None:
+            self._record(batches)
+        self.batches.copy_(batches)
+        self.place.zero_()
+        for _ in range(len(batches)):
+            self.graph.replay()
+
+    def _step(self, batch: Tensor) -> None:
+        self.optimiser.zero_grad(set_to_none=True)
+        self.losses(batch).sum().backward()
+        self.optimiser.step()
+
+    def _record(self, batches: Tensor) -> None:
+        """Record a step that reads its batch from a place which moves on by one each time."""
+        import torch
+
+        before = [tensor.detach().clone() for tensor in self.trained]
+        self.batches, self.place = batches.clone(), torch.zeros(1, dtype=torch.int64, device=batches.device)
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for batch in batches[:3]:  # allocations and choices of algorithms happen here, outside the recording
+                self._step(batch)
+        torch.cuda.current_stream().wait_stream(side)
+        self.optimiser.zero_grad(set_to_none=True)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.losses(self.batches.index_select(0, self.place)[0]).sum().backward()
+            self.optimiser.step()
+            self.place.add_(1)
+        self._forget(before)
+
+    def _forget(self, before: list[Tensor]) -> None:
+        """Undo the steps that were taken to prepare the recording."""
+        import torch
+
+        with torch.no_grad():
+            for tensor, old in zip(self.trained, before, strict=True):
+                tensor.copy_(old)
+                for moment in self.optimiser.state[tensor].values():
+                    moment.zero_()

@@ -1,0 +1,34 @@
+"""Classes as they come in, turned into whole numbers from 0."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
+
+from tellwhy.core.errors import InvalidInput
+from tellwhy.core.score_function import Integers
+
+
+def class_labels(y: Any, owner: str) -> tuple[Any, Integers]:
+    """Return the classes in order and the place of each row's class among them; one class is an error.
+
+    Examples
+    --------
+    >>> classes, labels = class_labels(["b", "a", "b"], "a classifier")
+    >>> classes.tolist(), labels.tolist()
+    (['a', 'b'], [1, 0, 1])
+    """
+    y = np.asarray(y)
+    try:
+        check_classification_targets(y)
+    except ValueError as error:
+        raise InvalidInput(f"{owner} needs classes in y: {error}") from error
+    classes, labels = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        raise InvalidInput(
+            f"{owner} needs rows of at least two classes; y holds only one class, {classes[0]!r}. Give rows of the "
+            "other classes too."
+        )
+    return classes, labels.astype(np.int64)
