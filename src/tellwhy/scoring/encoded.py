@@ -30,6 +30,8 @@ class EncodedScore:
         One sentence: which scalar this is, and after which encoding.
     decode
         The model's columns to raw rows, where the encoding can be undone.
+    level
+        Threshold, where it is another than that of the inner score.
 
     Examples
     --------
@@ -52,6 +54,7 @@ class EncodedScore:
     feature_names: Sequence[str] | None
     describes: str
     decode: Callable[[Floats], Any] | None = None
+    level: float | None = None
 
     @property
     def feature_shape(self) -> tuple[int, ...]:
@@ -60,8 +63,8 @@ class EncodedScore:
 
     @property
     def threshold(self) -> float | None:
-        """Threshold of the inner score, which is the same number."""
-        return self.inner.threshold
+        """Threshold of the inner score, which is the same number, unless another was set."""
+        return self.inner.threshold if self.level is None else self.level
 
     def value(self, X: Any) -> Floats:
         """Score of each raw row."""

@@ -15,10 +15,12 @@ from tellwhy.core.tables import as_floats, take_rows
 from tellwhy.scoring.encoded import EncodedScore
 from tellwhy.scoring.nearest_normal import nearest_normal
 from tellwhy.scoring.observed import Observed, observed_by, some_rows
-from tellwhy.scoring.row_space import RowSpace
+from tellwhy.scoring.row_space import RowSpace, named_columns
+from tellwhy.scoring.surroundings import column_scales
 from tellwhy.scoring.training_rows import points_of
 
 NAME = "nearest_normal"
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -33,8 +35,8 @@ class NormalVersions:
         The explained rows, as they were given.
     values
         Their attributions: where there are many columns, those with the highest values are looked at.
-    ordinary
-        What the model saw: `Observed` for rows of numbers; rows like `data` where the score encodes them.
+    background
+        Ordinary rows like `data`; None: what the model keeps of the rows that it learned from.
     threshold
         Score that counts as normal, at most.
     left_out
@@ -44,7 +46,7 @@ class NormalVersions:
     score: Any
     data: Any
     values: Floats
-    ordinary: Any
+    background: Any
     threshold: float
     left_out: Integers | None = None
 
@@ -53,14 +55,15 @@ class NormalVersions:
         data = take_rows(self.data, rows)
         if isinstance(self.score, EncodedScore):
             return self._encoded(data, rows)
+        seen: Any = observed_by(self.score) if self.background is None else Observed.of(as_floats(self.background))
         found = nearest_normal(
             self.score,
             as_floats(data),
-            prototypes=self.ordinary.rows,
+            prototypes=seen.rows,
             threshold=self.threshold,
-            low=self.ordinary.low,
-            high=self.ordinary.high,
-            integers=self.ordinary.whole,
+            low=seen.low,
+            high=seen.high,
+            integers=seen.whole,
             ranking=self.values[rows],
             left_out=self._points(rows, self.score),
         )
@@ -68,8 +71,13 @@ class NormalVersions:
 
     def _encoded(self, data: Any, rows: Integers) -> Any:
         """Search in the user's columns, rows with missing numbers left aside."""
-        space = RowSpace.of([self.ordinary, data])
-        X, prototypes = space.numbers(data), space.numbers(self.ordinary)
+        names, ordinary = self.score.feature_names, self.background
+        if ordinary is None:
+            seen: Any = observed_by(self.score.inner)
+            ordinary = self.score.decode(seen.rows)
+        data, ordinary = named_columns(data, names), named_columns(ordinary, names)
+        space = RowSpace.of([ordinary, data])
+        X, prototypes = space.numbers(data), space.numbers(ordinary)
         known, usable = ~np.isnan(X).any(axis=1), ~np.isnan(prototypes).any(axis=1)
         points = np.full(X.shape, np.nan)
         left_out = self._points(rows, self.score.inner)
@@ -77,13 +85,13 @@ class NormalVersions:
             points[known] = nearest_normal(
                 _SpaceScore(self.score, space),
                 X[known],
-                prototypes=prototypes[usable],
+                prototypes=_without_noise(prototypes[usable]),
                 threshold=self.threshold,
                 owner=space.owner,
                 ranking=self.values[rows][known],
                 left_out=None if left_out is None else left_out[known],
             ).points
-        return points if space.is_numeric else _table(space, points)
+        return points if space.is_numeric else _table(space, points, getattr(data, "index", None))
 
     def _points(self, rows: Integers, score: Any) -> Integers | None:
         if self.left_out is None:
@@ -104,14 +112,22 @@ class _SpaceScore:
         return np.asarray(inner.value(self._score.encode(self._space.rows(Y)), *left_out))
 
 
-def _table(space: RowSpace, points: Floats) -> Any:
+def _without_noise(X: Floats) -> Floats:
+    """Return rows with whole numbers where decoding missed them by a rounding error."""
+    nearest, (scales, _) = np.round(X), column_scales(X)
+    missed = np.abs(X - nearest) > _ROUNDING * scales
+    return np.where(missed.any(axis=0), X, nearest)
+
+
+def _table(space: RowSpace, points: Floats, index: Any) -> Any:
     """Return rows with text as a frame, empty where nothing was found."""
     import pandas as pd
 
     found = np.asarray(np.isfinite(points).all(axis=1))
     frame = pd.DataFrame(space.rows(np.where(found[:, None], points, 0.0)))
     frame.columns = pd.Index(space.names)
-    return frame.where(pd.Series(found), np.nan) if not found.all() else frame
+    frame = frame if found.all() else frame.where(pd.Series(found), np.nan)
+    return frame if index is None else frame.set_axis(index, axis=0)
 
 
 def normal_versions(
@@ -133,23 +149,21 @@ def normal_versions(
     array([[False,  True]])
     """
     threshold = getattr(score, "threshold", None)
-    if threshold is None or values.ndim != 2 or np.ndim(data) != 2:
+    if threshold is None or values.ndim != 2 or len(np.shape(data)) != 2:
         return {}
-    ordinary = _ordinary(score, background)
-    if ordinary is None:
+    if _knows_rows(score):
+        background = background if isinstance(score, EncodedScore) else None
+    elif background is None:
         return {}
-    versions = NormalVersions(score, data, values, ordinary, float(threshold), left_out)
+    versions = NormalVersions(score, data, values, background, float(threshold), left_out)
     return {NAME: Deferred(versions, np.arange(len(values)))}
 
 
-def _ordinary(score: Any, background: Any) -> Any:
-    if not isinstance(score, EncodedScore):
-        observed = observed_by(score)
-        return Observed.of(as_floats(background)) if observed is None and background is not None else observed
-    if background is not None:
-        return background
-    observed = observed_by(score.inner)
-    return None if observed is None or score.decode is None else score.decode(observed.rows)
+def _knows_rows(score: Any) -> bool:
+    """Whether the model behind a score keeps rows that it learned from, and they can be told in the user's columns."""
+    if isinstance(score, EncodedScore):
+        return score.decode is not None and _knows_rows(score.inner)
+    return hasattr(score, "observed") or hasattr(getattr(score, "expansion", None), "points")
 
 
 def attach_nearest_normal(
@@ -189,7 +203,6 @@ def attach_nearest_normal(
     level = score.threshold if threshold is None else threshold
     if level is None:
         level = float(np.quantile(score.value(some_rows(background)), 0.95))
-    ordinary = background if isinstance(score, EncodedScore) else Observed.of(as_floats(background))
     left_out = explanation.extras.get("left_out")
-    versions = NormalVersions(score, explanation.data, explanation.values, ordinary, float(level), left_out)
+    versions = NormalVersions(score, explanation.data, explanation.values, background, float(level), left_out)
     return replace(explanation, extras=explanation.extras | {NAME: versions(np.arange(len(explanation)))})

@@ -40,13 +40,14 @@ class RowSpace:
         """Learn the columns from all the rows that are to be told in numbers."""
         import pandas as pd
 
-        every = pd.concat([as_pandas(table) for table in tables], ignore_index=True)
+        frames = [as_pandas(table) for table in tables]
+        every = pd.concat([f.set_axis(range(f.shape[1]), axis=1) for f in frames], ignore_index=True)
         columns = [every.iloc[:, i] for i in range(every.shape[1])]
         is_number = [pd.api.types.is_numeric_dtype(column.dtype) for column in columns]
         seen = [None if plain else column.unique() for column, plain in zip(columns, is_number, strict=True)]
         widths = [1 if values is None else len(values) for values in seen]
         owner = np.repeat(np.arange(len(widths)), widths)
-        return cls(list(every.columns), list(every.dtypes), seen, owner, hasattr(tables[-1], "columns"))
+        return cls(list(frames[-1].columns), list(every.dtypes), seen, owner, hasattr(tables[-1], "columns"))
 
     @property
     def is_numeric(self) -> bool:
@@ -78,6 +79,14 @@ class RowSpace:
         frame = pd.DataFrame(cells)
         frame.columns = pd.Index(self.names)
         return frame if self.is_frame else frame.to_numpy()
+
+
+def named_columns(table: Any, names: Sequence[str] | None) -> Any:
+    """Return the columns of these names; an array, which has none, as a frame with them."""
+    if names is None:
+        return table
+    frame = as_pandas(table)
+    return frame[list(names)] if hasattr(table, "columns") else frame.set_axis(list(names), axis=1)
 
 
 def as_pandas(table: Any) -> pd.DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.data import TableEncoder
-from tellwhy.scoring import EncodedScore
+from tellwhy.scoring import EncodedScore, as_score
 from tellwhy.workflow.default_detector import make_detector, training_sample
 from tellwhy.workflow.explain import chosen_card, explain
 from tellwhy.workflow.selection import Selection
@@ -48,15 +48,15 @@ class FittedTable:
             return float(inner.value(Z)[0])
         return float(inner.value(Z, inner.leave_some(self._points()[learned]))[0])
 
-    def explain(self, positions: Integers, method: str) -> Explanation:
-        """Explain some of the selected rows."""
+    def explain(self, positions: Integers, method: str, threshold: float) -> Explanation:
+        """Explain some of the selected rows; their normal versions score at most the threshold."""
         params: dict[str, Any] = {}
         if chosen_card(self.score, method).name == "OneClassDTD":
             learned = np.full(len(self.selection.frame), -1, dtype=np.int64)
             learned[self._learned_positions()] = np.arange(len(self._learned_positions()))
             params["training_rows"] = learned[positions]
         rows = self.selection.frame.iloc[positions]
-        return explain(self.score, rows, method, self.background(), **params)
+        return explain(replace(self.score, level=threshold), rows, method, self.background(), **params)
 
     def background(self) -> Any:
         """Rows that the detector learned from."""
@@ -90,7 +90,7 @@ def fit_table(selection: Selection, encoder: TableEncoder, detector: str, rng: n
     sample = training_sample(len(selection.reference), rng)
     Z = encoder.transform(selection.reference.iloc[sample])
     model, words = make_detector(detector, Z, is_clean=selection.is_clean)
-    inner = model.to_score()
+    inner = as_score(model)
     score = EncodedScore(
         inner=inner,
         encode=encoder.transform,
@@ -98,5 +98,6 @@ def fit_table(selection: Selection, encoder: TableEncoder, detector: str, rng: n
         n_columns=len(encoder.columns_),
         feature_names=list(encoder.columns_),
         describes=inner.describes,
+        decode=encoder.inverse_transform,
     )
     return FittedTable(selection, encoder, score, words, sample)

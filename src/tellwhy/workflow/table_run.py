@@ -61,7 +61,7 @@ def explain_table(data: Any, *, reference: Any = None, **settings: Any) -> Run:
     stage("fitting the detector")
     fitted = fit_table(selection, encoder, request.detector, generator(request.random_state))
     ranking = rank(fitted, request)
-    explanation = fitted.explain(ranking.positions, request.method)
+    explanation = fitted.explain(ranking.positions, request.method, ranking.threshold)
     stage("checking the explanation")
     return _run(table, request, fitted, ranking, explanation)
 
