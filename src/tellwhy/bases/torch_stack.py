@@ -34,7 +34,7 @@ class BasisStack:
 
     @classmethod
     def of(cls, maps: Sequence[FeatureMap], device: str) -> BasisStack:
-        """Stack bases that differ in nothing but their draws and their number of features."""
+        """Stack bases that differ in their draws and numbers of features only; structured ones are padded alike."""
         depth = len(maps[0].layers)
         layers = [_stacked([m.layers[i] for m in maps], device) for i in range(depth)]
         gains = [_gains([m.layers[i].n_directions for m in maps], maps[0].kernel, device) for i in range(depth)]

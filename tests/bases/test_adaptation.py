@@ -1,0 +1,187 @@
+"""Adapted bases: what they are trained for improves, on rows held out, and nothing but the basis changes."""
+
+import sys
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from tellwhy.bases import KernelBasis
+from tellwhy.bases.feature_map import FeatureMap
+from tellwhy.bases.projections import draw_projection
+from tellwhy.core.errors import InvalidInput, MissingExtra
+
+torch = pytest.importorskip("torch")
+
+from tellwhy.bases.adaptation import objective_of  # noqa: E402
+from tellwhy.bases.torch_stack import BasisStack, walsh_hadamard  # noqa: E402
+from tellwhy.bases.training import Plan, TrainingRows, train  # noqa: E402
+
+X, Y = load_digits(return_X_y=True)
+X = X / 16 - X.mean(axis=0) / 16
+BRIEF = {"max_epochs": 2, "n_batches": 4, "random_state": 0}
+KINDS = ("unsupervised", "supervised", "discriminative")
+
+
+@parametrize_with_checks([KernelBasis(basis=kind, n_features=4, **BRIEF) for kind in KINDS])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def drawn(kernel="gaussian", structure="orthogonal", width=12, d=64, seed=0):
+    rng, depth = np.random.default_rng(seed), int(kernel[6:] or 1) if kernel.startswith("arccos") else 1
+    layers = tuple(draw_projection(structure, n, width, rng, n_blocks=2) for n in [d, *[width] * (depth - 1)])
+    return FeatureMap(kernel, 1.0, np.zeros(d), layers)
+
+
+@pytest.mark.parametrize("structure", ["dense", "hadamard"])
+@pytest.mark.parametrize("kernel", ["gaussian", "arccos", "arccos3"])
+def test_a_stack_computes_the_features_of_its_members(kernel, structure):
+    maps = [drawn(kernel, structure, width, seed=width) for width in (12, 60)]
+    features = BasisStack.of(maps, "cpu").features(torch.tensor(X[:9], dtype=torch.float32)).detach().numpy()
+    for found, one in zip(features, maps, strict=True):
+        if kernel == "gaussian":
+            width = one.layers[0].n_directions
+            live = np.hstack([found[:, :width], found[:, 60 : 60 + width]])
+            assert not np.delete(found, [*range(width), *range(60, 60 + width)], axis=1).any()
+            np.testing.assert_allclose(live, one.apply(X[:9]), atol=2e-5)
+        else:
+            np.testing.assert_allclose(found[:, : one.n_features], one.apply(X[:9]), atol=2e-5)
+            assert not found[:, one.n_features :].any()
+
+
+@pytest.mark.parametrize("p", [1, 2, 64, 128, 4096])
+def test_walsh_hadamard_in_torch(p):
+    from scipy.linalg import hadamard
+
+    x = np.random.default_rng(0).normal(size=(2, 3, p))
+    np.testing.assert_allclose(walsh_hadamard(torch.tensor(x)).numpy(), x @ hadamard(p), atol=1e-9)
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "arccos2"])
+@pytest.mark.parametrize("structure", ["orthogonal", "hadamard"])
+def test_training_on_the_kernel_lowers_its_error_on_other_rows(kernel, structure):
+    params = {"kernel": kernel, "n_features": 16, "structure": structure, "random_state": 0}
+    plain = KernelBasis(**params).fit(X[:1200])
+    adapted = KernelBasis(basis="unsupervised", max_epochs=4, learning_rate=0.02, **params).fit(X[:1200])
+    assert adapted.kernel_error(X[1200:]) < 0.6 * plain.kernel_error(X[1200:])
+    assert adapted.bandwidth_ == plain.bandwidth_
+    assert adapted.losses_[-1] < adapted.losses_[0]
+
+
+def alignment(features, labels):
+    K, same = features @ features.T, labels[:, None] == labels[None, :]
+    return (K * same).sum() / np.sqrt((K**2).sum() * same.sum())
+
+
+def test_training_on_labels_aligns_the_kernel_with_them():
+    params = {"n_features": 20, "random_state": 0, "max_epochs": 4, "learning_rate": 0.01}
+    plain = KernelBasis(**params).fit(X[:1200])
+    adapted = KernelBasis(basis="supervised", **params).fit(X[:1200], Y[:1200])
+    before, after = (alignment(basis.transform(X[1200:]), Y[1200:]) for basis in (plain, adapted))
+    assert after > before + 0.15
+    assert adapted.losses_[-1] == pytest.approx(-alignment(adapted.transform(X[:64]), Y[:64]), abs=0.1)
+
+
+def test_end_to_end_training_brings_a_classifier():
+    basis = KernelBasis(basis="discriminative", n_features=20, max_epochs=8, learning_rate=0.01, random_state=0)
+    basis.fit(X[:1200], Y[:1200])
+    scores = basis.transform(X[1200:]) @ basis.softmax_.weights + basis.softmax_.bias
+    assert (basis.classes_[scores.argmax(axis=1)] == Y[1200:]).mean() > 0.8
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_only_the_diagonals_of_a_structured_basis_are_trained(kind):
+    params = {"n_features": 30, "structure": "hadamard", **BRIEF}
+    plain, adapted = KernelBasis(**params).fit(X, Y), KernelBasis(basis=kind, **params).fit(X, Y)
+    was, now = plain.map_.layers[0], adapted.map_.layers[0]
+    assert now.diagonals.shape == was.diagonals.shape
+    assert 0 < np.abs(now.diagonals - was.diagonals).max() < 0.05
+    assert now.n_parameters == 3 * 64
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_same_seed_gives_the_same_bits(kind):
+    def features(seed):
+        basis = KernelBasis(basis=kind, n_features=6, max_epochs=2, n_batches=5, random_state=seed)
+        return basis.fit(X[:200], Y[:200]).transform(X[:5])
+
+    np.testing.assert_array_equal(features(1), features(1))
+    assert np.abs(features(1) - features(2)).max() > 1e-3
+
+
+def stack_rows(n=400):
+    return TrainingRows.of(X[:n], Y[:n], np.arange(0, n, 5), "cpu")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bases_trained_side_by_side_are_those_trained_alone(kind):
+    plan = Plan(learning_rate=0.01, batch_size=16, n_batches=10, max_epochs=5, patience=2)
+    maps = [drawn(width=width, seed=width) for width in (5, 11)]
+
+    def trained(some):
+        stack = BasisStack.of(some, "cpu")
+        losses, _ = train(stack, objective_of(kind, stack, 10, "cpu"), stack_rows(), plan, np.random.default_rng(3))
+        return [stack.member(i) for i in range(len(some))], losses
+
+    (together, both), alone = trained(maps), [trained([one]) for one in maps]
+    for i, (members, losses) in enumerate(alone):
+        np.testing.assert_allclose(both[: len(losses), i], losses[:, 0], rtol=1e-4)
+        np.testing.assert_allclose(together[i].layers[0].matrix, members[0].layers[0].matrix, atol=2e-3)
+
+
+def test_training_ends_with_the_best_weights_and_stops_early():
+    stack = BasisStack.of([drawn(width=8)], "cpu")
+    objective = objective_of("discriminative", stack, 10, "cpu")
+    rows = stack_rows(80)
+    plan = Plan(learning_rate=0.3, batch_size=16, n_batches=10, max_epochs=60, patience=3)
+    losses, ends = train(stack, objective, rows, plan, np.random.default_rng(0))
+    best = int(losses[:, 0].argmin())
+    assert len(losses) == ends[0] == best + 4 < 60
+    with torch.no_grad():
+        now = objective.losses(stack, rows.held_Z, rows.held_labels, torch.arange(len(rows.held_Z)))
+    assert float(now[0]) == pytest.approx(losses[best, 0], rel=1e-5)
+
+
+def test_a_fixed_basis_stays_as_it_is():
+    stack = BasisStack.of([drawn()], "cpu")
+    before = stack.layers[0].detach().clone()
+    plan = Plan(n_batches=5, max_epochs=2, train_basis=False)
+    train(stack, objective_of("discriminative", stack, 10, "cpu"), stack_rows(), plan, np.random.default_rng(0))
+    assert torch.equal(stack.layers[0], before)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_few_rows_one_column_and_constant_columns(kind):
+    few = np.array([[0.0], [1.0], [2.0], [3.5]])
+    labels = np.array(["a", "b", "a", "b"])
+    for rows in (few, np.hstack([few, np.ones((4, 1))])):
+        basis = KernelBasis(basis=kind, n_features=4, **BRIEF).fit(rows, labels)
+        assert np.isfinite(basis.transform(rows)).all()
+
+
+def test_bad_labels_and_losses_are_refused():
+    for kind in ("supervised", "discriminative"):
+        with pytest.raises(InvalidInput, match="only one class"):
+            KernelBasis(basis=kind, **BRIEF).fit(X, np.zeros(len(X), dtype=int))
+        with pytest.raises(InvalidInput, match="requires y to be passed"):
+            KernelBasis(basis=kind, **BRIEF).fit(X)
+        with pytest.raises(InvalidInput, match="needs classes in y"):
+            KernelBasis(basis=kind, **BRIEF).fit(X, Y + 0.5)
+    with pytest.raises(InvalidInput, match="not finite"):
+        KernelBasis("arccos", "unsupervised", 8, **BRIEF).fit(X * 1e15)
+
+
+def test_adapting_without_pytorch_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(MissingExtra, match=r"KernelBasis\(basis='unsupervised'\) needs 'torch'"):
+        KernelBasis(basis="unsupervised", n_features=4).fit(X)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_saved_adapted_bases_give_the_same_bits(kind, tmp_path):
+    fitted = KernelBasis(basis=kind, n_features=6, **BRIEF).fit(X[:100], Y[:100].astype(str))
+    again = KernelBasis.load(fitted.save(tmp_path / "basis"))
+    np.testing.assert_array_equal(again.transform(X), fitted.transform(X))
+    np.testing.assert_array_equal(again.losses_, fitted.losses_)
