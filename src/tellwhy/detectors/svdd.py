@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -51,28 +52,12 @@ class SVDD(OneClassSVM):
             return
         if self.solver == "libsvm":
             raise InvalidParameter("The 'solver' parameter of SVDD must be 'auto' or 'smo' for kernel='linear'.")
-        centre, unit = centre_and_unit(X)
-        if not 1e-140 < unit < 1e140:
-            raise InvalidInput(
-                f"The columns spread over {unit:.1e}, and the squared distances of kernel='linear' would leave the "
-                "range of floating-point numbers. Scale the columns first, for example with a StandardScaler."
-            )
-        centred = (X - centre) / unit
-        squared = np.einsum("ij,ij->i", centred, centred)
-        solution = solve(
-            lambda index: centred @ centred[index].T,
-            len(X),
-            nu=self.nu,
-            linear=-0.5 * squared,
-            tol=self.tol,
-            solver="smo",
-        )
-        self.support_ = np.flatnonzero(solution.weights)
-        ball = solution.weights @ centred
-        self.expansion_ = CentreDistance((ball * unit + centre)[None, :])
-        self.violation_ = solution.violation
+        ball = linear_ball(X, nu=self.nu, tol=self.tol)
+        self.support_ = np.flatnonzero(ball.weights)
+        self.expansion_ = CentreDistance(ball.centre[None, :])
+        self.violation_ = ball.violation
         self.training_scores_ = self.to_score().value(X[calibration_rows(len(X))])
-        self.threshold_ = max(float(ball @ ball) - 2.0 * solution.level, 0.0) * unit**2
+        self.threshold_ = ball.squared_radius
 
     def to_score(self) -> Any:
         """Return the outlierness as a score function with its expansion."""
@@ -86,3 +71,31 @@ class SVDD(OneClassSVM):
             )
         score: KernelScore = super().to_score()
         return score
+
+
+@dataclass(frozen=True, eq=False)
+class Ball:
+    """The smallest ball in input space: centre Σ_j α_j u_j, radius, weights α, and how far from optimal they are."""
+
+    centre: Floats
+    squared_radius: float
+    weights: Floats
+    violation: float
+
+
+def linear_ball(X: Floats, *, nu: float, tol: float) -> Ball:
+    """Minimise t + 1/(νn) Σ_i max(0, ‖c − x_i‖² − t) over the centre c and the squared radius t ≥ 0."""
+    centre, unit = centre_and_unit(X)
+    if not 1e-140 < unit < 1e140:
+        raise InvalidInput(
+            f"The columns spread over {unit:.1e}, and the squared distances of kernel='linear' would leave the "
+            "range of floating-point numbers. Scale the columns first, for example with a StandardScaler."
+        )
+    centred = (X - centre) / unit
+    squared = np.einsum("ij,ij->i", centred, centred)
+    solution = solve(
+        lambda index: centred @ centred[index].T, len(X), nu=nu, linear=-0.5 * squared, tol=tol, solver="smo"
+    )
+    middle = solution.weights @ centred
+    squared_radius = max(float(middle @ middle) - 2.0 * solution.level, 0.0) * unit**2
+    return Ball(middle * unit + centre, squared_radius, solution.weights, solution.violation)
