@@ -5,6 +5,8 @@ from importlib.util import find_spec
 _WITH_TORCH = [
     "src/tellwhy/detectors/dagmm.py",
     "src/tellwhy/detectors/vae.py",
+    "src/tellwhy/evaluation/randomisation.py",
+    "src/tellwhy/explainers/gradients/integrated_gradients.py",
     "src/tellwhy/explainers/propagation",
     "src/tellwhy/scoring/network_output.py",
     "src/tellwhy/scoring/network_passes.py",

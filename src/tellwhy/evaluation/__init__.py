@@ -4,13 +4,19 @@ from tellwhy.evaluation.compare import compare
 from tellwhy.evaluation.flipping import Flipping, flipping
 from tellwhy.evaluation.injection import Injected, inject_anomalies
 from tellwhy.evaluation.localisation import Localisation, localisation
+from tellwhy.evaluation.randomisation import Randomisation, parameter_randomisation
+from tellwhy.evaluation.region_flipping import RegionFlipping, region_flipping
 
 __all__ = [
     "Flipping",
     "Injected",
     "Localisation",
+    "Randomisation",
+    "RegionFlipping",
     "compare",
     "flipping",
     "inject_anomalies",
     "localisation",
+    "parameter_randomisation",
+    "region_flipping",
 ]

@@ -75,7 +75,7 @@ class NetworkOutput:
         target = self.target if isinstance(self.target, str) or callable(self.target) else np.asarray(self.target)
         if isinstance(target, np.ndarray) and target.ndim == 0:
             target = int(target)
-        return f"{describe(target, self.__dict__.get('_softmax', ''))} of {type(self.model).__name__}"
+        return describe(target, self.__dict__.get("_softmax", ""))
 
     def fixed(self, X: Any) -> tuple[Integers, ...]:
         """Further arguments of `value` and `gradient` that keep each row's output: its number; none for a function."""
@@ -145,7 +145,8 @@ class NetworkOutput:
         import torch
 
         _, device, dtype = self._placed
-        return torch.tensor(np.ascontiguousarray(X), device=device, dtype=dtype)
+        whole = np.asarray(X).dtype.kind in "iu"  # tokens
+        return torch.tensor(np.ascontiguousarray(X), device=device, dtype=torch.long if whole else dtype)
 
     def _finite(self, numbers: Floats) -> Floats:
         finite = np.isfinite(numbers).reshape(len(numbers), -1).all(axis=1)
