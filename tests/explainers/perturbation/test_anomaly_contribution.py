@@ -1,5 +1,7 @@
 """Contributions against weighted least squares over a list of neighbours."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from oracles import baseline_oracles as oracle
@@ -9,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import KBinsDiscretizer
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
-from tellwhy.core.parallel import row_batches
+from tellwhy.core.parallel import BATCH_BYTES, row_batches
 from tellwhy.detectors import OneClassSVM
 from tellwhy.explainers import AnomalyContribution
 from tellwhy.explainers.perturbation.anomaly_contribution import Neighbours
@@ -141,3 +143,27 @@ def test_bad_input():
         AnomalyContribution(bent, width=0.0).fit(X)
     with pytest.raises(InvalidInput, match="finite"):
         AnomalyContribution(lambda Z: np.where(Z[:, 0] > 2, np.nan, 0.0)).fit(X).explain(NEW * 3)
+
+
+def test_memory_of_many_columns_is_that_of_the_noise_and_its_moments():
+    d, seen = 1500, []
+
+    def score(Z):
+        seen.append(Z.nbytes)
+        return (Z**2).sum(axis=1)
+
+    rows = np.random.default_rng(0).normal(size=(3, d))
+    tracemalloc.start()
+    try:
+        explainer = AnomalyContribution(score).fit(rows)
+        noise = explainer.neighbours_.noise
+        kept = noise.nbytes + 8 * d**2
+        assert tracemalloc.get_traced_memory()[1] < kept + 2 * BATCH_BYTES
+        tracemalloc.reset_peak()
+        explainer.explain(rows)
+        assert tracemalloc.get_traced_memory()[1] < noise.nbytes + 2 * BATCH_BYTES
+    finally:
+        tracemalloc.stop()
+    assert max(seen) <= BATCH_BYTES
+    moments = (noise.T * explainer.neighbours_.weights) @ noise / len(noise)
+    np.testing.assert_allclose(moments, explainer.width**2 * np.eye(d), atol=1e-10)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg.blas import dsyrk
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.parallel import row_batches, tracked_batches
@@ -138,13 +139,22 @@ class Neighbours:
 
     @classmethod
     def draw(cls, n_pairs: int, d: int, width: float, random_state: Any) -> Neighbours:
-        """Draw normal noise and bring it to the exact second moments by a Cholesky factor of its own."""
-        noise = width * generator(random_state).normal(size=(n_pairs, d))
+        """Draw normal noise and bring it to the exact second moments by a Cholesky factor of its own, in place."""
+        noise = generator(random_state).normal(size=(n_pairs, d))
+        noise *= width
         exponent = np.einsum("pi,pi->p", noise, noise) / (0.75 * np.sqrt(d))
         weights = np.exp(exponent.min() - exponent)
         weights /= weights.mean()
-        lower = np.linalg.cholesky((noise.T * weights) @ noise / n_pairs)
-        return cls(width * solve_triangular(lower, noise.T, lower=True).T, weights, width)
+        parts = row_batches(n_pairs, 32 * d)
+        moments = np.zeros((d, d), order="F")
+        for pairs in parts:
+            moments = dsyrk(
+                1.0, noise[pairs].T * np.sqrt(weights[pairs] / n_pairs), 1.0, moments, lower=1, overwrite_c=1
+            )
+        lower = cholesky(moments, lower=True, overwrite_a=True, check_finite=False)
+        for pairs in parts:
+            noise[pairs] = width * solve_triangular(lower, noise[pairs].T, lower=True, check_finite=False).T
+        return cls(noise, weights, width)
 
     def fit(self, position: Floats, up: Floats, down: Floats) -> Fitted:
         """Fit the slopes of each row to the scores of its neighbours a + δ and a − δ.
