@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import hashlib
 
 import numpy as np
@@ -60,3 +61,28 @@ def test_pickled_arrays_are_refused(tmp_path, monkeypatch):
     monkeypatch.setitem(benchmarks.FILES, "odds_thyroid", BenchmarkFile("nowhere", sha256))
     with pytest.raises(UnreadableFile, match="cannot be read as arrays"):
         fetch("odds_thyroid")
+
+
+def packed(folder, monkeypatch, name, content):
+    (folder / name).write_bytes(gzip.compress(content))
+    entry = BenchmarkFile("nowhere", hashlib.sha256((folder / name).read_bytes()).hexdigest())
+    monkeypatch.setitem(benchmarks.PARTS, "adult", {"part": (name, entry)})
+
+
+def test_images_and_text_are_read_from_packed_files(tmp_path, monkeypatch):
+    monkeypatch.setenv("TELLWHY_DATA", str(tmp_path))
+    images = np.arange(12, dtype=np.uint8).reshape(2, 2, 3)
+    head = bytes([0, 0, 8, 3]) + np.array(images.shape, dtype=">i4").tobytes()
+    packed(tmp_path, monkeypatch, "images-idx3-ubyte.gz", head + images.tobytes())
+    np.testing.assert_array_equal(fetch("adult")["part"], images)
+    packed(tmp_path, monkeypatch, "rows.gz", b"1, a\n2, b\n\n")
+    assert fetch("adult")["part"].tolist() == [["1", "a"], ["2", "b"]]
+    packed(tmp_path, monkeypatch, "images-idx3-ubyte.gz", head + images.tobytes()[:-1])
+    with pytest.raises(UnreadableFile, match="cannot be read"):
+        fetch("adult")
+    (tmp_path / "images-idx3-ubyte.gz").write_bytes(b"other")
+    with pytest.raises(UnreadableFile, match="its SHA-256 is"):
+        fetch("adult")
+    (tmp_path / "images-idx3-ubyte.gz").unlink()
+    with pytest.raises(UnreadableFile, match="not on this machine"):
+        fetch("adult")
