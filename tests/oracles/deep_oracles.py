@@ -70,7 +70,7 @@ def vae_errors(network, x, likelihood):
     return (x - (1 / (1 + np.exp(-output)) if likelihood == "bernoulli" else output)) ** 2
 
 
-def vae_bound(network, x, noise, likelihood):
+def vae_bound(network, x, noise, likelihood, output_variance=1.0):
     """−ELBO of a scaled row, the noise multiplied by the standard deviation of the code."""
     mean, variance = vae_code(network, x)
     surprises = []
@@ -80,7 +80,7 @@ def vae_bound(network, x, noise, likelihood):
             p = 1 / (1 + np.exp(-output))
             surprises.append(-np.sum(x * np.log(p) + (1 - x) * np.log(1 - p)))
         else:
-            surprises.append(-sum(log_normal(x[[i]], output[[i]], np.eye(1)) for i in range(len(x))))
+            surprises.append(-sum(log_normal(x[[i]], output[[i]], output_variance * np.eye(1)) for i in range(len(x))))
     divergence = sum(0.5 * (m * m + v - 1 - math.log(v)) for m, v in zip(mean, variance, strict=True))
     return np.mean(surprises) + divergence
 

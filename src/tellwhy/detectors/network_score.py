@@ -42,6 +42,8 @@ class NetworkScore:
         Where and in which arithmetic.
     row_floats
         Numbers that one row needs on the way, for the size of batches.
+    unit_interval
+        Whether cells lie between 0 and 1: outside, the score means nothing and may fall without end.
     """
 
     feature_errors: Callable[[Any], Floats]
@@ -57,12 +59,14 @@ class NetworkScore:
         device: str = "cpu",
         dtype: str = "float64",
         row_floats: int = 1000,
+        unit_interval: bool = False,
         feature_names: Sequence[str] | None = None,
         describes: str = "",
         threshold: float | None = None,
     ):
         self._energy, self._layout, self._arrays, self._errors = energy, layout, arrays, errors
         self.scaling = scaling
+        self.unit_interval = unit_interval
         self._device, self._dtype, self._row_bytes = device, dtype, 8 * row_floats
         self.feature_shape = scaling.centre.shape
         self.feature_names = feature_names

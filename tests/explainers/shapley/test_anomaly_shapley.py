@@ -358,3 +358,12 @@ def test_settings_survive_saving(tmp_path):
         loaded = type(found).load(found.save(tmp_path / "saved"))
     assert loaded.params["groups"] == [0, 0, 1, 2]
     np.testing.assert_array_equal(loaded.extras["group_values"], found.extras["group_values"])
+
+
+def test_a_score_of_shares_is_not_followed_outside_the_unit_interval():
+    """A column that is constant in the background could otherwise fall without end."""
+    score = FunctionScore(lambda Y: 5.0 + Y.sum(axis=1), gradient=np.ones_like)
+    score.unit_interval = True
+    background = np.array([[0.0, 0.0], [1.0, 0.0]] * 10)
+    found = AnomalyShapley(score).fit(background).explain(np.array([[1.0, 1.0]]))
+    assert 5.0 <= found.base_values[0] <= 5.1

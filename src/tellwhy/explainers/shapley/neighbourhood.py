@@ -31,7 +31,7 @@ class Neighbourhood:
     constant
         Mask of the constant columns.
     binary
-        Mask of the columns that hold both 0 and 1 and nothing else.
+        Mask of the columns that hold both 0 and 1 and nothing else; all columns of a score of shares of 1.
     anchors
         A few ordinary rows, for scores without a gradient, which are searched by trial steps and whose distances are
         bounded; None for others.
@@ -50,7 +50,7 @@ class Neighbourhood:
     def of(cls, score: Any, background: Floats) -> Neighbourhood:
         """Learn from background rows, in the score's own columns."""
         scales, constant = column_scales(background)
-        binary = binary_columns(background)
+        binary = binary_columns(background) | getattr(score, "unit_interval", False)
         if getattr(score, "gradient", None) is not None:
             return cls(scales, constant, binary, None, 1.0)
         looked_at = background[_spread(len(background), _LOOKED_AT)]
