@@ -43,11 +43,18 @@ def pick_scores(outputs: Tensor, target: Any) -> Tensor:
             "target=<function of the outputs that gives one number per row>."
         )
     table = outputs.reshape(len(outputs), -1)
-    chosen = torch.as_tensor(chosen_outputs(outputs, target), device=table.device)
-    if bool(((chosen < 0) | (chosen >= table.shape[1])).any()):
-        bad = int(chosen[(chosen < 0) | (chosen >= table.shape[1])][0])
-        raise InvalidInput(f"target {bad} is out of range: the model has outputs 0 to {table.shape[1] - 1}.")
+    if isinstance(target, str):
+        chosen = table.detach().argmax(dim=1)
+    else:
+        chosen = torch.as_tensor(_in_range(chosen_outputs(outputs, target), table.shape[1]), device=table.device)
     return table.gather(1, chosen[:, None])[:, 0]
+
+
+def _in_range(chosen: np.ndarray, n_outputs: int) -> np.ndarray:
+    bad = chosen[(chosen < 0) | (chosen >= n_outputs)]
+    if len(bad):
+        raise InvalidInput(f"target {bad[0]} is out of range: the model has outputs 0 to {n_outputs - 1}.")
+    return chosen
 
 
 def chosen_outputs(outputs: Tensor, target: Any) -> np.ndarray:

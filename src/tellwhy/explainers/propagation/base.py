@@ -27,9 +27,10 @@ from tellwhy.explainers.propagation.engine import (
     run_forward,
     untouched,
 )
+from tellwhy.explainers.propagation.found import Found, Room
 from tellwhy.explainers.propagation.inputs import Inputs, read_inputs
 from tellwhy.explainers.propagation.methods import Method
-from tellwhy.explainers.propagation.targets import check_target, describe, pick_scores
+from tellwhy.scoring.network_targets import check_target, describe, pick_scores
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,28 +49,6 @@ class Pass:
     method: Method
     seed: Callable[[Tensor], Tensor] = torch.ones_like
     weight: float = 1.0
-
-
-@dataclass(frozen=True)
-class Found:
-    """What was found for some rows: values per input, scores, and the name of a softmax that was left out."""
-
-    values: list[Tensor]
-    scores: Tensor
-    softmax: str
-
-    def room(self, n_rows: int) -> Found:
-        """Room for all rows, in double precision on the processor."""
-
-        def empty(part: Tensor) -> Tensor:
-            return torch.empty((n_rows, *part.shape[1:]), dtype=torch.float64)
-
-        return Found([empty(value) for value in self.values], empty(self.scores), self.softmax)
-
-    def fill(self, part: slice, found: Found) -> None:
-        """Put in what was found for a part of the rows."""
-        for whole, values in zip((*self.values, self.scores), (*found.values, found.scores), strict=True):
-            whole[part].copy_(values.cpu())
 
 
 class NetworkExplainer(ABC):
@@ -163,15 +142,13 @@ class NetworkExplainer(ABC):
             model, at = copy.deepcopy(self.model).to(self.device), torch.device(self.device)
         return model, rows.to(at)
 
-    def check_finite(self, model: Module, rows: Inputs, found: Found) -> None:
-        """Refuse values that are not finite, with the operation where they arose."""
-        if all(bool(torch.isfinite(t).all()) for t in (*found.values, found.scores)):
-            return
+    def raise_not_finite(self, model: Module, rows: Inputs) -> None:
+        """Say where values that are not finite arose."""
         operation = first_not_finite(model, rows, [way.method for way in self.passes()])
         if operation is None:
             raise InvalidInput(
                 f"{type(self).__name__} found values that are not finite although every activation is: relevance "
-                f"overflows {found.scores.dtype}. Use a wider type (model.double()) or another rule."
+                f"overflows {rows.tensors[0].dtype}. Use a wider type (model.double()) or another rule."
             )
         raise InvalidInput(
             f"The output of {operation.where} (operation {operation.index}) is not finite. "
@@ -185,7 +162,7 @@ def explain_together(explainers: Sequence[NetworkExplainer], x: Any) -> list[Any
     for other in explainers[1:]:
         validate_parameters(other)
     targets = [check_target(e.target, len(rows)) for e in explainers]
-    found: list[Found] = []
+    rooms = [Room(len(rows), partial(explainer.raise_not_finite, model)) for explainer in explainers]
     rng = generator(explainers[0].random_state)
     label = f"explaining with {', '.join(type(e).__name__ for e in explainers)}"
     with untouched(rows.tensors[0]):
@@ -195,10 +172,9 @@ def explain_together(explainers: Sequence[NetworkExplainer], x: Any) -> list[Any
                 results = [explainers[0].explain_batch(model, batch, wanted[0], rng)]
             else:
                 results = share_forward(explainers, model, batch, wanted)
-            found = found or [result.room(len(rows)) for result in results]
-            for explainer, result, whole in zip(explainers, results, found, strict=True):
-                explainer.check_finite(model, batch, result)
-                whole.fill(part, result)
+            for result, room in zip(results, rooms, strict=True):
+                room.put(batch, part, result)
+        found = [room.all_rows() for room in rooms]
     return [_finish(e, x, rows, whole, t) for e, whole, t in zip(explainers, found, targets, strict=True)]
 
 
@@ -233,13 +209,11 @@ def _of_rows(target: Any, part: slice) -> Any:
 def _finish(explainer: NetworkExplainer, x: Any, rows: Inputs, found: Found, target: Any) -> Any:
     """One explanation per input, in the form of x."""
     scores, values = found.scores.numpy(), [value.numpy() for value in found.values]
-    sums = [v.reshape(len(v), -1).sum(axis=1) for v in values]
     explains = describe(target, found.softmax)
-    given = rows.given(x)
     made = []
-    for k, (one, own) in enumerate(zip(given, values, strict=True)):
+    for one, own in zip(rows.given(x), values, strict=True):
         shared = explainer.kind == "attribution" and len(values) > 1
-        others = np.sum([s for j, s in enumerate(sums) if j != k], axis=0) if shared else None
+        others = sum(v.reshape(len(v), -1).sum(axis=1) for v in values if v is not own) if shared else None
         made.append(explainer.assemble(one, own, scores, others, explains))
     return rows.like_given(made)
 

@@ -20,6 +20,8 @@ class Call:
     name: str
     in_place: bool
     activations: list[Tensor]
+    times: int = 1  # how often activations occur among the arguments: twice in x·x
+    only_activations: bool = False  # whether no other tensor is among the arguments
 
     @property
     def target(self) -> Tensor:
@@ -59,11 +61,22 @@ class Call:
         return self.run([t.detach() for t in self.activations])
 
 
+def all_tensors(tree: Any) -> list[Tensor]:
+    """All tensors in nested tuples, lists and dictionaries, in order, as often as they occur."""
+    if isinstance(tree, Tensor):
+        return [tree]
+    found: list[Tensor] = []
+    for part in tree.values() if isinstance(tree, dict) else tree if isinstance(tree, (tuple, list)) else ():
+        if isinstance(part, Tensor):
+            found.append(part)
+        elif isinstance(part, (tuple, list, dict)):
+            found += all_tensors(part)
+    return found
+
+
 def tensors_in(tree: Any) -> list[Tensor]:
     """All tensors in nested tuples, lists and dictionaries, each once, in order."""
-    found: dict[int, Tensor] = {}
-    map_tensors(lambda t: found.setdefault(id(t), t), tree)
-    return list(found.values())
+    return list({id(t): t for t in all_tensors(tree)}.values())
 
 
 def map_tensors(function: Callable[[Tensor], Tensor], tree: Any) -> Any:
@@ -71,13 +84,20 @@ def map_tensors(function: Callable[[Tensor], Tensor], tree: Any) -> Any:
     if isinstance(tree, Tensor):
         return function(tree)
     if isinstance(tree, dict):
-        return {key: map_tensors(function, value) for key, value in tree.items()}
-    if isinstance(tree, (tuple, list)):
-        parts = [map_tensors(function, part) for part in tree]
-        if type(tree) in (tuple, list, torch.Size):
-            return type(tree)(parts)
-        return type(tree)(parts) if hasattr(tree, "n_fields") else type(tree)(*parts)
-    return tree
+        return {key: map_tensors(function, value) for key, value in tree.items()} if tree else tree
+    if not isinstance(tree, (tuple, list)):
+        return tree
+    parts = [
+        function(part)
+        if isinstance(part, Tensor)
+        else map_tensors(function, part)
+        if isinstance(part, (tuple, list, dict))
+        else part
+        for part in tree
+    ]
+    if type(tree) in (tuple, list, torch.Size) or hasattr(tree, "n_fields"):
+        return type(tree)(parts)
+    return type(tree)(*parts)
 
 
 def batch_norm_lines(call: Call) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:

@@ -16,9 +16,8 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from tellwhy.core.errors import UnsupportedModel
-from tellwhy.explainers.propagation.calls import Call, map_tensors, tensors_in
+from tellwhy.explainers.propagation.calls import Call, all_tensors, map_tensors, tensors_in
 from tellwhy.explainers.propagation.follow import follow
-from tellwhy.explainers.propagation.layers import LinearMap, read_layer
 from tellwhy.explainers.propagation.methods import Current, Method
 from tellwhy.explainers.propagation.module_paths import ModulePaths
 from tellwhy.explainers.propagation.operations import Operation, is_nonnegative, kind_of, operation_name
@@ -31,14 +30,13 @@ _TRANSPOSED_VIEWS = {"T", "mT", "H", "mH"}
 class Origin:
     """Where an activation came from.
 
-    `depth` counts the layers on the longest way to it; `inputs` and `layer` are kept where it is a layer's output.
+    `depth` counts the layers on the longest way to it; `inputs` are kept where it is a layer's output.
     """
 
     operation: Operation
     depth: int = 0
     nonnegative: bool = False
     inputs: tuple[Tensor, ...] = ()
-    layer: LinearMap | None = None
 
 
 def depth_of(origins: Sequence[Origin | None]) -> int:
@@ -92,19 +90,26 @@ class Capture(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run one operation."""
-        args, kwargs = map_tensors(self.newest, args), map_tensors(self.newest, kwargs or {})
+        kwargs = kwargs or {}
+        given = all_tensors((args, kwargs))
+        if any(id(t) in self._replaced for t in given):
+            args, kwargs = map_tensors(self.newest, args), map_tensors(self.newest, kwargs)
+            given = all_tensors((args, kwargs))
         name, in_place = operation_name(func)
         is_query = getattr(func, "__name__", "") == "__get__" and name not in _TRANSPOSED_VIEWS
         if is_query or (not torch.is_grad_enabled() and name != "embedding"):
             return func(*args, **kwargs)
         if name == "iter":
             return iter(self.__torch_function__(torch.Tensor.unbind, types, args))
-        activations = [t for t in tensors_in((args, kwargs)) if self.is_activation(t)]
+        occurring = [t for t in given if self.is_activation(t)]
+        activations = list({id(t): t for t in occurring}.values())
         if not activations:
             with torch.no_grad():
                 result = func(*args, **kwargs)
             return self._token_leaf(args, kwargs, result) if name == "embedding" else result
-        return self._run(Call(func, args, kwargs, name, in_place or bool(kwargs.get("inplace")), activations))
+        in_place = in_place or bool(kwargs.get("inplace"))
+        times = len(occurring)
+        return self._run(Call(func, args, kwargs, name, in_place, activations, times, times == len(given)))
 
     def _token_leaf(self, args: Any, kwargs: Any, embedded: Tensor) -> Tensor:
         """Let the embedding of explained tokens be the input that relevance is handed to."""
@@ -117,11 +122,10 @@ class Capture(TorchFunctionMode):
         return embedded
 
     def _run(self, call: Call) -> Any:
-        times = self._times(call)
-        kind = kind_of(call.name, times, call.args, call.kwargs)
+        kind = kind_of(call.name, call.times, call.args, call.kwargs)
         if (kind in ("layer", "normalisation") or call.name == "div") and call.target is not call.activations[0]:
             kind = "unknown"  # the weights, or the divisor, depend on the input
-        if kind == "addition" and len(call.activations) != times:
+        if kind == "addition" and len(call.activations) != call.times:
             kind = "mixing"  # x + x
         origins = [self.origin(t) for t in call.activations]
         operation = Operation(len(self.operations), call.name, kind, self.paths.current, depth_of(origins) == 0)
@@ -137,12 +141,6 @@ class Capture(TorchFunctionMode):
         result = self.record(operation, result)
         self._keep(call, operation, result, origins)
         return result
-
-    def _times(self, call: Call) -> int:
-        """How often activations occur among the arguments: twice in x·x."""
-        found: list[Tensor] = []
-        map_tensors(lambda t: found.append(t) or t, (call.args, call.kwargs))  # type: ignore[func-returns-value]
-        return sum(self.is_activation(t) for t in found)
 
     def refuse(self, message: str) -> NoReturn:
         """Raise, and keep the error: Python's operators turn a TypeError into one of their own."""
@@ -213,12 +211,11 @@ class Capture(TorchFunctionMode):
 
     def _origin(self, call: Call, operation: Operation, origins: Sequence[Origin | None]) -> Origin:
         depth = depth_of(origins) + (operation.kind == "layer")
-        only_activations = len(tensors_in((call.args, call.kwargs))) == len(origins) and "alpha" not in call.kwargs
-        inputs_are = only_activations and all(o is not None and o.nonnegative for o in origins)
+        inputs_are = (
+            call.only_activations
+            and "alpha" not in call.kwargs
+            and all(o is not None and o.nonnegative for o in origins)
+        )
         nonnegative = is_nonnegative(call.name, operation.kind, inputs_are=inputs_are)
-        if operation.kind == "layer" and call.name != "batch_norm":
-            below = origins[0] is None or not origins[0].nonnegative
-            layer = read_layer(call.name, call.args, call.kwargs, nonnegative=not below)
-            return Origin(operation, depth, nonnegative, tuple(call.activations), layer)
-        inputs = tuple(call.activations) if "softmax" in call.name else ()
-        return Origin(operation, depth, nonnegative, inputs)
+        keeps_inputs = operation.layer is not None or "softmax" in call.name
+        return Origin(operation, depth, nonnegative, tuple(call.activations) if keeps_inputs else ())

@@ -49,7 +49,8 @@ def _step(capture: Capture, call: Call, operation: Operation, origins: Origins) 
     current, kind = capture.current, operation.kind
     if kind == "layer":
         nonnegative = origins[0] is not None and origins[0].nonnegative
-        return LayerStep(operation, current, read_layer(call.name, call.args, call.kwargs, nonnegative=nonnegative))
+        operation.layer = read_layer(call.name, call.args, call.kwargs, nonnegative=nonnegative)
+        return LayerStep(operation, current, operation.layer)
     if kind == "addition":
         return AdditionStep(operation, current, _addition(call, origins))
     differentiates = any(method.differentiates(operation) for method in capture.methods)
@@ -107,9 +108,10 @@ def _merged(
 ) -> Tensor | None:
     """Batch norm and the layer whose output it normalises as one layer."""
     normalised = call.activations[0]
-    if origin is None or origin.layer is None or not origin.layer.shows_channels:
+    layer = None if origin is None else origin.operation.layer
+    if origin is None or layer is None or not layer.shows_channels:
         return None
-    if origin.layer.name == "linear" and normalised.ndim != 2:
+    if layer.name == "linear" and normalised.ndim != 2:
         return None
     before = origin.operation
     before.merged = True
@@ -117,5 +119,5 @@ def _merged(
     inputs = capture.watch(operation, origin.inputs)
     if any(method.carries == "gradient" for method in capture.methods):
         inputs.append(normalised)
-    step = MergedStep(operation, capture.current, origin.layer, scale)
+    step = MergedStep(operation, capture.current, layer, scale)
     return Followed.apply(step, lambda _: call.run_detached(), *inputs)

@@ -12,11 +12,12 @@ from torch import Tensor
 from torch.nn import Module
 
 from tellwhy.core.params import Rules, integer, none, one_of, real, seed
-from tellwhy.explainers.propagation.base import NETWORK_PARAMETERS, Found, NetworkExplainer, Pass
+from tellwhy.explainers.propagation.base import NETWORK_PARAMETERS, NetworkExplainer, Pass
 from tellwhy.explainers.propagation.engine import run_forward
+from tellwhy.explainers.propagation.found import Found
 from tellwhy.explainers.propagation.inputs import Inputs
 from tellwhy.explainers.propagation.methods import Method
-from tellwhy.explainers.propagation.targets import chosen_outputs, pick_scores
+from tellwhy.scoring.network_targets import chosen_outputs, pick_scores
 
 
 class Gradient(NetworkExplainer):

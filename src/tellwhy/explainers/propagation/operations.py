@@ -25,10 +25,11 @@ product
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tellwhy.explainers.propagation.layers import LinearMap
     from tellwhy.explainers.propagation.rules import Rule
 
 _NAMES = {
@@ -95,6 +96,8 @@ class Operation:
         Shape of its output.
     rule
         The rule that was chosen for a layer, or for another linear operation that has a choice.
+    layer
+        Weights and geometry of a fully connected or convolutional layer.
     """
 
     index: int
@@ -105,6 +108,7 @@ class Operation:
     last: bool = False
     shape: tuple[int, ...] = ()
     rule: Rule | None = None
+    layer: LinearMap | None = field(default=None, repr=False)
     own_rule: Rule | None = None  # whatever the composite says
     merged: bool = False
     arrived: float = 0.0
