@@ -35,7 +35,7 @@ from tellwhy.detectors.lccad_balls import Balls, Loss, named_loss
 from tellwhy.detectors.lccad_couplings import Couplings
 from tellwhy.detectors.lccad_fit import Alternation, Settings, State
 from tellwhy.detectors.lccad_scores import class_scores
-from tellwhy.detectors.map_inference import METHODS, Labelling, best_labelling
+from tellwhy.detectors.map_inference import METHODS, Field, Labelling, best_labelling
 
 _transformer = Rule("a transformer with fit and transform", lambda v: hasattr(v, "fit") and hasattr(v, "transform"))
 _centres = Rule("an array of centres, one line per class", lambda v: np.ndim(v) == 2)
@@ -182,7 +182,7 @@ class LCCAD(BaseEstimator):
         """
         validate_parameters(self)
         named_loss(self.loss)
-        rows, graph = self._checked(X, graph, reset=True)
+        rows, graph = self.checked(X, graph, reset=True)
         rng = generator(self.random_state)
         self.transformer_ = None if isinstance(self.features, str) else _fitted_transformer(self.features, rows, graph)
         alternation = Alternation(self._features(rows, graph), graph, self.settings(), rng)
@@ -200,12 +200,15 @@ class LCCAD(BaseEstimator):
 
     def labelling(self, X: Any, graph: Any = None) -> Labelling:
         """Return the classes of a new graph with their energy, and the bound that tells how good they are."""
+        return best_labelling(self.field(X, graph), self.inference)
+
+    def field(self, X: Any, graph: Any = None) -> Field:
+        """Return the energy that the learned parameters give to the classes of a graph's nodes."""
         check_is_fitted(self)
-        rows, graph = self._checked(X, graph, reset=False)
-        field = Alternation(self._features(rows, graph), graph, self.settings(), np.random.default_rng(0)).field(
-            Balls(self.centres_, self.squared_radii_), Couplings(self.couplings_, self.emissions_), self.class_sizes_
-        )
-        return best_labelling(field, self.inference)
+        rows, graph = self.checked(X, graph)
+        alternation = Alternation(self._features(rows, graph), graph, self.settings(), np.random.default_rng(0))
+        balls, couplings = Balls(self.centres_, self.squared_radii_), Couplings(self.couplings_, self.emissions_)
+        return alternation.field(balls, couplings, self.class_sizes_)
 
     def outlierness(self, X: Any = None, graph: Any = None) -> Floats:
         """Return how odd each node is for its class (high = anomalous), NaN where it is missing.
@@ -215,7 +218,7 @@ class LCCAD(BaseEstimator):
         check_is_fitted(self)
         if X is None:
             return self.scores_.own(self.training_X_, self.labels_, is_training=True)
-        rows, checked = self._checked(X, graph, reset=False)
+        rows, checked = self.checked(X, graph)
         return self.scores_.own(rows, self.predict(rows, checked), is_training=False)
 
     def _best_start(self, alternation: Alternation, rng: np.random.Generator) -> State:
@@ -255,7 +258,7 @@ class LCCAD(BaseEstimator):
             max_iter=int(self.max_iter),
         )
 
-    def _checked(self, X: Any, graph: Any, *, reset: bool) -> tuple[NDArray[Any], Graph]:
+    def checked(self, X: Any, graph: Any, *, reset: bool = False) -> tuple[NDArray[Any], Graph]:
         """Return rows as finite floats (missing nodes aside) and a graph of as many nodes."""
         names = column_names(X)
         rows = _as_rows(X, graph)

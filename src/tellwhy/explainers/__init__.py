@@ -10,6 +10,7 @@ from tellwhy.explainers.base import Explainer
 from tellwhy.explainers.decomposition import (
     ExpectedValue,
     GaussianNLL,
+    LatentClassDTD,
     Marginal,
     NearestSupport,
     OneClassDTD,
@@ -21,8 +22,11 @@ from tellwhy.explainers.ensemble import Ensemble
 from tellwhy.explainers.gradients import IntegratedGradients, Sensitivity, SimpleTaylor
 from tellwhy.explainers.perturbation import AnomalyContribution, Occlusion, RandomAttribution
 from tellwhy.explainers.shapley import AnomalyShapley, Compensation, KernelShap
+from tellwhy.explainers.surrogate import DMMMEN, PRESETS, Insight, Priors
 
 __all__ = [
+    "DMMMEN",
+    "PRESETS",
     "AnomalyContribution",
     "AnomalyShapley",
     "Compensation",
@@ -30,13 +34,16 @@ __all__ = [
     "ExpectedValue",
     "Explainer",
     "GaussianNLL",
+    "Insight",
     "IntegratedGradients",
     "KernelShap",
+    "LatentClassDTD",
     "Marginal",
     "NearestSupport",
     "Occlusion",
     "OneClassDTD",
     "PatchDTD",
+    "Priors",
     "RandomAttribution",
     "Sensitivity",
     "SequentialFeature",

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from tellwhy.data.graphs_kinds import EdgeGraph, Graph, Grid
 from tellwhy.detectors.map_inference import _compiled as _typed
@@ -133,6 +134,30 @@ def in_tree_order(field: Field) -> tuple[Field, NDArray[np.int64] | None]:
     place[order] = np.arange(len(order))
     mask = None if graph.mask is None else graph.mask[order]
     return Field(field.unary[order], field.pair, EdgeGraph.of(graph.n_nodes, place[graph.edges()], mask)), order
+
+
+def received_in_all(graph: Graph, arriving: NDArray[Any]) -> NDArray[Any]:
+    """Sum the messages that each node receives, shape (n, K)."""
+    if isinstance(graph, Grid):
+        return np.asarray(arriving.reshape(graph.n_nodes, -1, arriving.shape[1]).sum(axis=1))
+    shape = (graph.n_nodes, len(arriving))
+    return np.asarray(
+        csr_array((np.ones(len(arriving)), np.arange(len(arriving)), graph.indptr), shape=shape) @ arriving
+    )
+
+
+def received_by(graph: Graph, arriving: NDArray[Any], node: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Return the neighbours of a node and the message that it receives from each."""
+    if isinstance(graph, EdgeGraph):
+        places = slice(graph.indptr[node], graph.indptr[node + 1])
+        return graph.indices[places], arriving[places]
+    here = np.array(np.unravel_index(node, graph.box))
+    there = here + graph.steps
+    inside = ((there >= 0) & (there < graph.box)).all(axis=1)
+    neighbours = np.ravel_multi_index(there[inside].T, graph.box)
+    kept = np.ones(len(neighbours), bool) if graph.mask is None else graph.mask[neighbours]
+    places = node * len(graph.steps) + np.flatnonzero(inside)[kept]
+    return neighbours[kept], arriving[places]
 
 
 def _layout(graph: Grid) -> tuple[Any, ...]:

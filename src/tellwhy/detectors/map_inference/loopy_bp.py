@@ -39,15 +39,12 @@ def loopy_bp(
     labels = field.cheapest_alone()
     best = Labelling(labels, field.energy(labels))
     for _ in track(range(max_sweeps), max_sweeps, "labelling nodes"):
-        before = arriving.copy()
-        for backward in (False, True):
-            field.sweep(arriving, backward=backward, damping=damping)
+        change = _to_and_fro(field, arriving, damping)
         labels = field.decode(arriving)
         energy = field.energy(labels)
         if energy < best.energy:
             best = Labelling(labels, energy)
-        np.subtract(arriving, before, out=before)
-        if np.abs(before, out=before).max(initial=0.0) <= tol * max(float(np.abs(field.pair).max()), 1e-12):
+        if change <= tol * _unit(field):
             return best
     warnings.warn(
         f"Loopy belief propagation did not settle in {max_sweeps} sweeps; the best labelling it met is used. "
@@ -56,3 +53,25 @@ def loopy_bp(
         stacklevel=2,
     )
     return best
+
+
+def max_marginals(field: Field, *, max_sweeps: int = 30, damping: float = DAMPING, tol: float = 1e-4) -> NDArray[Any]:
+    """Return the messages that nodes receive (see `_compiled`) when they have settled, or after `max_sweeps`."""
+    arriving = field.no_messages()
+    for _ in range(max_sweeps):
+        if _to_and_fro(field, arriving, damping) <= tol * _unit(field):
+            break
+    return arriving
+
+
+def _to_and_fro(field: Field, arriving: NDArray[Any], damping: float) -> float:
+    """Sweep both ways; return the largest change of a message."""
+    before = arriving.copy()
+    for backward in (False, True):
+        field.sweep(arriving, backward=backward, damping=damping)
+    np.subtract(arriving, before, out=before)
+    return float(np.abs(before, out=before).max(initial=0.0))
+
+
+def _unit(field: Field) -> float:
+    return max(float(np.abs(field.pair).max()), 1e-12)

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from tellwhy.core.score_function import Floats
-from tellwhy.data.graphs_kinds import EdgeGraph, Graph, Grid
-from tellwhy.detectors.map_inference.field import Field, in_tree_order
+from tellwhy.data.graphs_kinds import EdgeGraph, Graph
+from tellwhy.detectors.map_inference.field import Field, in_tree_order, received_in_all
 from tellwhy.detectors.map_inference.loopy_bp import DAMPING
 
 
@@ -61,7 +60,7 @@ def _read(field: Field, arriving: NDArray[Any], order: NDArray[np.int64] | None)
     """Beliefs of nodes and edges; log Z = Σ_e log z_e − Σ_i (deg_i − 1) log z_i, in which messages cancel."""
     graph, n_classes = field.graph, field.n_classes
     (i, j), from_j, from_i = graph.edges().T, *_both_ways(graph, arriving)
-    total = field.unary + _sums(graph, arriving)
+    total = field.unary + received_in_all(graph, arriving)
     nodes, node_log = _normalised(-total)
     joint = (total[i] - from_j)[:, :, None] + (total[j] - from_i)[:, None, :] + field.pair
     pairs, pair_log = _normalised(-joint.reshape(len(i), -1))
@@ -84,16 +83,6 @@ def _both_ways(graph: Graph, arriving: NDArray[Any]) -> tuple[NDArray[Any], NDAr
     direction = half + np.searchsorted(flat[half:], edges[:, 1] - edges[:, 0])
     here, there = edges.T * len(flat)
     return arriving[here + direction], arriving[there + len(flat) - 1 - direction]
-
-
-def _sums(graph: Graph, arriving: NDArray[Any]) -> NDArray[Any]:
-    """Sum of what each node receives."""
-    if isinstance(graph, Grid):
-        return np.asarray(arriving.reshape(graph.n_nodes, -1, arriving.shape[1]).sum(axis=1))
-    shape = (graph.n_nodes, len(arriving))
-    return np.asarray(
-        csr_array((np.ones(len(arriving)), np.arange(len(arriving)), graph.indptr), shape=shape) @ arriving
-    )
 
 
 def _normalised(log_values: Floats) -> tuple[Floats, Floats]:
