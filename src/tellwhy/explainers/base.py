@@ -140,8 +140,8 @@ def _flat_rows(score: Any, X: Any) -> Rows:
 
 def _keeping_rows(fit: Any) -> Any:
     @wraps(fit)
-    def fit_and_keep(self: Any, X: Any) -> Any:
-        fitted = fit(self, X)
+    def fit_and_keep(self: Any, X: Any, **settings: Any) -> Any:
+        fitted = fit(self, X, **settings)
         self.ordinary_rows_ = some_rows(X)
         return fitted
 

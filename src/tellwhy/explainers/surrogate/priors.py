@@ -36,7 +36,7 @@ class Priors:
     lambda2_shape: float = 1.0
     lambda_rate: float = 0.5
     variance_shape: float = 2.0
-    variance_scale: float = 0.1
+    variance_scale: float = 0.25
     intercept_variance: float = 100.0
 
     def __post_init__(self) -> None:

@@ -1,0 +1,165 @@
+"""Generalisable insights: what each component of the mixture says, of which rows, how surely."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tellwhy.core.score_function import Floats, Integers
+from tellwhy.explainers.surrogate.mixture import Surrogate
+from tellwhy.explainers.surrogate.modes import relabel
+
+LEAST_SHARE = 0.01
+
+
+@dataclass(frozen=True, eq=False)
+class Insight:
+    """A pattern that a model has learned: one regression of the mixture, or the average of all.
+
+    Attributes
+    ----------
+    target
+        Name of the class, or 'score'.
+    component
+        Number of the component, largest first; −1 for the average over the rows of the target.
+    share, share_interval
+        Part of the target's rows that it describes.
+    coefficients, interval
+        Change of the output per unit of each feature, shaped like one input; with credible limits in a last axis.
+    effects
+        Coefficient × standard deviation of the feature among the rows: what the features are ranked by.
+    top
+        Numbers of the main features in the flattened input, largest effect first.
+    names
+        Names of the main features, in the same order.
+    centre
+        Mean of the rows it describes, shaped like one input.
+    rows
+        The fitted rows that belong to it more often than to any other component.
+    applies
+        Where it applies: (feature, 10 % quantile, 90 % quantile) of its rows, in the features that set them apart.
+    credibility
+        Probability of the intervals.
+    """
+
+    target: str
+    component: int
+    share: float
+    share_interval: tuple[float, float]
+    coefficients: Floats
+    interval: Floats
+    effects: Floats
+    top: Integers
+    names: tuple[str, ...]
+    centre: Floats
+    rows: Integers
+    applies: tuple[tuple[str, float, float], ...]
+    credibility: float
+
+    def ranking(self) -> Integers:
+        """Features by what their mean value adds to the output, largest first: what to remove to lower it."""
+        added = self.coefficients * self.centre
+        return np.argsort(-added.ravel(), kind="stable")
+
+    def to_frame(self) -> Any:
+        """One line per main feature: its coefficient, its limits and its effect."""
+        import pandas as pd
+
+        flat, limits = self.coefficients.ravel()[self.top], self.interval.reshape(-1, 2)[self.top]
+        columns = {"feature": self.names, "coefficient": flat, "low": limits[:, 0], "high": limits[:, 1]}
+        return pd.DataFrame({**columns, "effect": self.effects.ravel()[self.top]})
+
+    def __repr__(self) -> str:
+        what = "all rows" if self.component < 0 else f"component {self.component}, {100 * self.share:.0f} % of rows"
+        return f"<Insight into {self.target!r} ({what}): {', '.join(self.names[:5])}>"
+
+
+@dataclass(frozen=True)
+class Naming:
+    """Names and shape of the features."""
+
+    names: Sequence[str]
+    shape: tuple[int, ...]
+
+
+def component_insights(
+    surrogate: Surrogate, X: Floats, target: str, naming: Naming, *, k: int, credibility: float
+) -> list[Insight]:
+    """One insight per component that describes at least 1 % of the rows, the largest first."""
+    posterior, J = surrogate.posterior, surrogate.coef.shape[1]
+    permutations = relabel(posterior.z, J)
+    draw = np.arange(len(permutations))[:, None]
+    coef = np.empty_like(surrogate.coef)
+    coef[draw, permutations] = surrogate.coef
+    z = permutations[draw, posterior.z]
+    shares = np.array([(z == j).mean(axis=1) for j in range(J)])  # (J, D)
+    usual = np.array([(z == j).sum(axis=0) for j in range(J)]).argmax(axis=0)
+    order = np.argsort(-shares.mean(axis=1), kind="stable")
+    found: list[Insight] = []
+    for j in order[shares.mean(axis=1)[order] >= LEAST_SHARE]:
+        occupied = shares[j] > 0
+        slopes = surrogate.slopes(coef[occupied, j])
+        found.append(_insight(X, usual == j, slopes, shares[j], (target, len(found)), naming, k, credibility))
+    return found
+
+
+def overall_insight(
+    surrogate: Surrogate, X: Floats, target: str, naming: Naming, *, k: int, credibility: float
+) -> Insight:
+    """The mean of β_{z_i} over the rows: it does not depend on labels."""
+    posterior, J = surrogate.posterior, surrogate.coef.shape[1]
+    shares = np.array([(posterior.z == j).mean(axis=1) for j in range(J)]).T  # (D, J)
+    slopes = surrogate.slopes(np.einsum("dj,djk->dk", shares, surrogate.coef))
+    everyone = np.ones(len(X), dtype=bool)
+    return _insight(X, everyone, slopes, np.ones(len(slopes)), (target, -1), naming, k, credibility)
+
+
+def _insight(  # noqa: PLR0917
+    X: Floats,
+    members: Any,
+    slopes: Floats,
+    shares: Floats,
+    label: tuple[str, int],
+    naming: Naming,
+    k: int,
+    credibility: float,
+) -> Insight:
+    tails = [0.5 * (1.0 - credibility), 0.5 * (1.0 + credibility)]
+    mean = slopes.mean(axis=0)
+    effects = mean * X.std(axis=0)
+    top = np.argsort(-np.abs(effects), kind="stable")[:k]
+    top = top[effects[top] != 0]
+    rows = np.flatnonzero(members)
+    centre = X[rows].mean(axis=0) if len(rows) else X.mean(axis=0)
+    low, high = np.quantile(shares, tails)
+    return Insight(
+        target=label[0],
+        component=label[1],
+        share=float(shares.mean()),
+        share_interval=(float(low), float(high)),
+        coefficients=mean.reshape(naming.shape),
+        interval=np.quantile(slopes, tails, axis=0).T.reshape(*naming.shape, 2),
+        effects=effects.reshape(naming.shape),
+        top=top,
+        names=tuple(naming.names[i] for i in top),
+        centre=centre.reshape(naming.shape),
+        rows=rows,
+        applies=_applies(X, members, naming.names),
+        credibility=credibility,
+    )
+
+
+def _applies(
+    X: Floats, members: Any, names: Sequence[str], n_features: int = 3
+) -> tuple[tuple[str, float, float], ...]:
+    """Ranges of the members in the features whose means differ most from those of the other rows."""
+    if members.all() or members.sum() < 2:
+        return ()
+    spread = X.std(axis=0)
+    apart = np.abs(X[members].mean(axis=0) - X[~members].mean(axis=0)) / np.where(spread > 0, spread, np.inf)
+    chosen = np.argsort(-apart, kind="stable")[:n_features]
+    low, high = np.quantile(X[members][:, chosen], [0.1, 0.9], axis=0)
+    return tuple((names[c], float(a), float(b)) for c, a, b in zip(chosen, low, high, strict=True) if apart[c] > 0.1)

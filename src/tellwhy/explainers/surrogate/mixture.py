@@ -1,0 +1,158 @@
+"""A fitted mixture, in the user's units: what it says of a row, with its uncertainty."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from scipy.special import logsumexp
+
+from tellwhy.core.score_function import Floats, Integers
+from tellwhy.explainers.surrogate.columns import Columns, Gate, choose_columns, choose_gate
+from tellwhy.explainers.surrogate.convergence import effective_draws
+from tellwhy.explainers.surrogate.modes import mode_coefficients
+from tellwhy.explainers.surrogate.priors import Priors
+from tellwhy.explainers.surrogate.sampler import Posterior, Settings, design, sample
+
+DIGITS = 8  # of the scaled target that are kept: a model's rounding errors must not steer the draws
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a surrogate is fitted."""
+
+    settings: Settings
+    priors: Priors
+    n_used: int | None = None
+    scale: str = "columns"
+    gating: str = "none"
+    assignment: str = "component"
+    n_jobs: int = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Local:
+    """What a surrogate says of one row, per column: coefficient, contribution, and their uncertainty."""
+
+    coefficients: Floats
+    values: Floats
+    stderr: Floats
+    interval: Floats  # (p, 2), of the values
+    coefficient_interval: Floats  # (p, 2)
+    base: float
+    weights: Floats  # (J,) mean posterior probability of each component
+
+
+@dataclass(frozen=True, eq=False)
+class Surrogate:
+    """A mixture of regressions that stands in for one output of a model.
+
+    Attributes
+    ----------
+    columns
+        The columns it sees.
+    centre, unit
+        Mean and standard deviation of the output over the fitted rows.
+    posterior
+        Draws, in scaled columns and scaled output.
+    coef
+        Coefficients that explain: those of the posterior, or their averages over modes, shape (D, J, 1 + p).
+    gate
+        Where components apply, with gating.
+    origin
+        Row that contributions are counted from, in all columns.
+    """
+
+    columns: Columns
+    centre: float
+    unit: float
+    posterior: Posterior
+    coef: Floats
+    gate: Gate | None
+    origin: Floats
+
+    def probabilities(self, X: Floats, y: Floats) -> Floats:
+        """Posterior probability of each component, for each draw: shape (n, D, J)."""
+        Z, t = self.columns.scaled(X), (y - self.centre) / self.unit
+        post = self.posterior
+        fitted = post.coef[:, :, 0] + np.einsum("ip,djp->idj", Z, post.coef[:, :, 1:])
+        logits = post.log_pi - 0.5 * np.log(post.sigma2) - 0.5 * (t[:, None, None] - fitted) ** 2 / post.sigma2
+        if self.gate is not None:
+            place = self.gate.of(Z)[:, None, None, :]
+            gates = np.log(post.gate_var) + (place - post.gate_mean) ** 2 / post.gate_var
+            logits = logits - 0.5 * gates.sum(axis=-1)
+        return np.asarray(np.exp(logits - logsumexp(logits, axis=2, keepdims=True)))
+
+    def predict(self, X: Floats, y: Floats) -> Floats:
+        """Mean prediction for rows whose output y is known: it tells which component they belong to."""
+        weights = self.probabilities(X, y)
+        coef = np.einsum("idj,djk->ik", weights, self.coef) / len(self.coef)
+        scaled = coef[:, 0] + (self.columns.scaled(X) * coef[:, 1:]).sum(axis=1)
+        return np.asarray(self.centre + self.unit * scaled)
+
+    def local(self, x: Floats, y: float, *, uniforms: Floats, credibility: float, owner: Integers | None) -> Local:
+        """Coefficients E[β_z] of a row, z ~ p(z | x, y) in every draw, and the contributions β·(x − origin).
+
+        `uniforms` (D,) choose one component per draw, for the intervals; `owner` sums columns into the user's.
+        """
+        weights = self.probabilities(x[None], np.array([y]))[0]
+        expected = np.einsum("dj,djk->dk", weights, self.coef)
+        chosen = np.minimum((weights.cumsum(axis=1) < uniforms[:, None]).sum(axis=1), weights.shape[1] - 1)
+        drawn = self.coef[np.arange(len(chosen)), chosen]
+        slopes, drawn_slopes = (self._in_units(c) for c in (expected, drawn))
+        steps = x - self.origin
+        values, drawn_values = (_by_owner(s * steps, owner) for s in (slopes, drawn_slopes))
+        draws = effective_draws(self.posterior.by_chain(values))
+        tail = 0.5 * (1.0 - credibility)
+        return Local(
+            coefficients=slopes.mean(axis=0),
+            values=values.mean(axis=0),
+            stderr=values.std(axis=0) / np.sqrt(draws),
+            interval=np.quantile(drawn_values, [tail, 1.0 - tail], axis=0).T,
+            coefficient_interval=np.quantile(drawn_slopes, [tail, 1.0 - tail], axis=0).T,
+            base=float(self._at_origin(expected.mean(axis=0))),
+            weights=weights.mean(axis=0),
+        )
+
+    def slopes(self, coef: Floats) -> Floats:
+        """Coefficients (…, 1 + p) as slopes in the user's units, over all columns."""
+        return self._in_units(coef)
+
+    def _in_units(self, coef: Floats) -> Floats:
+        return self.columns.spread(coef[..., 1:] * (self.unit / self.columns.unit))
+
+    def _at_origin(self, coef: Floats) -> Floats:
+        return np.asarray(self.centre + self.unit * (coef[0] + self.columns.scaled(self.origin[None])[0] @ coef[1:]))
+
+
+def _by_owner(values: Floats, owner: Integers | None) -> Floats:
+    if owner is None:
+        return values
+    found = np.zeros((int(owner.max()) + 1, len(values)))
+    np.add.at(found, owner, values.T)
+    return found.T
+
+
+def fit_surrogate(
+    X: Floats,
+    y: Floats,
+    plan: Plan,
+    *,
+    rng: np.random.Generator,
+    origin: Floats | None = None,
+    folder: Path | None = None,
+    label: str = "sampling the mixture",
+) -> Surrogate:
+    """Fit a mixture to rows and a model's outputs for them."""
+    centre, unit = float(y.mean()), float(y.std())
+    unit = unit if unit > 1e-9 * max(1.0, abs(centre)) else 1.0
+    target = np.round((y - centre) / unit, DIGITS)
+    columns = choose_columns(X, target, n_used=plan.n_used, scale=plan.scale)
+    Z = columns.scaled(X)
+    gate = choose_gate(Z) if plan.gating == "gaussian" else None
+    data = design(Z, target, None if gate is None else gate.of(Z))
+    posterior = sample(data, plan.priors, plan.settings, rng=rng, n_jobs=plan.n_jobs, folder=folder, label=label)
+    coef = posterior.coef if plan.assignment == "component" else mode_coefficients(posterior, data)
+    origin = X.mean(axis=0) if origin is None else origin
+    return Surrogate(columns, centre, unit, posterior, coef, gate, origin)

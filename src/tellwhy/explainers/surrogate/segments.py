@@ -1,0 +1,103 @@
+"""Pieces of one input, and its neighbours in which some pieces are replaced by a background."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tellwhy.core.score_function import Floats, Integers
+
+COMPACTNESS = 0.5  # weight of a segment's diameter against the standard deviation of the pixels
+ROUNDS = 10
+CHANNELS = (1, 3, 4)
+
+
+def spatial_axes(shape: Sequence[int]) -> tuple[int, ...]:
+    """Axes along which an input extends; the remaining one, if any, holds channels.
+
+    Examples
+    --------
+    >>> spatial_axes((3, 32, 32)), spatial_axes((32, 32, 3)), spatial_axes((28, 28)), spatial_axes((100,))
+    ((1, 2), (0, 1), (0, 1), (0,))
+    """
+    if len(shape) < 3:
+        return tuple(range(len(shape)))
+    return (1, 2) if shape[0] in CHANNELS and shape[-1] not in CHANNELS[1:] else (0, 1)
+
+
+def segment(x: Floats, n_segments: int) -> Integers:
+    """Return the segment of each cell of an image or sequence: k-means of places and values from a regular grid.
+
+    Every channel of a pixel belongs to the same segment; segments are numbered 0, 1, … without gaps.
+
+    Examples
+    --------
+    >>> segment(np.array([0.0, 0.0, 0.0, 5.0, 5.0, 5.0]), 2)
+    array([0, 0, 0, 1, 1, 1])
+    """
+    axes = spatial_axes(x.shape)
+    pixels = np.moveaxis(x, axes, range(len(axes)))
+    sizes = pixels.shape[: len(axes)]
+    values = pixels.reshape(int(np.prod(sizes)), -1)
+    places = np.stack(np.meshgrid(*(np.arange(s) for s in sizes), indexing="ij"), axis=-1).reshape(len(values), -1)
+    step = (len(values) / min(n_segments, len(values))) ** (1 / len(axes))
+    spread = values.std() or 1.0
+    points = np.hstack([places * (COMPACTNESS / step), values / spread])
+    label = _k_means(points, _grid(sizes, step))
+    numbered = np.unique(label, return_inverse=True)[1].reshape(*sizes, *[1] * (pixels.ndim - len(axes)))
+    return np.ascontiguousarray(np.moveaxis(np.broadcast_to(numbered, pixels.shape), range(len(axes)), axes))
+
+
+def _grid(sizes: Sequence[int], step: float) -> Integers:
+    """Flat positions of a regular grid of cells."""
+    lines = [np.unique(np.clip(np.arange(step / 2, s, step).astype(np.int64), 0, s - 1)) for s in sizes]
+    return np.ravel_multi_index(np.meshgrid(*lines, indexing="ij"), tuple(sizes)).ravel()
+
+
+def _k_means(points: Floats, starts: Integers) -> Integers:
+    centres = points[starts]
+    label = np.zeros(len(points), dtype=np.int64)
+    for _ in range(ROUNDS):
+        distances = (centres**2).sum(axis=1) - 2.0 * points @ centres.T
+        label = distances.argmin(axis=1)
+        counts = np.bincount(label, minlength=len(centres))
+        sums = np.stack([np.bincount(label, column, minlength=len(centres)) for column in points.T], axis=1)
+        centres = np.where(counts[:, None] > 0, sums / np.maximum(counts, 1)[:, None], centres)
+    return label
+
+
+def present_cells(x: Floats, background: Floats) -> Integers:
+    """Return a segment of its own for each cell that differs from the background; the others share the last one.
+
+    Examples
+    --------
+    >>> present_cells(np.array([0.0, 2.0, 0.0, 1.0]), np.zeros(4))
+    array([2, 0, 2, 1])
+    """
+    differs = (x != background).ravel()
+    label = np.full(differs.size, int(differs.sum()), dtype=np.int64)
+    label[differs] = np.arange(int(differs.sum()))
+    return label.reshape(x.shape)
+
+
+def neighbour_masks(n_segments: int, n_neighbours: int, rng: np.random.Generator) -> Floats:
+    """Which segments each neighbour keeps (1) or loses (0): the whole input, the bare background, and in between.
+
+    The number kept is uniform over 0 … n_segments, so that near and far neighbours both occur.
+
+    Examples
+    --------
+    >>> neighbour_masks(3, 4, np.random.default_rng(0)).sum(axis=1)[:2]
+    array([3., 0.])
+    """
+    kept = rng.integers(0, n_segments + 1, size=n_neighbours)
+    kept[:2] = [n_segments, 0][: len(kept)]
+    ranks = rng.random((n_neighbours, n_segments)).argsort(axis=1).argsort(axis=1)
+    return (ranks < kept[:, None]).astype(np.float64)
+
+
+def neighbours(x: Floats, background: Floats, label: Integers, masks: Floats) -> Floats:
+    """Return the input with the lost segments of each mask replaced by the background."""
+    keep = masks[:, label.ravel()].reshape(len(masks), *x.shape)
+    return np.asarray(background + keep * (x - background))
