@@ -74,3 +74,20 @@ def pairwise_auroc(values, truth):
         if truth[i] and not truth[j]
     ]
     return sum(wins) / len(wins)
+
+
+def painted_scores(score, X, filled, values, region, *, descending):
+    """Scores of pictures (n, channels, height, width) as regions are painted over, one region and row at a time."""
+    height, width = X.shape[2:]
+    corners = [(i, j) for i in range(0, height, region[0]) for j in range(0, width, region[1])]
+    curves = []
+    for x, paint, value in zip(X, filled, values, strict=True):
+        relevance = [value[:, i : i + region[0], j : j + region[1]].sum() for i, j in corners]
+        picture = x.copy()
+        curve = [score(picture[None])[0]]
+        for k in sorted(range(len(corners)), key=lambda k: -relevance[k] if descending else relevance[k]):
+            i, j = corners[k]
+            picture[:, i : i + region[0], j : j + region[1]] = paint[:, i : i + region[0], j : j + region[1]]
+            curve.append(score(picture[None])[0])
+        curves.append(curve)
+    return np.array(curves)
