@@ -18,6 +18,7 @@ from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.params import integer, validate_value
 from tellwhy.core.score_function import Floats, Integers
+from tellwhy.views.evaluation_plots import randomisation, region_flipping
 from tellwhy.views.figure_style import (
     AXIS_TITLES,
     CURVES,
@@ -35,7 +36,7 @@ from tellwhy.views.figure_style import (
 )
 from tellwhy.views.wording import count, number
 
-__all__ = ["bar", "beeswarm", "flipping", "heatmap", "scores"]
+__all__ = ["bar", "beeswarm", "flipping", "heatmap", "randomisation", "region_flipping", "scores"]
 
 MOST_POINTS = 2000  # of one feature in a beeswarm
 
