@@ -8,6 +8,7 @@ from scipy.sparse import coo_array, csr_matrix
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.data.graphs import EdgeGraph, Grid, as_graph, chain, from_edges, grid, knn_graph
+from tellwhy.data.graphs_synthetic import latent_classes
 
 
 def edge_set(graph):
@@ -141,3 +142,17 @@ def test_other_forms():
 def test_bad_graphs_are_refused(call, words):
     with pytest.raises(InvalidInput, match=words):
         call()
+
+
+@pytest.mark.parametrize("graph", [chain(4000), grid((60, 60))], ids=["chain", "grid"])
+def test_generated_classes(graph):
+    toy = latent_classes(graph, 3.0, random_state=0)
+    means = [toy.X[toy.classes == k].mean(axis=0) for k in (0, 1)]
+    assert np.linalg.norm(means[1] - means[0]) == pytest.approx(3.0, abs=0.1)
+    assert toy.anomalies(0.1).mean() == pytest.approx(0.1, abs=0.01)
+    i, j = graph.edges().T
+    assert (toy.classes[i] == toy.classes[j]).mean() > 0.85
+    again = latent_classes(graph, 3.0, random_state=0)
+    np.testing.assert_array_equal(again.X, toy.X)
+    with pytest.raises(InvalidInput, match="chain"):
+        latent_classes(from_edges([(0, 1)]))
