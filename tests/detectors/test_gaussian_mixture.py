@@ -36,12 +36,32 @@ def test_mixture_is_the_one_the_rows_were_drawn_from():
 
 
 def test_number_of_components_is_the_likeliest_of_rows_held_out():
-    detector = GaussianMixture(candidates=(1, 2, 3, 5)).fit(X)
+    detector = GaussianMixture(candidates=(1, 2, 3, 20)).fit(X)
     energies = dict(detector.validation_energies_)
-    assert list(energies) == [1, 2, 3, 5]
+    assert list(energies) == [1, 2, 3, 20]
     assert min(energies, key=energies.get) == detector.n_components_ == 3
     assert len(detector.parts_.means) == 3
     assert GaussianMixture(2).fit(X).validation_energies_ == ()
+
+
+@pytest.mark.parametrize("covariance", ["full", "diag"])
+def test_no_component_is_narrower_than_a_share_of_the_column(covariance):
+    """Two fifths of a column are the same value, and two columns are nearly equal."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(500, 4)) * [1.0, 1000.0, 1e-3, 1.0]
+    rows[rng.random(500) < 0.4, 1] = 5000.0
+    rows[:, 3] = rows[:, 0] + 1e-5 * rng.normal(size=500)
+    units = rows.std(axis=0)
+
+    def narrowest(detector):
+        mixture = detector.fit(rows).to_score().mixture
+        return min(np.linalg.eigvalsh(c / np.outer(units, units))[0] for c in mixture.covariances)
+
+    assert narrowest(GaussianMixture(covariance=covariance)) >= 1e-3 * (1 - 1e-9)
+    assert narrowest(GaussianMixture(covariance=covariance, regularisation=1e-6)) < 1e-4
+    odd = rows[:1] + np.array([0.0, 0.01 * units[1], 0.0, 0.0])  # a hundredth of a standard deviation is no anomaly
+    detector = GaussianMixture(2, covariance=covariance).fit(rows)
+    assert abs(detector.outlierness(odd) - detector.outlierness(rows[:1])) < 1.0
 
 
 def test_few_rows_get_few_components():

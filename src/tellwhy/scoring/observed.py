@@ -39,8 +39,8 @@ class Observed:
 
 def some_rows(X: Any) -> Any:
     """Return a copy of up to 1,000 rows of an array or a frame (fewer of very wide ones), evenly spread."""
-    n, d = np.shape(X)[:2]
-    most = max(2, min(MOST_ROWS, MOST_CELLS // max(d, 1)))
+    n, cells = len(X), int(np.prod(np.shape(X)[1:]))
+    most = max(2, min(MOST_ROWS, MOST_CELLS // max(cells, 1)))
     return take_rows(X, np.linspace(0, n - 1, min(n, most)).round().astype(np.int64))
 
 
