@@ -61,6 +61,7 @@ _NETWORKS = (
     "InputTimesGradient",
     "SmoothGrad",
     "coverage",
+    "explain_all",
 )
 
 

@@ -104,6 +104,22 @@ def test_excitation_backprop_is_a_probability():
     np.testing.assert_allclose(found.values, plus.values / plus.scores[:, None], atol=1e-12)
 
 
+def test_contrastive_excitation_backprop_subtracts_the_negated_walk():
+    model, x = network(bias=False)
+    found = ExcitationBackprop(model, 1, contrastive=True).explain(x.abs())
+    negated, _ = network(bias=False)
+    with torch.no_grad():
+        negated[4].weight.neg_()
+    walks = [ExcitationBackprop(m, 1).explain(x.abs()).values for m in (model, negated)]
+    np.testing.assert_allclose(found.values, walks[0] - walks[1], atol=1e-12)
+    both = walks[0].any(axis=1) & walks[1].any(axis=1)
+    np.testing.assert_allclose(found.values[both].sum(axis=1), 0, atol=1e-12)
+    assert both.sum() == 4
+    assert found.values.min() < -0.01 < 0.01 < found.values.max()
+    with pytest.raises(InvalidParameter, match="contrastive"):
+        ExcitationBackprop(model, contrastive="yes").explain(x)
+
+
 @pytest.mark.parametrize(("postprocess", "process"), [(None, lambda g: g), ("abs", np.abs), ("square", np.square)])
 def test_smooth_grad_is_the_mean_over_noisy_copies(postprocess, process):
     model, x = network()

@@ -58,6 +58,14 @@ LINEAR = {
     "where": lambda z: torch.where(z > 0, z, 0.1 * z),
     "masked_fill": lambda z: z.masked_fill(z < 0, 0),
     "shuffle": lambda z: F.pixel_shuffle(z, 2),
+    "adaptive_avg_pool1d": lambda z: F.adaptive_avg_pool1d(z.flatten(2), 5),
+    "adaptive_avg_pool3d": lambda z: F.adaptive_avg_pool3d(z[:, None], 2),
+    "adaptive_max_pool1d": lambda z: F.adaptive_max_pool1d(z.flatten(2), 5),
+    "adaptive_max_pool3d": lambda z: F.adaptive_max_pool3d(z[:, None], 2),
+    "reshape": lambda z: z.reshape(len(z), 2, -1).flatten(1).unflatten(1, (8, -1)),
+    "constant_pad": lambda z: F.pad(z, (1, 0, 2, 1)),
+    "upsample": nn.Upsample(scale_factor=2, mode="bicubic"),
+    "residual": lambda z: z + F.relu(z) - 0.5 * z,
 }
 
 
@@ -119,6 +127,88 @@ def test_elementwise_functions_pass_relevance_on(name, rule):
     )
     expected = x * torch.einsum("nkhw,kc->nchw", c, model.first.weight[:, :, 0, 0].detach())
     np.testing.assert_allclose(LRP(model, 0, rule="z").explain(x).values, expected.numpy(), atol=1e-10)
+
+
+def detached(x, dims, weight=None, bias=None, *, centred=True):
+    """Normalisation whose standard deviation is a constant."""
+    centre = x.mean(dims, keepdim=True) if centred else 0
+    s = ((x - centre).square().mean(dims, keepdim=True) + 1e-5).sqrt().detach()
+    z = (x - centre) / s
+    return z if weight is None else z * weight + (0 if bias is None else bias)
+
+
+def vector(n, seed):
+    return torch.randn(n, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def grouped(x):
+    parts = detached(x.reshape(len(x), 2, -1), -1).reshape(x.shape)
+    return parts * vector(4, 0)[:, None, None] + vector(4, 1)[:, None, None]
+
+
+NORMALISATIONS = {
+    "layer_norm": (
+        lambda z: F.layer_norm(z, (6, 6), vector(36, 0).reshape(6, 6).to(z), vector(36, 1).reshape(6, 6).to(z)),
+        lambda z: detached(z, (2, 3), vector(36, 0).reshape(6, 6), vector(36, 1).reshape(6, 6)),
+    ),
+    "layer_norm_plain": (lambda z: F.layer_norm(z, [6]), lambda z: detached(z, -1)),
+    "group_norm": (lambda z: F.group_norm(z, 2, vector(4, 0).to(z), vector(4, 1).to(z)), grouped),
+    "instance_norm": (F.instance_norm, lambda z: detached(z, (2, 3))),
+    "rms_norm": (
+        lambda z: F.rms_norm(z, (6,), vector(6, 0).to(z), eps=1e-5),
+        lambda z: detached(z, -1, vector(6, 0), centred=False),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NORMALISATIONS)
+def test_normalisation_takes_its_deviation_as_a_constant(name):
+    operation, linear = NORMALISATIONS[name]
+    model, x = Between(operation).double().eval(), rows()
+    leaf = model.first(x).detach().requires_grad_()
+    y = linear(leaf)
+    np.testing.assert_allclose(y.detach().numpy(), operation(leaf).detach().numpy(), atol=1e-12)
+    c = torch.autograd.grad(model.last(y.flatten(1))[:, 0].sum(), leaf)[0]
+    expected = x * torch.einsum("nkhw,kc->nchw", c, model.first.weight[:, :, 0, 0].detach())
+    np.testing.assert_allclose(LRP(model, 0, rule="z").explain(x).values, expected.numpy(), atol=1e-10)
+    np.testing.assert_allclose(LRP(model, 0, rule=Z_OF_RELEVANCE).explain(x).values, expected.numpy(), atol=1e-8)
+    plain = InputTimesGradient(model, 0).explain(x).values
+    assert np.abs(plain - expected.numpy()).max() > 1e-4
+
+
+def test_instance_norm_with_running_statistics_is_linear():
+    model, x = Between(nn.InstanceNorm2d(4, track_running_stats=True).double().eval().float()), rows()
+    model = model.double().eval()
+    expected = InputTimesGradient(model).explain(x).values
+    np.testing.assert_allclose(LRP(model, rule="z").explain(x).values, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("before", ["relu", "max_pool2d", "cat_constant", "negative_pad", "subtracted", "gelu"])
+def test_signs_of_activations_are_known_or_looked_at(before):
+    """z+ treats inputs that are below zero differently: skipping the look must not change anything."""
+    operations = {
+        "relu": F.relu,
+        "max_pool2d": lambda z: F.max_pool2d(F.relu(z), 2),
+        "cat_constant": lambda z: torch.cat([F.relu(z), -torch.ones_like(z)], dim=1),
+        "negative_pad": lambda z: F.pad(F.relu(z), (1, 1), value=-2.0),
+        "subtracted": lambda z: torch.add(F.relu(z), F.relu(-z), alpha=-1),
+        "gelu": F.gelu,
+    }
+    model, x = Between(operations[before]).double().eval(), rows()
+    found = LRP(model, 0, rule="z_plus", residual="z").explain(x).values
+    a = operations[before](model.first(x)).flatten(1).detach()
+    products = a * model.last.weight[0].detach()
+    R = products.clamp(min=0) / products.clamp(min=0).sum(1, keepdim=True) * model(x)[:, :1].detach()
+
+    class Rest(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.c = model.first, torch.where(a == 0, 0, R / a)
+
+        def forward(self, x):
+            return (operations[before](self.first(x)).flatten(1) * self.c).sum(1, keepdim=True)
+
+    np.testing.assert_allclose(found, LRP(Rest().eval(), 0, rule="z_plus").explain(x).values, atol=1e-10)
 
 
 def test_softmax_inside_takes_the_derivative():

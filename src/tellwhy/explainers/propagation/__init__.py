@@ -8,6 +8,7 @@ from tellwhy.explainers.propagation.composites import COMPOSITES, Composite  # n
 from tellwhy.explainers.propagation.coverage import coverage  # noqa: E402
 from tellwhy.explainers.propagation.deep_taylor import DeepTaylor  # noqa: E402
 from tellwhy.explainers.propagation.excitation_backprop import ExcitationBackprop  # noqa: E402
+from tellwhy.explainers.propagation.explain_all import explain_all  # noqa: E402
 from tellwhy.explainers.propagation.gradient import Gradient, InputTimesGradient, SmoothGrad  # noqa: E402
 from tellwhy.explainers.propagation.lrp import LRP  # noqa: E402
 from tellwhy.explainers.propagation.operations import KINDS, Operation  # noqa: E402
@@ -30,4 +31,5 @@ __all__ = [
     "Rule",
     "SmoothGrad",
     "coverage",
+    "explain_all",
 ]

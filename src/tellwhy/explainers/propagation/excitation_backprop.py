@@ -28,7 +28,7 @@ class ExcitationBackprop(NetworkExplainer):
         As in `Gradient`.
     contrastive
         Subtract the walk that starts with the negated weights of the last layer: what speaks for the output more than
-        against it. Values then add up to zero.
+        against it. Values then add up to zero, where there are both walks.
 
     Examples
     --------

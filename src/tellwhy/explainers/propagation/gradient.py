@@ -100,6 +100,7 @@ class SmoothGrad(NetworkExplainer):
     """
 
     kind = "sensitivity"
+    shares_forward = False
     _parameters: ClassVar[dict[str, Rules]] = {
         **NETWORK_PARAMETERS,
         "n_samples": integer(1),

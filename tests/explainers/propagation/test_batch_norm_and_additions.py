@@ -1,0 +1,261 @@
+"""Treatments of batch norm and rules of residual additions and average pools, next to their algebra."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import torch.nn.functional as F  # noqa: E402
+from oracles.network_models import build  # noqa: E402
+from oracles.propagation_oracles import layer_relevance  # noqa: E402
+from torch import nn  # noqa: E402
+
+from tellwhy.core.errors import InvalidParameter  # noqa: E402
+from tellwhy.explainers import LRP, DeepTaylor, InputTimesGradient, coverage  # noqa: E402
+from tellwhy.explainers.propagation import Rule  # noqa: E402
+
+
+def batch_norm(d=4):
+    torch.manual_seed(0)
+    norm = nn.BatchNorm1d(d).double()
+    for tensor in (norm.running_mean, norm.weight, norm.bias):
+        nn.init.normal_(tensor)
+    nn.init.uniform_(norm.running_var, 0.5, 2)
+    return norm.requires_grad_(False)
+
+
+def lines(norm):
+    """w and b of z = w x + b."""
+    s = np.sqrt(norm.running_var.numpy() + norm.eps)
+    w = norm.weight.numpy() / s
+    return w, norm.bias.numpy() - w * norm.running_mean.numpy(), s
+
+
+class Normalised(nn.Module):
+    """Batch norm whose outputs are weighted: relevance arrives at all of them."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = batch_norm()
+
+    def forward(self, x):
+        return self.norm(x) * torch.linspace(-1, 1, 4, dtype=x.dtype)
+
+
+@pytest.mark.parametrize(
+    ("rule", "params"),
+    [
+        ("z", {}),
+        ("epsilon", {"epsilon": 0.2}),
+        ("alpha_beta", {"alpha": 2.0, "beta": 1.0}),
+        ("z_plus", {}),
+        ("gamma", {"gamma": 0.5}),
+        ("flat", {}),
+        ("w_square", {}),
+    ],
+)
+def test_one_and_two_linear_layers_are_their_algebra(rule, params):
+    model, x = Normalised().eval(), torch.randn(5, 4, dtype=torch.float64)
+    w, b, s = lines(model.norm)
+    v = np.linspace(-1, 1, 4)
+    explain = {
+        treatment: LRP(model, lambda y: y.sum(1), rule=rule, rule_params=params, batch_norm=treatment).explain(x).values
+        for treatment in ("one_linear", "two_linear")
+    }
+    for k, row in enumerate(x.numpy()):
+        R = v * (w * row + b)
+        one = layer_relevance(rule, row, np.diag(w), b, R, **params)
+        np.testing.assert_allclose(explain["one_linear"][k], one, atol=1e-10)
+        mean = model.norm.running_mean.numpy()
+        inner = layer_relevance(
+            rule, (row - mean) / s, np.diag(model.norm.weight.numpy()), model.norm.bias.numpy(), R, **params
+        )
+        two = layer_relevance(rule, row, np.diag(1 / s), -mean / s, inner, **params)
+        np.testing.assert_allclose(explain["two_linear"][k], two, atol=1e-10)
+
+
+def test_treatments_are_the_same_under_lrp_0_and_differ_under_epsilon():
+    model, x = build("residual")
+    found = {
+        (rule, treatment): LRP(
+            model, rule=rule, batch_norm=treatment, rule_params=None if rule == "z" else {"epsilon": 0.3}
+        )
+        .explain(x)
+        .values
+        for rule in ("z", "epsilon")
+        for treatment in ("merged", "one_linear", "two_linear")
+    }
+    for treatment in ("one_linear", "two_linear"):
+        np.testing.assert_allclose(found["z", treatment], found["z", "merged"], atol=1e-10)
+        assert np.abs(found["epsilon", treatment] - found["epsilon", "merged"]).max() > 1e-4
+    assert np.abs(found["epsilon", "one_linear"] - found["epsilon", "two_linear"]).max() > 1e-4
+
+
+def test_four_coefficients_are_equation_a3():
+    """R_i = (2 x⁺w⁺/(x⁺w⁺ + b⁺) − x⁺w⁻/(x⁺w⁻ + b⁻)) R_j, zero where a numerator is."""
+    model, x = Normalised().eval(), torch.randn(9, 4, dtype=torch.float64)
+    w, b, _ = lines(model.norm)
+    explainer = LRP(model, lambda y: y.sum(1), rule="epsilon", batch_norm="four_coefficients")
+    found = explainer.explain(x)
+    for row, values in zip(x.numpy(), found.values, strict=True):
+        R = np.linspace(-1, 1, 4) * (w * row + b)
+        for i in range(4):
+            xp, up, down = max(row[i], 0), max(w[i], 0), min(w[i], 0)
+            first = 2 * xp * up / (xp * up + max(b[i], 0)) if xp * up > 0 else 0
+            second = xp * down / (xp * down + min(b[i], 0)) if xp * down < 0 else 0
+            np.testing.assert_allclose(values[i], (first - second) * R[i], atol=1e-12)
+    assert np.abs(found.residual).max() > 0.1  # it does not conserve
+    assert explainer.ledger(x)["rule"][0] == "four_coefficients"
+
+
+def test_other_coefficients_pair_each_bias_with_its_sign():
+    from tellwhy.explainers.propagation.layers import ChannelScale
+    from tellwhy.explainers.propagation.rules import four_coefficients
+
+    x = torch.tensor([[-2.0, -2.0]], dtype=torch.float64)
+    w, b = torch.tensor([3.0, -3.0], dtype=torch.float64), torch.tensor([-1.0, 1.0], dtype=torch.float64)
+    layer, z = ChannelScale("batch_norm", w, b, {}), x * w + b
+    c = four_coefficients((0, 0, 1, 1)).function(layer, x, z, torch.ones_like(x))
+    np.testing.assert_allclose((x * c).numpy(), [[6 / 7 * -7, 6 / 7 * 7]])
+
+
+def test_composites_have_a_rule_for_batch_norm_of_its_own():
+    model, x = build("residual")
+    listed = coverage(model, x, explainer=LRP(model, composite="preset_a", batch_norm="two_linear"))
+    rules = listed[listed["operation"] == "batch_norm"]["rule"]
+    assert list(rules) == ["epsilon(epsilon=0.1)"] * 2
+
+
+class Sum(nn.Module):
+    """A sum of a long and a short way, of which the short one is broadcast."""
+
+    def __init__(self, combine):
+        super().__init__()
+        torch.manual_seed(0)
+        self.long = nn.Sequential(nn.Linear(3, 5, bias=False), nn.Tanh(), nn.Linear(5, 4, bias=False))
+        self.short = nn.Linear(3, 4, bias=False)
+        self.combine = combine
+
+    def forward(self, x):
+        return self.combine(self.long(x), self.short(x)) * torch.linspace(-1, 1, 4, dtype=x.dtype)
+
+
+SUMS = {
+    "add": (lambda a, b: a + b, (1, 1)),
+    "sub": (lambda a, b: a - b, (1, -1)),
+    "alpha": (lambda a, b: torch.add(a, b, alpha=-2), (1, -2)),
+    "rsub": (torch.rsub, (-1, 1)),
+    "in_place": (lambda a, b: a.add_(b), (1, 1)),
+}
+RESIDUAL = {
+    "z": ("z", {}),
+    "epsilon": ("epsilon", {"epsilon": 1e-6}),
+    "gamma": ("gamma", {"gamma": 0.25}),
+    "alpha_beta": ("alpha_beta", {"alpha": 2.0, "beta": 1.0}),
+    "z_plus": ("z_plus", {}),
+    "equal": ("flat", {}),
+}
+
+
+@pytest.mark.parametrize("sum_", SUMS)
+@pytest.mark.parametrize("rule", RESIDUAL)
+def test_additions_are_their_algebra(rule, sum_):
+    """What arrives at the two ways is what the rule gives to the inputs of a layer with weights (1, 1)."""
+    combine, weights = SUMS[sum_]
+    model, x = Sum(combine).double().eval(), torch.randn(1, 3, dtype=torch.float64)
+    book = LRP(model, lambda y: y.sum(1), rule="z", residual=rule).ledger(x).set_index("path")
+    long, short = model.long(x).detach().numpy()[0], model.short(x).detach().numpy()[0]
+    expected = np.zeros(2)
+    for j, v in enumerate(np.linspace(-1, 1, 4)):
+        parts, w = np.array([long[j], short[j]]), np.array(weights, dtype=float)
+        name, params = RESIDUAL[rule]
+        expected += layer_relevance(name, parts, w[None], np.zeros(1), [v * (w @ parts)], **params)
+    np.testing.assert_allclose([book.arrived["long.2"], book.arrived["short"]], expected, atol=1e-9)
+
+
+@pytest.mark.parametrize(("rule", "shares"), [("shortcut", (0, 1)), ("branch", (1, 0)), ("equal", (0.5, 0.5))])
+def test_one_way_takes_all(rule, shares):
+    model, x = Sum(SUMS["add"][0]).double().eval(), torch.randn(3, 3, dtype=torch.float64)
+    explainer = LRP(model, 2, rule="z", residual=rule)
+    book, scores = explainer.ledger(x).set_index("path"), explainer.explain(x).scores
+    np.testing.assert_allclose(
+        [book.arrived["long.2"], book.arrived["short"]], np.array(shares) * scores.sum(), atol=1e-10
+    )
+    np.testing.assert_allclose(explainer.explain(x).residual, 0, atol=1e-9)
+
+
+def test_broadcast_additions_conserve():
+    class Broadcast(nn.Module):
+        def forward(self, x):
+            return (x + x.mean(dim=1, keepdim=True)).sum(dim=1, keepdim=True)
+
+    x = torch.rand(4, 3, dtype=torch.float64)
+    for rule in (*RESIDUAL, "shortcut"):
+        found = LRP(Broadcast().eval(), rule="z", residual=rule).explain(x)
+        expected = found.scores if rule == "alpha_beta" else 0  # twice the relevance, where there is no negative part
+        np.testing.assert_allclose(-found.residual, expected, atol=1e-5)
+
+
+def test_a_rule_of_your_own_for_additions():
+    model, x = Sum(SUMS["add"][0]).double().eval(), torch.randn(2, 3, dtype=torch.float64)
+    squares = Rule("squares", lambda layer, x, z, R: R * x**2 / (x**2).sum(0), maps_relevance=True)
+    found = LRP(model, 0, rule="z", residual=squares)
+    np.testing.assert_allclose(found.explain(x).residual, 0, atol=1e-10)
+    assert "squares" in set(coverage(model, x, explainer=found)["rule"])
+
+
+@pytest.mark.parametrize("rule", ["epsilon", "z_plus", "equal", "shortcut"])
+def test_residual_networks_keep_the_books(rule):
+    model, x = build("residual")
+    explainer = LRP(model, composite="epsilon_plus", residual=rule)
+    residual = explainer.explain(x).residual
+    np.testing.assert_allclose(explainer.ledger(x)["absorbed"].sum(), residual.sum(), rtol=1e-8, atol=1e-9)
+    default = LRP(model, composite="epsilon_plus").explain(x).values
+    assert rule == "epsilon" or np.abs(explainer.explain(x).values - default).max() > 1e-3
+
+
+def test_x_plus_x_is_one_activation():
+    class Double(nn.Module):
+        def forward(self, x):
+            return x + x
+
+    x = torch.randn(2, 3, dtype=torch.float64)
+    found = LRP(Double().eval(), 1, rule="z", residual="equal").explain(x).values
+    np.testing.assert_allclose(found, InputTimesGradient(Double().eval(), 1).explain(x).values)
+
+
+POOLS = {
+    "avg_pool2d": lambda x: F.avg_pool2d(x, 3, stride=2, padding=1),
+    "adaptive": lambda x: F.adaptive_avg_pool2d(x, (2, 3)),
+    "mean": lambda x: x.mean((2, 3)),
+}
+
+
+@pytest.mark.parametrize("pool", POOLS)
+def test_flat_pooling_spreads_evenly(pool):
+    class Pooled(nn.Module):
+        def forward(self, x):
+            return POOLS[pool](x).flatten(1)
+
+    model, x = Pooled().eval(), torch.rand(2, 1, 5, 5, dtype=torch.float64)
+    for explainer in (LRP(model, 0, rule="z", pooling="flat"), DeepTaylor(model, 0, low=0, pooling="flat")):
+        found = explainer.explain(x)
+        np.testing.assert_allclose(found.residual, 0, atol=1e-12)
+        for values, score in zip(found.values, found.scores, strict=True):
+            taken = values != 0
+            np.testing.assert_allclose(values[taken], score / taken.sum(), atol=1e-12)
+    uneven = DeepTaylor(model, 0, low=0).explain(x)
+    np.testing.assert_allclose(uneven.values, InputTimesGradient(model, 0).explain(x).values, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"batch_norm": "linear"}, "'batch_norm' parameter of LRP must be one of 'merged'"),
+        ({"residual": "half"}, "'residual' parameter of LRP must be one of 'z'"),
+        ({"pooling": "max"}, "'pooling' parameter of LRP must be one of 'z', 'flat'"),
+    ],
+)
+def test_bad_settings(settings, message):
+    with pytest.raises(InvalidParameter, match=message):
+        LRP(nn.Linear(2, 1).eval(), **settings).explain([[1.0, 2.0]])

@@ -1,0 +1,134 @@
+"""Several explanations from one forward pass are those of separate calls."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from oracles.network_models import MODELS, build  # noqa: E402
+from torch import nn  # noqa: E402
+
+from tellwhy.core.errors import InvalidInput, InvalidParameter  # noqa: E402
+from tellwhy.explainers import (  # noqa: E402
+    LRP,
+    DeconvNet,
+    DeepTaylor,
+    ExcitationBackprop,
+    Gradient,
+    GuidedBackprop,
+    InputTimesGradient,
+    SmoothGrad,
+    explain_all,
+)
+
+
+class Counted(nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+        self.count = 0
+
+    def forward(self, x):
+        self.count += 1
+        return self.model(x)
+
+
+def every_kind(model):
+    return {
+        "gradient": Gradient(model),
+        "input x gradient": InputTimesGradient(model, 1),
+        "deconvnet": DeconvNet(model),
+        "guided": GuidedBackprop(model),
+        "z": LRP(model, rule="z"),
+        "epsilon": LRP(model, 0, rule="epsilon"),
+        "preset b": LRP(model, composite="preset_b"),
+        "flat": LRP(model, rule="flat"),
+        "even": LRP(model, rule="z_plus", residual="equal", pooling="flat"),
+        "shortcut": LRP(model, rule="epsilon", residual="shortcut"),
+        "plus": LRP(model, rule="z", residual="z_plus"),
+        "deep Taylor": DeepTaylor(model, low=-9, high=9),
+        "contrastive": ExcitationBackprop(model, contrastive=True),
+    }
+
+
+class Various(nn.Module):
+    """Functions of single elements, a product, a norm and an average."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm, self.second = nn.Conv2d(2, 4, 3, padding=1), nn.GroupNorm(2, 4), nn.Linear(4, 3)
+
+    def forward(self, x):
+        y = torch.nn.functional.silu(self.norm(self.first(x)))
+        y = torch.nn.functional.leaky_relu(y * torch.sigmoid(y.mean((2, 3), keepdim=True)), 0.2)
+        return self.second(y.mean((2, 3)))
+
+
+@pytest.mark.parametrize("name", [*MODELS, "various"])
+def test_shared_forward_changes_nothing(name):
+    if name == "various":
+        torch.manual_seed(0)
+        model, x = Various().double().eval(), torch.randn(5, 2, 6, 6, dtype=torch.float64)
+    else:
+        model, x = build(name)
+    model = Counted(model).eval()
+    explainers = every_kind(model)
+    for explainer in explainers.values():
+        explainer.batch_size = 3
+    together = explain_all(explainers, x)
+    assert model.count == (4 if name == "in_place" else 2)  # two batches; changed views are verified by a plain pass
+    assert list(together) == list(explainers)
+    for label, explainer in explainers.items():
+        alone = explainer.explain(x)
+        size = max(np.abs(alone.values).max(), 1)
+        np.testing.assert_allclose(together[label].values / size, alone.values / size, rtol=0, atol=1e-12)
+        np.testing.assert_array_equal(together[label].scores, alone.scores)
+        assert together[label].params == alone.params
+
+
+def test_treatments_of_batch_norm_need_their_own_pass():
+    model, x = build("residual")
+    model = Counted(model).eval()
+    treatments = ("merged", "one_linear", "two_linear", "four_coefficients")
+    explainers = [*(LRP(model, batch_norm=treatment) for treatment in treatments), Gradient(model)]
+    together = explain_all(explainers, x)
+    assert model.count == 4
+    for explainer, found in zip(explainers, together, strict=True):
+        np.testing.assert_allclose(found.values, explainer.explain(x).values, atol=1e-12)
+
+
+def test_other_rows_and_other_models_run_on_their_own():
+    model, x = build("shared")
+    other, _ = build("shared", seed=1)
+    explainers = [LRP(model), SmoothGrad(model, n_samples=2, random_state=0), LRP(other), LRP(model, batch_size=2)]
+    for explainer, found in zip(explainers, explain_all(explainers, x), strict=True):
+        np.testing.assert_allclose(found.values, explainer.explain(x).values, atol=1e-12)
+
+
+def test_memory_does_not_grow_with_the_number_of_explainers():
+    """The recorded pass is the same tensors however many ways down there are."""
+    kept = []
+
+    class Watched(nn.Module):
+        def forward(self, x):
+            with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t.nbytes) or t, lambda t: t):
+                return torch.relu(nn.functional.linear(x, torch.ones(4, 6, dtype=x.dtype))) @ torch.ones(
+                    4, 2, dtype=x.dtype
+                )
+
+    model, x = Watched().eval(), torch.randn(3, 6, dtype=torch.float64)
+    sizes = []
+    for n in (1, 4):
+        kept.clear()
+        explain_all([LRP(model, rule="epsilon") for _ in range(n)], x)
+        sizes.append(sum(kept))
+    assert sizes[0] == sizes[1] > 0
+
+
+def test_bad_explainers():
+    model, x = build("shared")
+    with pytest.raises(InvalidInput, match="no `explain`"):
+        explain_all([LRP(model), "LRP"], x)
+    with pytest.raises(InvalidParameter, match="batch_size"):
+        explain_all([LRP(model), LRP(model, batch_size=0)], x)
+    assert explain_all([], x) == []

@@ -1,0 +1,175 @@
+"""Models of several inputs: arrays, tokens, masks; by place and by name."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+
+from tellwhy.core.errors import InvalidInput, UnsupportedModel  # noqa: E402
+from tellwhy.explainers import (  # noqa: E402
+    LRP,
+    DeepTaylor,
+    ExcitationBackprop,
+    Gradient,
+    InputTimesGradient,
+    SmoothGrad,
+    explain_all,
+)
+
+
+class TwoTowers(nn.Module):
+    """A picture and a row of numbers."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.picture = nn.Sequential(nn.Conv2d(1, 3, 2), nn.ReLU(), nn.Flatten(), nn.Linear(12, 4))
+        self.numbers = nn.Linear(5, 4)
+        self.head = nn.Linear(4, 2)
+
+    def forward(self, image, numbers):
+        return self.head(torch.relu(self.picture(image) + self.numbers(numbers)))
+
+
+class Question(nn.Module):
+    """Tokens with a mask, and numbers."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.embedding, self.head = nn.Embedding(10, 4), nn.Linear(7, 2)
+
+    def forward(self, tokens, mask, numbers):
+        words = (self.embedding(tokens) * mask[:, :, None]).sum(dim=1)
+        return self.head(torch.cat([words, numbers], dim=1))
+
+
+def towers(bias=True):
+    model = TwoTowers().double().eval()
+    if not bias:
+        for module in model.modules():
+            if getattr(module, "bias", None) is not None:
+                nn.init.zeros_(module.bias)
+    torch.manual_seed(1)
+    return model, (torch.randn(6, 1, 3, 3, dtype=torch.float64), torch.randn(6, 5, dtype=torch.float64))
+
+
+def total(explanation):
+    return explanation.values.reshape(len(explanation), -1).sum(axis=1)
+
+
+@pytest.mark.parametrize("rule", ["z", "epsilon", "gamma", "flat"])
+def test_relevance_is_conserved_across_inputs(rule):
+    model, x = towers(bias=False)
+    image, numbers = LRP(model, rule=rule, batch_size=4).explain(x)
+    np.testing.assert_allclose(total(image) + total(numbers), image.scores, atol=1e-5)
+    assert image.values.shape == (6, 1, 3, 3)
+    assert numbers.values.shape == (6, 5)
+    assert np.abs(total(image)).max() > 1e-3
+    assert np.abs(total(numbers)).max() > 1e-3
+
+
+def test_each_residual_is_that_of_the_whole():
+    model, x = towers()
+    explainer = LRP(model, rule="z")
+    image, numbers = explainer.explain(x)
+    whole = image.scores - total(image) - total(numbers)
+    np.testing.assert_allclose(image.residual, whole, atol=1e-12)
+    np.testing.assert_allclose(numbers.residual, whole, atol=1e-12)
+    np.testing.assert_allclose(image.base_values, total(numbers), atol=1e-12)
+    np.testing.assert_allclose(explainer.ledger(x)["absorbed"].sum(), whole.sum(), rtol=1e-9)
+    assert image.data is x[0]
+
+
+@pytest.mark.parametrize("method", [Gradient, InputTimesGradient, SmoothGrad, ExcitationBackprop, DeepTaylor, LRP])
+def test_by_place_and_by_name(method):
+    model, x = towers()
+    settings = {"n_samples": 3, "random_state": 0} if method is SmoothGrad else {}
+    by_place = method(model, **settings).explain(x)
+    by_name = method(model, **settings).explain({"image": x[0].numpy(), "numbers": x[1].numpy()})
+    assert list(by_name) == ["image", "numbers"]
+    for one, other in zip(by_place, by_name.values(), strict=True):
+        np.testing.assert_array_equal(one.values, other.values)
+    if method is Gradient:
+        leaves = [t.clone().requires_grad_() for t in x]
+        expected = torch.autograd.grad(model(*leaves).max(dim=1).values.sum(), leaves)
+        for one, gradient in zip(by_place, expected, strict=True):
+            np.testing.assert_allclose(one.values, gradient.numpy(), atol=1e-14)
+            assert not one.base_values.any()
+
+
+def test_tokens_masks_and_numbers():
+    model = Question().double().eval()
+    tokens, mask = torch.tensor([[1, 2, 0], [3, 3, 9]]), torch.tensor([[1, 1, 0], [1, 1, 1]], dtype=torch.bool)
+    numbers = torch.randn(2, 3, dtype=torch.float64)
+    words, ignored, rest = LRP(model, 1, rule="z").explain((tokens, mask, numbers))
+    w = model.head.weight[1].detach()
+    expected = (model.embedding(tokens).detach() * w[:4]).sum(-1) * mask
+    np.testing.assert_allclose(words.values, expected.numpy(), atol=1e-12)
+    np.testing.assert_allclose(rest.values, (numbers * w[4:]).numpy(), atol=1e-12)
+    assert not ignored.values.any()
+    np.testing.assert_allclose(words.residual, float(model.head.bias[1].detach()), atol=1e-12)
+
+
+def test_two_inputs_of_tokens_are_told_apart():
+    class Pair(nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            self.embedding = nn.Embedding(5, 3)
+            self.head = nn.Linear(3, 1, bias=False)
+
+        def forward(self, a, b):
+            return self.head(self.embedding(a).sum(1) - 2 * self.embedding(input=b).sum(1))
+
+    model, tokens = Pair().double().eval(), torch.tensor([[1, 2], [3, 4]])
+    first, second = LRP(model, rule="z").explain((tokens, tokens))
+    np.testing.assert_allclose(second.values, -2 * first.values, atol=1e-12)
+    each = (model.embedding(tokens) @ model.head.weight[0]).detach().numpy()
+    np.testing.assert_allclose(first.values, each, atol=1e-12)
+
+
+def test_explain_all_takes_several_inputs():
+    model, x = towers()
+    (gradient, _), (lrp, numbers) = explain_all([Gradient(model), LRP(model)], x)
+    np.testing.assert_allclose(gradient.values, Gradient(model).explain(x)[0].values, atol=1e-12)
+    np.testing.assert_allclose(numbers.values, LRP(model).explain(x)[1].values, atol=1e-12)
+    assert lrp.method == "LRP"
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (lambda a, b: (a, b[:3]), InvalidInput, r"different numbers of rows: \[6, 3\]"),
+        (lambda a, b: (a,), InvalidInput, r"cannot be applied to inputs of shape \(6, 1, 3, 3\)"),
+        (lambda a, b: (a, b.float()), InvalidInput, "input 1 has dtype torch.float32"),
+        (lambda a, b: {"image": a, "numbers": b / 0}, InvalidInput, "'numbers' is not finite in row 0"),
+        (lambda a, b: {"image": a, "other": b}, InvalidInput, "unexpected keyword argument 'other'"),
+        (lambda a, b: {}, InvalidInput, "no input"),
+        (lambda a, b: (a, b[:, 0]), InvalidInput, "input 1 must have rows first"),
+    ],
+)
+def test_bad_inputs(change, error, message):
+    model, x = towers()
+    with pytest.raises(error, match=message):
+        LRP(model).explain(change(*x))
+
+
+def test_inputs_that_do_not_matter_get_nothing():
+    class Ignores(nn.Module):
+        def forward(self, a, b):
+            return a * 2
+
+    x = torch.randn(2, 3, dtype=torch.float64)
+    used, ignored = LRP(Ignores().eval(), 0, rule="z").explain((x, x))
+    assert used.values.any()
+    assert not ignored.values.any()
+
+    class IgnoresAll(nn.Module):
+        def forward(self, a):
+            return torch.ones(len(a), 2)
+
+    with pytest.raises(UnsupportedModel, match="does not depend on x"):
+        LRP(IgnoresAll().eval()).explain((x,))
