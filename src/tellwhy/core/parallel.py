@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import joblib
+from threadpoolctl import threadpool_limits
 
-from tellwhy.core.progress import track
+from tellwhy.core.progress import silently, track
 
 BATCH_BYTES = 16 * 2**20
 
@@ -37,3 +38,18 @@ def thread_map(function: Callable[..., Any], arguments: list[Any], n_jobs: int =
         return [function(argument) for argument in arguments]
     call = joblib.delayed(function)
     return list(joblib.Parallel(n_jobs=workers, prefer="threads")(call(a) for a in arguments))
+
+
+def batch_map(function: Callable[[slice], Any], batches: list[slice], label: str) -> list[Any]:
+    """Apply a function to batches of rows, in threads with one thread of matrix products each, showing progress.
+
+    Batches do not depend on the number of threads, so neither do results.
+    """
+    if len(batches) <= 1:
+        return [function(batch) for batch in batches]
+    workers, results, quiet = joblib.effective_n_jobs(-1), [], silently(function)
+    groups = [batches[i : i + workers] for i in range(0, len(batches), workers)]
+    with threadpool_limits(1, user_api="blas"):
+        for group in track(groups, len(groups), label):
+            results += thread_map(quiet, group)
+    return results

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import wraps
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -41,6 +42,17 @@ def show_with(display: Display) -> Iterator[None]:
         yield
     finally:
         _display.reset(token)
+
+
+def silently(function: Callable[..., T]) -> Callable[..., T]:
+    """Return the function made to show no progress: for threads, whose caller counts the steps."""
+
+    @wraps(function)
+    def quiet(*arguments: object) -> T:
+        with show_with(lambda *_: None):
+            return function(*arguments)
+
+    return quiet
 
 
 def track(steps: Iterable[T], total: int, label: str | Callable[[], str]) -> Iterator[T]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tellwhy.core.parallel import row_batches
+from tellwhy.core.parallel import batch_map, row_batches
 from tellwhy.core.score_function import Floats
 from tellwhy.explainers.shapley.coalitions import Coalitions
 from tellwhy.explainers.shapley.players import Players
@@ -20,7 +20,8 @@ from tellwhy.scoring.surroundings import Mask
 
 Lowest = Callable[[RowScores, Floats, Mask], Minima]
 
-_BATCH_BYTES = 64 * 2**20
+_BATCH_BYTES = 64 * 2**20  # of points scored together
+_ROWS_BYTES = 16 * 2**20  # of the points of rows that one thread works on
 
 
 @dataclass(frozen=True)
@@ -68,10 +69,11 @@ def play(
     """Play the games of all rows, some rows at a time."""
     points_per_row = players.n + 1 if is_relaxed else len(coalitions.members) + 1
     games = relaxed_games if is_relaxed else local_games
-    parts = [
-        games(scores.of_rows(rows), X[rows], players, coalitions, lowest)
-        for rows in row_batches(len(X), 24 * X.shape[1] * points_per_row, 2 * _BATCH_BYTES)
-    ]
+    parts = batch_map(
+        lambda rows: games(scores.of_rows(rows), X[rows], players, coalitions, lowest),
+        row_batches(len(X), 24 * X.shape[1] * points_per_row, _ROWS_BYTES),
+        "sharing scores among columns",
+    )
     return Games(
         np.concatenate([part.worth for part in parts]),
         np.concatenate([part.empty for part in parts]),

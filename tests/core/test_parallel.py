@@ -1,0 +1,64 @@
+"""Batches of rows in threads: order, silence inside, progress outside, errors."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from tellwhy.core import progress
+from tellwhy.core.parallel import batch_map, row_batches
+from tellwhy.core.progress import show_with, silently, track
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    monkeypatch.setattr(progress, "QUIET_SECONDS", -1.0)
+    monkeypatch.setattr(progress, "_REFRESH_SECONDS", -1.0)
+    seen = []
+    with show_with(lambda label, done, total: seen.append((label, done, total))):
+        yield seen
+
+
+def squares(rows):
+    for _ in track(range(3), 3, "inside"):
+        time.sleep(0.001)
+    return np.arange(rows.start, rows.stop) ** 2
+
+
+def test_results_come_in_order_and_only_the_caller_shows_progress(shown):
+    batches = row_batches(100, 1, 7)
+    found = np.concatenate(batch_map(squares, batches, "outside"))
+    np.testing.assert_array_equal(found, np.arange(100) ** 2)
+    assert {label for label, _, _ in shown} == {"outside"}
+    assert shown[-1][1] == shown[-1][2]
+
+
+def test_a_single_batch_shows_its_own_progress(shown):
+    batch_map(squares, [slice(0, 5)], "outside")
+    assert {label for label, _, _ in shown} == {"inside"}
+
+
+def test_nothing_to_do():
+    assert batch_map(squares, [], "outside") == []
+
+
+def test_several_threads_are_used_where_there_are_several_cores(monkeypatch):
+    monkeypatch.setattr("tellwhy.core.parallel.joblib.effective_n_jobs", lambda _: 2)
+    meeting = threading.Barrier(2, timeout=20)
+    assert batch_map(lambda rows: meeting.wait() >= 0 and rows.start, [slice(0, 1), slice(1, 2)], "") == [0, 1]
+
+
+def test_an_error_reaches_the_caller():
+    def broken(rows):
+        raise ValueError(f"rows from {rows.start}")
+
+    with pytest.raises(ValueError, match="rows from"):
+        batch_map(broken, row_batches(10, 1, 2), "outside")
+
+
+def test_silence_ends_with_the_call(shown):
+    silently(squares)(slice(0, 2))
+    assert shown == []
+    squares(slice(0, 2))
+    assert shown
