@@ -53,6 +53,14 @@ FILES = {
         _TAKEISHI, "f42fcd59b1e25403e3c404fdf3e5c5903f9d887d97bff96faa3f06e2d190e02d"
     ),
     "takeishi_splits_U2R": BenchmarkFile(_TAKEISHI, "5e4cbb134ec1b8b3e127a5f43993bd2ec0d0556b44d614185ab5a1fd65bc3a62"),
+    "geo_impedance_facies": BenchmarkFile(
+        "spatial_nonlinear_MV_facies_v13 of the GitHub repository GeostatsGuy/GeoDataSets, commit 40d256ed",
+        "9a203ae4fa1b3ea2c46905ce44a0af09b9e010995ca003790f7461af13e0d375",
+    ),
+    "seismic_facies_crosslines": BenchmarkFile(
+        "data/facies and data/seismic of the GitHub repository mazzutti/FaciesGAN, commit 71a18785",
+        "e652b25e06efe2391a1d2a2e76af592adc0eb6baa9a1374acc5851a5e7743912",
+    ),
     "mc_letter": BenchmarkFile(
         f"data/letter-recognition.data of {_DEEP_RF}",
         "ced1f011f0dcc86dbd93b7a00d5cf5b8788a3fa017b7b2ad9afad418ed0fa2d2",
