@@ -13,7 +13,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from tellwhy import Explanation
 from tellwhy.core.errors import InvalidInput
 from tellwhy.detectors import GaussianMixture, KernelDensity, OneClassSVM, PCADetector, load
-from tellwhy.explainers import OneClassDTD
+from tellwhy.explainers import Occlusion, OneClassDTD
 from tellwhy.scoring import FunctionScore, as_score
 from tellwhy.scoring.normal_versions import NAME, attach_nearest_normal, normal_versions
 from tellwhy.scoring.observed import Observed, observed_by, some_rows
@@ -103,12 +103,14 @@ def test_pyod_detectors():
 
 def test_training_rows_are_judged_as_they_were_explained():
     rows = np.vstack([X, [[145.0, 5.0, 0.0]]])
-    detector = KernelDensity().fit(rows)
-    for training_rows in ("auto", None):
-        e = OneClassDTD(detector, training_rows=training_rows).explain(rows[-1:])
-        changed = (e.extras[NAME] != rows[-1:]).any()
-        assert changed == bool(e.scores[0] > detector.threshold_)
-    assert OneClassDTD(detector).explain(rows[-1:]).scores[0] > detector.threshold_  # so that one of them is
+    detector = KernelDensity().fit(rows).set_threshold(value=6.0)  # above −log(1/301), a row at its own point
+    explainers = [OneClassDTD(detector), OneClassDTD(detector, training_rows=None), Occlusion(detector).fit(X)]
+    above = []
+    for explainer in explainers:
+        e = explainer.explain(rows[-1:])
+        above.append(bool(e.scores[0] > detector.threshold_))
+        assert (e.extras[NAME] != rows[-1:]).any() == above[-1]
+    assert above == [True, False, False]  # a row that was learned from finds itself ordinary
 
 
 class TestPipelines:

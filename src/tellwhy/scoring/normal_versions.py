@@ -40,7 +40,7 @@ class NormalVersions:
     threshold
         Score that counts as normal, at most.
     left_out
-        Training row that each row was scored without, or −1, as `extras["left_out"]` records it; None: its own.
+        Training row that each row was scored without, or −1, as `extras["left_out"]` records it; None: nothing.
     """
 
     score: Any
@@ -94,8 +94,11 @@ class NormalVersions:
         return points if space.is_numeric else _table(space, points, getattr(data, "index", None))
 
     def _points(self, rows: Integers, score: Any) -> Integers | None:
-        if self.left_out is None:
+        """Support point that each row does without, or −1; None for scores that cannot leave one out."""
+        if not hasattr(score, "match"):
             return None
+        if self.left_out is None:
+            return np.full(len(rows), -1, dtype=np.int64)
         return points_of(np.asarray(self.left_out)[rows], score.expansion)
 
 
