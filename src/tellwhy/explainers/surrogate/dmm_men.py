@@ -239,18 +239,20 @@ class DMMMEN(Explainer):
     def rows(self, X: Any) -> Rows:
         """Bring rows into the columns that the model sees; inputs of other shapes are flattened."""
         shape = np.shape(X)
-        if len(shape) <= 2 and not isinstance(self.score, ClassLogits):
-            return super().rows(X)
         if len(shape) <= 2:
             found = super().rows(X)
-            return Rows(self.score, found.X, found.owner, found.n_owners)
+            self._check_shape(found.X.shape[1:])
+            return found
+        self._check_shape(shape[1:])
+        if 0 in shape:
+            raise InvalidInput(f"X is empty: its shape is {shape}; at least 1 input with 1 cell is needed.")
         array = np.asarray(X, dtype=np.float64).reshape(shape[0], -1)
-        if hasattr(self, "shape_") and shape[1:] != self.shape_:
-            raise InvalidInput(f"X has inputs of shape {shape[1:]}, but fit saw {self.shape_}.")
-        if array.size == 0:
-            raise InvalidInput(f"X is empty: its shape is {shape}.")
         check_finite(array)
         return Rows(self.score, array, np.arange(array.shape[1]), array.shape[1], shape[1:])
+
+    def _check_shape(self, shape: tuple[int, ...]) -> None:
+        if shape != getattr(self, "shape_", shape):
+            raise InvalidInput(f"X has rows of shape {shape} (columns, …), but fit saw rows of shape {self.shape_}.")
 
     def _read_shape(self, X: Any) -> None:
         """Learn the shape of an input, and whether a function gives probabilities."""

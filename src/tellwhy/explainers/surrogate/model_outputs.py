@@ -118,14 +118,12 @@ def read_model(model: Any) -> Any:
         raise UnsupportedModel(f"{model.__name__} is a class; pass a fitted instance of it.")
     if _is_network(model):
         return _network(model)
-    from sklearn.base import is_classifier, is_regressor
-
-    if hasattr(model, "predict_proba") and is_classifier(model):
+    kind = _estimator_kind(model)
+    if kind == "classifier" and hasattr(model, "predict_proba"):
         return _classifier(model)
-    if hasattr(model, "predict") and is_regressor(model):
-        ensure_fitted(model)
+    if kind == "regressor":
         return _regressor(model)
-    if is_classifier(model):
+    if kind == "classifier":
         raise UnsupportedModel(
             f"{type(model).__name__} gives no probabilities: wrap it in sklearn.calibration.CalibratedClassifierCV, "
             "or pass its decision_function to explain that."
@@ -133,6 +131,15 @@ def read_model(model: Any) -> Any:
     if callable(model) and not hasattr(model, "to_score") and not hasattr(model, "value"):
         return _Function(model)
     return as_score(model)
+
+
+def _estimator_kind(model: Any) -> str | None:
+    """'classifier', 'regressor', …, as scikit-learn's tags say; None for what is not its estimator."""
+    if not hasattr(model, "__sklearn_tags__"):
+        return "classifier" if hasattr(model, "predict_proba") and hasattr(model, "classes_") else None
+    from sklearn.utils import get_tags
+
+    return get_tags(model).estimator_type
 
 
 def as_outputs(score: Any) -> ClassLogits | OneScore:
@@ -153,6 +160,7 @@ def _classifier(model: Any) -> ClassLogits:
 
 
 def _regressor(model: Any) -> FunctionScore:
+    ensure_fitted(model)
     width = fitted_width(model)
     return FunctionScore(
         without_names(model).predict,

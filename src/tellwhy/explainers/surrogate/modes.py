@@ -24,7 +24,7 @@ def confusion(probabilities: Floats) -> Floats:
     Examples
     --------
     >>> confusion(np.array([[0.9, 0.1], [0.2, 0.8]])).round(2)
-    array([[0.82, 0.22],
+    array([[0.82, 0.18],
            [0.11, 0.89]])
     """
     given = probabilities == probabilities.max(axis=1, keepdims=True)
