@@ -28,7 +28,7 @@ METHODS = {
     "LRPAlpha2Beta1": lambda m: LRP(m, rule="alpha_beta", rule_params={"alpha": 2, "beta": 1}),
     "LRPFlat": lambda m: LRP(m, rule="flat"),
     "LRPWSquare": lambda m: LRP(m, rule="w_square"),
-    "DeepTaylor": lambda m: DeepTaylor(m, low=0),
+    "DeepTaylor": lambda m: DeepTaylor(m, low=0, pooling="flat"),
 }
 
 
@@ -104,7 +104,8 @@ def main() -> None:
     text = (
         "Largest absolute differences to the stored attributions, computed in single precision by iNNvestigate 1.0.9. "
         "There DeconvNet and guided backprop start with the output instead of 1: ours are multiplied by it. There deep "
-        "Taylor spreads relevance evenly over an average pool; here in proportion to its inputs."
+        'Taylor spreads relevance evenly over an average pool: that is `pooling="flat"` here; by default it is shared '
+        "in proportion to the inputs, which is the z+ rule of a layer with equal weights."
     )
     publish(
         "propagation_references",
