@@ -43,6 +43,9 @@ class AnomalyShapley(Explainer):
     - "local": v(S) = e(x̂*(S)), one minimum per coalition;
     - "ball": v(S) = min e(y) over |y_i − x_i| ≤ radius·s_i instead of paying for distance, one minimum per coalition.
 
+    Where coalitions are sampled, the minima of a score that is not made of quadratic forms are sought from x̂*(∅) with
+    the columns of S put back (from x where that is no way down), to a thousandth of the fall of the score.
+
     The base value is v(∅), and values add up to the score exactly. A negative value says that a column makes the row
     look more normal. Rows that a kernel model was trained on are left out of it, as in `OneClassDTD`.
 
