@@ -39,21 +39,28 @@ def test_methods_is_a_complete_table():
     table = tellwhy.methods()
     assert list(table.columns) == ["name", "family", "needs", "cost", "exactness", "citation"]
     assert (table.map(len) > 0).all().all()
-    expected = {"OneClassDTD", "Sensitivity", "SimpleTaylor", "NearestSupport", "ExpectedValue", "GaussianNLL"}
+    expected = {"OneClassDTD", "Sensitivity", "SimpleTaylor", "NearestSupport", "ExpectedValue", "GaussianNLL", "LRP"}
     assert expected <= set(table["name"])
 
 
-@pytest.mark.parametrize("role", ["detector", "explainer"])
+def listed(role):
+    if role == "network explainer":
+        pytest.importorskip("torch")
+    assert cards(role)
+    return cards(role)
+
+
+@pytest.mark.parametrize("role", ["detector", "explainer", "network explainer"])
 def test_at_most_five_positional_parameters(role):
-    for card in cards(role):
+    for card in listed(role):
         kinds = [p.kind for p in inspect.signature(card.cls.__init__).parameters.values()]
         positional = kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD) - 1
         assert positional <= 5, f"{card.name} takes {positional} positional parameters"
         assert inspect.Parameter.VAR_KEYWORD not in kinds, f"{card.name} swallows unknown parameters"
 
 
-@pytest.mark.parametrize("role", ["detector", "explainer"])
+@pytest.mark.parametrize("role", ["detector", "explainer", "network explainer"])
 def test_every_parameter_is_declared_and_documented(role):
-    for card in cards(role):
+    for card in listed(role):
         names = [n for n in inspect.signature(card.cls.__init__).parameters if n not in ("self", "model")]
         assert set(names) == set(card.cls._parameters), f"{card.name} declares other parameters than it takes"

@@ -5,6 +5,7 @@ A class enters by its decorator; `tellwhy.methods()` prints the catalogue and th
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -19,15 +20,20 @@ class Card:
     """What a reader should know of a method before using it."""
 
     name: str
-    role: str  # "detector" | "explainer"
+    role: str  # "detector" | "explainer" | "network explainer"
     family: str
     needs: str
     cost: str
     exactness: str
     citation: str
-    cls: type = field(repr=False)
+    where: type | str = field(repr=False)  # the class, or the module to load it from
     applies: Callable[[Any], bool] | None = field(default=None, repr=False)
     automatic: int | None = None  # order in which method="auto" considers it; None: never
+
+    @property
+    def cls(self) -> Any:
+        """The class; its module is loaded when this is first asked for."""
+        return getattr(importlib.import_module(self.where), self.name) if isinstance(self.where, str) else self.where
 
 
 _cards: dict[tuple[str, str], Card] = {}
@@ -66,8 +72,16 @@ def register_detector(*, needs: str, cost: str, exactness: str, citation: str) -
     return enter
 
 
+def register_network_explainer(
+    name: str, *, module: str, family: str, needs: str, cost: str, exactness: str, citation: str
+) -> None:
+    """Enter an explainer of networks, whose module is loaded when it is first used."""
+    role = "network explainer"
+    _cards[role, name] = Card(name, role, family, needs, cost, exactness, citation, module)
+
+
 def cards(role: str) -> list[Card]:
-    """All cards of a role ('detector' or 'explainer'), by name."""
+    """All cards of a role ('detector', 'explainer' or 'network explainer'), by name."""
     return sorted((c for c in _cards.values() if c.role == role), key=lambda c: c.name)
 
 

@@ -6,6 +6,7 @@ Those of networks (`LRP`, `Gradient`, …, in `tellwhy.explainers.propagation`) 
 import importlib
 from typing import Any
 
+from tellwhy.explainers import network_cards  # noqa: F401  (fills the registry)
 from tellwhy.explainers.base import Explainer
 from tellwhy.explainers.decomposition import (
     ExpectedValue,

@@ -78,4 +78,5 @@ def methods() -> pd.DataFrame:
     import pandas as pd
 
     fields = ("name", "family", "needs", "cost", "exactness", "citation")
-    return pd.DataFrame([{field: getattr(c, field) for field in fields} for c in cards("explainer")])
+    listed = [*cards("explainer"), *cards("network explainer")]
+    return pd.DataFrame([{field: getattr(c, field) for field in fields} for c in listed])
