@@ -1,6 +1,7 @@
 """How far an explanation can be trusted."""
 
 from tellwhy.evaluation.compare import compare
+from tellwhy.evaluation.fidelity import Fidelity, KeepTop, Vulnerabilities, adversarial, fidelity, keep_top
 from tellwhy.evaluation.flipping import Flipping, flipping
 from tellwhy.evaluation.injection import Injected, inject_anomalies
 from tellwhy.evaluation.localisation import Localisation, localisation
@@ -8,14 +9,20 @@ from tellwhy.evaluation.randomisation import Randomisation, parameter_randomisat
 from tellwhy.evaluation.region_flipping import RegionFlipping, region_flipping
 
 __all__ = [
+    "Fidelity",
     "Flipping",
     "Injected",
+    "KeepTop",
     "Localisation",
     "Randomisation",
     "RegionFlipping",
+    "Vulnerabilities",
+    "adversarial",
     "compare",
+    "fidelity",
     "flipping",
     "inject_anomalies",
+    "keep_top",
     "localisation",
     "parameter_randomisation",
     "region_flipping",

@@ -12,14 +12,25 @@ import numpy as np
 from tellwhy.core.errors import DataNotice, InvalidInput, NotConverged
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.parallel import tracked_batches
-from tellwhy.core.params import Rule, Rules, generator, instance_of, integer, none, one_of, real, seed
-from tellwhy.core.params import validate_parameters as validate
+from tellwhy.core.params import (
+    Rule,
+    Rules,
+    generator,
+    instance_of,
+    integer,
+    none,
+    one_of,
+    real,
+    seed,
+    validate_parameters,
+    validate_value,
+)
 from tellwhy.core.registry import register_explainer
 from tellwhy.core.score_function import Floats
 from tellwhy.core.tables import check_finite, column_names
 from tellwhy.explainers.base import Attribution, Explainer, Rows
 from tellwhy.explainers.column_groups import group_numbers, groups_rule
-from tellwhy.explainers.surrogate.insight import Insight, Naming, component_insights, overall_insight
+from tellwhy.explainers.surrogate.insight import Fitted, Insight, component_insights, overall_insight
 from tellwhy.explainers.surrogate.local_fit import Neighbourhood, explain_locally
 from tellwhy.explainers.surrogate.mixture import Local, Plan, Surrogate, fit_surrogate
 from tellwhy.explainers.surrogate.model_outputs import ClassLogits, OneScore, as_outputs, preferred, read_model
@@ -167,7 +178,7 @@ class DMMMEN(Explainer):
         With `checkpoint`, a folder, chains are saved on the way and go on from there when `fit` is called again with
         the same rows, model, settings and seed.
         """
-        validate(self)
+        validate_parameters(self)
         self._read_shape(X)
         rows = self.rows(X)
         self.names_ = self._names(X, rows)
@@ -221,14 +232,20 @@ class DMMMEN(Explainer):
         are labelled.
         """
         self._check_fitted()
+        validate_value("DMMMEN.insights", "k", k, integer(1))
+        validate_value("DMMMEN.insights", "per", per, one_of("component", "target"))
         if self.is_local:
             raise InvalidInput("insights need a global fit: use features=None or a number of columns.")
-        naming = Naming(self.names_, self.shape_)
-        build = component_insights if per == "component" else lambda *a, **s: [overall_insight(*a, **s)]
         found: list[Insight] = []
         for target, surrogate in self.surrogates_.items():
-            X = self.X_[self.fitted_rows_[target]]
-            found += build(surrogate, X, self.targets_[target], naming, k=k, credibility=self.credibility)
+            mine = self.fitted_rows_[target]
+            others = np.delete(self.X_, mine, axis=0)
+            name = self.targets_[target]
+            fitted = Fitted(surrogate, self.X_[mine], others, name, self.names_, self.shape_)
+            if per == "component":
+                found += component_insights(fitted, k=k, credibility=self.credibility)
+            else:
+                found.append(overall_insight(fitted, k=k, credibility=self.credibility))
         return found
 
     def explain(self, X: Any) -> Explanation:

@@ -13,6 +13,7 @@ from tellwhy.explainers.surrogate.mixture import Surrogate
 from tellwhy.explainers.surrogate.modes import relabel
 
 LEAST_SHARE = 0.01
+MOST_EXAMPLES = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +44,8 @@ class Insight:
         Where it applies: (feature, 10 % quantile, 90 % quantile) of its rows, in the features that set them apart.
     credibility
         Probability of the intervals.
+    examples, others
+        Some of the rows it describes, and some of the rows of other targets (or, without any, of other components).
     """
 
     target: str
@@ -58,6 +61,8 @@ class Insight:
     rows: Integers
     applies: tuple[tuple[str, float, float], ...]
     credibility: float
+    examples: Floats
+    others: Floats
 
     def ranking(self) -> Integers:
         """Features by what their mean value adds to the output, largest first: what to remove to lower it."""
@@ -77,18 +82,21 @@ class Insight:
         return f"<Insight into {self.target!r} ({what}): {', '.join(self.names[:5])}>"
 
 
-@dataclass(frozen=True)
-class Naming:
-    """Names and shape of the features."""
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """What insights are read from: a surrogate, its rows, rows of other targets, and the names of the features."""
 
+    surrogate: Surrogate
+    X: Floats
+    others: Floats
+    target: str
     names: Sequence[str]
     shape: tuple[int, ...]
 
 
-def component_insights(
-    surrogate: Surrogate, X: Floats, target: str, naming: Naming, *, k: int, credibility: float
-) -> list[Insight]:
+def component_insights(fitted: Fitted, *, k: int, credibility: float) -> list[Insight]:
     """One insight per component that describes at least 1 % of the rows, the largest first."""
+    surrogate = fitted.surrogate
     posterior, J = surrogate.posterior, surrogate.coef.shape[1]
     permutations = relabel(posterior.z, J)
     draw = np.arange(len(permutations))[:, None]
@@ -100,56 +108,54 @@ def component_insights(
     order = np.argsort(-shares.mean(axis=1), kind="stable")
     found: list[Insight] = []
     for j in order[shares.mean(axis=1)[order] >= LEAST_SHARE]:
-        occupied = shares[j] > 0
-        slopes = surrogate.slopes(coef[occupied, j])
-        found.append(_insight(X, usual == j, slopes, shares[j], (target, len(found)), naming, k, credibility))
+        slopes = surrogate.slopes(coef[shares[j] > 0, j])
+        found.append(_insight(fitted, len(found), usual == j, slopes, shares[j], k=k, credibility=credibility))
     return found
 
 
-def overall_insight(
-    surrogate: Surrogate, X: Floats, target: str, naming: Naming, *, k: int, credibility: float
-) -> Insight:
+def overall_insight(fitted: Fitted, *, k: int, credibility: float) -> Insight:
     """The mean of β_{z_i} over the rows: it does not depend on labels."""
-    posterior, J = surrogate.posterior, surrogate.coef.shape[1]
-    shares = np.array([(posterior.z == j).mean(axis=1) for j in range(J)]).T  # (D, J)
-    slopes = surrogate.slopes(np.einsum("dj,djk->dk", shares, surrogate.coef))
-    everyone = np.ones(len(X), dtype=bool)
-    return _insight(X, everyone, slopes, np.ones(len(slopes)), (target, -1), naming, k, credibility)
+    posterior, coef = fitted.surrogate.posterior, fitted.surrogate.coef
+    shares = np.array([(posterior.z == j).mean(axis=1) for j in range(coef.shape[1])]).T  # (D, J)
+    slopes = fitted.surrogate.slopes(np.einsum("dj,djk->dk", shares, coef))
+    everyone = np.ones(len(fitted.X), dtype=bool)
+    return _insight(fitted, -1, everyone, slopes, np.ones(len(slopes)), k=k, credibility=credibility)
 
 
-def _insight(  # noqa: PLR0917
-    X: Floats,
-    members: Any,
-    slopes: Floats,
-    shares: Floats,
-    label: tuple[str, int],
-    naming: Naming,
-    k: int,
-    credibility: float,
+def _insight(
+    fitted: Fitted, component: int, members: Any, slopes: Floats, shares: Floats, *, k: int, credibility: float
 ) -> Insight:
+    X, shape = fitted.X, fitted.shape
     tails = [0.5 * (1.0 - credibility), 0.5 * (1.0 + credibility)]
     mean = slopes.mean(axis=0)
     effects = mean * X.std(axis=0)
     top = np.argsort(-np.abs(effects), kind="stable")[:k]
     top = top[effects[top] != 0]
     rows = np.flatnonzero(members)
-    centre = X[rows].mean(axis=0) if len(rows) else X.mean(axis=0)
     low, high = np.quantile(shares, tails)
+    others = fitted.others if len(fitted.others) else X[~members]
     return Insight(
-        target=label[0],
-        component=label[1],
+        target=fitted.target,
+        component=component,
         share=float(shares.mean()),
         share_interval=(float(low), float(high)),
-        coefficients=mean.reshape(naming.shape),
-        interval=np.quantile(slopes, tails, axis=0).T.reshape(*naming.shape, 2),
-        effects=effects.reshape(naming.shape),
+        coefficients=mean.reshape(shape),
+        interval=np.quantile(slopes, tails, axis=0).T.reshape(*shape, 2),
+        effects=effects.reshape(shape),
         top=top,
-        names=tuple(naming.names[i] for i in top),
-        centre=centre.reshape(naming.shape),
+        names=tuple(fitted.names[i] for i in top),
+        centre=(X[rows] if len(rows) else X).mean(axis=0).reshape(shape),
         rows=rows,
-        applies=_applies(X, members, naming.names),
+        applies=_applies(X, members, fitted.names),
         credibility=credibility,
+        examples=_some(X[rows]).reshape(-1, *shape),
+        others=_some(others).reshape(-1, *shape),
     )
+
+
+def _some(X: Floats) -> Floats:
+    """Evenly spaced rows, not too many."""
+    return X[np.unique(np.linspace(0, len(X) - 1, min(MOST_EXAMPLES, len(X))).astype(np.int64))]
 
 
 def _applies(
