@@ -79,3 +79,16 @@ def test_a_named_method_and_its_parameters():
         tellwhy.explain(detector, ODD, method="magic")
     with pytest.raises(InvalidParameter, match="'n_background' parameter of Occlusion"):
         tellwhy.explain(detector, ODD, "occlusion", X, n_background=0)
+
+
+def test_network_methods_go_by_their_names():
+    torch = pytest.importorskip("torch")
+    from tellwhy.explainers import LRP
+
+    torch.manual_seed(0)
+    model, x = torch.nn.Linear(3, 2).eval(), torch.randn(4, 3)
+    expected = LRP(model, rule="z_plus").explain(x)
+    for name in ("LRP", "lrp"):
+        found = tellwhy.explain(model, x, method=name, rule="z_plus")
+        np.testing.assert_array_equal(found.values, expected.values)
+    assert tellwhy.explain(model, x, method="excitation_backprop").method == "ExcitationBackprop"

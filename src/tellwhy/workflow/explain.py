@@ -23,8 +23,8 @@ def explain(model: Any, X: Any, method: str = "auto", background: Any = None, **
     Parameters
     ----------
     model
-        A fitted detector (of this library, scikit-learn or PyOD), a pipeline, or a function giving one number per
-        row, high = anomalous.
+        A fitted detector (of this library, scikit-learn or PyOD), a pipeline, a function giving one number per row,
+        high = anomalous, or a PyTorch module.
     X
         Rows to explain: an array or a frame, in the columns the model was fitted on.
     method
@@ -44,6 +44,10 @@ def explain(model: Any, X: Any, method: str = "auto", background: Any = None, **
     >>> explanation.method, int(explanation.values.argmax())
     ('OneClassDTD', 1)
     """
+    network = next((c for c in cards("network explainer") if c.name.lower() == method.lower().replace("_", "")), None)
+    if network is not None:
+        explained: Explanation = network.cls(model, **params).explain(X)
+        return explained
     score = as_score(model)
     explainer = chosen_card(score, method).cls(score, **params)
     if hasattr(explainer, "fit"):
