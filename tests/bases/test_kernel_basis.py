@@ -151,7 +151,7 @@ def test_rows_are_mapped_one_by_one_in_their_own_precision(kernel, structure):
 def test_many_rows_are_mapped_in_batches_like_few(monkeypatch):
     basis = KernelBasis(n_features=50, random_state=0).fit(DIGITS)
     whole = basis.transform(DIGITS)
-    monkeypatch.setattr("tellwhy.bases.feature_map._BATCH_BYTES", 40_000)
+    monkeypatch.setattr("tellwhy.bases.map_rows._BATCH_BYTES", 40_000)
     np.testing.assert_allclose(basis.transform(DIGITS), whole, rtol=1e-12, atol=1e-15)
 
 

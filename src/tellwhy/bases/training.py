@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +26,7 @@ class Plan:
     max_epochs: int = 100
     patience: int = 10
     train_basis: bool = True
+    record: bool = True  # on a graphics card, record one step and play it again; otherwise launch each operation
     label: str = "training the basis"
 
 
@@ -61,10 +63,10 @@ def train(
     size = min(plan.batch_size, len(rows.Z))
     device = rows.Z.device
     parts = [torch.tensor(p, device=device) for p in objective.held_parts(rng, len(rows.held_Z), size)]
-    steps = Steps(lambda index: objective.losses(stack, rows.Z, rows.labels, index), trained, plan.learning_rate)
+    steps = Steps(lambda index: objective.losses(stack, rows.Z, rows.labels, index), trained, plan)
     watch, history = Watch(trained, len(stack), plan.patience), []
     for epoch in track(range(plan.max_epochs), plan.max_epochs, plan.label):
-        with one_thread():
+        with nullcontext() if rows.Z.is_cuda else one_thread():
             steps.run(torch.tensor(objective.draw(rng, len(rows.Z), plan.n_batches, size), device=device))
             with torch.no_grad():
                 losses = sum(objective.losses(stack, rows.held_Z, rows.held_labels, part) for part in parts)
@@ -128,17 +130,17 @@ class Watch:
 class Steps:
     """Steps of Adam over the batches of an epoch; on a graphics card, one recorded step is played again and again."""
 
-    def __init__(self, losses: Callable[[Tensor], Tensor], trained: list[Tensor], learning_rate: float):
+    def __init__(self, losses: Callable[[Tensor], Tensor], trained: list[Tensor], plan: Plan):
         from torch.optim import Adam
 
         self.losses, self.trained = losses, trained
-        self.on_card = trained[0].is_cuda
-        self.optimiser = Adam(trained, lr=learning_rate, fused=True, capturable=self.on_card)
+        self.is_recorded = trained[0].is_cuda and plan.record
+        self.optimiser = Adam(trained, lr=plan.learning_rate, fused=True, capturable=self.is_recorded)
         self.graph: Tensor = None
 
     def run(self, batches: Tensor) -> None:
         """Take one step per batch."""
-        if not self.on_card:
+        if not self.is_recorded:
             for batch in batches:
                 self._step(batch)
             return

@@ -9,8 +9,6 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from threadpoolctl import ThreadpoolController
-
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.optional import require
 
@@ -24,7 +22,9 @@ def one_thread() -> Any:
 
 
 @cache
-def _controller() -> ThreadpoolController:
+def _controller() -> Any:
+    from threadpoolctl import ThreadpoolController
+
     return ThreadpoolController()
 
 
