@@ -12,7 +12,20 @@ from torch import nn  # noqa: E402
 from torch.nn.modules import module as module_hooks  # noqa: E402
 
 from tellwhy.core.errors import UnsupportedModel  # noqa: E402
-from tellwhy.explainers import LRP, DeepTaylor, Gradient, GuidedBackprop, SmoothGrad, coverage  # noqa: E402
+from tellwhy.explainers import (  # noqa: E402
+    LRP,
+    DeepTaylor,
+    ExcitationBackprop,
+    Gradient,
+    GuidedBackprop,
+    SmoothGrad,
+    coverage,
+    explain_all,
+)
+from tellwhy.explainers.propagation import RULES, Composite, Rule  # noqa: E402
+from tellwhy.explainers.propagation.composites import convolution, dense  # noqa: E402
+
+HOOKS = [name for name in vars(nn.Module()) if name.endswith("_hooks")]
 
 
 def state(model):
@@ -21,7 +34,7 @@ def state(model):
         n: (t.clone(), t.grad, t._version, t.requires_grad, id(t)) for n, t in model.state_dict(keep_vars=True).items()
     }
     attributes = {
-        n: (m.training, sorted(vars(m)), len(m._forward_hooks), len(m._forward_pre_hooks), len(m._backward_hooks))
+        n: (m.training, {key: id(value) for key, value in vars(m).items()}, {k: len(getattr(m, k)) for k in HOOKS})
         for n, m in model.named_modules()
     }
     hooks = len(module_hooks._global_forward_hooks), len(module_hooks._global_forward_pre_hooks)
@@ -40,12 +53,18 @@ def assert_same(before, after):
 @pytest.mark.parametrize("name", ["residual", "in_place"])
 def test_model_is_bit_identical(name):
     model, x = build(name)
+    gradients = {n: torch.randn_like(p) for n, p in model.named_parameters()}
+    for n, p in model.named_parameters():
+        p.grad = gradients[n].clone()  # of the user's own
     original, before = x.clone(), state(model)
     for explainer in (LRP(model), LRP(model, rule="flat"), DeepTaylor(model), Gradient(model), GuidedBackprop(model)):
         explainer.explain(x)
     SmoothGrad(model, n_samples=2).explain(x)
-    LRP(model).ledger(x)
+    LRP(model, residual="equal").ledger(x)
     coverage(model, x)
+    explain_all([LRP(model, batch_norm=t) for t in ("merged", "one_linear", "two_linear")] + [Gradient(model)], x)
+    ExcitationBackprop(model, contrastive=True).explain(x)
+    assert all(torch.equal(p.grad, gradients[n]) for n, p in model.named_parameters())
     assert_same(before, state(model))
     assert torch.equal(x, original)
     assert x.grad is None
@@ -69,6 +88,29 @@ def test_model_is_bit_identical_after_an_error():
     with pytest.raises(UnsupportedModel, match="linalg_norm"):
         LRP(model).explain(torch.randn(2, 3, generator=torch.Generator()))
     assert_same(before, state(model))
+
+
+def test_model_is_bit_identical_after_an_error_on_the_way_down():
+    model, x = build("residual")
+    before = state(model)
+
+    def fails(layer, x, z, c):
+        torch.rand(3)
+        raise ArithmeticError("half-way")
+
+    composite = Composite([(dense, RULES["z"]()), (convolution, Rule("fails", fails))])
+    with pytest.raises(ArithmeticError, match="half-way"):
+        LRP(model, composite=composite).explain(x)
+    assert_same(before, state(model))
+    np.testing.assert_array_equal(LRP(model).explain(x).values, LRP(model).explain(x).values)
+
+
+def test_frozen_parameters_stay_frozen():
+    model, x = build("residual")
+    expected = LRP(model).explain(x).values
+    model.requires_grad_(False)
+    np.testing.assert_array_equal(LRP(model).explain(x).values, expected)
+    assert not any(p.requires_grad for p in model.parameters())
 
 
 def test_random_numbers_of_the_model_do_not_show():
