@@ -31,6 +31,8 @@ from tellwhy.detectors.map_inference.field import Labels
 _START_ROWS = 20_000
 _MOST_RESEEDS = 3
 _SWEEPS_BETWEEN_UPDATES = 6
+_PATIENCE = 3  # iterations in a row without a lower objective
+_FEW = 1e-4  # share of labels whose change is left to inexact inference
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +95,7 @@ class Alternation:
         return np.vstack([model.cluster_centers_, extra])
 
     def run(self, centres: Floats) -> State:
-        """Alternate from these centres until the labels stay the same."""
+        """Alternate from these centres until the labels stay the same, or the objective no longer falls."""
         s = self.settings
         balls, couplings = Balls(centres, np.zeros(len(centres))), self._first_couplings()
         gamma, sizes, n_reseeds = s.gamma, None, 0
@@ -103,7 +105,8 @@ class Alternation:
             if messages is None and s.inference != "icm" and not self._is_exact(field):
                 messages = field.no_messages()
             found = best_labelling(field, s.inference, max_sweeps=_SWEEPS_BETWEEN_UPDATES, messages=messages)
-            if before is not None and np.array_equal(found.labels, before):
+            n_changed = self.n_present if before is None else int((found.labels != before).sum())
+            if n_changed == 0:
                 break
             before = found.labels
             sizes = np.bincount(found.labels[self.present], minlength=s.n_classes)
@@ -114,6 +117,8 @@ class Alternation:
             best = state if best is None or state.rank < best.rank else best
             if (sizes == 0).any() and n_reseeds < _MOST_RESEEDS:
                 balls, n_reseeds = self._reseeded(balls, found.labels, sizes), n_reseeds + 1
+            elif iteration - best.n_iter >= _PATIENCE or (found.gap > 0 and n_changed <= _FEW * self.n_present):
+                break
         assert best is not None
         return best
 

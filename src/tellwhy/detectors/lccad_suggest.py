@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tellwhy.core.errors import TellwhyWarning
 from tellwhy.core.params import generator, integer, validate_value
 from tellwhy.core.progress import track
 from tellwhy.detectors.lccad import LCCAD
@@ -77,15 +78,14 @@ def suggest_lccad(
 
 
 def _candidate(X: Any, graph: Any, n_classes: int, rng: np.random.Generator) -> Candidate:
-    seed = int(rng.integers(2**31 - 1))
-    theta = 1.0
+    settings = {"model": "mrf", "gamma": 1.0, "random_state": int(rng.integers(2**31 - 1))}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a collapse shows in the criterion
+        warnings.simplefilter("ignore", TellwhyWarning)  # a collapse shows in the criterion
+        model = LCCAD(n_classes, 1.0, n_init=5, **settings).fit(X, graph)
         for _ in range(_ROUNDS):
-            model = LCCAD(n_classes, theta, model="mrf", gamma=1.0, n_init=2, random_state=seed).fit(X, graph)
             variance = float(np.nanmean(model.outlierness())) / model.n_features_in_
             theta = 1.0 / (1.0 + 2.0 * variance) if variance > 0 else 1.0
-        model = LCCAD(n_classes, theta, model="mrf", gamma=1.0, n_init=2, random_state=seed).fit(X, graph)
+            model = LCCAD(n_classes, theta, init=model.centres_, **settings).fit(X, graph)
     return Candidate(n_classes, theta, _criterion(model, rng))
 
 
