@@ -34,9 +34,10 @@ from tellwhy.views.figure_style import (
     row_name,
     signed_axis,
 )
+from tellwhy.views.insight_plots import insights
 from tellwhy.views.wording import count, number
 
-__all__ = ["bar", "beeswarm", "flipping", "heatmap", "randomisation", "region_flipping", "scores"]
+__all__ = ["bar", "beeswarm", "flipping", "heatmap", "insights", "randomisation", "region_flipping", "scores"]
 
 MOST_POINTS = 2000  # of one feature in a beeswarm
 
@@ -62,15 +63,15 @@ def bar(explanation: Explanation, row: int = 0, max_features: int = 10) -> go.Fi
     validate_value("plot.bar", "max_features", max_features, integer(1))
     chosen = explanation[row]
     parts = _parts(chosen, max_features)[::-1]
-    errors = [part.error for part in parts]
+    above, below = [part.above for part in parts], [part.below for part in parts]
     trace = go.Bar(
         x=[part.amount for part in parts],
         y=distinct_labels([part.name for part in parts[::-1]])[::-1],
         orientation="h",
         marker_color=[part.color for part in parts],
-        error_x={"type": "data", "array": errors} if any(errors) else None,
+        error_x={"type": "data", "array": above, "arrayminus": below} if any(above) or any(below) else None,
         text=[number(part.amount, 3) for part in parts],
-        textposition="none" if any(errors) else "outside",  # whiskers would cross the numbers
+        textposition="none" if any(above) or any(below) else "outside",  # whiskers would cross the numbers
         cliponaxis=False,
         hovertemplate="%{y}: %{x:.4g}<extra></extra>",
     )
@@ -88,16 +89,18 @@ class _Part:
     name: str
     amount: float
     color: str = NEUTRAL
-    error: float = 0.0
+    above: float = 0.0  # lengths of its whiskers
+    below: float = 0.0
 
 
 def _parts(row: Explanation, max_features: int) -> list[_Part]:
     """Return the main features, and for attributions what belongs to none of them."""
     flat, names = row.values.ravel(), row.names()
-    errors = np.zeros_like(flat) if row.stderr is None else row.stderr.ravel()
+    above, below = _whiskers(row)
     order = np.argsort(-np.abs(flat), kind="stable")
     main, others = order[:max_features], order[max_features:]
-    parts = [_Part(names[j], float(flat[j]), USUAL if flat[j] < 0 else ODD, float(errors[j])) for j in main]
+    colors = np.where(flat < 0, USUAL, ODD)
+    parts = [_Part(names[j], float(flat[j]), str(colors[j]), float(above[j]), float(below[j])) for j in main]
     if row.residual is None:
         return parts
     if len(others):
@@ -105,6 +108,16 @@ def _parts(row: Explanation, max_features: int) -> list[_Part]:
     if row.base_values[0]:
         parts.append(_Part("base value", float(row.base_values[0])))
     return [*parts, _Part("not attributed", float(row.residual[0]))]
+
+
+def _whiskers(row: Explanation) -> tuple[Floats, Floats]:
+    """Lengths above and below each value: its credible interval where there is one, else its standard error."""
+    flat = row.values.ravel()
+    if "interval" in row.extras:
+        low, high = np.asarray(row.extras["interval"]).reshape(-1, 2).T
+        return np.maximum(high - flat, 0.0), np.maximum(flat - low, 0.0)
+    errors = np.zeros_like(flat) if row.stderr is None else row.stderr.ravel()
+    return errors, errors
 
 
 def beeswarm(explanation: Explanation, max_features: int = 12) -> go.Figure:
