@@ -303,6 +303,22 @@ def test_rows_of_a_loop_are_followed():
     np.testing.assert_allclose(LRP(Loop().eval(), rule="z").explain(x).values, expected)
 
 
+def test_the_order_of_elements_in_memory_does_not_matter():
+    class Viewing(nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            self.conv, self.head = nn.Conv2d(2, 3, 2), nn.Linear(12, 2)
+
+        def forward(self, x):
+            return self.head(torch.relu(self.conv(x)).view(len(x), -1))
+
+    model, x = Viewing().double().eval(), torch.randn(4, 2, 3, 3, dtype=torch.float64)
+    expected = LRP(model, rule="gamma").explain(x).values
+    last = x.contiguous(memory_format=torch.channels_last)
+    np.testing.assert_allclose(LRP(model, rule="gamma").explain(last).values, expected, atol=1e-12)
+
+
 def test_only_attributions_have_a_ledger():
     model, x = network()
     with pytest.raises(InvalidInput, match="Gradient has no ledger"):

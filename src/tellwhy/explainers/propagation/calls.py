@@ -48,6 +48,8 @@ class Call:
             return exchanged[id(tensor)] if id(tensor) in exchanged else tensor.detach()
 
         args, kwargs = map_tensors(exchange, self.args), map_tensors(exchange, self.kwargs)
+        if self.name == "view" and not any(isinstance(part, torch.dtype) for part in (*args, *kwargs.values())):
+            return torch.Tensor.reshape(*args, **kwargs)  # whatever the order of the elements in memory
         if kwargs.get("inplace"):
             return self.function(*args, **{**kwargs, "inplace": False})
         if not self.in_place:
@@ -100,14 +102,37 @@ def map_tensors(function: Callable[[Tensor], Tensor], tree: Any) -> Any:
     return type(tree)(*parts)
 
 
-def batch_norm_lines(call: Call) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-    """Factors and shifts (1/s, −μ/s) and (γ, β) of an evaluation-mode batch norm, with s² = σ² + ε."""
+@dataclass(frozen=True)
+class BatchNorm:
+    """An evaluation-mode batch norm: z = γ (x − μ)/s + β with s² = σ² + ε."""
+
+    mean: Tensor
+    variance: Tensor
+    eps: float
+    weight: Tensor | None
+    bias: Tensor | None
+
+    def lines(self) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+        """Factors and shifts (1/s, −μ/s) and (γ, β)."""
+        inverse = (self.variance + self.eps).rsqrt()
+        factor = torch.ones_like(inverse) if self.weight is None else self.weight
+        return (inverse, -self.mean * inverse), (factor, torch.zeros_like(inverse) if self.bias is None else self.bias)
+
+    def line(self) -> tuple[Tensor, Tensor]:
+        """w and b of z = w x + b."""
+        factor = (self.variance + self.eps).rsqrt()
+        if self.weight is not None:
+            factor = factor * self.weight
+        shift = -self.mean * factor
+        return factor, shift if self.bias is None else shift + self.bias
+
+
+def read_batch_norm(call: Call) -> BatchNorm:
+    """Parameters of a call of `batch_norm`."""
     given = _batch_norm_arguments(call)
-    inverse = (given["running_var"].detach() + given.get("eps", 1e-5)).rsqrt()
-    factor, shift = given.get("weight"), given.get("bias")
-    factor = torch.ones_like(inverse) if factor is None else factor.detach()
-    shift = torch.zeros_like(inverse) if shift is None else shift.detach()
-    return (inverse, -given["running_mean"].detach() * inverse), (factor, shift)
+    weight, bias = (None if given.get(k) is None else given[k].detach() for k in ("weight", "bias"))
+    mean, variance = given["running_mean"].detach(), given["running_var"].detach()
+    return BatchNorm(mean, variance, given.get("eps", 1e-5), weight, bias)
 
 
 def _batch_norm_arguments(call: Call) -> dict[str, Any]:

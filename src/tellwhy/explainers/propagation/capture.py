@@ -24,6 +24,7 @@ from tellwhy.explainers.propagation.operations import Operation, is_nonnegative,
 from tellwhy.explainers.propagation.steps import Tap
 
 _TRANSPOSED_VIEWS = {"T", "mT", "H", "mH"}
+_INPUT = Operation(-1, "input", "copying", "")
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,11 @@ class Capture(TorchFunctionMode):
             tensor = kept[1]
         return tensor
 
+    def add_leaf(self, leaf: Tensor, number: int, *, nonnegative: bool = False) -> None:
+        """Let a tensor be one that relevance is handed to, for an input of that number."""
+        self.leaves.append((leaf, number))
+        self._origins[id(leaf)] = (weakref.ref(leaf), Origin(_INPUT, nonnegative=nonnegative))
+
     def is_activation(self, tensor: Tensor) -> bool:
         """Whether a tensor depends on the explained input."""
         return tensor.requires_grad and (tensor.grad_fn is not None or any(tensor is leaf for leaf, _ in self.leaves))
@@ -117,7 +123,7 @@ class Capture(TorchFunctionMode):
         for number, tokens in self.tokens.items():
             if looked_up.data_ptr() == tokens.data_ptr() and looked_up.shape == tokens.shape:
                 leaf = embedded.detach().requires_grad_()
-                self.leaves.append((leaf, number))
+                self.add_leaf(leaf, number)
                 return leaf
         return embedded
 
@@ -202,7 +208,8 @@ class Capture(TorchFunctionMode):
         for tensor in outputs:
             self._origins[id(tensor)] = (weakref.ref(tensor), made)
         if operation.kind == "copying":
-            self._viewed.update(t.untyped_storage().data_ptr() for t in outputs if t._is_view())
+            views = (t for t in outputs if t._is_view() or call.name == "view")
+            self._viewed.update(t.untyped_storage().data_ptr() for t in views)
         if call.in_place:
             target = call.target
             self.must_verify |= target.untyped_storage().data_ptr() in self._viewed

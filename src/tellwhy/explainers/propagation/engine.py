@@ -86,14 +86,21 @@ def run_forward(
 
 def _captured(model: Module, inputs: Inputs, capture: Capture) -> Any:
     """Run the model on copies of its inputs; return what it returned."""
-    copies = [t.detach().clone() for t in inputs.tensors]
+    copies = [_copy(t) for t in inputs.tensors]
     for number, copy in enumerate(copies):
         if copy.is_floating_point():
-            capture.leaves.append((copy.requires_grad_(), number))
+            nonnegative = number < len(inputs.nonnegative) and inputs.nonnegative[number]
+            capture.add_leaf(copy.requires_grad_(), number, nonnegative=nonnegative)
         else:
             capture.tokens[number] = copy
     with capture.paths.followed(), capture:
         return inputs.apply(model, copies)
+
+
+def _copy(tensor: Tensor) -> Tensor:
+    """Copy of an input; images on a GPU channels last, which its convolutions want."""
+    images = tensor.is_cuda and tensor.ndim == 4 and tensor.is_floating_point()
+    return tensor.detach().clone(memory_format=torch.channels_last if images else torch.preserve_format)
 
 
 def _one_output(model: Module, capture: Capture, outputs: Any) -> Tensor:

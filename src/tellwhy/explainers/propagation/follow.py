@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from tellwhy.explainers.propagation.calls import Call, batch_norm_lines
+from tellwhy.explainers.propagation.calls import Call, read_batch_norm
 from tellwhy.explainers.propagation.layers import Addition, ChannelScale, read_layer
 from tellwhy.explainers.propagation.normalisation import read_normalisation
 from tellwhy.explainers.propagation.operations import Operation
@@ -77,19 +77,19 @@ def _addition(call: Call, origins: Origins) -> Addition:
 def _batch_norm(capture: Capture, call: Call, operation: Operation, origin: Origin | None) -> Tensor | None:
     """Batch norm as the methods want it; None where it keeps its derivative, which is LRP-0."""
     treatment = next(method.batch_norm for method in capture.methods if method.carries != "gradient")
-    (inverse, offset), (factor, shift) = batch_norm_lines(call)
-    whole = ChannelScale("batch_norm", inverse * factor, offset * factor + shift, {})
     if treatment == "merged":
-        return _merged(capture, call, operation, origin, whole)
+        return _merged(capture, call, operation, origin)
+    norm, current = read_batch_norm(call), capture.current
     operation.kind = "layer"
     if treatment == "two_linear":
-        x = _normalised(capture, call, operation, ChannelScale("batch_norm", inverse, offset, {}))
-        step = LayerStep(operation, capture.current, ChannelScale("batch_norm", factor, shift, {}))
+        normalise, scale = (ChannelScale("batch_norm", *line, {}) for line in norm.lines())
+        x = _normalised(capture, call, operation, normalise)
         operation.first = False
+        step = LayerStep(operation, current, scale)
         return Followed.apply(step, lambda _: call.run_detached(), *capture.watch(operation, [x]))
     if treatment == "four_coefficients":
         operation.own_rule = four_coefficients()
-    step = LayerStep(operation, capture.current, whole)
+    step = LayerStep(operation, current, ChannelScale("batch_norm", *norm.line(), {}))
     return Followed.apply(step, call.run, *capture.watch(operation, call.activations))
 
 
@@ -103,9 +103,7 @@ def _normalised(capture: Capture, call: Call, operation: Operation, scale: Chann
     return capture.record(part, result)
 
 
-def _merged(
-    capture: Capture, call: Call, operation: Operation, origin: Origin | None, scale: ChannelScale
-) -> Tensor | None:
+def _merged(capture: Capture, call: Call, operation: Operation, origin: Origin | None) -> Tensor | None:
     """Batch norm and the layer whose output it normalises as one layer."""
     normalised = call.activations[0]
     layer = None if origin is None else origin.operation.layer
@@ -119,5 +117,5 @@ def _merged(
     inputs = capture.watch(operation, origin.inputs)
     if any(method.carries == "gradient" for method in capture.methods):
         inputs.append(normalised)
-    step = MergedStep(operation, capture.current, layer, scale)
+    step = MergedStep(operation, capture.current, layer, read_batch_norm(call))
     return Followed.apply(step, lambda _: call.run_detached(), *inputs)

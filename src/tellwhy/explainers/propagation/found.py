@@ -74,7 +74,9 @@ def _send(tensors: list[Tensor]) -> tuple[list[Tensor], Any]:
     """Copies on the processor, and the event of their arrival; None where they are there already."""
     if not tensors[-1].is_cuda:
         return [t.cpu() for t in tensors], None
-    pinned = [torch.empty(t.shape, dtype=t.dtype, pin_memory=True).copy_(t, non_blocking=True) for t in tensors]
+    pinned = [torch.empty(t.shape, dtype=t.dtype, pin_memory=True) for t in tensors]
+    for room, t in zip(pinned, tensors, strict=True):
+        room.copy_(t.contiguous(), non_blocking=True)
     arrived = torch.cuda.Event()
     arrived.record(torch.cuda.current_stream(tensors[-1].device))
     return pinned, arrived

@@ -148,7 +148,7 @@ class SmoothGrad(NetworkExplainer):
         totals: list[Tensor] = []
         for start in range(0, self.n_samples, self.batch_size):
             n = min(self.batch_size, self.n_samples - start)
-            noisy = replace(row, tensors=tuple(_noisy(t, n, self.noise, rng) for t in row.tensors))
+            noisy = replace(row, tensors=tuple(_noisy(t, n, self.noise, rng) for t in row.tensors), nonnegative=())
             wanted = target if callable(target) else np.repeat(target, n)
             found = super().explain_batch(model, noisy, wanted, rng).values
             sums = [_PROCESS[self.postprocess](value).sum(dim=0, keepdim=True) for value in found]

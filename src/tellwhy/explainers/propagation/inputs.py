@@ -18,12 +18,14 @@ from tellwhy.core.errors import InvalidInput
 class Inputs:
     """Arguments of a model's forward, rows first in each.
 
-    `names` are the keywords where they were given by name; `alone` says that there is one argument, not a tuple.
+    `names` are the keywords where they were given by name; `alone` says that there is one argument, not a tuple;
+    `nonnegative` which of them are known to have no negative element.
     """
 
     tensors: tuple[Tensor, ...]
     names: tuple[str, ...] = ()
     alone: bool = True
+    nonnegative: tuple[bool, ...] = ()
 
     def __len__(self) -> int:
         return len(self.tensors[0])
@@ -61,6 +63,11 @@ class Inputs:
 
 def read_inputs(x: Any, dtype: torch.dtype | None) -> Inputs:
     """Read x: an array, a tuple of arrays, or a mapping from names of arguments to arrays."""
+    inputs = _read(x, dtype)
+    return replace(inputs, nonnegative=tuple(bool((t >= 0).all()) for t in inputs.tensors))
+
+
+def _read(x: Any, dtype: torch.dtype | None) -> Inputs:
     if isinstance(x, Mapping):
         names = tuple(str(name) for name in x)
         return _several([_as_rows(value, dtype, repr(name)) for name, value in x.items()], names)

@@ -78,7 +78,7 @@ def _sign(values: Tensor, *, positive: bool) -> Tensor:
 
 def _part(layer: LinearMap, x: Tensor, *, positive: bool) -> _Part:
     w = layer.weight
-    some_below = not layer.nonnegative and bool((x < 0).any())
+    some_below = not layer.nonnegative and (x.is_cuda or bool((x < 0).any()))  # a GPU is not waited for
     return _Part(layer, x, _sign(w, positive=positive), _sign(w, positive=not positive) if some_below else None)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tellwhy.explainers.propagation.calls import BatchNorm
 from tellwhy.explainers.propagation.layers import Addition, ChannelScale, LinearMap
 from tellwhy.explainers.propagation.methods import Current
 from tellwhy.explainers.propagation.normalisation import Normalisation
@@ -89,16 +90,15 @@ class MergedStep(Step):
     """
 
     layer: LinearMap
-    scale: ChannelScale
+    norm: BatchNorm
 
     def hand_down(self, c: Tensor, inputs: list[Tensor], out: Tensor) -> Cotangents:
         """By the rule of the merged layer."""
         x, rule = inputs[0], self.operation.rule
         if self.carries == "gradient" or rule is None:
-            return [None, self.scale.backward(inputs[1], self.scale.weight, c)]
-        shift = self.scale.bias if self.scale.bias is not None else torch.zeros_like(self.scale.weight)
-        merged = self.layer.scaled(self.scale.weight, shift)
-        return [self.by_rule(rule, merged, x, out, c), None][: len(inputs)]
+            scale = ChannelScale("batch_norm", *self.norm.line(), {})
+            return [None, scale.backward(inputs[1], scale.weight, c)]
+        return [self.by_rule(rule, self.layer.scaled(*self.norm.line()), x, out, c), None][: len(inputs)]
 
 
 @dataclass
