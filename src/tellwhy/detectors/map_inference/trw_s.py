@@ -14,6 +14,7 @@ from tellwhy.core.progress import track
 from tellwhy.detectors.map_inference.field import Field, Labelling
 
 TOLERANCE = 1e-5
+_MOST_POLISHING = 5
 
 
 def trw_s(
@@ -58,9 +59,9 @@ def trw_s(
 
 
 def polished(field: Field, found: Labelling) -> Labelling:
-    """Improve a labelling node by node until nothing changes."""
+    """Improve a labelling node by node, a few times over."""
     labels = found.labels.copy()
-    for _ in range(100):
+    for _ in range(_MOST_POLISHING):
         if field.improve(labels) == 0:
             break
     energy = field.energy(labels)
