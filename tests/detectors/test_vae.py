@@ -1,6 +1,7 @@
 """VAE: scores against a slow network, networks trained side by side, early stopping, the race between sizes."""
 
 import threading
+from copy import copy
 
 import numpy as np
 import pytest
@@ -263,6 +264,47 @@ def test_thresholds_come_from_rows_held_out():
     np.testing.assert_allclose(np.sort(detector.training_scores_[60:]), np.quantile(scores, levels), rtol=1e-12)
     others = detector.outlierness(np.delete(X, held, axis=0))
     assert detector.training_scores_[60:].max() <= scores.max() != others.max()
+
+
+def test_the_threshold_follows_the_score(tmp_path):
+    """One network, two scores: the other one has the threshold that a detector fitted with it would have."""
+    kinds = ("reconstruction", "elbo")
+    alone = {kind: VAE(kind, **QUICK).fit(X) for kind in kinds}
+    both = VAE(**QUICK).fit(X)
+    for kind in (*kinds, *kinds):
+        both.set_params(score=kind)
+        assert both.threshold_ == both.to_score().threshold == alone[kind].threshold_
+        np.testing.assert_array_equal(both.training_scores_, alone[kind].training_scores_)
+        np.testing.assert_array_equal(both.predict(NEW), alone[kind].predict(NEW))
+    assert alone["elbo"].threshold_ != alone["reconstruction"].threshold_
+    part = copy(both).set_threshold(value=7.0)  # of 'elbo', and of the copy only
+    assert part.threshold_ == 7.0 == VAE.load(part.save(tmp_path / "vae")).threshold_
+    assert part.set_params(score="reconstruction").threshold_ == alone["reconstruction"].threshold_
+    assert both.threshold_ == alone["elbo"].threshold_
+    with pytest.raises(InvalidParameter, match="'score' parameter of VAE"):
+        both.set_params(score="likelihood").predict(NEW)
+
+
+@pytest.mark.parametrize(
+    ("n", "asked", "passes"),
+    [
+        (50, {}, (2000, 200)),  # one step a pass
+        (1000, {}, (334, 34)),  # six
+        (100_000, {}, (300, 20)),
+        (50, {"max_epochs": 7, "patience": 3}, (7, 3)),
+    ],
+)
+def test_small_tables_are_gone_through_more_often(n, asked, passes):
+    detector = VAE(**asked)
+    plan = detector._plan(round(0.8 * n))
+    assert (plan.max_epochs, plan.patience) == passes
+
+
+def test_a_small_table_is_learned():
+    few = VAE(latent=2, hidden=8).fit(X[:80])
+    assert few.n_epochs_ > 300
+    hurried = VAE(latent=2, hidden=8, max_epochs=300, patience=20).fit(X[:80])
+    assert few.outlierness(X[80:]).mean() < 0.5 * hurried.outlierness(X[80:]).mean()
 
 
 def test_bernoulli_takes_values_between_0_and_1_only():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -22,19 +23,21 @@ from tellwhy.detectors.torch_networks import (
     new_stack,
     with_columns_ordered,
 )
-from tellwhy.detectors.torch_training import Objective, Plan, Winner, train
+from tellwhy.detectors.torch_training import Objective, Plan, Winner, steps_in_pass, train
 
 LATENT_SHARES = (0.2, 0.4, 0.6, 0.8)
 HIDDEN_SHARES = (0.5, 1.0, 2.0)
 MOST_HELD = 20_000
+PASSES, LEAST_STEPS = 300, 2_000  # of training, whichever is more
+PATIENT_PASSES, LEAST_PATIENT_STEPS = 20, 200  # without a gain; a gain shows above the noise of some hundred steps
 
 NETWORK_PARAMETERS: dict[str, Rules] = {
     "latent": (one_of("auto"), integer(1)),
     "hidden": (one_of("auto"), integer(1)),
     "learning_rate": real(0, 1),
     "batch_size": integer(1),
-    "max_epochs": integer(1),
-    "patience": integer(1),
+    "max_epochs": (one_of("auto"), integer(1)),
+    "patience": (one_of("auto"), integer(1)),
     "validation_share": real(0, 1),
     "device": one_of("auto", "cpu", "cuda"),
     "dtype": one_of("float64", "float32"),
@@ -52,8 +55,8 @@ class NetworkDetector(Detector):
     hidden: str | int
     learning_rate: float
     batch_size: int
-    max_epochs: int
-    patience: int
+    max_epochs: str | int
+    patience: str | int
     validation_share: float
     device: str
     dtype: str
@@ -77,8 +80,7 @@ class NetworkDetector(Detector):
         self.validation_losses_ = winner.losses
         self.n_epochs_ = winner.n_epochs
         self._finish(Z[kept], rng)
-        self.training_scores_ = self._scores_as_if_new(X, kept, held)
-        self.set_threshold(contamination=self.false_alarms)
+        self._calibrate(X, kept, held)
 
     def _trained(self, Z: Floats, kept: Integers, held: Integers, rng: np.random.Generator) -> Winner:
         import torch
@@ -88,10 +90,7 @@ class NetworkDetector(Detector):
         stack = new_stack(self._layout, candidates, rng, device, torch.float32)
         Z32 = torch.tensor(Z[:, order], dtype=torch.float32, device=device)
         rows = Z32[torch.tensor(kept, device=device)], Z32[torch.tensor(held, device=device)]
-        plan = Plan(
-            self.learning_rate, self.batch_size, self.max_epochs, self.patience, f"training {type(self).__name__}"
-        )
-        winner = train(stack, self._objective(len(held), stack.widths, rng), rows, plan, rng)
+        winner = train(stack, self._objective(len(held), stack.widths, rng), rows, self._plan(len(kept)), rng)
         self.network_ = with_columns_ordered(winner.arrays, order, "encode", "output")
         return winner
 
@@ -100,13 +99,22 @@ class NetworkDetector(Detector):
         hiddens = [self.hidden] if not isinstance(self.hidden, str) else _shares(HIDDEN_SHARES, d)
         return [{"column": d, "latent": int(a), "hidden": int(b)} for a in latents for b in hiddens]
 
-    def _scores_as_if_new(self, X: Floats, kept: Integers, held: Integers) -> Floats:
-        """Scores of rows held out; rows learned from take those of the rows held out at the same rank."""
-        score = self.to_score()
-        some = kept[calibration_rows(len(kept))]
-        new, known = score.value(X[held]), score.value(X[some])
-        levels = (np.argsort(np.argsort(known, kind="stable")) + 0.5) / len(known)
-        return np.concatenate([new, np.quantile(new, levels)])
+    def _plan(self, n_kept: int) -> Plan:
+        """Return how to train; on small tables 'auto' goes through the rows more often, for as many steps."""
+        n_steps = steps_in_pass(n_kept, self.batch_size)
+        max_epochs, patience = (
+            max(passes, math.ceil(least / n_steps)) if isinstance(asked, str) else asked
+            for asked, passes, least in (
+                (self.max_epochs, PASSES, LEAST_STEPS),
+                (self.patience, PATIENT_PASSES, LEAST_PATIENT_STEPS),
+            )
+        )
+        return Plan(self.learning_rate, self.batch_size, max_epochs, patience, f"training {type(self).__name__}")
+
+    def _calibrate(self, X: Floats, kept: Integers, held: Integers) -> None:
+        """Score the training rows as if they were new, and set the threshold."""
+        self.training_scores_ = scores_as_if_new(self.to_score(), X, kept, held)
+        self.set_threshold(contamination=self.false_alarms)
 
     def _learned_scaling(self, X: Floats) -> Scaling:
         return Scaling.of(X)
@@ -121,6 +129,14 @@ class NetworkDetector(Detector):
     @abstractmethod
     def to_score(self) -> NetworkScore:
         """Return the outlierness as a score function."""
+
+
+def scores_as_if_new(score: NetworkScore, X: Floats, kept: Integers, held: Integers) -> Floats:
+    """Scores of rows held out; rows learned from take those of the rows held out at the same rank."""
+    some = kept[calibration_rows(len(kept))]
+    new, known = score.value(X[held]), score.value(X[some])
+    levels = (np.argsort(np.argsort(known, kind="stable")) + 0.5) / len(known)
+    return np.concatenate([new, np.quantile(new, levels)])
 
 
 def _shares(shares: tuple[float, ...], d: int) -> list[int]:

@@ -156,5 +156,10 @@ def _batches(rows: Tensor, size: int, rng: np.random.Generator) -> Iterator[Tens
     import torch
 
     order = torch.tensor(rng.permutation(len(rows)), device=rows.device)
-    for part in order.tensor_split(max(1, len(rows) // size)):
+    for part in order.tensor_split(steps_in_pass(len(rows), size)):
         yield rows[part]
+
+
+def steps_in_pass(n_rows: int, batch_size: int) -> int:
+    """How many batches a pass over the rows has."""
+    return max(1, n_rows // batch_size)

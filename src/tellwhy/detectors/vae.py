@@ -12,10 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.parallel import row_batches
-from tellwhy.core.params import Rules, integer, one_of
+from tellwhy.core.params import Rules, integer, one_of, validate_value
 from tellwhy.core.registry import register_detector
-from tellwhy.core.score_function import Floats
-from tellwhy.detectors.network_detector import NETWORK_PARAMETERS, NetworkDetector
+from tellwhy.core.score_function import Floats, Integers
+from tellwhy.detectors.network_detector import NETWORK_PARAMETERS, NetworkDetector, scores_as_if_new
 from tellwhy.detectors.network_score import Energy, NetworkScore
 from tellwhy.detectors.scaling import Scaling
 from tellwhy.detectors.torch_networks import Layout, Stack, Tensor
@@ -39,7 +39,8 @@ class VAE(NetworkDetector):
     ----------
     score
         'reconstruction': ‖x − x̂‖² with x̂ decoded from the mean of the code. 'elbo': the negative evidence lower bound,
-        its expectation taken over noise that is drawn once, so that equal rows have equal scores.
+        its expectation taken over noise that is drawn once, so that equal rows have equal scores. Training does not
+        depend on it: `set_params(score=...)` turns a fitted detector to the other score, which has its own threshold.
     likelihood
         'gaussian', or 'bernoulli' for columns of 0 and 1.
     latent, hidden
@@ -47,10 +48,13 @@ class VAE(NetworkDetector):
         columns by the bound on rows held out; the better half of the candidates goes on after 100, 200, 400, … steps.
     n_samples
         Draws of noise in the bound, in pairs of opposite sign.
-    learning_rate, batch_size, max_epochs
-        Steps of Adam; `max_epochs` passes at most.
+    learning_rate, batch_size
+        Steps of Adam.
+    max_epochs
+        Passes over the rows at most; 'auto' is 300, and on small tables, where a pass has few steps, as many as make
+        2,000 steps.
     patience
-        Passes without a gain on the rows held out after which training stops.
+        Passes without a gain on the rows held out after which training stops; 'auto' is 20, or what makes 200 steps.
     validation_share
         Share of the rows held out, for stopping, for choosing sizes and for the threshold.
     device
@@ -105,8 +109,8 @@ class VAE(NetworkDetector):
         n_samples: int = 2,
         learning_rate: float = 1e-3,
         batch_size: int = 128,
-        max_epochs: int = 300,
-        patience: int = 20,
+        max_epochs: str | int = "auto",
+        patience: str | int = "auto",
         validation_share: float = 0.2,
         device: str = "auto",
         dtype: str = "float64",
@@ -158,7 +162,32 @@ class VAE(NetworkDetector):
     def to_score(self) -> NetworkScore:
         """Return the outlierness as a score function."""
         check_is_fitted(self)
-        is_error = self.score == "reconstruction"
+        validate_value("VAE", "score", self.score, self._parameters["score"])
+        return self._score_named(self.score)
+
+    def _calibrate(self, X: Floats, kept: Integers, held: Integers) -> None:
+        self.training_scores_of_ = {
+            kind: scores_as_if_new(self._score_named(kind), X, kept, held) for kind in ("reconstruction", "elbo")
+        }
+        level = 1 - self.false_alarms
+        self.threshold_of_ = {kind: float(np.quantile(s, level)) for kind, s in self.training_scores_of_.items()}
+
+    @property
+    def training_scores_(self) -> Floats:  # type: ignore[override]
+        """Outlierness of the training rows, as if they were new, by the score in use."""
+        return self.training_scores_of_[self.score]
+
+    @property
+    def threshold_(self) -> float:
+        """Threshold of the score in use."""
+        return self.threshold_of_[self.score]
+
+    @threshold_.setter
+    def threshold_(self, value: float) -> None:
+        self.threshold_of_ = {**self.threshold_of_, self.score: value}
+
+    def _score_named(self, kind: str) -> NetworkScore:
+        is_error = kind == "reconstruction"
         errors = partial(squared_errors, self.likelihood)
         constant = float(np.log(self.scaling_.scale).sum())
         bound = partial(negative_bound, self.likelihood, self.noise_, variance=self.output_variance_, constant=constant)
@@ -169,7 +198,7 @@ class VAE(NetworkDetector):
             unit_interval=self.likelihood == "bernoulli",
             feature_names=self._names,
             describes="squared reconstruction error of VAE" if is_error else "negative evidence lower bound of VAE",
-            threshold=getattr(self, "threshold_", None),
+            threshold=getattr(self, "threshold_of_", {}).get(kind),
         )
 
     def _score_of(self, energy: Energy, scaling: Scaling, **more: Any) -> NetworkScore:
@@ -180,7 +209,7 @@ class VAE(NetworkDetector):
             scaling=scaling,
             device=self.device,
             dtype=self.dtype,
-            row_floats=(4 * self.hidden_ + 4 * self.n_features_in_) * (1 if "errors" in more else self.n_samples),
+            row_floats=(4 * self.hidden_ + 4 * self.n_features_in_) * (1 if more.get("errors") else self.n_samples),
             **more,
         )
 
