@@ -17,13 +17,25 @@ _PUBLIC = {
     "methods": "tellwhy.workflow.explain",
     "plot": "tellwhy.views.plots",
 }
-_FOLDERS = ("bases", "data", "detectors", "evaluation", "explainers", "kernels", "scoring", "testing", "workflow")
+_FOLDERS = (
+    "bases",
+    "classifiers",
+    "data",
+    "detectors",
+    "evaluation",
+    "explainers",
+    "kernels",
+    "scoring",
+    "testing",
+    "workflow",
+)
 
 __all__ = [
     "Explanation",
     "ScoreFunction",
     "__version__",
     "bases",
+    "classifiers",
     "data",
     "detectors",
     "evaluation",

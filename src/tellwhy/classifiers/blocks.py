@@ -1,0 +1,148 @@
+"""Bundles of classes, groups of examples and the ragged dual variables between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from tellwhy.classifiers.problem import Labels, Problem
+from tellwhy.classifiers.schedule import balanced_bundles
+from tellwhy.core.score_function import Floats, Integers
+
+CACHE_LINE = 64
+CERTIFY_ROWS = 2048  # examples per task of a certificate
+
+
+@dataclass(frozen=True)
+class Bundles:
+    """Classes cut into bundles: class c is column `position[c] % width` of bundle `position[c] // width`.
+
+    The width fills whole cache lines, so that threads which write to different bundles do not share any.
+    """
+
+    members: list[Integers]
+    position: Integers
+    width: int
+
+    @classmethod
+    def of(cls, sizes: Integers, n_bundles: int, itemsize: int) -> Bundles:
+        """Balance classes with so many examples each."""
+        members = balanced_bundles(sizes, n_bundles)
+        lane = CACHE_LINE // itemsize
+        width = -(-max(len(m) for m in members) // lane) * lane
+        position = np.empty(len(sizes), dtype=np.int64)
+        for b, classes in enumerate(members):
+            position[classes] = b * width + np.arange(len(classes))
+        return cls(members, position, width)
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+
+@dataclass
+class Group:
+    """Examples whose labels lie in one bundle (or all examples), as the pair kernels read them."""
+
+    examples: Integers
+    rows: Integers
+    labels: Integers
+    norms: Floats
+    tops: Floats
+    totals: Floats
+    owned: Labels
+
+    @classmethod
+    def of(cls, problem: Problem, examples: Integers, bundles: Bundles) -> Group:
+        """Gather some examples of a problem."""
+        endless, caps = np.full(len(examples), np.inf), problem.caps[examples]
+        owned = problem.owned.take(examples)
+        return cls(
+            examples,
+            problem.rows[examples],
+            bundles.position[problem.labels[examples]] % bundles.width,
+            problem.norms[examples],
+            caps if problem.loss == "ww" else endless,
+            endless if problem.loss == "ww" else caps,
+            Labels(owned.at, bundles.position[owned.owned]),
+        )
+
+
+@dataclass
+class Lists:
+    """Dual variables of a block: those of its example r are entries start[r] … start[r] + count[r]."""
+
+    start: Integers
+    count: Any
+    cls: Any
+    val: Any
+    idle: Any
+    used: int = 0
+
+    @classmethod
+    def empty(cls, n: int, dtype: Any) -> Lists:
+        """All variables at zero."""
+        return cls(
+            np.zeros(n, dtype=np.int64),
+            np.zeros(n, dtype=np.int32),
+            np.zeros(0, dtype=np.int32),
+            np.zeros(0, dtype=dtype),
+            np.zeros(n, dtype=np.int8),
+        )
+
+    def replace_parts(self, parts: list[tuple[int, int, Any, Any]]) -> None:
+        """Take the lists of consecutive ranges of rows, whose `start` counts from each range's own beginning."""
+        used = 0
+        for first, last, cls, _ in parts:
+            self.start[first:last] += used
+            used += len(cls)
+        self.cls = np.concatenate([part[2] for part in parts])
+        self.val = np.concatenate([part[3] for part in parts])
+        self.idle[:], self.used = 0, used
+
+    def entries(self, examples: Integers, classes: Integers) -> tuple[Integers, Integers, Any]:
+        """Example, class and value of every variable that is not zero."""
+        ends = np.cumsum(self.count, dtype=np.int64)
+        at = np.arange(ends[-1] if len(ends) else 0) + np.repeat(self.start - ends + self.count, self.count)
+        held = self.val[at] != 0
+        return np.repeat(examples, self.count)[held], classes[self.cls[at]][held], self.val[at][held]
+
+    def set_from(self, table: Any, dtype: Any) -> None:
+        """Take variables from a sparse matrix, examples × the classes of one bundle."""
+        table = sparse.csr_array(table)
+        self.start[:], self.count[:] = table.indptr[:-1], np.diff(table.indptr)
+        self.cls, self.val = table.indices.astype(np.int32), table.data.astype(dtype)
+        self.idle[:], self.used = 0, len(self.cls)
+
+
+def gathered(pieces: list[tuple[Integers, Integers, Any]], shape: tuple[int, int]) -> Any:
+    """Entries of several blocks as one sparse matrix."""
+    rows, columns, values = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
+    return sparse.csr_array((values, (rows, columns)), shape=shape)
+
+
+def ranges(n: int, size: int = CERTIFY_ROWS) -> list[tuple[int, int]]:
+    """Consecutive ranges of at most `size`."""
+    return [(first, min(first + size, n)) for first in range(0, n, size)] or [(0, 0)]
+
+
+class Workers:
+    """Threads that run compiled tasks; with one thread, the caller does the work."""
+
+    def __init__(self, n_threads: int):
+        self._pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
+
+    def map(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> list[Any]:
+        """Results of all tasks, in order."""
+        if self._pool is None:
+            return [function(task) for task in tasks]
+        return list(self._pool.map(function, tasks))
+
+    def close(self) -> None:
+        """End the threads."""
+        if self._pool is not None:
+            self._pool.shutdown()

@@ -1,0 +1,94 @@
+"""Linear relevance: what each feature of a row contributed to its class, or to that class's lead over another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from tellwhy.core.errors import InvalidParameter
+from tellwhy.core.explanation import Explanation
+from tellwhy.core.extras import Extras
+from tellwhy.core.score_function import Floats, Integers
+
+
+def linear_relevance(
+    coef: Any,
+    intercept: Floats,
+    X: Any,
+    classes: Any,
+    *,
+    against: Any = None,
+    of: Any = None,
+    feature_names: Any = None,
+    data: Any = None,
+    model: str = "a linear classifier",
+) -> Explanation:
+    """R_j = w_cj x_j, or (w_cj − w_rj) x_j against a rival r; base = intercepts, and nothing is left over.
+
+    Parameters
+    ----------
+    coef, intercept
+        Weights, classes × features, and one intercept per class.
+    X
+        Rows, sparse or dense.
+    classes
+        Names of the classes, in the order of the weights.
+    against
+        None: the score of the class itself. 'runner_up': its lead over the class that comes second. Else the name of
+        a class.
+    of
+        Class to explain; by default the one with the highest score.
+    feature_names, data, model
+        What the explanation shows.
+    """
+    rows = sparse.csr_array(X)
+    weights = coef if sparse.issparse(coef) else np.asarray(coef)
+    product = rows @ weights.T
+    scores = (product.toarray() if sparse.issparse(product) else product) + intercept
+    chosen = scores.argmax(axis=1) if of is None else np.full(len(scores), _number(of, classes, "of"))
+    direction, base = _rows_of(weights, chosen), np.asarray(intercept, dtype=np.float64)[chosen]
+    rivals = _rivals(scores, chosen, classes, against)
+    extras: dict[str, Any] = {"explained": np.asarray(classes)[chosen]}
+    if rivals is not None:
+        direction, base = direction - _rows_of(weights, rivals), base - np.asarray(intercept)[rivals]
+        extras["rival"] = np.asarray(classes)[rivals]
+    values = rows.multiply(direction)
+    values = values.toarray() if sparse.issparse(values) else np.asarray(values)
+    what = "the score of the class" if rivals is None else "the lead of the class over its rival"
+    return Explanation(
+        values=values,
+        scores=base + values.sum(axis=1),
+        base_values=base,
+        data=data if data is not None else X,
+        feature_names=None if feature_names is None else [str(name) for name in feature_names],
+        method="LinearRelevance",
+        params={"explains": f"{what}, by {model}", "against": None if against is None else str(against)},
+        extras=Extras(extras),
+    )
+
+
+def _rows_of(weights: Any, at: Integers) -> Any:
+    found = weights[at]
+    return found.toarray() if sparse.issparse(found) else found
+
+
+def _number(name: Any, classes: Any, parameter: str) -> int:
+    found = np.flatnonzero(np.asarray(classes) == name)
+    if len(found) == 0:
+        raise InvalidParameter(
+            f"There is no class {name!r} for the {parameter!r} parameter; expected one of the {len(classes)} classes, "
+            f"such as {classes[0]!r}" + (", or None or 'runner_up'." if parameter == "against" else ".")
+        )
+    return int(found[0])
+
+
+def _rivals(scores: Floats, chosen: Integers, classes: Any, against: Any) -> Integers | None:
+    if against is None:
+        return None
+    if isinstance(against, str) and against == "runner_up":
+        others = scores.copy()
+        others[np.arange(len(scores)), chosen] = -np.inf
+        return others.argmax(axis=1)
+    return np.full(len(scores), _number(against, classes, "against"))

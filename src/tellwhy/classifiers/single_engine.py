@@ -1,0 +1,137 @@
+"""Dual ascent on losses that judge each class on its own: Lee–Lin–Wahba and one-vs-rest."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from tellwhy.classifiers import _compiled as kernels
+from tellwhy.classifiers.blocks import Bundles, Lists, Workers, gathered, ranges
+from tellwhy.classifiers.problem import Labels, Problem
+from tellwhy.classifiers.solver import Certificate, Visit
+from tellwhy.core.score_function import Integers
+
+RECENTRINGS = 10  # an epoch
+
+
+class SingleEngine:
+    """Weights and dual variables of a Lee–Lin–Wahba or one-vs-rest problem in memory.
+
+    Classes are independent of each other given w̄, so that bundles of them are swept at the same time. For
+    Lee–Lin–Wahba the weights are w_c = v_c + w̄ with v_c = −Σ_i α_ic x_i and w̄ = −mean_c v_c: `W` holds v_c, `centre`
+    holds w̄, and `tallies` the sum of each bundle's v_c. One-vs-rest has w̄ = 0.
+    """
+
+    def __init__(self, problem: Problem, *, n_bundles: int, n_jobs: int, seed: np.random.Generator):
+        self.problem, self._rng = problem, seed
+        dtype, d, n = problem.values.dtype, problem.n_features, problem.n_examples
+        sizes = np.bincount(problem.owned.owned, minlength=problem.n_classes)
+        self.bundles = Bundles.of(sizes, n_bundles, dtype.itemsize)
+        self.owned = Labels(problem.owned.at, self.bundles.position[problem.owned.owned])
+        self.W = np.zeros((len(self.bundles), d, self.bundles.width), dtype=dtype)
+        self.tallies, self.centre = np.zeros((len(self.bundles), d)), np.zeros(d)
+        self.lists = [Lists.empty(n, dtype) for _ in range(len(self.bundles))]
+        self.workers = Workers(n_jobs)
+
+    @property
+    def _centred(self) -> bool:
+        return self.problem.loss == "llw"
+
+    def dense_epoch(self) -> None:
+        """Visit every variable once."""
+        self._pass(self._dense)
+
+    def epoch(self, calm: float, patience: int) -> Visit:
+        """Visit the listed variables once, leaving out rows that were calm before."""
+        found = self._pass(partial(self._sparse, calm=calm, patience=patience))
+        worst, summed, visited = (np.array([f[i] for f in found]) for i in range(3))
+        return Visit(float(worst.max()), float(summed.sum() / max(visited.sum(), 1)), int(visited.sum()))
+
+    def certify(self, slack: float) -> Certificate:
+        """Both objectives, and lists of every variable that may have to move."""
+        self.recentre()
+        tasks = [(b, *part) for b in range(len(self.bundles)) for part in ranges(self.problem.n_examples)]
+        parts = self.workers.map(lambda task: self._certify(task[0], task[1], task[2], slack), tasks)
+        for b, piece in enumerate(self.lists):
+            mine = [(first, last, p[0], p[1]) for (of, first, last), p in zip(tasks, parts, strict=True) if of == b]
+            piece.replace_parts(mine)
+        norm, constant = self.half_norm(), self.problem.constant
+        losses, mass = sum(p[2] for p in parts) + constant, sum(p[3] for p in parts) + constant
+        listed = sum(len(piece.cls) for piece in self.lists)
+        return Certificate(norm + losses, mass - norm, max(p[4] for p in parts), listed)
+
+    def recentre(self) -> None:
+        """Set w̄ so that the weights of all classes sum to zero."""
+        if self._centred:
+            self.centre = -self.tallies.sum(axis=0) / self.problem.n_classes
+
+    def half_norm(self) -> float:
+        """½ Σ_c ‖v_c + w̄‖²."""
+        raw = float(sum(np.einsum("fc,fc->", w, w, dtype=np.float64) for w in self.W))
+        total = self.tallies.sum(axis=0)
+        return 0.5 * (raw + 2 * float(total @ self.centre) + self.problem.n_classes * float(self.centre @ self.centre))
+
+    def weights(self) -> Any:
+        """Weights of all classes, features × classes."""
+        self.recentre()
+        flat = np.concatenate(list(self.W), axis=1)[:, self.bundles.position]
+        return flat + self.centre[:, None].astype(flat.dtype) if self._centred else flat
+
+    def duals(self) -> Any:
+        """Dual variables, examples × classes."""
+        examples = np.arange(self.problem.n_examples)
+        pieces = [piece.entries(examples, self.bundles.members[b]) for b, piece in enumerate(self.lists)]
+        return gathered(pieces, (self.problem.n_examples, self.problem.n_classes))
+
+    def set_duals(self, table: Any) -> None:
+        """Start from given dual variables, examples × classes."""
+        p = self.problem
+        self.W[:], self.tallies[:] = 0, 0
+        for b, piece in enumerate(self.lists):
+            piece.set_from(table[:, self.bundles.members[b]], self.W.dtype)
+            kernels.add_singles(
+                self.owned.at, self.owned.owned, b * self.bundles.width, not self._centred, p.indptr, p.indices,
+                p.values, self.W[b], self.tallies[b], piece.start, piece.count, piece.cls, piece.val,
+            )  # fmt: skip
+
+    def close(self) -> None:
+        """End the threads."""
+        self.workers.close()
+
+    def _pass(self, visit: Any) -> list[Any]:
+        """Visit all bundles, recentring after each part of the examples."""
+        order = self._rng.permutation(self.problem.n_examples)
+        found: list[Any] = []
+        parts = RECENTRINGS if self._centred else 1
+        for start in range(parts):
+            self.recentre()
+            part = order[start::parts]
+            found.extend(self.workers.map(partial(visit, order=part), range(len(self.bundles))))
+        return found
+
+    def _block(self, b: int) -> Any:
+        p = self.problem
+        return (
+            self.owned.at, self.owned.owned, b * self.bundles.width, len(self.bundles.members[b]), not self._centred,
+            p.indptr, p.indices, p.values, self.W[b], self.centre,
+        )  # fmt: skip
+
+    def _dense(self, b: int, order: Integers) -> None:
+        p, piece = self.problem, self.lists[b]
+        held = (self.tallies[b], piece.start, piece.count, piece.cls, piece.val, piece.used)
+        arguments: Any = (order, p.norms, p.caps, *self._block(b), *held)
+        piece.cls, piece.val, piece.used = kernels.sweep_singles_dense(*arguments)
+
+    def _sparse(self, b: int, order: Integers, calm: float, patience: int) -> Any:
+        p, piece = self.problem, self.lists[b]
+        held = (self.tallies[b], piece.start, piece.count, piece.cls, piece.val, piece.idle)
+        arguments: Any = (order, p.norms, p.caps, *self._block(b), *held, patience, calm)
+        return kernels.sweep_singles(*arguments)
+
+    def _certify(self, b: int, first: int, last: int, slack: float) -> Any:
+        piece = self.lists[b]
+        held = (piece.start, piece.count, piece.cls, piece.val)
+        arguments: Any = (first, last, self.problem.caps, *self._block(b), *held, slack)
+        return kernels.certify_singles(*arguments)

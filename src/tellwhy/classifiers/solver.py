@@ -1,0 +1,148 @@
+"""The loop that every multi-class SVM is solved by: dense sweeps, sweeps over what may move, certificates."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from tellwhy.core.progress import track
+
+SLACK = 0.1  # variables whose margin is below 1 + SLACK are swept
+CALM = 0.1  # rows with less than this share of the mean violation are left out until the next certificate
+DENSE_EPOCHS = 2
+MOST_SWEEPS = 10  # between two certificates
+
+
+@dataclass(frozen=True)
+class Visit:
+    """What one epoch met: the largest violation, the mean over rows of each row's largest, and rows visited."""
+
+    worst: float
+    mean: float
+    visited: int
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Primal and dual objective at the same weights: the optimum lies between them."""
+
+    primal: float
+    dual: float
+    worst: float
+    listed: int
+
+    @property
+    def gap(self) -> float:
+        """Relative duality gap (P − D) / P."""
+        return (self.primal - self.dual) / self.primal if self.primal > 0 else 0.0
+
+
+class Engine(Protocol):
+    """Weights and dual variables, in memory or spread over processes."""
+
+    def dense_epoch(self) -> None:
+        """Visit every variable once."""
+
+    def epoch(self, calm: float, patience: int) -> Visit:
+        """Visit the listed variables once."""
+        ...
+
+    def certify(self, slack: float) -> Certificate:
+        """Both objectives; lists every variable that may have to move."""
+        ...
+
+
+@dataclass(frozen=True)
+class Settings:
+    """When to stop, and what to leave out."""
+
+    tol: float = 1e-3
+    stopping: str = "gap"
+    max_epochs: int = 1000
+    shrinking: bool = True
+
+
+@dataclass
+class Progress:
+    """Where a solution stands; `history` has one line per certificate."""
+
+    epochs: int = 0
+    seconds: float = 0.0
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def last(self) -> dict[str, Any]:
+        """The latest certificate."""
+        return self.history[-1]
+
+
+def solve(engine: Engine, settings: Settings, progress: Progress | None = None, *, warm: bool = False) -> Progress:
+    """Ascend until the relative duality gap (or the largest violation) is at most `tol`, or epochs run out.
+
+    Each certificate is a pass over all variables that changes none: it gives the gap, and it brings back variables
+    that were left out. Between two of them only variables that may have to move are swept.
+    """
+    progress = progress or Progress()
+    if not warm:
+        for _ in range(DENSE_EPOCHS):
+            started = time.perf_counter()
+            engine.dense_epoch()
+            progress.epochs += 1
+            progress.seconds += time.perf_counter() - started
+    for _ in track(_until_done(engine, settings, progress), settings.max_epochs, "fitting"):
+        pass
+    return progress
+
+
+def is_done(progress: Progress, settings: Settings) -> bool:
+    """Whether the latest certificate meets the stopping rule."""
+    return (
+        bool(progress.history) and progress.last["gap" if settings.stopping == "gap" else "violation"] <= settings.tol
+    )
+
+
+def _until_done(engine: Engine, settings: Settings, progress: Progress) -> Any:
+    while True:
+        started = time.perf_counter()
+        found = engine.certify(SLACK if settings.shrinking else math.inf)
+        progress.seconds += time.perf_counter() - started
+        progress.history.append(_line(found, progress))
+        yield progress
+        if is_done(progress, settings) or progress.epochs >= settings.max_epochs:
+            return
+        started = time.perf_counter()
+        sweeps = min(_sweeps_ahead(progress, settings), settings.max_epochs - progress.epochs)
+        calm = 0.0
+        for _ in range(sweeps):
+            visit = engine.epoch(calm, 1)
+            progress.epochs += 1
+            calm = CALM * visit.mean if settings.shrinking else 0.0
+            if visit.visited == 0:
+                break
+        progress.seconds += time.perf_counter() - started
+
+
+def _line(found: Certificate, progress: Progress) -> dict[str, Any]:
+    return {
+        "epoch": progress.epochs,
+        "seconds": progress.seconds,
+        "objective": found.primal,
+        "dual": found.dual,
+        "gap": found.gap,
+        "violation": found.worst,
+        "listed": found.listed,
+    }
+
+
+def _sweeps_ahead(progress: Progress, settings: Settings) -> int:
+    """Epochs until the target at the speed of the last ones, between 2 and `MOST_SWEEPS`."""
+    if len(progress.history) < 2 or settings.stopping != "gap":
+        return MOST_SWEEPS // 2
+    before, now = progress.history[-2:]
+    done = now["epoch"] - before["epoch"]
+    if not 0 < now["gap"] < before["gap"]:
+        return MOST_SWEEPS
+    speed = math.log(before["gap"] / now["gap"]) / max(done, 1)
+    return int(min(max(math.ceil(math.log(now["gap"] / settings.tol) / speed), 2), MOST_SWEEPS))
