@@ -78,7 +78,7 @@ def suggest_lccad(
 
 
 def _candidate(X: Any, graph: Any, n_classes: int, rng: np.random.Generator) -> Candidate:
-    settings = {"model": "mrf", "gamma": 1.0, "random_state": int(rng.integers(2**31 - 1))}
+    settings: dict[str, Any] = {"model": "mrf", "gamma": 1.0, "random_state": int(rng.integers(2**31 - 1))}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TellwhyWarning)  # a collapse shows in the criterion
         model = LCCAD(n_classes, 1.0, n_init=5, **settings).fit(X, graph)

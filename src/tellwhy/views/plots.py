@@ -34,10 +34,23 @@ from tellwhy.views.figure_style import (
     row_name,
     signed_axis,
 )
+from tellwhy.views.graph_plots import cross_plot, node_maps, time_line
 from tellwhy.views.insight_plots import insights
 from tellwhy.views.wording import count, number
 
-__all__ = ["bar", "beeswarm", "flipping", "heatmap", "insights", "randomisation", "region_flipping", "scores"]
+__all__ = [
+    "bar",
+    "beeswarm",
+    "cross_plot",
+    "flipping",
+    "heatmap",
+    "insights",
+    "node_maps",
+    "randomisation",
+    "region_flipping",
+    "scores",
+    "time_line",
+]
 
 MOST_POINTS = 2000  # of one feature in a beeswarm
 
