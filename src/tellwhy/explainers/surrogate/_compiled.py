@@ -13,7 +13,7 @@ import numpy as np
 
 State = namedtuple(
     "State",
-    "z counts log_rest log_pi alpha log_w c lambda1 lambda2 sigma2 t coef gate_mean gate_var gram moment member",
+    "z counts log_rest log_pi alpha log_w c lambda1 lambda2 sigma2 t coef gate_mean gate_var gram moment member cold",
 )
 Data = namedtuple("Data", "X y gates")  # X (n, 1 + p) with a first column of ones, y (n,), gates (n, q)
 Numbers = namedtuple(
@@ -152,8 +152,8 @@ def row_log_densities(state, data):
 
 @numba.njit(nogil=True, cache=True)
 def draw_assignments(state, data, priors, rng):
-    """z_i ∝ π_j N(y_i; x̃_iᵀβ_j, σ_j²)."""
-    densities = row_log_densities(state, data)
+    """z_i ∝ π_j N(y_i; x̃_iᵀβ_j, σ_j²); raised to the power `cold` ≤ 1 while a burn-in is annealed."""
+    densities = row_log_densities(state, data) * state.cold[0]
     state.counts[:] = 0
     for i in range(len(densities)):
         j = pick(densities[i], rng)

@@ -19,9 +19,10 @@ from tellwhy.explainers.surrogate.convergence import Convergence, convergence
 from tellwhy.explainers.surrogate.priors import Priors
 
 MOST_DRAWS = 200  # kept per chain
-BLOCK = 50  # sweeps between checkpoints and reports
+BLOCK = 20  # sweeps between checkpoints and reports
 WATCHED = 8  # rows whose fitted values are watched for convergence
 SAVE_SECONDS = 20.0
+HOT, ANNEALED = 50.0, 0.7  # temperature of the first sweeps; part of the burn-in that is annealed
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,7 @@ def empty_state(data: Any, n_components: int, n_elastic_nets: int) -> Any:
         gram=np.zeros((grams, width, width)),
         moment=np.zeros((grams, width)),
         member=np.full(n, -1, dtype=np.int64),
+        cold=np.ones(1),
     )
 
 
@@ -171,6 +173,7 @@ def sample(
     with threadpool_limits(1, user_api="blas"):
         for n_sweeps in progress:
             thin = 0 if chains[0].done < settings.n_burn else settings.thin
+            _set_temperature(chains, settings.n_burn)
             thread_map(lambda chain, n=n_sweeps, thin=thin: _run(chain, data, numbers, n, thin), chains, n_jobs)
             if folder is not None and (time.monotonic() - saved_at > SAVE_SECONDS or n_sweeps is blocks[-1]):
                 checkpoint.save(folder, mark, chains)
@@ -190,6 +193,13 @@ def _blocks(settings: Settings) -> list[int]:
     total = settings.n_draws * settings.thin
     burn = [min(BLOCK, settings.n_burn - s) for s in range(0, settings.n_burn, BLOCK)]
     return burn + [min(size, total - s) for s in range(0, total, size)]
+
+
+def _set_temperature(chains: list[Chain], n_burn: int) -> None:
+    """Cool from HOT to 1 over the first part of the burn-in: chains that start hot do not stick where they started."""
+    left = max(0.0, 1.0 - chains[0].done / max(ANNEALED * n_burn, 1e-9))
+    for chain in chains:
+        chain.state.cold[0] = HOT**-left
 
 
 def _run(chain: Chain, data: Any, numbers: Any, n_sweeps: int, thin: int) -> None:

@@ -16,6 +16,7 @@ from tellwhy.core.errors import TellwhyError
 from tellwhy.core.files import plain
 from tellwhy.core.registry import cards
 from tellwhy.views.cli import screen
+from tellwhy.views.cli.insight import insight_command
 from tellwhy.views.report import write_report
 from tellwhy.workflow import Run, compare_table, explain_table, load_run, save_run
 from tellwhy.workflow.explain import methods
@@ -200,6 +201,9 @@ def methods_command(*, json: Json = False) -> None:
         _print_json(table.to_dict("records"))
         return
     screen.show_methods(table)
+
+
+app.command("insight")(guarded(insight_command))
 
 
 def main() -> None:

@@ -1,0 +1,79 @@
+"""`tellwhy insight` as people use it."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from tellwhy.views.cli import app
+
+MODELS = """
+import numpy as np
+
+def score(X):
+    return 3 * np.asarray(X)[:, 0] - np.asarray(X)[:, 2]
+
+def odds(X):
+    p = 1 / (1 + np.exp(-np.asarray(X).reshape(len(X), -1)[:, 5]))
+    return np.column_stack([1 - p, p])
+"""
+SHORT = ("--sweeps", "60", "--components", "2")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own_models_of_test.py").write_text(MODELS)
+    X = np.random.default_rng(0).normal(size=(120, 3))
+    pd.DataFrame(X, columns=["a", "b", "c"]).to_csv("rows.csv", index=False)
+    np.savez("images.npz", X=np.random.default_rng(0).normal(size=(80, 4, 3)))
+    return tmp_path
+
+
+def run(*arguments, expect=0):
+    result = CliRunner().invoke(app, ["insight", *arguments])
+    assert result.exit_code == expect, result.output
+    return result
+
+
+def test_table(folder):
+    result = run("own_models_of_test:score", "rows.csv", "--top", "2", *SHORT)
+    line = next(line for line in result.stdout.splitlines() if line.strip().startswith("score"))
+    assert "a 3" in line
+    assert "[" in line, "intervals are shown"
+    assert "effective draws" in " ".join(result.stdout.split())
+    assert (folder / "tellwhy-insight-rows" / "insights.html").stat().st_size > 1e5
+    stored = json.loads((folder / "tellwhy-insight-rows" / "insights.json").read_text())
+    assert stored["insights"][0]["features"][0]["feature"] == "a"
+
+
+def test_images_and_json(folder):
+    result = run("own_models_of_test:odds", "images.npz", "--top", "3", "--json", "--quiet", "--out", "here", *SHORT)
+    found = json.loads(result.stdout)
+    assert {i["target"] for i in found["insights"]} == {"0", "1"}
+    assert found["insights"][0]["features"][0]["feature"] == "x1_2"
+    assert found["out"] == "here"
+    assert (folder / "here" / "insights.html").is_file()
+
+
+@pytest.mark.parametrize(
+    ("model", "data", "words"),
+    [
+        ("own_models_of_test", "rows.csv", "module:name"),
+        ("no_such_module:f", "rows.csv", "cannot be imported"),
+        ("own_models_of_test:missing", "rows.csv", "has no 'missing'"),
+        ("own_models_of_test:score", "absent.csv", "absent.csv"),
+        ("own_models_of_test:score", "text.csv", "do not hold numbers"),
+        ("own_models_of_test:score", "bad.npz", "cannot be read"),
+        ("own_models_of_test:score", "two.npz", "name the inputs X"),
+    ],
+)
+def test_refusals(folder, model, data, words):
+    (folder / "text.csv").write_text("a,b\n1,red\n2,blue\n")
+    (folder / "bad.npz").write_bytes(b"no zip")
+    np.savez("two.npz", a=np.ones(3), b=np.ones(3))
+    result = run(model, data, *SHORT, expect=1)
+    assert words in " ".join(result.stderr.split())
+    assert not (folder / "tellwhy-insight-rows").exists()
