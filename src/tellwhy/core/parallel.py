@@ -33,8 +33,8 @@ def tracked_batches(n_rows: int, bytes_per_row: int, label: str) -> Iterator[sli
 
 def thread_map(function: Callable[..., Any], arguments: list[Any], n_jobs: int = -1) -> list[Any]:
     """Apply a function that releases the interpreter's lock to each argument, in threads, in order."""
-    workers = joblib.effective_n_jobs(n_jobs)
-    if workers == 1 or len(arguments) <= 1:
+    workers = joblib.effective_n_jobs(n_jobs) if len(arguments) > 1 else 1
+    if workers == 1:
         return [function(argument) for argument in arguments]
     call = joblib.delayed(function)
     return list(joblib.Parallel(n_jobs=workers, prefer="threads")(call(a) for a in arguments))

@@ -23,7 +23,8 @@ Precondition = Callable[[Integers, Integers, Floats, Floats], Floats]  # problem
 HISTORY = 8
 TOLERANCE = 1e-14  # of the decrease that a last step promises, against 1 + |f|
 NEWTON_TOLERANCE = 1e-18  # the same with a precondition, which gets there in a step more
-STALLED = 1e-8  # the same, where rounding lets no step decrease the value any more
+STALLED = 1e-8  # the same, where rounding lets no step decrease the value any more, and for problems that take long
+CRAWLING = 1e-5  # the same for problems that take very long: they follow a kink or a bent valley step by step
 _PATIENCE = 30
 _TRIALS, _ENOUGH_TRIALS = 24, 4  # a problem that has gone down by then, or has nowhere to go, ends its search
 _FARTHEST = 1e9
@@ -191,7 +192,7 @@ def descend(
     tolerance = TOLERANCE if precondition is None else NEWTON_TOLERANCE
     for iteration in range(max_iterations):
         if iteration > _PATIENCE and edges.weights is None:  # less is asked of problems that take long
-            tolerance = min(1.5 * tolerance, STALLED)
+            tolerance = min(10.0 * tolerance, STALLED if iteration <= 2 * _PATIENCE else CRAWLING)
         state, slope, D, promise = _direction(state, edges, precondition)
         least = tolerance * (1.0 + np.abs(state.f))
         done = promise <= (least if slack is None else np.maximum(least, slack.allows(state.problems, state.f)))
