@@ -6,21 +6,33 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tellwhy.workflow.graph_run import GraphRun, explain_graph
     from tellwhy.workflow.run import Run
     from tellwhy.workflow.run_io import load_run, save_run
     from tellwhy.workflow.table_comparison import TableComparison, compare_table
     from tellwhy.workflow.table_run import explain_table
 
 _PUBLIC = {
+    "GraphRun": "graph_run",
     "Run": "run",
     "TableComparison": "table_comparison",
     "compare_table": "table_comparison",
+    "explain_graph": "graph_run",
     "explain_table": "table_run",
     "load_run": "run_io",
     "save_run": "run_io",
 }
 
-__all__ = ["Run", "TableComparison", "compare_table", "explain_table", "load_run", "save_run"]
+__all__ = [
+    "GraphRun",
+    "Run",
+    "TableComparison",
+    "compare_table",
+    "explain_graph",
+    "explain_table",
+    "load_run",
+    "save_run",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -98,11 +98,11 @@ def _run(table: Table, request: Request, fitted: FittedTable, ranking: Ranking, 
         anomalies=anomalies,
         explanation=explanation,
         typical=typical,
-        column_shares=_column_shares(explanation),
+        column_shares=column_shares(explanation),
         groups=groups_of(anomalies),
         evidence=evidence_of(explanation, fitted.score, fitted.background()),
         detection=detection_of(table, request.label, selection.rows, ranking.scores),
-        versions=_versions(),
+        versions=versions(),
         fingerprint=table.fingerprint,
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     )
@@ -130,7 +130,7 @@ def _anomalies(
     ]
 
 
-def _column_shares(explanation: Explanation) -> dict[str, float]:
+def column_shares(explanation: Explanation) -> dict[str, float]:
     """Mean share of each column over the explained rows, largest first, summing to 1."""
     mean = explanation.shares().mean(axis=0)
     total = mean.sum()
@@ -172,6 +172,7 @@ def _sampling_notices(fitted: FittedTable) -> list[str]:
     return [f"The detector learned from a random {len(fitted.sample):,} of {n:,} reference rows."]
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that matter."""
     packages = ("tellwhy", "numpy", "scipy", "scikit-learn", "numba", "pandas")
     return {"python": platform.python_version(), **{name: version(name) for name in packages}}
