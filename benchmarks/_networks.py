@@ -50,9 +50,10 @@ def only_networks() -> None:
         return
     import tellwhy
 
-    parent = ModuleType("tellwhy.explainers")
-    parent.__path__ = [str(Path(tellwhy.__file__).parent / "explainers")]
-    sys.modules.setdefault("tellwhy.explainers", parent)
+    for folder in ("explainers", "scoring"):
+        parent = ModuleType(f"tellwhy.{folder}")
+        parent.__path__ = [str(Path(tellwhy.__file__).parent / folder)]
+        sys.modules.setdefault(parent.__name__, parent)
 
 
 class _Placeholders(MetaPathFinder, Loader):
