@@ -53,11 +53,11 @@ def explain_graph(data: Any, **settings: Any) -> GraphRun:
     >>> import pandas as pd
     >>> rng = np.random.default_rng(0)
     >>> level = np.repeat([0.0, 3.0, 0.0], 100) + rng.normal(size=300)
-    >>> level[50] = 3.5
+    >>> level[30] = 3.5
     >>> frame = pd.DataFrame({"second": np.arange(300), "level": level})
     >>> found = explain_graph(frame, time="second", n_classes=2)
     >>> found.run.anomalies[0].row, bool(found.run.explanation.extras["context_share"][0] > 0.9)
-    (50, True)
+    (30, True)
     """
     request = GraphRequest(**settings)
     stage("reading nodes")
