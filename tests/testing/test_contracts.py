@@ -7,6 +7,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tellwhy.explainers  # noqa: F401  (fills the registry)
+from tellwhy.bases import KernelBasis
 from tellwhy.core.registry import cards
 from tellwhy.detectors import SVDD, VAE, GaussianMixture, KernelDensity, NearestNeighbours, OneClassSVM
 from tellwhy.detectors.base import RememberingDetector
@@ -24,6 +25,7 @@ DETECTORS = [
     OneClassSVM("exponential", q=1),
     OneClassSVM("student_t"),
     OneClassSVM(solver="smo"),
+    OneClassSVM(features=KernelBasis(n_features=400, random_state=0)),
     SVDD("linear"),
     KernelDensity("student_t", q=1),
 ]

@@ -27,8 +27,8 @@ class FeatureMap:
         """Columns of φ(x)."""
         return self.layers[-1].n_directions * (2 if self.kernel == "gaussian" else 1)
 
-    def apply(self, X: Any) -> Any:
-        """Return φ of checked rows, in their precision."""
+    def apply(self, X: Any, out: Any = None) -> Any:
+        """Return φ of checked rows, in their precision, in new memory or in the rows of `out`."""
         from tellwhy.bases.map_rows import map_rows  # compiled code is loaded when it is first needed
 
-        return map_rows(self, X)
+        return map_rows(self, X, out)

@@ -18,9 +18,12 @@ _BLOCK = 128  # rows of one task of a thread
 _BATCH_BYTES = 64 * 2**20
 
 
-def map_rows(feature_map: FeatureMap, X: Any) -> Any:
-    """Return φ of checked rows, in their precision; beyond the result, memory stays O(batch)."""
-    out = np.empty((len(X), feature_map.n_features), dtype=X.dtype)
+def map_rows(feature_map: FeatureMap, X: Any, out: Any = None) -> Any:
+    """Return φ of checked rows, in their precision; beyond the result, memory stays O(batch).
+
+    `out` may hold room for as many rows or more, which saves asking for fresh memory again and again.
+    """
+    out = np.empty((len(X), feature_map.n_features), dtype=X.dtype) if out is None else out[: len(X)]
     widest = X.shape[1] + max(_width_between(layer) for layer in feature_map.layers)
     batches = row_batches(len(X), X.itemsize * widest, _BATCH_BYTES)
     for rows in track(batches, len(batches), "computing kernel features"):

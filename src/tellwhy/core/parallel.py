@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import joblib
@@ -33,11 +34,11 @@ def tracked_batches(n_rows: int, bytes_per_row: int, label: str) -> Iterator[sli
 
 def thread_map(function: Callable[..., Any], arguments: list[Any], n_jobs: int = -1) -> list[Any]:
     """Apply a function that releases the interpreter's lock to each argument, in threads, in order."""
-    workers = joblib.effective_n_jobs(n_jobs) if len(arguments) > 1 else 1
+    workers = min(joblib.effective_n_jobs(n_jobs), len(arguments)) if len(arguments) > 1 else 1
     if workers == 1:
         return [function(argument) for argument in arguments]
-    call = joblib.delayed(function)
-    return list(joblib.Parallel(n_jobs=workers, prefer="threads")(call(a) for a in arguments))
+    with ThreadPoolExecutor(workers) as pool:  # joblib's own threads look for results every 10 ms only
+        return list(pool.map(function, arguments))
 
 
 def batch_map(function: Callable[[slice], Any], batches: list[slice], label: str) -> list[Any]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tellwhy.bases.basis_io import BASIS_RECORDS
 from tellwhy.core.errors import InvalidInput, MissingExtra
 from tellwhy.core.registry import cards
 from tellwhy.core.saved_models import Records, Shelf, load_model, save_model
@@ -106,6 +107,7 @@ def _is_observed(record: Observed) -> bool:
 
 
 _RECORDS: Records = {
+    **BASIS_RECORDS,
     "KernelExpansion": (KernelExpansion, _is_expansion),
     "NeighbourDistance": (NeighbourDistance, _is_neighbourhood),
     "CentreDistance": (CentreDistance, lambda record: _is_matrix(record.centres)),

@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from tellwhy.core.params import Rules, one_of, real
+import numpy as np
+from sklearn.base import clone
+
+from tellwhy.bases.kernel_basis import KernelBasis
+from tellwhy.core.errors import InvalidParameter
+from tellwhy.core.params import Rules, instance_of, none, one_of, real
 from tellwhy.core.registry import register_detector
 from tellwhy.core.score_function import Floats
 from tellwhy.detectors.base import calibration_rows
+from tellwhy.detectors.feature_space import FeatureRows, solve_in_features
 from tellwhy.detectors.kernel_detector import (
     KERNEL_PARAMETERS,
     KernelDetector,
     kernel_columns,
     warn_if_indefinite,
 )
+from tellwhy.detectors.landmarks import landmark_weights
 from tellwhy.detectors.one_class_qp import solve
+from tellwhy.detectors.torch_networks import canonical_order
 from tellwhy.kernels import Exponential
 
 
 @register_detector(
     needs="numeric columns on comparable scales",
-    cost="fit between O(n·νn) and O(n²); score O(n m d)",
-    exactness="global optimum for q ≤ 2",
+    cost="fit between O(n·νn) and O(n²), O(n) on features; score O(n m d)",
+    exactness="global optimum for q ≤ 2; on features, certified in their space and told by landmarks",
     citation="Schölkopf, Platt, Shawe-Taylor, Smola, Williamson, Neural Computation 13 (2001)",
 )
 class OneClassSVM(KernelDetector):
@@ -50,6 +58,11 @@ class OneClassSVM(KernelDetector):
         Relative violation of the optimality conditions to stop at.
     solver
         'smo' (ours, any size), 'libsvm' (scikit-learn's, needs the whole kernel matrix) or 'auto'.
+    features
+        A `KernelBasis` for the Gaussian kernel, for very many rows: the problem is solved on its features, in time and
+        memory linear in the rows, to a duality gap of `tol`. The model is then told by at most 1,000 landmarks among
+        the support points, with the exact kernel: scores and explanations are those of any kernel model. A bandwidth
+        given to the basis is used unless one is given here.
 
     Attributes
     ----------
@@ -74,6 +87,7 @@ class OneClassSVM(KernelDetector):
         "nu": real(0, 1, closed="right"),
         "tol": real(0, 1),
         "solver": one_of("auto", "smo", "libsvm"),
+        "features": (none, instance_of(KernelBasis, words="a KernelBasis")),
     }
 
     # Below half, rows inside the data are flagged too: new normal rows exceed the threshold more often than ν.
@@ -90,6 +104,7 @@ class OneClassSVM(KernelDetector):
         scale: str = "count",
         tol: float = 1e-4,
         solver: str = "auto",
+        features: Any = None,
     ):
         self.kernel = kernel
         self.q = q
@@ -99,8 +114,12 @@ class OneClassSVM(KernelDetector):
         self.scale = scale
         self.tol = tol
         self.solver = solver
+        self.features = features
 
     def _fit(self, X: Floats) -> None:
+        if self.features is not None:
+            self._fit_on_features(X)
+            return
         kernel = self.radial_kernel(X)
         warn_if_indefinite(kernel, type(self).__name__)
         solution = solve(kernel_columns(X, kernel), len(X), nu=self.nu, tol=self.tol, solver=self.solver)
@@ -108,6 +127,39 @@ class OneClassSVM(KernelDetector):
         self.training_scores_ = self.to_score().value(X[calibration_rows(len(X))])
         self.violation_ = solution.violation
         self.threshold_ = self._outlierness_at(solution.level)
+
+    def _fit_on_features(self, X: Floats) -> None:
+        """Solve on features, keep landmarks, and let ν of the training rows lie outside."""
+        basis = self._suitable_basis()
+        width = basis.bandwidth if isinstance(self.bandwidth, str) else self.bandwidth
+        kernel = self.radial_kernel(X) if isinstance(width, str) else Exponential(float(width))
+        order = canonical_order((X - X.mean(axis=0)) / kernel.bandwidth)
+        fitted = clone(basis).set_params(bandwidth=kernel.bandwidth).fit(X[:, order])
+        solution = solve_in_features(FeatureRows.of(X[:, order], fitted.map_), nu=self.nu, tol=self.tol)
+        self._keep(X, landmark_weights(X, solution.weights, kernel, tol=self.tol), kernel)
+        self.violation_ = solution.gap
+        self.training_scores_ = self.to_score().value(X[calibration_rows(len(X))])
+        self.threshold_ = float(np.quantile(self.training_scores_, 1 - self.nu))
+
+    def _suitable_basis(self) -> KernelBasis:
+        """Return the basis, or say why its kernel is not this detector's."""
+        basis, name = self.features, type(self).__name__
+        if self.kernel != "exponential" or self.q != 2 or basis.kernel != "gaussian":
+            raise InvalidParameter(
+                f"{name}(features=…) approximates the Gaussian kernel: it needs kernel='exponential', q=2 and a "
+                f"KernelBasis with kernel='gaussian'. Got {self.kernel!r}, {self.q!r} and {basis.kernel!r}."
+            )
+        if basis.basis not in ("random", "unsupervised"):
+            raise InvalidParameter(
+                f"{name} learns without labels, so that its KernelBasis must be 'random' or 'unsupervised'. Got "
+                f"basis={basis.basis!r}."
+            )
+        widths = [w for w in (self.bandwidth, basis.bandwidth) if not isinstance(w, str)]
+        if len(set(widths)) == 2:
+            raise InvalidParameter(
+                f"{name} has bandwidth={widths[0]!r} and its KernelBasis bandwidth={widths[1]!r}. Give one of them."
+            )
+        return basis
 
     def _outlierness_at(self, g: float) -> float:
         """Return the outlierness of a row whose discriminant is g."""

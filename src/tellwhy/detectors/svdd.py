@@ -47,7 +47,7 @@ class SVDD(OneClassSVM):
     }
 
     def _fit(self, X: Floats) -> None:
-        if self.kernel != "linear":
+        if self.kernel != "linear" or self.features is not None:
             super()._fit(X)
             return
         if self.solver == "libsvm":
