@@ -70,6 +70,7 @@ def explain_graph(data: Any, **settings: Any) -> GraphRun:
 
 
 def _fitted(nodes: NodeData, request: GraphRequest) -> LCCAD:
+    """Fit with distances at half the weight of a Gaussian model, or an odd node would be a class change of its own."""
     rng = generator(request.random_state)
     parameters: dict[str, Any] = {"model": "mrf", "gamma": 1.0, "random_state": int(rng.integers(2**31 - 1))}
     if request.n_classes is None or request.theta is None:
@@ -77,7 +78,7 @@ def _fitted(nodes: NodeData, request: GraphRequest) -> LCCAD:
         found = suggest_lccad(
             X, graph, max_classes=MOST_CLASSES, n_classes=request.n_classes, random_state=request.random_state
         )
-        parameters |= found.parameters
+        parameters |= found.parameters | {"theta": found.theta / (2 - found.theta)}
     given = {"n_classes": request.n_classes, "theta": request.theta}
     parameters |= {name: value for name, value in given.items() if value is not None}
     return LCCAD(**parameters).fit(nodes.X, nodes.graph)
