@@ -9,7 +9,7 @@ from oracles.propagation_oracles import layer_relevance, network_relevance  # no
 from torch import nn  # noqa: E402
 
 from tellwhy.core.errors import InvalidParameter  # noqa: E402
-from tellwhy.explainers.propagation import LRP, RULES, Composite  # noqa: E402
+from tellwhy.explainers.propagation import LRP, RULES, Composite, parts  # noqa: E402
 
 CASES = [
     ("z", {}),
@@ -75,6 +75,16 @@ def test_rule_is_its_matrix_algebra(rule, params, kind):
         np.testing.assert_allclose(values, layer_relevance(rule, row, W, b, R, **params), rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.parametrize(("rule", "params"), CASES)
+def test_large_layers_are_done_in_blocks(rule, params, monkeypatch):
+    torch.manual_seed(0)
+    layer, x = nn.Linear(6, 7).double().eval(), torch.randn(3, 6, dtype=torch.float64)
+    explainer = LRP(Weighted(layer).eval(), lambda y: y.sum(dim=1), rule=rule, rule_params=params)
+    expected = explainer.explain(x).values
+    monkeypatch.setattr(parts, "_BLOCK", 13)  # two outputs at a time
+    np.testing.assert_allclose(explainer.explain(x).values, expected, atol=1e-12)
+
+
 def small_network():
     torch.manual_seed(1)
     model = nn.Sequential(nn.Linear(5, 7), nn.ReLU(), nn.Linear(7, 6), nn.ReLU(inplace=True), nn.Linear(6, 3))
@@ -97,14 +107,14 @@ def test_relevance_at_dead_units_is_handed_down():
     """Flat gives relevance to dead units; the rules below it share that too."""
     model, layers = small_network()
     x = np.random.default_rng(1).normal(size=(4, 5))
-    rules = [("z", {}), ("epsilon", {"epsilon": 0.1}), ("flat", {})]
+    chosen = [("z", {}), ("epsilon", {"epsilon": 0.1}), ("flat", {})]
     by_index = {0: RULES["z"](), 2: RULES["epsilon"](0.1), 4: RULES["flat"]()}
     composite = Composite([(lambda op, path=str(path): op.path == path, rule) for path, rule in by_index.items()])
     explanation = LRP(model, 0, composite=composite).explain(x)
     hidden = np.maximum(np.maximum(x @ layers[0][0].T + layers[0][1], 0) @ layers[1][0].T + layers[1][1], 0)
     assert (hidden == 0).any()
     for row, values in zip(x, explanation.values, strict=True):
-        np.testing.assert_allclose(values, network_relevance(rules, layers, row, 0), rtol=1e-9, atol=1e-10)
+        np.testing.assert_allclose(values, network_relevance(chosen, layers, row, 0), rtol=1e-9, atol=1e-10)
 
 
 def test_alpha_and_beta_must_differ_by_one():

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.explainers.propagation.layers import LinearMap
+from tellwhy.explainers.propagation.parts import part, sign, signed_bias
 
 
 @dataclass(frozen=True)
@@ -50,42 +51,6 @@ def quotient(a: Tensor, b: Tensor) -> Tensor:
     return (a / b).masked_fill_(b == 0, 0)
 
 
-@dataclass(frozen=True)
-class _Part:
-    """The positive (or negative) part of each product x_i w_ij: weights for inputs x_i ≥ 0, and for those below."""
-
-    layer: LinearMap
-    x: Tensor
-    above: Tensor
-    below: Tensor | None  # None where no input is negative
-
-    def total(self, bias: Tensor | None = None) -> Tensor:
-        """P_j = Σ(x_i w_ij)⁺ + b_j, or N_j = Σ(x_i w_ij)⁻ + b_j."""
-        if self.below is None:
-            return self.layer.forward(self.x, self.above, bias)
-        z = self.layer.forward(self.x.clamp(min=0), self.above, bias)
-        return z + self.layer.forward(self.x.clamp(max=0), self.below)
-
-    def hand_down(self, s: Tensor) -> Tensor:
-        """Σ_j s_j w_ij over the weights that make x_i w_ij positive (or negative)."""
-        c = self.layer.backward(self.x, self.above, s)
-        return c if self.below is None else torch.where(self.x < 0, self.layer.backward(self.x, self.below, s), c)
-
-
-def _sign(values: Tensor, *, positive: bool) -> Tensor:
-    return values.clamp(min=0) if positive else values.clamp(max=0)
-
-
-def _part(layer: LinearMap, x: Tensor, *, positive: bool) -> _Part:
-    w = layer.weight
-    some_below = not layer.nonnegative and (x.is_cuda or bool((x < 0).any()))  # a GPU is not waited for
-    return _Part(layer, x, _sign(w, positive=positive), _sign(w, positive=not positive) if some_below else None)
-
-
-def _bias(layer: LinearMap, *, positive: bool) -> Tensor | None:
-    return None if layer.bias is None else _sign(layer.bias, positive=positive)
-
-
 def z() -> Rule:
     """LRP-0: c_i = Σ_j w_ij c_j."""
     return Rule("z", lambda layer, x, z, c: layer.backward(x, layer.weight, c))  # noqa: ARG005
@@ -109,11 +74,11 @@ def gamma(gamma: float = 0.25) -> Rule:
         total = c.new_zeros(x.shape)
         shares = c.new_zeros(z.shape)
         for positive, chosen in ((True, up), (False, ~up)):
-            part = _part(layer, x, positive=positive)
-            whole = z + gamma * part.total(_bias(layer, positive=positive))
+            share = part(layer, x, positive=positive)
+            whole = z + gamma * share.total(signed_bias(layer, positive=positive))
             s = quotient(relevance, whole).masked_fill_(~chosen, 0)
             shares += s
-            total += gamma * part.hand_down(s)
+            total += gamma * share.hand_down(s)
         return total + layer.backward(x, layer.weight, shares)
 
     return Rule("gamma", function, params={"gamma": gamma})
@@ -130,12 +95,12 @@ def alpha_beta(alpha: float = 2.0, beta: float = 1.0, *, conserve: bool = False)
 
     def function(layer: LinearMap, x: Tensor, z: Tensor, c: Tensor) -> Tensor:
         relevance = c * z
-        upper = _part(layer, x, positive=True)
-        P = upper.total(_bias(layer, positive=True))
+        upper = part(layer, x, positive=True)
+        P = upper.total(signed_bias(layer, positive=True))
         if beta == 0 and not conserve:
             return alpha * upper.hand_down(quotient(relevance, P))
-        lower = _part(layer, x, positive=False)
-        N = lower.total(_bias(layer, positive=False))
+        lower = part(layer, x, positive=False)
+        N = lower.total(signed_bias(layer, positive=False))
         up, down = torch.full_like(P, alpha), torch.full_like(P, beta)
         if conserve:
             up, down = torch.where(N == 0, 1.0, up), torch.where(P == 0, -1.0, down)
@@ -149,8 +114,8 @@ def z_plus() -> Rule:
     """R_i = Σ_j (x_i w_ij)⁺ / Σ_i (x_i w_ij)⁺ R_j, without bias."""
 
     def function(layer: LinearMap, x: Tensor, z: Tensor, c: Tensor) -> Tensor:
-        part = _part(layer, x, positive=True)
-        return part.hand_down(quotient(c * z, part.total()))
+        upper = part(layer, x, positive=True)
+        return upper.hand_down(quotient(c * z, upper.total()))
 
     return Rule("z_plus", function)
 
@@ -199,10 +164,10 @@ def four_coefficients(coefficients: tuple[float, float, float, float] = (2.0, -1
         for alpha, (above, upper) in zip(coefficients, signs, strict=True):
             if alpha == 0:
                 continue
-            weight = _sign(layer.weight, positive=upper)
-            whole = layer.forward(_sign(x, positive=above), weight, _bias(layer, positive=above == upper))
-            part = layer.backward(x, weight, quotient(alpha * relevance, whole))
-            found += part * (x > 0 if above else x < 0)
+            weight = sign(layer.weight, positive=upper)
+            whole = layer.forward(sign(x, positive=above), weight, signed_bias(layer, positive=above == upper))
+            share = layer.backward(x, weight, quotient(alpha * relevance, whole))
+            found += share * (x > 0 if above else x < 0)
         return found
 
     return Rule("four_coefficients", function)
