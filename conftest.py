@@ -11,6 +11,7 @@ _WITH_TORCH = [
     "src/tellwhy/scoring/network_output.py",
     "src/tellwhy/scoring/network_passes.py",
     "src/tellwhy/scoring/network_targets.py",
+    "docs/evaluation.md",
     "docs/networks.md",
     "tests/oracles/network_models.py",
 ]

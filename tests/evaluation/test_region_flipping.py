@@ -91,6 +91,8 @@ def test_batches_seeds_and_axes_do_not_change_curves():
     )
     np.testing.assert_array_equal(plain.random.curves, again.random.curves)
     np.testing.assert_array_equal(plain.curves, again.curves)
+    other = region_flipping(explanation(-VALUES), SCORE, region=3, fill="noise", n_random=2, random_state=7)
+    np.testing.assert_array_equal(plain.random.curves, other.random.curves)  # chance does not depend on the values
     last = FunctionScore(lambda Z: score_of(np.moveaxis(Z, -1, 1)), feature_shape=(6, 7, 2))
     moved = explanation(np.moveaxis(VALUES, 1, -1), np.moveaxis(X, 1, -1))
     there = region_flipping(moved, last, region=3, axes=(0, 1))

@@ -142,7 +142,7 @@ def region_flipping(
     ends = painting.ends()
     ranking = _ranking(explanation, regions, ORDERS[order])
     curves = painting.curves(ranking, *ends)
-    drawn = [painting.curves(rng.permuted(ranking, axis=1), *ends) for _ in range(n_random)]
+    drawn = [painting.curves(rng.permuted(np.sort(ranking, axis=1), axis=1), *ends) for _ in range(n_random)]
     words = fill if isinstance(fill, str) else "given values"
 
     def result(found: Floats, method: str, random: Flipping | None = None) -> RegionFlipping:

@@ -12,8 +12,9 @@ from tellwhy.evaluation import Randomisation, RegionFlipping
 from tellwhy.views.figure_style import CURVES, NEUTRAL, finish, label
 
 _ORDERS = {"most_relevant_first": "most relevant first", "least_relevant_first": "least relevant first"}
+_FILLS = {"mean": "the input's mean", "zero": "zeros", "noise": "noise", "blur": "the blurred input"}
 _COMPARED = {
-    "rank": "rank correlation with the explanation of the network as it is",
+    "rank": "rank correlation with the first explanation",
     "rank_abs": "rank correlation of absolute values",
     "ssim": "structural similarity",
 }
@@ -47,7 +48,9 @@ def region_flipping(results: Any) -> go.Figure:
     figure.update_xaxes(ticksuffix=" %", range=[0, 100])
     first = next(iter(named.values()))
     falls = "The faster a curve falls" if first.order == "most_relevant_first" else "The longer a curve stays up"
-    subtitle = f"{falls}, the better its order. Regions are painted over with: {label(first.fill)}."
+    subtitle = (
+        f"{falls}, the better its order. Regions are painted over with {_FILLS.get(first.fill, label(first.fill))}."
+    )
     x_title = f"regions painted over, {_ORDERS[first.order]}"
     return finish(figure, "Do the named regions carry the score?", subtitle, x_title=x_title, height=460)
 
