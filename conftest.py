@@ -13,6 +13,7 @@ _WITH_TORCH = [
     "src/tellwhy/scoring/network_targets.py",
     "docs/evaluation.md",
     "docs/networks.md",
+    "docs/write-your-own-rule.md",
     "tests/oracles/network_models.py",
 ]
 collect_ignore = [] if find_spec("torch") else _WITH_TORCH

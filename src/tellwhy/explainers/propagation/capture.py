@@ -159,7 +159,7 @@ class Capture(TorchFunctionMode):
                 f"There is no rule for {operation.where} (operation {operation.index}), which is not linear. Write the "
                 f"model with operations that have one (`coverage(model, x)` lists those met), or name its kind: "
                 f"`tellwhy.explainers.propagation.KINDS[{operation.name!r}] = 'elementwise'` for a function of single "
-                "elements; docs/networks.md says how. Gradient and SmoothGrad need no rules."
+                "elements; docs/write-your-own-rule.md says how. Gradient and SmoothGrad need no rules."
             )
 
     def _check_seen(self, call: Call, operation: Operation, origins: Sequence[Origin | None]) -> None:
