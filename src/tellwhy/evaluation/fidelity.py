@@ -38,7 +38,7 @@ class Fidelity:
         For each procedure, the share of changed inputs that the model still (or now) puts into the class, shape
         (bootstraps, counts): "nullified" of the class's own rows, whose top features are set to the baseline;
         "replaced" of the other rows, whose top features get the mean of the class; "crafted" of new inputs with the
-        top features of a row of the class, and random values elsewhere.
+        top features of a row of the class, while every other feature takes its value in a row drawn at random.
     """
 
     target: str
@@ -174,8 +174,8 @@ class _Sample:
     def of(cls, X: Floats, positive: Any, everyone: Floats, baseline: float, rng: np.random.Generator) -> _Sample:
         flat = X.reshape(len(X), -1)
         inside, outside = flat[positive], flat[~positive]
-        low, high = everyone.min(), everyone.max()
-        noise = rng.uniform(low, high, size=inside.shape)
+        source = everyone.reshape(len(everyone), -1)
+        noise = source[rng.integers(len(source), size=inside.shape), np.arange(source.shape[1])]
         mean = inside.mean(axis=0) if len(inside) else np.zeros(flat.shape[1])
         return cls(inside, outside, noise, mean, baseline, X.shape[1:])
 
@@ -281,7 +281,7 @@ class Vulnerabilities:
     planted
         Other rows with the class's mean values in its top features: they may be taken for the class.
     crafted
-        Noise with the top features of rows of the class.
+        Every feature drawn from a row of its own at random, but the top features, which are those of rows of the class.
     features
         The features that were changed.
     """

@@ -103,10 +103,11 @@ def _heatmap(insight: Any, max_features: int | None) -> go.Heatmap:
     main = np.zeros(insight.coefficients.size, dtype=bool)
     main[insight.top[:max_features]] = True
     main = main.reshape(insight.coefficients.shape)
-    shown = _as_image(np.where(main, insight.effects, 0.0))
-    low, high = (_as_image(np.where(main, insight.interval[..., side], 0.0)) for side in (0, 1))
-    blank = _as_image(main.astype(float)) == 0
-    shown = np.where(blank, np.nan, shown)
+    shown, low, high, counted = (
+        np.asarray(_as_image(np.where(main, values, 0.0)))
+        for values in (insight.effects, insight.interval[..., 0], insight.interval[..., 1], 1.0)
+    )
+    shown = np.where(counted == 0, np.nan, shown)
     reach = float(np.nanmax(np.abs(shown), initial=0.0)) or 1.0
     return go.Heatmap(
         z=shown,

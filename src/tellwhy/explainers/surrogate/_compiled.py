@@ -363,6 +363,11 @@ def prior_coefficients(j, state, priors, rng):
 def update_grams(state, data):
     """Bring X_jᵀX_j and X_jᵀy_j up to date with the rows that changed component."""
     moved = np.flatnonzero(state.member != state.z)
+    if 2 * len(moved) > len(state.z):  # summing anew is cheaper
+        state.gram[:] = 0.0
+        state.moment[:] = 0.0
+        state.member[:] = -1
+        moved = np.arange(len(state.z))
     for j in range(len(state.counts)):
         for sign in (-1.0, 1.0):
             before_or_after = state.member[moved] if sign < 0 else state.z[moved]

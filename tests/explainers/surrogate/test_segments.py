@@ -1,0 +1,56 @@
+"""Segments of inputs, and neighbours over them."""
+
+import numpy as np
+import pytest
+
+from tellwhy.explainers.surrogate.segments import neighbour_masks, neighbours, present_cells, segment
+
+
+@pytest.mark.parametrize("shape", [(28, 28), (1, 28, 28), (3, 16, 16), (16, 16, 3), (200,)])
+def test_segments_cover_the_input_without_gaps(shape):
+    label = segment(np.random.default_rng(0).random(shape), 20)
+    assert label.shape == shape
+    assert sorted(set(label.ravel())) == list(range(label.max() + 1))
+    assert 8 <= label.max() + 1 <= 30
+
+
+def test_channels_of_a_pixel_stay_together():
+    first = segment(np.random.default_rng(0).random((3, 12, 12)), 9)
+    assert (first == first[:1]).all()
+    last = segment(np.random.default_rng(0).random((12, 12, 3)), 9)
+    assert (last == last[..., :1]).all()
+
+
+def test_segments_follow_edges():
+    image = np.zeros((16, 16))
+    image[:, 9:] = 5.0
+    label = segment(image, 16)
+    assert not set(label[:, :9].ravel()) & set(label[:, 9:].ravel())
+
+
+def test_flat_image_is_cut_into_a_grid():
+    label = segment(np.zeros((12, 12)), 9)
+    sizes = np.bincount(label.ravel())
+    assert len(sizes) == 9
+    assert sizes.min() >= 8
+
+
+def test_neighbours_keep_or_lose_whole_segments():
+    rng = np.random.default_rng(0)
+    x, background = rng.random((4, 4)), np.full((4, 4), -1.0)
+    label = np.repeat([0, 1, 2, 3], 4).reshape(4, 4)
+    masks = neighbour_masks(4, 50, rng)
+    made = neighbours(x, background, label, masks)
+    np.testing.assert_array_equal(made[0], x)
+    for mask, neighbour in zip(masks, made, strict=True):
+        for s in range(4):
+            expected = x[s] if mask[s] else background[s]
+            np.testing.assert_allclose(neighbour[s], expected)
+    assert set(masks.sum(axis=1)) == {2.0, 3.0, 4.0}
+    assert np.ptp(masks[1:].mean(axis=0)) < 0.4, "every segment is lost about as often"
+
+
+def test_every_word_that_is_there_is_a_segment():
+    label = present_cells(np.array([0.0, 3.0, 1.0, 0.0]), np.zeros(4))
+    assert label.tolist() == [2, 0, 1, 2]
+    assert present_cells(np.ones(3), np.zeros(3)).tolist() == [0, 1, 2]
