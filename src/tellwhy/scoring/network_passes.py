@@ -30,10 +30,13 @@ def check_model(model: Any) -> None:
             )
 
 
-def placed(model: Module, device: Any) -> tuple[Module, torch.device, torch.dtype]:
-    """Return the model on a device (a copy where it is elsewhere), that device, and the type of its weights."""
+def placed(model: Module, device: Any, otherwise: Any = "cpu") -> tuple[Module, torch.device, torch.dtype]:
+    """Return the model on a device (a copy where it is elsewhere), that device, and the type of its weights.
+
+    Without a device the model stays where it is; `otherwise` is where a model without weights is.
+    """
     weights = next((p for p in model.parameters() if p.is_floating_point()), None)
-    at = torch.device("cpu") if weights is None else weights.device
+    at = torch.device(otherwise) if weights is None else weights.device
     dtype = torch.get_default_dtype() if weights is None else weights.dtype
     if device is None:
         return model, at, dtype

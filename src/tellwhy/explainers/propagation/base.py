@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,15 +20,14 @@ from tellwhy.core.params import Rule as ParameterRule
 from tellwhy.core.params import Rules, generator, instance_of, integer, none, validate_parameters
 from tellwhy.core.progress import track
 from tellwhy.explainers.propagation.engine import (
-    check_model,
     first_not_finite,
     run_backward,
     run_forward,
-    untouched,
 )
 from tellwhy.explainers.propagation.found import Found, Room
 from tellwhy.explainers.propagation.inputs import Inputs, read_inputs
 from tellwhy.explainers.propagation.methods import Method
+from tellwhy.scoring.network_passes import check_model, placed, untouched
 from tellwhy.scoring.network_targets import check_target, describe, pick_scores
 
 if TYPE_CHECKING:
@@ -94,7 +92,7 @@ class NetworkExplainer(ABC):
         target = check_target(self.target, len(rows))
         (way,) = self.passes()
         totals: list[Any] = []
-        with untouched(rows.tensors[0]):
+        with untouched(rows.tensors[0].device), torch.enable_grad():
             for batch, part in batches(rows, self.batch_size, f"the ledger of {type(self).__name__}"):
                 forward = run_forward(model, batch, [way.method], ledger=True)
                 run_backward(forward, way.method, partial(pick_scores, target=_of_rows(target, part)), way.seed)
@@ -136,10 +134,7 @@ class NetworkExplainer(ABC):
         check_model(self.model)
         weights = next((p for p in self.model.parameters() if p.is_floating_point()), None)
         rows = read_inputs(x, None if weights is None else weights.dtype)
-        at = rows.tensors[0].device if weights is None else weights.device
-        model = self.model
-        if self.device is not None and torch.device(self.device) != at:
-            model, at = copy.deepcopy(self.model).to(self.device), torch.device(self.device)
+        model, at, _ = placed(self.model, self.device, rows.tensors[0].device)
         return model, rows.to(at)
 
     def raise_not_finite(self, model: Module, rows: Inputs) -> None:
@@ -165,7 +160,7 @@ def explain_together(explainers: Sequence[NetworkExplainer], x: Any) -> list[Any
     rooms = [Room(len(rows), partial(explainer.raise_not_finite, model)) for explainer in explainers]
     rng = generator(explainers[0].random_state)
     label = f"explaining with {', '.join(type(e).__name__ for e in explainers)}"
-    with untouched(rows.tensors[0]):
+    with untouched(rows.tensors[0].device), torch.enable_grad():
         for batch, part in batches(rows, explainers[0].batch_size, label):
             wanted = [_of_rows(target, part) for target in targets]
             if len(explainers) == 1:

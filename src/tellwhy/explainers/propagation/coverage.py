@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from tellwhy.explainers.propagation.base import NetworkExplainer
-from tellwhy.explainers.propagation.engine import run_forward, untouched
+from tellwhy.explainers.propagation.engine import run_forward
 from tellwhy.explainers.propagation.lrp import LRP
 from tellwhy.explainers.propagation.operations import Operation
+from tellwhy.scoring.network_passes import untouched
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,7 +55,7 @@ def coverage(model: Any, x: Any, *, explainer: NetworkExplainer | None = None) -
 
     explainer = explainer or LRP(model)
     network, rows = explainer.prepare(x)
-    with untouched(rows.tensors[0]):
+    with untouched(rows.tensors[0].device), torch.enable_grad():
         forward = run_forward(network, rows, [way.method for way in explainer.passes()], tolerant=True)
     lines = [(o.index, o.path, o.name, o.kind, _rule(o), o.shape) for o in forward.capture.operations]
     return pd.DataFrame(lines, columns=["index", "path", "operation", "kind", "rule", "shape"])

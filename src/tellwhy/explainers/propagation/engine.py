@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,34 +27,6 @@ class Forward:
     outputs: Tensor
     capture: Capture
     softmax: str = ""  # name of a trailing softmax that was left out
-
-
-def check_model(model: Any) -> None:
-    """Refuse what is not a network in evaluation mode."""
-    if not isinstance(model, Module):
-        raise UnsupportedModel(f"Expected a torch.nn.Module. Got {type(model).__name__} instead.")
-    for name, module in model.named_modules():
-        if module.training:
-            where = f"its module '{name}'" if name else "it"
-            raise UnsupportedModel(
-                f"{type(model).__name__} cannot be explained: {where} is in training mode, where dropout and batch "
-                "norm depend on chance and on the other rows. Call model.eval() first."
-            )
-
-
-@contextmanager
-def untouched(x: Tensor) -> Iterator[None]:
-    """Turn gradients on inside this block; random numbers drawn inside do not show outside."""
-    cuda = [x.device.index] if x.device.type == "cuda" else []
-    before = torch.get_rng_state(), [torch.cuda.get_rng_state(device) for device in cuda]
-    try:
-        with torch.inference_mode(False), torch.enable_grad():
-            yield
-    finally:
-        if not torch.equal(torch.get_rng_state(), before[0]):
-            torch.set_rng_state(before[0])
-        for device, state in zip(cuda, before[1], strict=True):
-            torch.cuda.set_rng_state(state, device)
 
 
 def run_forward(
