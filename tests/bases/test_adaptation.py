@@ -185,3 +185,27 @@ def test_saved_adapted_bases_give_the_same_bits(kind, tmp_path):
     again = KernelBasis.load(fitted.save(tmp_path / "basis"))
     np.testing.assert_array_equal(again.transform(X), fitted.transform(X))
     np.testing.assert_array_equal(again.losses_, fitted.losses_)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_training_goes_on_with_further_batches(kind):
+    basis = KernelBasis(basis=kind, n_features=12, max_epochs=2, learning_rate=0.01, random_state=0)
+    first = basis.partial_fit(X[:600], Y[:600], classes=np.arange(10)).map_
+    losses = basis.losses_.copy()
+    for _ in range(3):
+        basis.partial_fit(X[600:], Y[600:])
+    assert len(basis.losses_) == 5
+    assert basis.losses_[-1] < losses[-1]
+    assert basis.map_.bandwidth == first.bandwidth
+    assert np.abs(basis.map_.layers[0].matrix - first.layers[0].matrix).max() > 0.01
+
+
+def test_further_batches_leave_a_random_basis_alone_but_are_checked():
+    basis = KernelBasis(n_features=12, random_state=0).partial_fit(X[:600])
+    before = basis.map_
+    assert basis.partial_fit(X[600:]).map_ is before
+    with pytest.raises(InvalidInput, match="expecting 64"):
+        basis.partial_fit(X[:, :3])
+    labelled = KernelBasis(basis="supervised", n_features=4, **BRIEF).partial_fit(X[Y < 5], Y[Y < 5])
+    with pytest.raises(InvalidInput, match="not among the classes"):
+        labelled.partial_fit(X, Y)

@@ -44,14 +44,18 @@ def adapt(
     validation_share: float,
     device: str,
     rng: np.random.Generator,
+    n_classes: int = 1,
+    start: SoftmaxWeights | None = None,
 ) -> Adapted:
-    """Train a basis on rows and the places of their classes."""
+    """Train a basis on rows and the places of their classes; `start` is where a classifier's training goes on."""
     place = actual_device(device, f"KernelBasis(basis={basis!r})")
     Z = (np.asarray(X, dtype=np.float64) - feature_map.centre) / feature_map.bandwidth
     held = held_rows(len(Z), validation_share, rng)
     rows = TrainingRows.of(Z, labels, held, place)
     stack = BasisStack.of([feature_map], place)
-    objective = objective_of(basis, stack, int(labels.max()) + 1, place)
+    objective = objective_of(basis, stack, n_classes, place)
+    if isinstance(objective, SoftmaxLoss) and start is not None:
+        objective.set(start.weights, start.bias)
     losses, _ = train(stack, objective, rows, replace(plan, label=f"training the {basis} basis"), rng)
     return Adapted(stack.member(0), losses[:, 0], _softmax(objective))
 

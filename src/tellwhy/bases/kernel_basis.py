@@ -15,7 +15,7 @@ from tellwhy.bases.feature_map import FeatureMap
 from tellwhy.bases.kernel_errors import mean_pair_error
 from tellwhy.bases.projections import draw_projection
 from tellwhy.bases.training import Plan
-from tellwhy.core.class_labels import class_labels
+from tellwhy.core.class_labels import class_labels, class_places
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.estimator_rows import validated_rows
 from tellwhy.core.params import Rules, generator, integer, one_of, real, seed, validate_parameters
@@ -144,12 +144,35 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Draw the basis for the columns of X, and train it where `basis` says so; y holds classes."""
+        return self._fit(X, y, None)
+
+    def _fit(self, X: Any, y: Any, classes: Any) -> Self:
         self._check_parameters()
         rng = generator(self.random_state)
-        rows, labels = self._rows_and_labels(X, y)
+        self.__dict__.pop("softmax_", None)
+        rows, labels = self._rows_and_labels(X, y, classes, reset=True)
         self.map_, self.losses_ = self._drawn(rows, rng), np.empty(0)
         if self.basis != "random":
-            self._adapt(rows, labels, rng)
+            self._adapt(rows, labels, rng, self.max_epochs)
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Self:
+        """Fit the basis to a first batch of rows, and train it on by one epoch with each further batch.
+
+        Parameters
+        ----------
+        X, y
+            Rows, and their classes where the basis learns from classes.
+        classes
+            All classes there will be, at the first call; those of the first batch if None.
+        """
+        if not hasattr(self, "map_"):
+            return self._fit(X, y, classes)
+        self._check_parameters()
+        rows, labels = self._rows_and_labels(X, y, getattr(self, "classes_", None), reset=False)
+        if self.basis != "random":
+            seen = len(self.losses_)
+            self._adapt(rows, labels, np.random.default_rng([seen, *_seed_of(self.random_state)]), 1)
         return self
 
     def _check_parameters(self) -> None:
@@ -160,16 +183,17 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                 f"pairs of a sine and a cosine. Got {self.n_features!r} instead."
             )
 
-    def _rows_and_labels(self, X: Any, y: Any) -> tuple[Any, Integers]:
+    def _rows_and_labels(self, X: Any, y: Any, classes: Any, *, reset: bool) -> tuple[Any, Integers]:
         """Check rows, and turn classes into 0, 1, … where the basis needs them."""
         learns_width = self.kernel == "gaussian" and isinstance(self.bandwidth, str)
         fewest = 2 if learns_width or self.basis != "random" else 1
         if self.basis not in WITH_LABELS:
-            rows = validated_rows(self, X, reset=True, dtype=_PRECISIONS, min_rows=fewest)
+            rows = validated_rows(self, X, reset=reset, dtype=_PRECISIONS, min_rows=fewest)
             return rows, np.zeros(len(rows), dtype=np.int64)
-        rows, classes = validated_rows(self, X, y=y, reset=True, dtype=_PRECISIONS, min_rows=fewest)
-        self.classes_, labels = class_labels(classes, f"KernelBasis(basis={self.basis!r})")
-        return rows, labels
+        rows, own = validated_rows(self, X, y=y, reset=reset, dtype=_PRECISIONS, min_rows=fewest)
+        owner = f"KernelBasis(basis={self.basis!r})"
+        self.classes_, labels = class_labels(own if classes is None else classes, owner)
+        return rows, labels if classes is None else class_places(own, self.classes_)
 
     def _drawn(self, X: Any, rng: np.random.Generator) -> FeatureMap:
         d, width = X.shape[1], self.n_features // (2 if self.kernel == "gaussian" else 1)
@@ -181,19 +205,21 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         layers = tuple(draw_projection(self.structure, n, width, rng, n_blocks=self.n_blocks) for n in inputs)
         return FeatureMap(self.kernel, bandwidth, centre, layers)
 
-    def _adapt(self, X: Any, labels: Integers, rng: np.random.Generator) -> None:
+    def _adapt(self, X: Any, labels: Integers, rng: np.random.Generator, max_epochs: int) -> None:
         n_batches = max(100, len(X) // self.batch_size) if isinstance(self.n_batches, str) else self.n_batches
         adapted = adapt(
             self.basis,
             self.map_,
             X,
             labels,
-            plan=Plan(self.learning_rate, self.batch_size, int(n_batches), self.max_epochs, self.patience),
+            plan=Plan(self.learning_rate, self.batch_size, int(n_batches), max_epochs, self.patience),
             validation_share=self.validation_share,
             device=self.device,
             rng=rng,
+            n_classes=len(self.classes_) if self.basis in WITH_LABELS else 1,
+            start=getattr(self, "softmax_", None),
         )
-        self.map_, self.losses_ = adapted.feature_map, adapted.losses
+        self.map_, self.losses_ = adapted.feature_map, np.concatenate([self.losses_, adapted.losses])
         if adapted.softmax is not None:
             self.softmax_ = adapted.softmax
 
@@ -235,3 +261,8 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.target_tags.required = self.basis in WITH_LABELS
         return tags
+
+
+def _seed_of(random_state: Any) -> list[int]:
+    """Return a whole number for a seed; nothing for a source of random numbers, whose state has moved on."""
+    return [int(random_state)] if isinstance(random_state, (int, np.integer)) else []

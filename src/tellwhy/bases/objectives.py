@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tellwhy.bases.torch_stack import BasisStack, Tensor
-from tellwhy.core.score_function import Integers
+from tellwhy.core.score_function import Floats, Integers
 
 HELD_BATCHES = 200
 
@@ -100,6 +100,14 @@ class SoftmaxLoss:
         self.weights = torch.zeros((n_bases, n_features, n_classes), device=device, requires_grad=True)
         self.bias = torch.zeros((n_bases, 1, n_classes), device=device, requires_grad=True)
         self.parameters: list[Tensor] = [self.weights, self.bias]
+
+    def set(self, weights: Floats, bias: Floats) -> None:
+        """Start every classifier from given weights."""
+        import torch
+
+        with torch.no_grad():
+            for tensor, array in ((self.weights, weights), (self.bias, bias)):
+                tensor.copy_(torch.tensor(array, dtype=tensor.dtype, device=tensor.device).expand_as(tensor))
 
     def draw(self, rng: np.random.Generator, n: int, n_batches: int, size: int) -> Integers:
         """Every row in random order, again and again, shape (steps, size)."""

@@ -1,9 +1,10 @@
 """Classifiers: multi-class SVMs whose labels can be explained."""
 
 from tellwhy.classifiers.crammer_singer import CrammerSingerSVM
+from tellwhy.classifiers.kernel_basis_classifier import KernelBasisClassifier
 from tellwhy.classifiers.lee_lin_wahba import LeeLinWahbaSVM
 from tellwhy.classifiers.model_io import load
 from tellwhy.classifiers.one_vs_rest import OneVsRestSVM
 from tellwhy.classifiers.weston_watkins import WestonWatkinsSVM
 
-__all__ = ["CrammerSingerSVM", "LeeLinWahbaSVM", "OneVsRestSVM", "WestonWatkinsSVM", "load"]
+__all__ = ["CrammerSingerSVM", "KernelBasisClassifier", "LeeLinWahbaSVM", "OneVsRestSVM", "WestonWatkinsSVM", "load"]

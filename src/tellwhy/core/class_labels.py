@@ -32,3 +32,16 @@ def class_labels(y: Any, owner: str) -> tuple[Any, Integers]:
             "other classes too."
         )
     return classes, labels.astype(np.int64)
+
+
+def class_places(y: Any, classes: Any) -> Integers:
+    """Return the place of each row's class among known classes in order, or say which class is new."""
+    y = np.asarray(y)
+    known = np.isin(y, classes)
+    if not known.all():
+        row = int(np.argmin(known))
+        raise InvalidInput(
+            f"y holds {y[row]!r} in row {row}, which is not among the classes {np.asarray(classes).tolist()}. Name all "
+            "classes at the first call."
+        )
+    return np.searchsorted(classes, y)

@@ -2,6 +2,7 @@
 
 from tellwhy.data.benchmarks import fetch
 from tellwhy.data.encoder import TableEncoder
+from tellwhy.data.parquet_batches import parquet_batches
 from tellwhy.data.reading import read_table
 from tellwhy.data.summary import ColumnSummary, describe_column
 from tellwhy.data.synthetic import gaussian_mixture
@@ -17,5 +18,6 @@ __all__ = [
     "describe_column",
     "fetch",
     "gaussian_mixture",
+    "parquet_batches",
     "read_table",
 ]

@@ -1,0 +1,272 @@
+"""A classifier on a kernel basis."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from tellwhy.bases.adaptation import held_rows
+from tellwhy.bases.basis_io import BASIS_RECORDS
+from tellwhy.bases.kernel_basis import KernelBasis
+from tellwhy.classifiers.softmax import (
+    SoftmaxPlan,
+    SoftmaxState,
+    class_scores,
+    log_probabilities,
+    one_pass,
+    train_softmax,
+)
+from tellwhy.core.class_labels import class_labels, class_places
+from tellwhy.core.errors import InvalidInput
+from tellwhy.core.estimator_rows import validated_rows
+from tellwhy.core.params import (
+    Rule,
+    Rules,
+    generator,
+    instance_of,
+    integer,
+    none,
+    one_of,
+    real,
+    seed,
+    validate_parameters,
+)
+from tellwhy.core.saved_models import Shelf, load_model, save_model
+from tellwhy.core.score_function import Floats, Integers
+
+_a_classifier = Rule("a scikit-learn classifier", lambda v: hasattr(v, "fit") and hasattr(v, "decision_function"))
+
+
+class KernelBasisClassifier(ClassifierMixin, BaseEstimator):
+    """Softmax (or any linear classifier) on the features of a kernel basis: a kernel machine for many rows.
+
+    Parameters
+    ----------
+    basis
+        A `KernelBasis`, which is fitted to the same rows; None takes one of 1,000 random features. With
+        basis='discriminative', the softmax that was trained with the basis is the classifier.
+    head
+        'softmax', trained by mini-batches in memory O(batch), or a scikit-learn classifier with a decision function,
+        such as `WestonWatkinsSVM`, which is given all features at once.
+    learning_rate, batch_size
+        Steps of Adam, and the rows of each.
+    max_epochs, patience
+        Passes over the rows at most, and without a gain on rows held out.
+    validation_share
+        Share of the rows held out, at most 10,000 of them.
+    random_state
+        Seed of what is drawn here; the basis has its own.
+
+    Attributes
+    ----------
+    basis_
+        The fitted basis.
+    classes_
+        Classes in order.
+    softmax_
+        Weights of the softmax, the intercepts last, and the state of their training.
+    head_
+        The fitted classifier, where `head` is one.
+    losses_
+        Cross-entropy of the rows held out after each epoch.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = KernelBasisClassifier(KernelBasis(n_features=200, random_state=0), random_state=0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.9)
+    True
+    """
+
+    _parameters: ClassVar[dict[str, Rules]] = {
+        "basis": (none, instance_of(KernelBasis, words="a KernelBasis")),
+        "head": (one_of("softmax"), _a_classifier),
+        "learning_rate": real(0, 1),
+        "batch_size": integer(1),
+        "max_epochs": integer(1),
+        "patience": integer(1),
+        "validation_share": real(0, 1),
+        "random_state": seed,
+    }
+    basis_: KernelBasis
+    softmax_: SoftmaxState
+
+    def __init__(
+        self,
+        basis: Any = None,
+        head: Any = "softmax",
+        *,
+        learning_rate: float = 0.01,
+        batch_size: int = 64,
+        max_epochs: int = 100,
+        patience: int = 10,
+        validation_share: float = 0.1,
+        random_state: Any = None,
+    ):
+        self.basis = basis
+        self.head = head
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.patience = patience
+        self.validation_share = validation_share
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the basis, then the classifier on its features."""
+        rows, labels = self._checked(X, y)
+        self._forget()
+        self.basis_ = self._new_basis().fit(X, y)
+        self._fit_head(rows, labels)
+        return self
+
+    def transfer(self, X: Any, y: Any) -> KernelBasisClassifier:
+        """Return a classifier of new classes on the basis that this one has: only the head is trained.
+
+        The columns of X are those that this classifier was fitted on; y may hold other classes.
+        """
+        check_is_fitted(self)
+        validated_rows(self, X, reset=False, dtype=_PRECISIONS)
+        new = clone(self)
+        rows, labels = new._checked(X, y)
+        new.basis_ = self.basis_
+        new._fit_head(rows, labels, keep_trained=False)
+        return new
+
+    @available_if(lambda self: isinstance(self.head, str))
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+        """Take one pass over a batch of rows; the first batch also fits the basis. Only with head='softmax'.
+
+        Parameters
+        ----------
+        X, y
+            Rows and their classes.
+        classes
+            All classes there will be; needed at the first call. An adapted basis wants rows of two or more of them in
+            the first batch.
+        """
+        validate_parameters(self)
+        is_new = not hasattr(self, "softmax_")
+        rows, own = validated_rows(self, X, y=y, reset=is_new, dtype=_PRECISIONS)
+        if is_new:
+            self._start(X, y, classes)
+        labels = class_places(own, self.classes_)
+        plan, rng = self._plan(), generator(self.random_state if is_new else self.softmax_.n_steps)
+        order = rng.permutation(len(rows))
+        self.softmax_ = one_pass(lambda part: self.basis_.map_.apply(rows[part]), labels, order, self.softmax_, plan)
+        return self
+
+    def _start(self, X: Any, y: Any, classes: Any) -> None:
+        if classes is None:
+            raise InvalidInput("The first call of partial_fit needs classes=…, all classes there will be.")
+        self.classes_, _ = class_labels(classes, type(self).__name__)
+        class_places(np.asarray(y), self.classes_)
+        self.basis_ = self._new_basis().fit(X, y)
+        self.softmax_ = SoftmaxState.zero(self.basis_.map_.n_features, len(self.classes_))
+        self.losses_ = np.empty(0)
+
+    def _checked(self, X: Any, y: Any) -> tuple[Any, Integers]:
+        validate_parameters(self)
+        rows, own = validated_rows(self, X, y=y, reset=True, dtype=_PRECISIONS, min_rows=2)
+        self.classes_, labels = class_labels(own, type(self).__name__)
+        return rows, labels
+
+    def _forget(self) -> None:
+        for name in ("softmax_", "head_"):
+            self.__dict__.pop(name, None)
+
+    def _new_basis(self) -> KernelBasis:
+        return KernelBasis(random_state=self.random_state) if self.basis is None else clone(self.basis)
+
+    def _plan(self) -> SoftmaxPlan:
+        return SoftmaxPlan(self.learning_rate, self.batch_size, self.max_epochs, self.patience)
+
+    def _fit_head(self, rows: Any, labels: Integers, *, keep_trained: bool = True) -> None:
+        """Train the classifier, unless it was trained with the basis."""
+        fitted, trained = self.basis_.map_, getattr(self.basis_, "softmax_", None)
+        if not isinstance(self.head, str):
+            self.head_ = clone(self.head).fit(fitted.apply(rows), self.classes_[labels])
+            self.losses_ = np.empty(0)
+            return
+        state = SoftmaxState.zero(fitted.n_features, len(self.classes_))
+        if trained is not None and keep_trained:
+            weights = np.vstack([trained.weights, trained.bias])
+            self.softmax_, self.losses_ = SoftmaxState(weights, state.first, state.second), self.basis_.losses_
+            return
+        rng = generator(self.random_state)
+        held = held_rows(len(rows), self.validation_share, rng)
+        self.softmax_, self.losses_ = train_softmax(
+            lambda part: fitted.apply(rows[part]), labels, held, start=state, plan=self._plan(), rng=rng
+        )
+
+    def _scores(self, X: Any) -> Floats:
+        check_is_fitted(self)
+        rows = validated_rows(self, X, reset=False, dtype=_PRECISIONS)
+        return class_scores(self.basis_.map_.apply(rows), self.softmax_.weights)
+
+    def _features(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return self.basis_.map_.apply(validated_rows(self, X, reset=False, dtype=_PRECISIONS))
+
+    def decision_function(self, X: Any) -> Floats:
+        """Score of each class; with two classes, how far the second is ahead of the first."""
+        check_is_fitted(self)
+        if hasattr(self, "head_"):
+            return np.asarray(self.head_.decision_function(self._features(X)))
+        scores = self._scores(X)
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+
+    def predict(self, X: Any) -> Any:
+        """Return the most likely class of each row."""
+        check_is_fitted(self)
+        if hasattr(self, "head_"):
+            return self.head_.predict(self._features(X))
+        return self.classes_[self._scores(X).argmax(axis=1)]
+
+    @available_if(lambda self: isinstance(self.head, str))
+    def predict_proba(self, X: Any) -> Floats:
+        """Probability of each class."""
+        return np.exp(self.predict_log_proba(X))
+
+    @available_if(lambda self: isinstance(self.head, str))
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Logarithm of the probability of each class."""
+        return log_probabilities(self._scores(X))
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the fitted classifier to a folder (JSON and arrays, no pickle); only with head='softmax'."""
+        return save_model(_SHELF, self, folder)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """Read a classifier that `save` wrote: it gives the same scores, bit for bit."""
+        model: Self = load_model(_SHELF, folder)
+        return model
+
+
+_PRECISIONS = [np.float64, np.float32]
+
+
+def _is_state(record: SoftmaxState) -> bool:
+    return record.weights.ndim == 2 and record.weights.shape == record.first.shape == record.second.shape
+
+
+def _try_out(model: KernelBasisClassifier) -> None:
+    n_columns, shape = model.n_features_in_, (model.basis_.map_.n_features + 1, len(model.classes_))
+    if model.basis_.n_features_in_ != n_columns or model.softmax_.weights.shape != shape:
+        raise ValueError("the shapes of its parts do not fit together.")
+    model.basis_.map_.apply(np.zeros((1, n_columns)))
+
+
+_SHELF = Shelf(
+    "kernel_basis_classifier",
+    lambda: {"KernelBasisClassifier": KernelBasisClassifier},
+    {**BASIS_RECORDS, "SoftmaxState": (SoftmaxState, _is_state)},
+    _try_out,
+)
