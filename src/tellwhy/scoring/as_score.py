@@ -6,6 +6,7 @@ from typing import Any
 
 from tellwhy.core.errors import UnsupportedModel
 from tellwhy.core.score_function import ScoreFunction
+from tellwhy.scoring.checked_score import CheckedScore
 from tellwhy.scoring.class_names import lookup
 from tellwhy.scoring.function_score import FunctionScore
 from tellwhy.scoring.third_party import ADAPTERS
@@ -22,7 +23,8 @@ def as_score(obj: Any) -> ScoreFunction:
     Parameters
     ----------
     obj
-        A fitted model, a score function (returned as it is), or a function of rows.
+        A fitted model, a score function (returned as it is; the output of one made elsewhere is checked), or a
+        function of rows.
 
     Examples
     --------
@@ -36,9 +38,9 @@ def as_score(obj: Any) -> ScoreFunction:
     if isinstance(obj, type):
         raise UnsupportedModel(f"{obj.__name__} is a class; pass a fitted instance of it.")
     if hasattr(obj, "to_score"):
-        return _with_observed(obj.to_score(), getattr(obj, "observed_", None))
+        return _with_observed(_checked(obj.to_score()), getattr(obj, "observed_", None))
     if isinstance(obj, ScoreFunction) and callable(obj.value):
-        return obj
+        return _checked(obj)
     adapter = lookup(ADAPTERS, obj)
     if adapter is not None:
         return adapter(obj)
@@ -48,6 +50,12 @@ def as_score(obj: Any) -> ScoreFunction:
         f"{type(obj).__module__}.{type(obj).__qualname__} is neither a model tellwhy knows nor a function. Pass a "
         "function that takes rows and gives one number per row, high = anomalous."
     )
+
+
+def _checked(score: Any) -> Any:
+    """Return a score of ours as it is, and one made elsewhere with its output checked."""
+    is_ours = type(score).__module__.startswith("tellwhy.")
+    return score if is_ours else CheckedScore(score)
 
 
 def _with_observed(score: Any, observed: Any) -> Any:

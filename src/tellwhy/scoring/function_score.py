@@ -60,45 +60,56 @@ class FunctionScore:
     def value(self, X: Any) -> Floats:
         """One finite number per row, or an error that says what the function returned."""
         n = X.shape[0] if hasattr(X, "shape") else len(X)
-        returned = np.asarray(self._function(X))
-        if returned.shape == (n, 1):
-            returned = returned[:, 0]
-        if returned.shape != (n,):
-            raise InvalidInput(
-                f"A score must give one number per row: for {n} rows, {self.describes} has shape {returned.shape}; "
-                f"expected ({n},). Wrap it in a function that picks one output."
-            )
-        scores = self._real(returned)
-        finite = np.isfinite(scores)
-        if not finite.all():
-            row = int(np.argmin(finite))
-            raise InvalidInput(
-                f"{self.describes} is {scores[row]} for row {row} ({int((~finite).sum())} such rows in all); expected "
-                "a finite number. Leave those rows out, or wrap the score in a function that bounds it."
-            )
-        return scores
+        return one_per_row(self._function(X), n, self.describes)
 
     def _checked_gradient(self, X: Any) -> Floats:
         """Return the derivatives, one per cell of X, or an error that says what the gradient returned."""
-        slopes = self._real(np.asarray(self._slopes(X)))  # type: ignore[misc]
-        if slopes.shape != np.shape(X):
-            raise InvalidInput(
-                f"The gradient of {self.describes} has shape {slopes.shape}; expected {np.shape(X)}, the shape of X."
-            )
-        if not np.isfinite(slopes).all():
-            row = int(np.argwhere(~np.isfinite(slopes))[0][0])
-            raise InvalidInput(f"The gradient of {self.describes} is not finite for row {row}.")
-        return slopes
+        return one_per_cell(self._slopes(X), X, self.describes)  # type: ignore[misc]
 
-    def _real(self, returned: Any) -> Floats:
-        """Return real numbers as float64; text, dates and complex numbers are not converted in silence."""
-        is_real = returned.dtype.kind in "biuf"
-        if returned.dtype.kind == "O":
-            is_real = all(isinstance(item, numbers.Real) for item in returned.flat)
-        if not is_real:
-            odd = next((item for item in returned.flat if not isinstance(item, numbers.Real)), None)
-            raise InvalidInput(
-                f"{self.describes} gave {type(odd).__name__} values of dtype {returned.dtype}, such as {odd!r}; "
-                "expected real numbers."
-            )
-        return np.asarray(returned, dtype=np.float64)
+
+def one_per_row(returned: Any, n: int, describes: str) -> Floats:
+    """Return what a score gave for n rows as n finite numbers, or say what is wrong with it."""
+    returned = np.asarray(returned)
+    if returned.shape == (n, 1):
+        returned = returned[:, 0]
+    if returned.shape != (n,):
+        raise InvalidInput(
+            f"A score must give one number per row: for {n} rows, {describes} has shape {returned.shape}; "
+            f"expected ({n},). Wrap it in a function that picks one output."
+        )
+    scores = _real(returned, describes)
+    finite = np.isfinite(scores)
+    if not finite.all():
+        row = int(np.argmin(finite))
+        raise InvalidInput(
+            f"{describes} is {scores[row]} for row {row} ({int((~finite).sum())} such rows in all); expected "
+            "a finite number. Leave those rows out, or wrap the score in a function that bounds it."
+        )
+    return scores
+
+
+def one_per_cell(returned: Any, X: Any, describes: str) -> Floats:
+    """Return what a gradient gave for rows as finite numbers in their shape, or say what is wrong with it."""
+    slopes = _real(np.asarray(returned), describes)
+    if slopes.shape != np.shape(X):
+        raise InvalidInput(
+            f"The gradient of {describes} has shape {slopes.shape}; expected {np.shape(X)}, the shape of X."
+        )
+    if not np.isfinite(slopes).all():
+        row = int(np.argwhere(~np.isfinite(slopes))[0][0])
+        raise InvalidInput(f"The gradient of {describes} is not finite for row {row}.")
+    return slopes
+
+
+def _real(returned: Any, describes: str) -> Floats:
+    """Return real numbers as float64; text, dates and complex numbers are not converted in silence."""
+    is_real = returned.dtype.kind in "biuf"
+    if returned.dtype.kind == "O":
+        is_real = all(isinstance(item, numbers.Real) for item in returned.flat)
+    if not is_real:
+        odd = next((item for item in returned.flat if not isinstance(item, numbers.Real)), None)
+        raise InvalidInput(
+            f"{describes} gave {type(odd).__name__} values of dtype {returned.dtype}, such as {odd!r}; "
+            "expected real numbers."
+        )
+    return np.asarray(returned, dtype=np.float64)
