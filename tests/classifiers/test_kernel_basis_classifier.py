@@ -32,7 +32,7 @@ BASIS = KernelBasis(n_features=200, random_state=0)
 
 @parametrize_with_checks(
     [
-        KernelBasisClassifier(KernelBasis(n_features=60, random_state=0), random_state=0),
+        KernelBasisClassifier(KernelBasis(n_features=60, random_state=0), max_epochs=20, random_state=0),
         KernelBasisClassifier(KernelBasis(n_features=60, random_state=0), LinearSVC(random_state=0)),
     ]
 )
@@ -69,13 +69,13 @@ def test_training_comes_close_to_the_optimum_and_keeps_the_best_epoch():
 
 
 def test_digits_are_learned_and_probabilities_sum_to_one():
-    model = KernelBasisClassifier(BASIS, random_state=0).fit(X[:1200], Y[:1200])
+    model = KernelBasisClassifier(BASIS, max_epochs=20, random_state=0).fit(X[:1200], Y[:1200])
     assert model.score(X[1200:], Y[1200:]) > 0.9
     probabilities = model.predict_proba(X[1200:])
     np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
     np.testing.assert_array_equal(model.classes_[probabilities.argmax(axis=1)], model.predict(X[1200:]))
     np.testing.assert_allclose(np.log(probabilities), model.predict_log_proba(X[1200:]))
-    again = KernelBasisClassifier(BASIS, random_state=0).fit(X[:1200], Y[:1200])
+    again = KernelBasisClassifier(BASIS, max_epochs=20, random_state=0).fit(X[:1200], Y[:1200])
     np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
     assert not hasattr(BASIS, "map_")
 
@@ -96,7 +96,7 @@ def test_other_heads(head):
 def test_the_classifier_trained_with_the_basis_is_used():
     pytest.importorskip("torch")
     basis = KernelBasis(basis="discriminative", n_features=30, max_epochs=4, learning_rate=0.01, random_state=0)
-    model = KernelBasisClassifier(basis).fit(X[:1000], Y[:1000])
+    model = KernelBasisClassifier(basis, max_epochs=20).fit(X[:1000], Y[:1000])
     np.testing.assert_array_equal(model.softmax_.weights[:-1], model.basis_.softmax_.weights)
     assert model.score(X[1000:], Y[1000:]) > 0.7
     few = Y < 5
@@ -108,7 +108,7 @@ def test_the_classifier_trained_with_the_basis_is_used():
 
 def test_new_classes_on_an_old_basis():
     low = Y < 5
-    model = KernelBasisClassifier(BASIS, random_state=0).fit(X[low], Y[low])
+    model = KernelBasisClassifier(BASIS, max_epochs=20, random_state=0).fit(X[low], Y[low])
     before = model.decision_function(X)
     other = model.transfer(X[~low], Y[~low])
     assert other.basis_ is model.basis_
@@ -122,12 +122,12 @@ def test_new_classes_on_an_old_basis():
 def test_batches_of_a_parquet_file(tmp_path):
     frame = pd.DataFrame(X, columns=[f"p{i}" for i in range(64)]).assign(digit=Y)
     frame.to_parquet(tmp_path / "digits.parquet", row_group_size=300)
-    model = KernelBasisClassifier(BASIS, random_state=0)
-    for _ in range(15):
+    model = KernelBasisClassifier(BASIS, max_epochs=20, random_state=0)
+    for _ in range(8):
         for rows, labels in parquet_batches(tmp_path / "digits.parquet", "digit", n_rows=500):
             model.partial_fit(rows, labels, classes=np.arange(10))
     assert model.score(X, Y) > 0.9
-    assert model.softmax_.n_steps == 15 * sum(-(-n // 64) for n in (500, 500, 500, 297))
+    assert model.softmax_.n_steps == 8 * sum(-(-n // 64) for n in (500, 500, 500, 297))
     columns = [rows for rows, labels in parquet_batches(tmp_path / "digits.parquet")]
     assert columns[0].shape[1] == 65
 

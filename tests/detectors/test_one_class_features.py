@@ -10,7 +10,7 @@ from tellwhy.bases import KernelBasis
 from tellwhy.core.errors import InvalidParameter, NotConverged
 from tellwhy.detectors import SVDD, OneClassSVM
 from tellwhy.detectors.feature_space import FeatureRows, solve_in_features
-from tellwhy.detectors.landmarks import LANDMARKS, landmark_weights
+from tellwhy.detectors.landmarks import landmark_weights
 from tellwhy.explainers import OneClassDTD
 from tellwhy.kernels import Exponential
 
@@ -60,17 +60,18 @@ def test_a_loose_tolerance_stops_sooner_and_says_how_far():
 
 
 def test_landmarks_stand_for_all_support_points(monkeypatch):
+    monkeypatch.setattr("tellwhy.detectors.landmarks.LANDMARKS", 400)
     kernel = Exponential(3.0)
     weights = RNG.random(3_000) * (RNG.random(3_000) < 0.8)
     weights /= weights.sum()
     kept = landmark_weights(X, weights, kernel, tol=1e-3)
-    assert np.count_nonzero(kept) <= LANDMARKS < np.count_nonzero(weights)
+    assert np.count_nonzero(kept) <= 400 < np.count_nonzero(weights)
     assert kept.sum() == pytest.approx(1)
     assert kept.min() >= 0
     squared = ((NEW[:, None] - X[None]) ** 2).sum(axis=-1) / 9.0
     before, after = (kernel.of_squared(squared) @ w for w in (weights, kept))
-    np.testing.assert_allclose(after, before, atol=2e-3 * before.max())
-    few = weights * (np.arange(3_000) < 500)
+    np.testing.assert_allclose(after, before, atol=5e-3 * before.max())
+    few = weights * (np.arange(3_000) < 450)
     assert landmark_weights(X, few, kernel, tol=1e-5) is few
 
 

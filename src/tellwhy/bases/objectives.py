@@ -80,8 +80,8 @@ class Alignment:
         return rng.integers(0, n, size=(n_batches, size))
 
     def held_parts(self, rng: np.random.Generator, n: int, size: int) -> list[Integers]:
-        """Batches that stay the same."""
-        return list(self.draw(rng, n, HELD_BATCHES, size))
+        """Batches that stay the same: enough to see each row a few times."""
+        return list(self.draw(rng, n, min(HELD_BATCHES, 4 + 4 * n // size), size))
 
     def losses(self, stack: BasisStack, Z: Tensor, labels: Tensor, index: Tensor) -> Tensor:
         """Minus the alignment."""
