@@ -119,7 +119,7 @@ def draw_example(axis: plt.Axes, name: str, graph: Grid) -> None:
         own = toy.classes == k
         axis.scatter(*toy.X[own & ~odd].T, s=4, color=color, alpha=0.35, label=f"class {k + 1}")
         axis.scatter(*toy.X[own & odd].T, s=22, facecolor="none", edgecolor=color, linewidth=1.2)
-    axis.set(title=f"{name}: means 4σ apart; circles: the 5 % most distorted", aspect="equal")
+    axis.set(title=f"{name}, 4σ; circles: 5 % most distorted", aspect="equal")
     axis.legend(loc="upper left")
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
+from threadpoolctl import threadpool_limits
 
 from tellwhy.core.parallel import row_batches
 from tellwhy.core.score_function import Floats
@@ -33,6 +34,9 @@ _MOST_RESEEDS = 3
 _SWEEPS_BETWEEN_UPDATES = 6
 _PATIENCE = 3  # iterations in a row without a lower objective
 _FEW = 1e-4  # share of labels whose change is left to inexact inference
+
+
+one_thread = threadpool_limits.wrap(limits=1)  # products of a few columns only lose time to more threads
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +86,7 @@ class Alternation:
         self.sample = present if few else np.sort(rng.choice(present, MOST_NODES, replace=False))
         self.present = present
 
+    @one_thread
     def start(self, rng: np.random.Generator) -> Floats:
         """Centres by k-means on (a sample of) the nodes that are there."""
         rows = self.present
@@ -94,6 +99,7 @@ class Alternation:
         extra = points[rng.integers(len(points), size=self.settings.n_classes - model.n_clusters)]
         return np.vstack([model.cluster_centers_, extra])
 
+    @one_thread
     def run(self, centres: Floats) -> State:
         """Alternate from these centres until the labels stay the same, or the objective no longer falls."""
         s = self.settings

@@ -14,22 +14,10 @@ from tellwhy.core.explanation import Explanation
 from tellwhy.core.params import integer, none, real, validate_value
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.data.graphs_kinds import Grid
-from tellwhy.views.figure_style import INK, ODD, explained_by, finish, label
+from tellwhy.views.class_colors import CLASS_COLORS, ODD, SCORE_COLORS
+from tellwhy.views.figure_style import INK, explained_by, finish, label
 from tellwhy.views.wording import number
 
-CLASS_COLORS = (
-    "#2f6ea8",
-    "#e0a13c",
-    "#11806a",
-    "#9c5fb5",
-    "#7a5c00",
-    "#b8476b",
-    "#4a9fb8",
-    "#6b7280",
-    "#98a33d",
-    "#333",
-)
-SCORE_COLORS = [[0.0, "#fbfaf8"], [0.35, "#f6c58f"], [0.7, "#c65307"], [1.0, "#4d1f00"]]
 MOST_POINTS = 5_000
 _MAP_WIDTH = 300
 
@@ -86,7 +74,8 @@ def node_maps(
     height, width = graph.shape[-2:]
     title = f"Classes, scores and reasons of {number(graph.n_nodes)} nodes{where}"
     tall = int(np.clip(_MAP_WIDTH * height / width, 120, 500)) + 60
-    return finish(figure, title, explained_by(explanation), height=110 + tall * n_lines)
+    finish(figure, title, explained_by(explanation), height=140 + tall * n_lines)
+    return figure.update_layout(margin_t=130)
 
 
 def _layers(explanation: Explanation, graph: Grid, others: Mapping[str, Any]) -> dict[str, Floats]:
@@ -136,7 +125,12 @@ def _score_map(plane: Floats, place: Any) -> go.Heatmap:
     words = "node (%{y}, %{x}): %{z:.4g}<extra></extra>"
     least = min(low, 0.0) if low > -1e-12 else low
     return go.Heatmap(
-        z=plane, zmin=least, zmax=max(high, least + 1e-12), colorscale=SCORE_COLORS, colorbar=bar, hovertemplate=words
+        z=plane,
+        zmin=least,
+        zmax=max(high, least + 1e-12),
+        colorscale=[list(stop) for stop in SCORE_COLORS],
+        colorbar=bar,
+        hovertemplate=words,
     )
 
 

@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, ParamSpec
+from typing import Annotated, Any, ParamSpec
 
 import typer
 
@@ -15,11 +15,13 @@ import tellwhy
 from tellwhy.core.errors import TellwhyError
 from tellwhy.core.files import plain
 from tellwhy.core.registry import cards
-from tellwhy.views.cli import screen
+from tellwhy.views.cli import nodes, screen
+from tellwhy.views.cli.fit_svm import fit_svm_command
 from tellwhy.views.cli.insight import insight_command
 from tellwhy.views.report import write_report
 from tellwhy.workflow import Run, compare_table, explain_table, load_run, save_run
 from tellwhy.workflow.explain import methods
+from tellwhy.workflow.node_picture import load_picture
 from tellwhy.workflow.run_io import anomaly_record
 
 app = typer.Typer(
@@ -97,6 +99,19 @@ def explain_command(
         str | None, typer.Option(metavar="COL[=VALUE]", help="Column that marks true anomalies; never a feature.")
     ] = None,
     missing: Missing = "impute",
+    grid: Annotated[
+        bool, typer.Option("--grid", help="The file is an .npz with one array per feature: judge nodes in context.")
+    ] = False,
+    time: Annotated[
+        str | None, typer.Option(metavar="COL", help="Order rows by this column, and judge each beside its neighbours.")
+    ] = None,
+    edges: Annotated[
+        Path | None, typer.Option(help="Table of pairs of rows that are neighbours: row numbers, or names in --id.")
+    ] = None,
+    classes: Annotated[
+        int | None, typer.Option(min=1, max=127, help="Latent classes of --grid, --time, --edges; found by default.")
+    ] = None,
+    neighbours: Annotated[int | None, typer.Option(help="Of a node of --grid: 4 or 8, in a volume also 6, 26.")] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for the run; by default tellwhy-<name> here.")
     ] = None,
@@ -115,7 +130,32 @@ def explain_command(
     - `tellwhy explain today.csv --reference last_month.csv --id order_id`
     - `tellwhy explain patients.csv --normal diagnosis=healthy --top 20`
     - `tellwhy explain data.csv --label is_fraud --json`
+    - `tellwhy explain cube.npz --grid`, `tellwhy explain sensor.csv --time timestamp`: odd in their context
     """
+    folder = Path(f"tellwhy-{_stem(file)}") if out is None else out
+    if grid or time is not None or edges is not None:
+        ways = {"--grid": grid, "--time": time, "--edges": edges}
+        nodes.check_options(ways, {"--reference": reference, "--normal": normal, "--label": label})
+        with screen.progress_bar(quiet=quiet), screen.warnings_as_notes():
+            found = nodes.explain_nodes(
+                file,
+                folder,
+                time=time,
+                edges=edges,
+                id_column=id,
+                neighbours=neighbours,
+                n_classes=classes,
+                top=top,
+                contamination=contamination,
+                columns=_listed(columns),
+                exclude=_listed(exclude) or (),
+                random_state=seed,
+            )
+        if json:
+            _print_run(found.run, nodes.records(found, top), folder)
+        else:
+            nodes.tell_nodes(found, top, folder, quiet=quiet)
+        return
     with screen.progress_bar(quiet=quiet), screen.warnings_as_notes():
         run = explain_table(
             file,
@@ -132,7 +172,6 @@ def explain_command(
             missing=missing,
             random_state=seed,
         )
-        folder = Path(f"tellwhy-{_stem(file)}") if out is None else out
         save_run(run, folder, add=lambda work: write_report(run, work / "report.html"))
     _tell(run, top, folder, as_json=json, quiet=quiet)
 
@@ -188,7 +227,7 @@ def report_command(
     out: Annotated[Path | None, typer.Option(help="File to write; by default RUN_DIR/report.html.")] = None,
 ) -> None:
     """Build the page of a run again, from its folder."""
-    path = write_report(load_run(run_dir), run_dir / "report.html" if out is None else out)
+    path = write_report(load_run(run_dir), run_dir / "report.html" if out is None else out, load_picture(run_dir))
     typer.echo(str(path))
 
 
@@ -204,6 +243,7 @@ def methods_command(*, json: Json = False) -> None:
 
 
 app.command("insight")(guarded(insight_command))
+app.command("fit-svm")(guarded(fit_svm_command))
 
 
 def main() -> None:
@@ -216,16 +256,19 @@ def main() -> None:
 
 def _tell(run: Run, top: int, folder: Path, *, as_json: bool, quiet: bool) -> None:
     if as_json:
-        found = [anomaly_record(a) for a in run.anomalies[:top]]
-        detection = None if run.detection is None else vars(run.detection)
-        settings = {**run.settings, "threshold": run.threshold, "source": run.source, "notices": list(run.notices)}
-        _print_json({"anomalies": found, "detection": detection, "out": str(folder), **settings})
+        _print_run(run, [anomaly_record(a) for a in run.anomalies[:top]], folder)
         return
     if not quiet:
         _print_notices(run.notices)
     screen.show_run(run, top)
     screen.show_summary(run)
     typer.echo(f"Report: {folder / 'report.html'}")
+
+
+def _print_run(run: Run, found: list[dict[str, Any]], folder: Path) -> None:
+    detection = None if run.detection is None else vars(run.detection)
+    settings = {**run.settings, "threshold": run.threshold, "source": run.source, "notices": list(run.notices)}
+    _print_json({"anomalies": found, "detection": detection, "out": str(folder), **settings})
 
 
 def _print_notices(notices: object) -> None:

@@ -18,19 +18,23 @@ from tellwhy.views.report import sections
 from tellwhy.views.report.cards import KIND_WORDS, cards
 from tellwhy.views.report.evidence import detection_words, evidence
 from tellwhy.views.report.limits import MOST_BYTES, Limits, clipped
+from tellwhy.views.report.node_pictures import pictures
 from tellwhy.views.report.svg import range_strip
+from tellwhy.workflow.node_picture import NodePicture
 from tellwhy.workflow.run import Run
 
 _KEY_QUANTILES = (0.0, 2.0, 3.5, 4.5, 5.5, 7.0, 8.0)
 
 
-def render(run: Run) -> str:
+def render(run: Run, picture: NodePicture | None = None) -> str:
     """Return the report of a run: one HTML page of at most 8 MB that makes no request.
 
     Parameters
     ----------
     run
         What `tellwhy explain` produced, or `Run` filled by other means.
+    picture
+        What to draw of the nodes of a grid, a sequence or a graph.
 
     Returns
     -------
@@ -38,23 +42,23 @@ def render(run: Run) -> str:
         The page. It says where it lists fewer rows or columns than the run holds.
     """
     limits = Limits()
-    page = _page(run, limits)
+    page = _page(run, limits, picture)
     while len(page.encode()) > MOST_BYTES and limits.listed > 1:
         limits = limits.smaller()
-        page = _page(run, limits)
+        page = _page(run, limits, picture)
     return page
 
 
-def write_report(run: Run, path: str | Path) -> Path:
+def write_report(run: Run, path: str | Path, picture: NodePicture | None = None) -> Path:
     """Write the report of a run to a file, whole or not at all, and return its path."""
     target = Path(path)
-    page = render(run)
+    page = render(run, picture)
     with new_file(target) as work:
         work.write_text(page, encoding="utf-8")
     return target
 
 
-def _page(run: Run, limits: Limits) -> str:
+def _page(run: Run, limits: Limits, picture: NodePicture | None) -> str:
     table = sections.lines(run, limits)
     page = (
         _environment()
@@ -76,6 +80,7 @@ def _page(run: Run, limits: Limits) -> str:
             kind_words=KIND_WORDS[run.explanation.kind],
             key_strip=range_strip(_KEY_QUANTILES, 40.0, 6.2, "Example of a range strip"),
             limits=limits,
+            pictures=pictures(picture),
             **_assets(),
         )
     )
