@@ -154,13 +154,8 @@ class DAGMM(NetworkDetector):
     def to_score(self) -> NetworkScore:
         """Return the energy as a score function."""
         check_is_fitted(self)
-        return NetworkScore(
+        return self._network_score(
             partial(fitted_energy, self.mixture_, self._settings(self.n_features_in_)),
-            self._layout,
-            self.network_,
-            scaling=self.scaling_,
-            device=self.device,
-            dtype=self.dtype,
             row_floats=4 * (self.hidden_ + self.n_features_in_ + self.n_components_ * (self.latent_ + 2)),
             feature_names=self._names,
             describes="energy of DAGMM: −log p of a row's code and reconstruction features",

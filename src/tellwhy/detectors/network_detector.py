@@ -14,7 +14,7 @@ from tellwhy.core.params import Rules, generator, integer, one_of, real, seed
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.torch_devices import actual_device
 from tellwhy.detectors.base import Detector, calibration_rows
-from tellwhy.detectors.network_score import NetworkScore
+from tellwhy.detectors.network_score import Energy, NetworkScore
 from tellwhy.detectors.scaling import Scaling
 from tellwhy.detectors.torch_networks import (
     Layout,
@@ -125,6 +125,11 @@ class NetworkDetector(Detector):
 
     def _finish(self, Z: Floats, rng: np.random.Generator) -> None:
         """Learn what else a score needs, from the scaled rows that the network was trained on."""
+
+    def _network_score(self, energy: Energy, *, row_floats: int, **more: Any) -> NetworkScore:
+        """Return a score that the fitted network computes."""
+        settings = {"scaling": self.scaling_, "device": self.device, "dtype": self.dtype, **more}
+        return NetworkScore(energy, self._layout, self.network_, row_floats=row_floats, **settings)
 
     @abstractmethod
     def to_score(self) -> NetworkScore:

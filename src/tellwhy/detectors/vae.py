@@ -16,7 +16,7 @@ from tellwhy.core.params import Rules, integer, one_of, validate_value
 from tellwhy.core.registry import register_detector
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.detectors.network_detector import NETWORK_PARAMETERS, NetworkDetector, scores_as_if_new
-from tellwhy.detectors.network_score import Energy, NetworkScore
+from tellwhy.detectors.network_score import NetworkScore
 from tellwhy.detectors.scaling import Scaling
 from tellwhy.detectors.torch_networks import Layout, Stack, Tensor
 
@@ -154,8 +154,10 @@ class VAE(NetworkDetector):
         self.noise_ = np.concatenate([half, -half])[: self.n_samples]
         self.output_variance_ = 1.0
         if self.likelihood == "gaussian":
-            misfit_of_rows = self._score_of(
-                partial(_misfits_of, self.likelihood, self.noise_), Scaling.none(Z.shape[1])
+            misfit_of_rows = self._network_score(
+                partial(_misfits_of, self.likelihood, self.noise_),
+                row_floats=self._row_floats * self.n_samples,
+                scaling=Scaling.none(Z.shape[1]),
             )
             self.output_variance_ = max(float(misfit_of_rows.value(Z).mean()) / Z.shape[1], LEAST_NOISE)
 
@@ -191,9 +193,9 @@ class VAE(NetworkDetector):
         errors = partial(squared_errors, self.likelihood)
         constant = float(np.log(self.scaling_.scale).sum())
         bound = partial(negative_bound, self.likelihood, self.noise_, variance=self.output_variance_, constant=constant)
-        return self._score_of(
+        return self._network_score(
             partial(_row_sums, errors) if is_error else bound,
-            self.scaling_,
+            row_floats=self._row_floats * (1 if is_error else self.n_samples),
             errors=errors if is_error else None,
             unit_interval=self.likelihood == "bernoulli",
             feature_names=self._names,
@@ -201,17 +203,10 @@ class VAE(NetworkDetector):
             threshold=getattr(self, "threshold_of_", {}).get(kind),
         )
 
-    def _score_of(self, energy: Energy, scaling: Scaling, **more: Any) -> NetworkScore:
-        return NetworkScore(
-            energy,
-            self._layout,
-            self.network_,
-            scaling=scaling,
-            device=self.device,
-            dtype=self.dtype,
-            row_floats=(4 * self.hidden_ + 4 * self.n_features_in_) * (1 if more.get("errors") else self.n_samples),
-            **more,
-        )
+    @property
+    def _row_floats(self) -> int:
+        """Numbers that a row needs on its way through the network."""
+        return 4 * (self.hidden_ + self.n_features_in_)
 
 
 def encoded(stack: Stack, x: Tensor) -> tuple[Tensor, Tensor]:

@@ -17,10 +17,11 @@ from tellwhy.core.params import generator, integer, real, seed, validate_value
 from tellwhy.core.progress import track
 from tellwhy.core.registry import card, cards
 from tellwhy.core.score_function import Floats, ScoreFunction
+from tellwhy.core.tables import take_rows
 from tellwhy.evaluation.flipping import flipping
 from tellwhy.evaluation.injection import Mask, binary_columns, column_scales, inject_anomalies, numbers_of
 from tellwhy.evaluation.localisation import localisation
-from tellwhy.evaluation.mixing import is_frame, take_rows
+from tellwhy.evaluation.mixing import is_frame
 from tellwhy.scoring import as_score
 
 if TYPE_CHECKING:

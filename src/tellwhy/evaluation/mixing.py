@@ -26,13 +26,6 @@ def is_frame(X: Any) -> bool:
     return is_pandas(X) or is_polars(X)
 
 
-def take_rows(X: Any, index: Integers) -> Any:
-    """Return some rows, in the same type."""
-    if is_pandas(X):
-        return X.iloc[index]
-    return X[index] if is_polars(X) else np.asarray(X)[index]
-
-
 def stack(X: Any, others: Any) -> Any:
     """Return X with other rows of the same columns below, in the type of X."""
     if not is_frame(X):

@@ -13,7 +13,8 @@ from tellwhy.core.explanation import Explanation
 from tellwhy.core.parallel import row_batches
 from tellwhy.core.progress import track
 from tellwhy.core.score_function import Floats, Integers, ScoreFunction
-from tellwhy.evaluation.mixing import is_frame, mix, stack, take_rows
+from tellwhy.core.tables import take_rows
+from tellwhy.evaluation.mixing import is_frame, mix, stack
 
 N_REFERENCES = 16
 _LOOKED_AT = 512

@@ -21,6 +21,7 @@ from tellwhy.scoring.flat_score import FlatScore, array_rows, takes_arrays
 from tellwhy.scoring.model_rows import check_columns
 from tellwhy.scoring.normal_versions import normal_versions
 from tellwhy.scoring.observed import some_rows
+from tellwhy.scoring.training_rows import recorded_rows
 
 
 @dataclass(frozen=True)
@@ -146,6 +147,16 @@ def _keeping_rows(fit: Any) -> Any:
         return fitted
 
     return fit_and_keep
+
+
+def left_out_argument(rows: Rows) -> tuple[Integers, ...]:
+    """The support point that each row is, for scores that can leave it out; nothing for others."""
+    return (rows.score.match(rows.X),) if hasattr(rows.score, "match") else ()
+
+
+def left_out_extra(rows: Rows, *left_out: Integers) -> dict[str, Integers]:
+    """The training rows that were left out, as an explanation records them."""
+    return {"left_out": recorded_rows(left_out[0], rows.score.expansion)} if left_out else {}
 
 
 def needs_member(score: Any, member: str, explainer: str, advice: str) -> Any:

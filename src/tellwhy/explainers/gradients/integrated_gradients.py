@@ -14,8 +14,7 @@ from tellwhy.core.params import Rule, Rules, integer, none, one_of, real, valida
 from tellwhy.core.progress import track
 from tellwhy.core.registry import register_explainer
 from tellwhy.core.score_function import Floats, Integers, ScoreFunction
-from tellwhy.explainers.base import Attribution, Explainer, Rows, needs_member
-from tellwhy.explainers.gradients.sensitivity import left_out_argument, left_out_extra
+from tellwhy.explainers.base import Attribution, Explainer, Rows, left_out_argument, left_out_extra, needs_member
 from tellwhy.scoring import NetworkOutput, as_score
 
 

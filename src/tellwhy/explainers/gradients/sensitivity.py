@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tellwhy.core.registry import register_explainer
-from tellwhy.core.score_function import Integers
-from tellwhy.explainers.base import Attribution, Explainer, Rows, needs_member
-from tellwhy.scoring.training_rows import recorded_rows
+from tellwhy.explainers.base import Attribution, Explainer, Rows, left_out_argument, left_out_extra, needs_member
 
 
 @register_explainer(
@@ -39,13 +37,3 @@ class Sensitivity(Explainer):
         others = left_out_argument(rows)
         slope = rows.score.gradient(rows.X, *others)
         return Attribution(np.square(slope), rows.score.value(rows.X, *others), extras=left_out_extra(rows, *others))
-
-
-def left_out_argument(rows: Rows) -> tuple[Integers, ...]:
-    """The support point that each row is, for scores that can leave it out; nothing for others."""
-    return (rows.score.match(rows.X),) if hasattr(rows.score, "match") else ()
-
-
-def left_out_extra(rows: Rows, *left_out: Integers) -> dict[str, Integers]:
-    """The training rows that were left out, as an explanation records them."""
-    return {"left_out": recorded_rows(left_out[0], rows.score.expansion)} if left_out else {}

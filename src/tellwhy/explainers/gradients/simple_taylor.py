@@ -6,8 +6,7 @@ import numpy as np
 
 from tellwhy.core.registry import register_explainer
 from tellwhy.core.score_function import CentreDistance, Floats, Integers
-from tellwhy.explainers.base import Attribution, Explainer, Rows, needs_member
-from tellwhy.explainers.gradients.sensitivity import left_out_argument, left_out_extra
+from tellwhy.explainers.base import Attribution, Explainer, Rows, left_out_argument, left_out_extra, needs_member
 from tellwhy.scoring.distance_score import nearest_points
 
 _BISECTIONS = 40

@@ -14,8 +14,7 @@ from tellwhy.core.parallel import row_batches, tracked_batches
 from tellwhy.core.params import Rules, generator, integer, one_of, real, seed, validate_parameters
 from tellwhy.core.registry import register_explainer
 from tellwhy.core.score_function import Floats, Integers
-from tellwhy.explainers.base import Attribution, Explainer, Rows
-from tellwhy.scoring.training_rows import recorded_rows
+from tellwhy.explainers.base import Attribution, Explainer, Rows, left_out_argument, left_out_extra
 
 
 @register_explainer(
@@ -80,7 +79,7 @@ class AnomalyContribution(Explainer):
         background = rows.X
         self.mean_ = background.mean(axis=0)
         self.scale_ = background.std(axis=0)
-        self.least_ = float(rows.score.value(background, *_left_out(rows)).min())
+        self.least_ = float(rows.score.value(background, *left_out_argument(rows)).min())
         d = background.shape[1]
         self.neighbours_ = Neighbours.draw(self._n_pairs(d), d, self.width, self.random_state)
         return self
@@ -99,7 +98,7 @@ class AnomalyContribution(Explainer):
         if not hasattr(self, "neighbours_"):
             raise InvalidInput("AnomalyContribution has not seen background rows: call fit(X) before explain(X).")
         neighbours = self.neighbours_
-        left_out = _left_out(rows)
+        left_out = left_out_argument(rows)
         n, d = rows.X.shape
         scores = rows.score.value(rows.X, *left_out)
         values, stderr = np.empty((n, d)), np.empty((n, rows.n_owners))
@@ -111,8 +110,7 @@ class AnomalyContribution(Explainer):
             fitted = neighbours.fit(position, up, down)
             values[batch] = fitted.slopes * position
             stderr[batch] = neighbours.standard_errors(fitted, position, rows.owner, rows.n_owners)
-        extras = {"left_out": recorded_rows(left_out[0], rows.score.expansion)} if left_out else {}
-        return Attribution(values, scores, self.least_, stderr, extras=extras)
+        return Attribution(values, scores, self.least_, stderr, extras=left_out_extra(rows, *left_out))
 
     def _perturbed(self, score: Any, X: Floats, scale: Floats, others: tuple[Integers, ...]) -> Floats:
         """Score of each row moved by each noise vector, shape (rows, pairs)."""
@@ -192,8 +190,3 @@ class Fitted:
     pull: Floats  # (rows, d)
     along: Floats  # (rows, pairs)
     across: Floats  # (rows, pairs)
-
-
-def _left_out(rows: Rows) -> tuple[Integers, ...]:
-    """The support point that each row is, for scores that can leave it out; nothing for others."""
-    return (rows.score.match(rows.X),) if hasattr(rows.score, "match") else ()
