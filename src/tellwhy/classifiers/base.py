@@ -324,17 +324,38 @@ class MulticlassSVM(ClassifierMixin, BaseEstimator):
             )
         return progress
 
+    def adopt(self, weights: Any, classes: Any, progress: Progress, *, feature_names: list[str] | None = None) -> None:
+        """Take weights that were trained elsewhere: CSR, classes × features, the intercept's feature last."""
+        self.classes_, self.multilabel_ = classes, False
+        self.n_features_in_ = weights.shape[1] - int(self.fit_intercept)
+        if feature_names is not None:
+            self.feature_names_in_ = np.array(feature_names, dtype=object)
+        self._keep_history(progress)
+        self._set_weights(weights)
+
     def _keep(self, weights: Any, progress: Progress) -> None:
         """Set what was learned; weights come features × classes, the intercept's feature and the threshold last."""
         if self.multilabel_ and self._loss == "ww":
             weights = weights[:, :-1] - weights[:, -1:]
-        coef = np.ascontiguousarray(weights.T)
-        self.intercept_ = np.zeros(len(coef), dtype=coef.dtype)
+        self._set_weights(np.ascontiguousarray(weights.T))
+        self._keep_history(progress)
+
+    def _set_weights(self, coef: Any) -> None:
+        """Set `coef_`, sparse where that pays, and `intercept_` from weights, classes × features."""
+        self.intercept_ = np.zeros(coef.shape[0], dtype=coef.dtype)
         if self.fit_intercept:
-            self.intercept_ = coef[:, -1] * self.intercept_scaling
+            last = coef[:, [-1]]
+            last = last.toarray() if sparse.issparse(last) else last
+            self.intercept_ = last.ravel() * self.intercept_scaling
             coef = coef[:, :-1]
-        pays = coef.size >= SPARSE_FROM and np.count_nonzero(coef) < SPARSE_BELOW * coef.size
-        self.coef_ = sparse.csr_array(coef) if pays else np.ascontiguousarray(coef)
+        size = coef.shape[0] * coef.shape[1]
+        nonzero = coef.nnz if sparse.issparse(coef) else np.count_nonzero(coef)
+        if size >= SPARSE_FROM and nonzero < SPARSE_BELOW * size:
+            self.coef_ = sparse.csr_array(coef)
+        else:
+            self.coef_ = coef.toarray() if sparse.issparse(coef) else np.ascontiguousarray(coef)
+
+    def _keep_history(self, progress: Progress) -> None:
         self.history_ = progress.history
         self.n_iter_ = progress.epochs
         self.objective_ = progress.last["objective"]

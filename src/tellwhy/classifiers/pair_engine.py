@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,15 @@ from tellwhy.core.score_function import Integers
 TENTHS = 10  # an epoch meets all pairs of bundles this many times, on fresh tenths of the examples: that mixes them
 
 
+@dataclass(frozen=True)
+class Sums:
+    """Σ losses and Σ α of some blocks, and their largest violation."""
+
+    losses: float
+    mass: float
+    worst: float
+
+
 class PairEngine:
     """Weights and dual variables of a Weston–Watkins or Crammer–Singer problem in memory.
 
@@ -26,15 +37,18 @@ class PairEngine:
     """
 
     def __init__(self, problem: Problem, *, n_bundles: int, n_jobs: int, seed: np.random.Generator, exact: bool = True):
-        self.problem, self.exact, self._rng = problem, exact, seed
         sizes = np.bincount(problem.labels, minlength=problem.n_classes)
-        self.bundles = Bundles.of(sizes, 1 if problem.loss == "cs" else n_bundles, problem.values.dtype.itemsize)
-        n = len(self.bundles)
-        home = self.bundles.position[problem.labels] // self.bundles.width
-        self.groups = [Group.of(problem, np.flatnonzero(home == g), self.bundles) for g in range(n)]
-        dtype = problem.values.dtype
-        self.W = np.zeros((n, problem.n_features, self.bundles.width), dtype=dtype)
-        self.lists = {(g, b): Lists.empty(len(self.groups[g].rows), dtype) for g in range(n) for b in range(n)}
+        bundles = Bundles.of(sizes, 1 if problem.loss == "cs" else n_bundles, problem.values.dtype.itemsize)
+        self._set_up(problem, bundles, range(len(bundles)), n_jobs, seed)
+        self.exact = exact
+
+    def _set_up(self, problem: Problem, bundles: Bundles, own: range, n_jobs: int, seed: np.random.Generator) -> None:
+        """Hold the weights of the bundles `own` and the variables of examples with labels in them."""
+        self.problem, self.bundles, self.own, self._rng, self.exact = problem, bundles, own, seed, True
+        home, dtype = bundles.position[problem.labels] // bundles.width, problem.values.dtype
+        self.groups = {g: Group.of(problem, np.flatnonzero(home == g), bundles) for g in own}
+        self.W = {b: np.zeros((problem.n_features, bundles.width), dtype=dtype) for b in own}
+        self.lists = {(g, b): Lists.empty(len(self.groups[g].rows), dtype) for g in own for b in range(len(bundles))}
         self.workers = Workers(n_jobs)
 
     def dense_epoch(self) -> None:
@@ -49,22 +63,31 @@ class PairEngine:
 
     def certify(self, slack: float) -> Certificate:
         """Both objectives, and lists of every variable that may have to move."""
-        tasks = [(block, *part) for block in self.lists for part in ranges(len(self.groups[block[0]].rows))]
+        return self._certificate(self._certified(self.lists, slack))
+
+    def _certified(self, blocks: Iterable[tuple[int, int]], slack: float) -> Sums:
+        """Losses and dual sums of some blocks, whose lists are made anew."""
+        tasks = [(block, *part) for block in blocks for part in ranges(len(self.groups[block[0]].rows))]
         parts = self.workers.map(lambda task: self._certify(task[0], task[1], task[2], slack), tasks)
-        by_block: dict[Any, list[Any]] = {}
+        by_block: dict[tuple[int, int], list[Any]] = {}
         for (block, first, last), part in zip(tasks, parts, strict=True):
             by_block.setdefault(block, []).append((first, last, part[0], part[1]))
         for block, pieces in by_block.items():
             self.lists[block].replace_parts(pieces)
-        norm = 0.5 * float(sum(np.einsum("fc,fc->", w, w, dtype=np.float64) for w in self.W))
-        losses = sum(p[2] for p in parts) + self.problem.constant
-        mass = sum(p[3] for p in parts) + self.problem.constant
+        return Sums(sum(p[2] for p in parts), sum(p[3] for p in parts), max((p[4] for p in parts), default=0.0))
+
+    def _certificate(self, sums: Sums) -> Certificate:
+        norm, constant = self.half_norm(), self.problem.constant
         listed = sum(len(piece.cls) for piece in self.lists.values())
-        return Certificate(norm + losses, mass - norm, max(p[4] for p in parts), listed)
+        return Certificate(norm + sums.losses + constant, sums.mass + constant - norm, sums.worst, listed)
+
+    def half_norm(self) -> float:
+        """½ ‖W‖² of the bundles held here."""
+        return 0.5 * float(sum(np.einsum("fc,fc->", self.W[b], self.W[b], dtype=np.float64) for b in self.own))
 
     def weights(self) -> Any:
         """Weights of all classes, features × classes."""
-        flat = np.concatenate(list(self.W), axis=1)
+        flat = np.concatenate(list(self.W.values()), axis=1)
         return flat[:, self.bundles.position]
 
     def duals(self) -> Any:
@@ -76,11 +99,17 @@ class PairEngine:
 
     def set_duals(self, table: Any) -> None:
         """Start from given dual variables, examples × classes."""
-        p, dtype = self.problem, self.W.dtype
-        self.W[:] = 0
-        for (g, b), piece in self.lists.items():
-            group = self.groups[g]
-            piece.set_from(table[group.examples][:, self.bundles.members[b]], dtype)
+        for w in self.W.values():
+            w[:] = 0
+        for g, b in self.lists:
+            self._set_block((g, b), table[self.groups[g].examples][:, self.bundles.members[b]])
+
+    def _set_block(self, block: tuple[int, int], table: Any) -> None:
+        """Set the variables of a block and add what they contribute to the weights."""
+        (g, b), p = block, self.problem
+        group, piece = self.groups[g], self.lists[block]
+        piece.set_from(table, p.values.dtype)
+        if len(piece.cls):
             kernels.add_pairs(
                 group.rows, group.labels, p.indptr, p.indices, p.values, self.W[g], self.W[b],
                 piece.start, piece.count, piece.cls, piece.val,
@@ -92,22 +121,26 @@ class PairEngine:
 
     def _meet(self, visit: Any) -> list[Any]:
         """Let all pairs of bundles meet, one tenth of the examples after the other."""
-        n = len(self.bundles)
-        orders = [self._rng.permutation(len(group.rows)) for group in self.groups]
-        if n == 1:
+        orders = {g: self._rng.permutation(len(group.rows)) for g, group in self.groups.items()}
+        if len(self.bundles) == 1:
             return [visit((0, 0), orders[0])]
         found: list[Any] = []
         for tenth in range(TENTHS):
-            part = [order[tenth::TENTHS] for order in orders]
+            found += self._meet_at_home(visit, {g: order[tenth::TENTHS] for g, order in orders.items()})
+        return found
 
-            def both(pair: tuple[int, int], part: list[Integers] = part) -> list[Any]:
-                a, b = pair
-                return [visit((a, b), part[a]), *([visit((b, a), part[b])] if a != b else [])]
+    def _meet_at_home(self, visit: Any, part: dict[int, Integers]) -> list[Any]:
+        """Each bundle with itself, then the bundles held here in disjoint pairs."""
 
-            at_home, away = [(a, a) for a in range(n)], rounds(n)
-            for pairs in [at_home, *(away[r] for r in self._rng.permutation(len(away)))]:
-                for results in self.workers.map(both, pairs):
-                    found.extend(results)
+        def both(pair: tuple[int, int]) -> list[Any]:
+            a, b = self.own[pair[0]], self.own[pair[1]]
+            return [visit((a, b), part[a]), *([visit((b, a), part[b])] if a != b else [])]
+
+        within, between = [(a, a) for a in range(len(self.own))], rounds(len(self.own))
+        found: list[Any] = []
+        for pairs in [within, *(between[r] for r in self._rng.permutation(len(between)))]:
+            for results in self.workers.map(both, pairs):
+                found.extend(results)
         return found
 
     def _dense(self, block: tuple[int, int], order: Integers) -> None:

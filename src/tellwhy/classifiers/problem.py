@@ -69,6 +69,7 @@ class Problem:
     caps: Floats
     owned: Labels
     constant: float
+    source: Integers  # which row of X each example came from
 
     @property
     def n_examples(self) -> int:
@@ -98,6 +99,7 @@ def make_problem(X: Any, labels: Labels, caps: Floats, *, n_classes: int, loss: 
         np.asarray(caps, dtype=np.float64),
         labels,
         constant,
+        full,
     )
 
 
@@ -132,6 +134,7 @@ def make_multilabel_problem(X: Any, labels: Labels, caps: Floats, *, n_classes: 
         pair_caps[rows][full],
         owned.take(full),
         float((pair_caps[rows] * rivals)[lost].sum()),
+        rows[full],
     )
 
 

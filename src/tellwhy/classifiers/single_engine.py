@@ -25,14 +25,18 @@ class SingleEngine:
     """
 
     def __init__(self, problem: Problem, *, n_bundles: int, n_jobs: int, seed: np.random.Generator):
-        self.problem, self._rng = problem, seed
-        dtype, d, n = problem.values.dtype, problem.n_features, problem.n_examples
         sizes = np.bincount(problem.owned.owned, minlength=problem.n_classes)
-        self.bundles = Bundles.of(sizes, n_bundles, dtype.itemsize)
-        self.owned = Labels(problem.owned.at, self.bundles.position[problem.owned.owned])
-        self.W = np.zeros((len(self.bundles), d, self.bundles.width), dtype=dtype)
-        self.tallies, self.centre = np.zeros((len(self.bundles), d)), np.zeros(d)
-        self.lists = [Lists.empty(n, dtype) for _ in range(len(self.bundles))]
+        bundles = Bundles.of(sizes, n_bundles, problem.values.dtype.itemsize)
+        self._set_up(problem, bundles, range(len(bundles)), n_jobs, seed)
+
+    def _set_up(self, problem: Problem, bundles: Bundles, own: range, n_jobs: int, seed: np.random.Generator) -> None:
+        """Hold weights and variables of the bundles `own`."""
+        self.problem, self.bundles, self.own, self._rng = problem, bundles, own, seed
+        dtype, d = problem.values.dtype, problem.n_features
+        self.owned = Labels(problem.owned.at, bundles.position[problem.owned.owned])
+        self.W = {b: np.zeros((d, bundles.width), dtype=dtype) for b in own}
+        self.tallies, self.centre = np.zeros((len(own), d)), np.zeros(d)
+        self.lists = {b: Lists.empty(problem.n_examples, dtype) for b in own}
         self.workers = Workers(n_jobs)
 
     @property
@@ -52,14 +56,14 @@ class SingleEngine:
     def certify(self, slack: float) -> Certificate:
         """Both objectives, and lists of every variable that may have to move."""
         self.recentre()
-        tasks = [(b, *part) for b in range(len(self.bundles)) for part in ranges(self.problem.n_examples)]
+        tasks = [(b, *part) for b in self.own for part in ranges(self.problem.n_examples)]
         parts = self.workers.map(lambda task: self._certify(task[0], task[1], task[2], slack), tasks)
-        for b, piece in enumerate(self.lists):
+        for b, piece in self.lists.items():
             mine = [(first, last, p[0], p[1]) for (of, first, last), p in zip(tasks, parts, strict=True) if of == b]
             piece.replace_parts(mine)
         norm, constant = self.half_norm(), self.problem.constant
         losses, mass = sum(p[2] for p in parts) + constant, sum(p[3] for p in parts) + constant
-        listed = sum(len(piece.cls) for piece in self.lists)
+        listed = sum(len(piece.cls) for piece in self.lists.values())
         return Certificate(norm + losses, mass - norm, max(p[4] for p in parts), listed)
 
     def recentre(self) -> None:
@@ -68,32 +72,33 @@ class SingleEngine:
             self.centre = -self.tallies.sum(axis=0) / self.problem.n_classes
 
     def half_norm(self) -> float:
-        """½ Σ_c ‖v_c + w̄‖²."""
-        raw = float(sum(np.einsum("fc,fc->", w, w, dtype=np.float64) for w in self.W))
-        total = self.tallies.sum(axis=0)
-        return 0.5 * (raw + 2 * float(total @ self.centre) + self.problem.n_classes * float(self.centre @ self.centre))
+        """½ Σ_c ‖v_c + w̄‖² over the classes held here."""
+        raw = float(sum(np.einsum("fc,fc->", w, w, dtype=np.float64) for w in self.W.values()))
+        total, n_classes = self.tallies.sum(axis=0), sum(len(self.bundles.members[b]) for b in self.own)
+        return 0.5 * (raw + 2 * float(total @ self.centre) + n_classes * float(self.centre @ self.centre))
 
     def weights(self) -> Any:
         """Weights of all classes, features × classes."""
         self.recentre()
-        flat = np.concatenate(list(self.W), axis=1)[:, self.bundles.position]
+        flat = np.concatenate(list(self.W.values()), axis=1)[:, self.bundles.position]
         return flat + self.centre[:, None].astype(flat.dtype) if self._centred else flat
 
     def duals(self) -> Any:
         """Dual variables, examples × classes."""
         examples = np.arange(self.problem.n_examples)
-        pieces = [piece.entries(examples, self.bundles.members[b]) for b, piece in enumerate(self.lists)]
+        pieces = [piece.entries(examples, self.bundles.members[b]) for b, piece in self.lists.items()]
         return gathered(pieces, (self.problem.n_examples, self.problem.n_classes))
 
     def set_duals(self, table: Any) -> None:
         """Start from given dual variables, examples × classes."""
         p = self.problem
-        self.W[:], self.tallies[:] = 0, 0
-        for b, piece in enumerate(self.lists):
-            piece.set_from(table[:, self.bundles.members[b]], self.W.dtype)
+        self.tallies[:] = 0
+        for b, piece in self.lists.items():
+            self.W[b][:] = 0
+            piece.set_from(table[:, self.bundles.members[b]], p.values.dtype)
             kernels.add_singles(
                 self.owned.at, self.owned.owned, b * self.bundles.width, not self._centred, p.indptr, p.indices,
-                p.values, self.W[b], self.tallies[b], piece.start, piece.count, piece.cls, piece.val,
+                p.values, self.W[b], self._tally(b), piece.start, piece.count, piece.cls, piece.val,
             )  # fmt: skip
 
     def close(self) -> None:
@@ -108,8 +113,11 @@ class SingleEngine:
         for start in range(parts):
             self.recentre()
             part = order[start::parts]
-            found.extend(self.workers.map(partial(visit, order=part), range(len(self.bundles))))
+            found.extend(self.workers.map(partial(visit, order=part), self.own))
         return found
+
+    def _tally(self, b: int) -> Any:
+        return self.tallies[b - self.own.start]
 
     def _block(self, b: int) -> Any:
         p = self.problem
@@ -120,13 +128,13 @@ class SingleEngine:
 
     def _dense(self, b: int, order: Integers) -> None:
         p, piece = self.problem, self.lists[b]
-        held = (self.tallies[b], piece.start, piece.count, piece.cls, piece.val, piece.used)
+        held = (self._tally(b), piece.start, piece.count, piece.cls, piece.val, piece.used)
         arguments: Any = (order, p.norms, p.caps, *self._block(b), *held)
         piece.cls, piece.val, piece.used = kernels.sweep_singles_dense(*arguments)
 
     def _sparse(self, b: int, order: Integers, calm: float, patience: int) -> Any:
         p, piece = self.problem, self.lists[b]
-        held = (self.tallies[b], piece.start, piece.count, piece.cls, piece.val, piece.idle)
+        held = (self._tally(b), piece.start, piece.count, piece.cls, piece.val, piece.idle)
         arguments: Any = (order, p.norms, p.caps, *self._block(b), *held, patience, calm)
         return kernels.sweep_singles(*arguments)
 

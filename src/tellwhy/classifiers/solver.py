@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -78,11 +79,19 @@ class Progress:
         return self.history[-1]
 
 
-def solve(engine: Engine, settings: Settings, progress: Progress | None = None, *, warm: bool = False) -> Progress:
+def solve(
+    engine: Engine,
+    settings: Settings,
+    progress: Progress | None = None,
+    *,
+    warm: bool = False,
+    report: Callable[[Progress], None] = lambda _: None,
+) -> Progress:
     """Ascend until the relative duality gap (or the largest violation) is at most `tol`, or epochs run out.
 
     Each certificate is a pass over all variables that changes none: it gives the gap, and it brings back variables
-    that were left out. Between two of them only variables that may have to move are swept.
+    that were left out. Between two of them only variables that may have to move are swept. `report` is called after
+    each certificate; `warm` says that the engine holds variables to go on from.
     """
     progress = progress or Progress()
     if not warm:
@@ -92,7 +101,7 @@ def solve(engine: Engine, settings: Settings, progress: Progress | None = None, 
             progress.epochs += 1
             progress.seconds += time.perf_counter() - started
     for _ in track(_until_done(engine, settings, progress), settings.max_epochs, "fitting"):
-        pass
+        report(progress)
     return progress
 
 

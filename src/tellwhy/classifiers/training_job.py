@@ -1,0 +1,265 @@
+"""Training from a file, in this process or over the ranks of an MPI job, with checkpoints.
+
+`train(job)` starts `mpiexec … python -m mpi4py -m tellwhy.classifiers.training_job job.json` where the job asks for
+several ranks, so that a rank that fails ends the whole job.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from tellwhy.classifiers import checkpoint
+from tellwhy.classifiers.base import MulticlassSVM, default_bundles
+from tellwhy.classifiers.crammer_singer import CrammerSingerSVM
+from tellwhy.classifiers.distributed import RankPairEngine, RankSingleEngine
+from tellwhy.classifiers.lee_lin_wahba import LeeLinWahbaSVM
+from tellwhy.classifiers.model_io import load
+from tellwhy.classifiers.one_vs_rest import OneVsRestSVM
+from tellwhy.classifiers.pair_engine import PairEngine
+from tellwhy.classifiers.problem import Labels, Problem, make_problem, with_intercept
+from tellwhy.classifiers.single_engine import SingleEngine
+from tellwhy.classifiers.solver import Progress, Settings, is_done, solve
+from tellwhy.classifiers.training_files import read_rows, survey
+from tellwhy.classifiers.weston_watkins import WestonWatkinsSVM
+from tellwhy.core.errors import InvalidInput, InvalidParameter, MissingExtra, TellwhyError
+from tellwhy.core.optional import require
+from tellwhy.core.params import integer, one_of, real, validate_value
+
+ESTIMATORS: dict[str, type[MulticlassSVM]] = {
+    "ww": WestonWatkinsSVM,
+    "cs": CrammerSingerSVM,
+    "llw": LeeLinWahbaSVM,
+    "ovr": OneVsRestSVM,
+}
+_PAIRS = ("ww", "cs")
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to train, on which file, and where to put it."""
+
+    data: str
+    out: str
+    loss: str = "ww"
+    C: float = 1.0
+    tol: float = 1e-3
+    max_epochs: int = 1000
+    ranks: int = 1
+    threads: int = 1
+    dtype: str = "float64"
+    fit_intercept: bool = True
+    label: str | None = None
+    seed: int = 0
+    checkpoint_every: int = 20
+    resume: bool = False
+    quiet: bool = False
+
+    @property
+    def checkpoint(self) -> Path:
+        """Folder of the checkpoint, beside the model's."""
+        return Path(self.out).with_name(Path(self.out).name + "-checkpoint")
+
+    def validate(self) -> None:
+        """Check all settings."""
+        owner = "fit-svm"
+        validate_value(owner, "loss", self.loss, one_of(*ESTIMATORS))
+        validate_value(owner, "c", self.C, real(0))
+        validate_value(owner, "tol", self.tol, real(0))
+        for name in ("max_epochs", "ranks", "threads", "checkpoint_every"):
+            validate_value(owner, name, getattr(self, name), integer(1))
+        validate_value(owner, "dtype", self.dtype, one_of("float64", "float32"))
+        if self.loss == "cs" and self.ranks > 1:
+            raise InvalidParameter(
+                "A Crammer–Singer row needs the weights of all classes at once, so that it trains on one rank. "
+                "Use --loss ww, which gives much the same models, or --ranks 1."
+            )
+        if self.resume and not self.checkpoint.is_dir():
+            raise InvalidInput(f"There is no checkpoint {self.checkpoint} to resume from.")
+
+
+class Alone:
+    """The communicator of a process that has no others."""
+
+    rank, size = 0, 1
+
+    def bcast(self, value: Any, root: int = 0) -> Any:  # noqa: ARG002
+        """Return the value."""
+        return value
+
+    def gather(self, value: Any, root: int = 0) -> list[Any]:  # noqa: ARG002
+        """Return the value in a list."""
+        return [value]
+
+    def Barrier(self) -> None:
+        """Wait for nobody."""
+
+
+def train(job: Job, show: Callable[[str], None] = lambda _: None) -> MulticlassSVM:
+    """Train as the job says, save the model in its folder and return it."""
+    job.validate()
+    if job.ranks == 1:
+        run_rank(job, Alone(), show)
+    else:
+        _launch(job)
+    return load(job.out)
+
+
+def run_rank(job: Job, comm: Any, show: Callable[[str], None] = lambda _: None) -> None:
+    """Do one rank's part of a job; rank 0 surveys the file, tells and writes the model."""
+    found = comm.bcast(survey(Path(job.data), job.label) if comm.rank == 0 else None)
+    classes, numbers = np.unique(found.y, return_inverse=True)
+    if len(classes) < 2 or len(classes) < comm.size:
+        raise InvalidInput(f"{job.data} has {len(classes)} classes; {max(2, comm.size)} or more are needed.")
+    sizes = np.bincount(numbers, minlength=len(classes))
+    rows = _rows_of_rank(job, comm, classes, sizes, found.n_features)
+    problem = _problem(job, rows, classes)
+    at = rows.numbers[problem.source]
+    engine = _engine(job, comm, problem, sizes)
+    settings = {"loss": job.loss, "C": job.C, "fit_intercept": job.fit_intercept, "rows": len(numbers)}
+    progress = None
+    if job.resume:
+        table, progress = checkpoint.read(job.checkpoint, at, len(classes), settings)
+        engine.set_duals(table)
+    state = {"saved": progress.epochs if progress else 0}
+
+    def report(now: Progress) -> None:
+        if comm.rank == 0:
+            show(line(now))
+        if now.epochs - state["saved"] >= job.checkpoint_every:
+            checkpoint.write(job.checkpoint, comm, rows=at, duals=engine.duals(), progress=now, settings=settings)
+            state["saved"] = now.epochs
+
+    stop = Settings(tol=job.tol, max_epochs=job.max_epochs)
+    try:
+        progress = solve(engine, stop, progress, warm=job.resume, report=report)
+    finally:
+        engine.close()
+    _save(job, comm, engine, _Learned(classes, found.names, progress))
+    if comm.rank == 0:
+        checkpoint.remove(job.checkpoint)
+        if not is_done(progress, stop):
+            show(
+                f"stopped at a gap of {progress.last['gap']:.2g}, short of {job.tol:g}: raise --max-epochs or lower --c"
+            )
+
+
+def line(progress: Progress) -> str:
+    """The latest certificate in words."""
+    last = progress.last
+    return f"epoch {last['epoch']}  gap {last['gap']:.2e}  objective {last['objective']:.8g}  {last['seconds']:.1f} s"
+
+
+def _rows_of_rank(job: Job, comm: Any, classes: Any, sizes: Any, n_features: int) -> Any:
+    """Rows that this rank works on: with Weston–Watkins those of its own classes."""
+    keep = None
+    if job.loss == "ww" and comm.size > 1:
+        owner = RankPairEngine.owners(sizes, comm.size, job.threads, job.dtype)
+        mine = classes[owner == comm.rank]
+        keep = lambda y: np.isin(y, mine)  # noqa: E731
+    return read_rows(Path(job.data), label=job.label, keep=keep, n_features=n_features)
+
+
+def _problem(job: Job, rows: Any, classes: Any) -> Problem:
+    if not np.isfinite(rows.X.data).all():
+        raise InvalidInput(f"{job.data} holds NaN or infinity; expected finite numbers.")
+    X = with_intercept(rows.X, 1.0) if job.fit_intercept else rows.X
+    labels = Labels.of_classes(np.searchsorted(classes, rows.y))
+    caps = np.full(len(rows.y), job.C)
+    return make_problem(X, labels, caps, n_classes=len(classes), loss=job.loss, dtype=job.dtype)
+
+
+def _engine(job: Job, comm: Any, problem: Problem, sizes: Any) -> Any:
+    seed = np.random.default_rng([job.seed, comm.rank])
+    pairs = job.loss in _PAIRS
+    if comm.size == 1:
+        n = max(default_bundles(problem.n_classes, pairs=pairs), 2 * job.threads if job.threads > 1 else 1)
+        kind: Any = PairEngine if pairs else SingleEngine
+        return kind(problem, n_bundles=min(n, problem.n_classes), n_jobs=job.threads, seed=seed)
+    return (RankPairEngine if pairs else RankSingleEngine)(problem, sizes, comm=comm, n_jobs=job.threads, seed=seed)
+
+
+@dataclass(frozen=True)
+class _Learned:
+    classes: Any
+    names: list[str] | None
+    progress: Progress
+
+
+def _save(job: Job, comm: Any, engine: Any, learned: _Learned) -> None:
+    """Gather the weights of all ranks, as sparse rows, and write the model."""
+    held, weights = engine.own_weights() if comm.size > 1 else (np.arange(len(learned.classes)), engine.weights())
+    parts = comm.gather((held, sparse.csr_array(weights.T)))
+    if comm.rank > 0:
+        return
+    order = np.argsort(np.concatenate([part[0] for part in parts]))
+    coef = sparse.vstack([part[1] for part in parts], format="csr")[order]
+    model = ESTIMATORS[job.loss](
+        C=job.C, tol=job.tol, max_epochs=job.max_epochs, fit_intercept=job.fit_intercept, dtype=job.dtype,
+        random_state=job.seed,
+    )  # fmt: skip
+    model.adopt(coef, learned.classes, learned.progress, feature_names=learned.names)
+    model.save(job.out)
+
+
+def _launch(job: Job) -> None:
+    """Run the job under mpiexec; its lines go to stderr as they come."""
+    require("mpi4py", "Training over several ranks")
+    with tempfile.TemporaryDirectory() as place:
+        described, failure = Path(place) / "job.json", Path(place) / "error.txt"
+        described.write_text(json.dumps({**asdict(job), "failure": str(failure)}), encoding="utf-8")
+        module = "tellwhy.classifiers.training_job"
+        command = [*_mpiexec(), "-n", str(job.ranks), sys.executable, "-m", "mpi4py", "-m", module, str(described)]
+        done = subprocess.run(command, stdout=sys.stderr, check=False)
+        if done.returncode == 0:
+            return
+        if failure.exists():
+            raise TellwhyError(failure.read_text(encoding="utf-8"))
+    raise TellwhyError(_ended(job, done.returncode))
+
+
+def _ended(job: Job, status: int) -> str:
+    told = f"A rank ended before the training was done (mpiexec gave status {status}), so that the job was stopped."
+    if not (job.checkpoint / "checkpoint.json").is_file():
+        return f"{told} There is no checkpoint yet; a smaller --checkpoint-every writes one sooner."
+    epochs = json.loads((job.checkpoint / "checkpoint.json").read_text(encoding="utf-8"))["epochs"]
+    return f"{told} The checkpoint {job.checkpoint} holds epoch {epochs}: run the same command with --resume."
+
+
+def _mpiexec() -> list[str]:
+    beside = Path(sys.executable).with_name("mpiexec")
+    found = str(beside) if beside.exists() else shutil.which("mpiexec")
+    if found is None:
+        raise MissingExtra("Training over several ranks needs mpiexec: run `pip install 'tellwhy[mpi]'`.")
+    told = subprocess.run([found, "--version"], capture_output=True, text=True, check=False).stdout
+    as_root = hasattr(os, "geteuid") and os.geteuid() == 0 and ("Open MPI" in told or "OpenRTE" in told)
+    return [found, "--allow-run-as-root"] if as_root else [found]
+
+
+def main(described: str) -> None:
+    """Run one rank of the job that a JSON file describes."""
+    from mpi4py import MPI
+
+    settings = json.loads(Path(described).read_text(encoding="utf-8"))
+    failure = Path(settings.pop("failure"))
+    try:
+        job = Job(**settings)
+        run_rank(job, MPI.COMM_WORLD, lambda text: None if job.quiet else print(text, flush=True))
+    except TellwhyError as error:
+        failure.write_text(str(error), encoding="utf-8")
+        MPI.COMM_WORLD.Abort(1)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,101 @@
+import gzip
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from tellwhy.classifiers.training_files import read_rows, survey
+from tellwhy.core.errors import InvalidInput, UnreadableFile
+
+
+@pytest.fixture
+def rows(tmp_path):
+    path = tmp_path / "rows.svm"
+    path.write_text("1 1:0.5 3:2\n-1\n# a comment\n\n1 2:1e-3 # at the end\n7 4:1\n")
+    return path
+
+
+def test_libsvm_rows(rows):
+    found = read_rows(rows)
+    expected = [[0.5, 0, 2, 0], [0, 0, 0, 0], [0, 1e-3, 0, 0], [0, 0, 0, 1]]
+    np.testing.assert_array_equal(found.X.toarray(), expected)
+    assert found.y.tolist() == [1, -1, 1, 7]
+    assert survey(rows).n_features == 4
+
+
+def test_a_process_keeps_only_its_rows(rows):
+    found = read_rows(rows, keep=lambda y: y == 1, n_features=6)
+    assert found.numbers.tolist() == [0, 2]
+    assert found.X.shape == (2, 6)
+
+
+def test_chunks_fit_together(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((50, 9), density=0.3, rng=rng, format="csr")
+    lines = [
+        " ".join([str(i % 4), *(f"{j + 1}:{float(v)!r}" for j, v in zip(X[[i]].indices, X[[i]].data, strict=True))])
+        for i in range(50)
+    ]
+    path = tmp_path / "many.svm.gz"
+    path.write_bytes(gzip.compress("\n".join(lines).encode()))
+    monkeypatch.setattr("tellwhy.classifiers.training_files.LINES", 7)
+    found = read_rows(path, n_features=9)
+    np.testing.assert_array_equal(found.X.toarray(), X.toarray())
+    assert found.numbers.tolist() == list(range(50))
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("one 1:2", "the label 'one' is not a number"),
+        ("1 1:2 x:3", "'x:3' is not of the form"),
+        ("1 1:2 3", "'3' is not of the form"),
+        ("1 1:nan", "'1:nan' is not of the form"),
+        ("1 2:1 2:1", "feature 2 follows feature 2"),
+        ("1 0:1", "feature 0 follows feature 0"),
+        ("1 3:1 2:1", "feature 2 follows feature 3"),
+        ("nan 1:1", "the label 'nan'"),
+    ],
+)
+def test_malformed_lines_are_named(tmp_path, line, words):
+    path = tmp_path / "bad.svm"
+    path.write_text(f"1 1:1\n# comment\n{line}\n2 1:1\n")
+    with pytest.raises(UnreadableFile, match="line 3") as error:
+        read_rows(path)
+    assert words in str(error.value)
+
+
+def test_nothing_to_read(tmp_path):
+    (tmp_path / "empty.svm").write_text("\n# nothing\n")
+    with pytest.raises(UnreadableFile, match="no rows"):
+        survey(tmp_path / "empty.svm")
+    with pytest.raises(UnreadableFile, match="no file"):
+        read_rows(tmp_path / "none.svm")
+
+
+def test_npz_and_parquet_hold_the_same(tmp_path):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(10, 3)), np.arange(10) % 3
+    np.savez(tmp_path / "dense.npz", X=X, y=y)
+    table = sparse.csr_array(X)
+    np.savez(
+        tmp_path / "sparse.npz", data=table.data, indices=table.indices, indptr=table.indptr, shape=table.shape, y=y
+    )
+    pd.DataFrame(X, columns=["a", "b", "c"]).assign(kind=y).to_parquet(tmp_path / "table.parquet")
+    for name, label in (("dense.npz", None), ("sparse.npz", None), ("table.parquet", "kind")):
+        found = read_rows(tmp_path / name, label=label)
+        np.testing.assert_array_equal(found.X.toarray(), X)
+        np.testing.assert_array_equal(found.y, y)
+    assert survey(tmp_path / "table.parquet", "kind").names == ["a", "b", "c"]
+
+
+def test_other_files_are_refused(tmp_path):
+    np.savez(tmp_path / "odd.npz", Z=np.zeros(3))
+    with pytest.raises(UnreadableFile, match="expected arrays y and X"):
+        read_rows(tmp_path / "odd.npz")
+    pd.DataFrame({"a": [1.0], "t": ["x"], "y": [1]}).to_parquet(tmp_path / "text.parquet")
+    with pytest.raises(InvalidInput, match="not numbers: t"):
+        read_rows(tmp_path / "text.parquet", label="y")
+    with pytest.raises(InvalidInput, match="needs a column of labels"):
+        read_rows(tmp_path / "text.parquet", label="z")

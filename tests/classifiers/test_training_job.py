@@ -1,0 +1,202 @@
+import json
+import os
+import signal
+import sys
+import threading
+import time
+import uuid
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from tellwhy.classifiers import WestonWatkinsSVM, load
+from tellwhy.classifiers.training_files import read_rows
+from tellwhy.classifiers.training_job import Alone, Job, run_rank, train
+from tellwhy.core.errors import InvalidInput, InvalidParameter, TellwhyError, UnreadableFile
+from tellwhy.views.cli import app
+
+
+def write_rows(path, n_classes=6, n=90, d=12, seed=0):
+    rng = np.random.default_rng(seed)
+    centres = rng.normal(size=(n_classes, d))
+    lines = []
+    for i in range(n):
+        c, at = i % n_classes, np.sort(rng.choice(d, 5, replace=False))
+        values = centres[c, at] + rng.normal(size=5)
+        lines.append(" ".join([str(10 * c), *(f"{j + 1}:{v:.6f}" for j, v in zip(at, values, strict=True))]))
+    path.write_text("\n".join([*lines, "10"]) + "\n")  # the last row is empty
+    return path
+
+
+@pytest.fixture
+def data(tmp_path):
+    return write_rows(tmp_path / "rows.svm")
+
+
+def job(data, **options):
+    return Job(**({"data": str(data), "out": str(data.with_name("model")), "C": 0.1, "tol": 1e-7} | options))
+
+
+def test_one_rank_equals_the_estimator(data):
+    rows = read_rows(data)
+    ours = train(job(data, max_epochs=5000))
+    expected = WestonWatkinsSVM(C=0.1, tol=1e-7, random_state=0, max_epochs=5000).fit(rows.X, rows.y)
+    assert ours.objective_ == pytest.approx(expected.objective_, rel=1e-6)
+    np.testing.assert_allclose(ours.coef_, expected.coef_, atol=1e-3)
+    assert ours.classes_.tolist() == expected.classes_.tolist()
+    assert not job(data).checkpoint.exists()
+
+
+def test_a_checkpoint_goes_on_to_the_same_objective(data):
+    class Stop(Exception):
+        pass
+
+    def stop(text):
+        if int(text.split()[1]) > 12:
+            raise Stop
+
+    whole = train(job(data, max_epochs=5000))
+    with pytest.raises(Stop):
+        run_rank(job(data, max_epochs=5000, checkpoint_every=5), Alone(), stop)
+    saved = json.loads((job(data).checkpoint / "checkpoint.json").read_text())
+    assert 5 <= saved["epochs"] <= 12
+    lines = []
+    again = train(job(data, max_epochs=5000, resume=True), lines.append)
+    assert again.objective_ == pytest.approx(whole.objective_, rel=1e-6)
+    assert int(lines[0].split()[1]) == saved["epochs"]
+    assert again.history_[0]["epoch"] < saved["epochs"]
+
+
+def test_a_checkpoint_of_other_settings_is_refused(data):
+    with pytest.raises(InvalidInput, match="no checkpoint"):
+        train(job(data, resume=True))
+
+    def stop(text):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_rank(job(data, checkpoint_every=1), Alone(), lambda t: stop(t) if "epoch 7" in t else None)
+    with pytest.raises(InvalidInput, match=r"was made with C = 0\.1, this training has 1\.0"):
+        train(job(data, C=1.0, resume=True))
+
+
+def test_settings_are_checked(data):
+    with pytest.raises(InvalidParameter, match="one of 'ww'"):
+        train(job(data, loss="hinge"))
+    with pytest.raises(InvalidParameter, match="all classes at once"):
+        train(job(data, loss="cs", ranks=2))
+    with pytest.raises(InvalidParameter, match="'ranks'"):
+        train(job(data, ranks=0))
+
+
+def test_one_class_is_refused(tmp_path):
+    (tmp_path / "one.svm").write_text("1 1:1\n1 2:1\n")
+    with pytest.raises(InvalidInput, match="has 1 classes"):
+        train(job(tmp_path / "one.svm"))
+
+
+def test_the_command(data, tmp_path):
+    out = tmp_path / "from-the-command"
+    done = CliRunner().invoke(app, ["fit-svm", str(data), "--c", "0.1", "--loss", "ww", "--out", str(out), "--json"])
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert told["classes"] == 6
+    assert told["dual_gap"] <= 1e-3
+    assert load(out).objective_ == pytest.approx(told["objective"])
+    data.write_text("1 1:1\n2 1:x\n")
+    done = CliRunner().invoke(app, ["fit-svm", str(data), "--out", str(out)])
+    assert done.exit_code == 1
+    assert "line 2" in done.stderr
+
+
+def test_ranks_reach_the_same_objective(data):
+    pytest.importorskip("mpi4py")
+    for loss in ("ww", "llw"):
+        alone = train(job(data, loss=loss, tol=1e-7, C=0.02, max_epochs=5000))
+        two = train(job(data, loss=loss, tol=1e-7, C=0.02, max_epochs=5000, ranks=2, quiet=True))
+        assert two.objective_ == pytest.approx(alone.objective_, rel=1e-6)
+        np.testing.assert_allclose(two.coef_, alone.coef_, atol=1e-3)
+        np.testing.assert_allclose(two.intercept_, alone.intercept_, atol=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("ranks", "threads"), [(3, 1), (4, 1), (2, 2)])
+@pytest.mark.parametrize("loss", ["ww", "llw", "ovr"])
+def test_more_ranks_reach_the_same_objective(tmp_path, loss, ranks, threads):
+    pytest.importorskip("mpi4py")
+    data = write_rows(tmp_path / "rows.svm", n_classes=9, n=120)
+    alone = train(job(data, loss=loss, C=0.02, max_epochs=5000))
+    several = train(job(data, loss=loss, C=0.02, max_epochs=5000, ranks=ranks, threads=threads, quiet=True))
+    assert several.objective_ == pytest.approx(alone.objective_, rel=1e-6)
+
+
+def test_a_malformed_file_ends_the_job_with_its_line(data):
+    pytest.importorskip("mpi4py")
+    data.write_text("1 1:1\n2 1:1\n3 oops\n")
+    with pytest.raises(TellwhyError, match=r"line 3: 'oops'"):
+        train(job(data, ranks=2, quiet=True))
+
+
+def ranks_with(mark):
+    """Process ids of the ranks whose environment carries the mark."""
+    found = []
+    for place in Path("/proc").iterdir():
+        if place.name.isdigit():
+            try:
+                mine = mark.encode() in (place / "environ").read_bytes()
+                command = (place / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if mine and b"mpi4py" in command and command[0] == sys.executable.encode():
+                found.append(int(place.name))
+    return found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the ranks in /proc")
+def test_a_killed_rank_leaves_a_checkpoint_to_resume_from(data, monkeypatch):
+    pytest.importorskip("mpi4py")
+    mark = uuid.uuid4().hex
+    monkeypatch.setenv("TELLWHY_TEST_MARK", mark)
+    endless = job(data, tol=1e-14, max_epochs=10**6, ranks=2, checkpoint_every=1, quiet=True)
+    raised = []
+
+    def run():
+        try:
+            train(endless)
+        except TellwhyError as error:
+            raised.append(str(error))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    deadline = time.monotonic() + 120
+    while not (endless.checkpoint / "checkpoint.json").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.kill(ranks_with(mark)[0], signal.SIGKILL)
+    thread.join(60)
+    assert not thread.is_alive()
+    assert "A rank ended before the training was done" in raised[0]
+    assert "--resume" in raised[0]
+    monkeypatch.delenv("TELLWHY_TEST_MARK")
+    resumed = train(job(data, max_epochs=5000, resume=True))
+    fresh = train(job(data, max_epochs=5000))
+    assert resumed.objective_ == pytest.approx(fresh.objective_, rel=1e-6)
+
+
+def test_without_mpi_the_install_is_named(data, monkeypatch):
+    monkeypatch.setitem(sys.modules, "mpi4py", None)
+    with pytest.raises(ImportError, match=r"tellwhy\[mpi\]"):
+        train(job(data, ranks=2))
+
+
+def test_a_damaged_checkpoint_is_told(data):
+    with pytest.raises(KeyboardInterrupt):
+        run_rank(
+            job(data, checkpoint_every=1),
+            Alone(),
+            lambda t: (_ for _ in ()).throw(KeyboardInterrupt) if "epoch 7" in t else None,
+        )
+    (job(data).checkpoint / "rank-0.npz").write_bytes(b"nothing")
+    with pytest.raises(UnreadableFile, match="missing or damaged"):
+        train(job(data, resume=True))
