@@ -33,8 +33,10 @@ def check_model(model: Any) -> None:
 def placed(model: Module, device: Any, otherwise: Any = "cpu") -> tuple[Module, torch.device, torch.dtype]:
     """Return the model on a device (a copy where it is elsewhere), that device, and the type of its weights.
 
-    Without a device the model stays where it is; `otherwise` is where a model without weights is.
+    Without a device the model stays where it is; `otherwise` is where a model without weights is. A compiled model is
+    taken as the module it was made from, whose operations can be followed.
     """
+    model = getattr(model, "_orig_mod", model)
     weights = next((p for p in model.parameters() if p.is_floating_point()), None)
     at = torch.device(otherwise) if weights is None else weights.device
     dtype = torch.get_default_dtype() if weights is None else weights.dtype
@@ -49,11 +51,11 @@ def placed(model: Module, device: Any, otherwise: Any = "cpu") -> tuple[Module, 
 
 @contextmanager
 def untouched(device: torch.device) -> Iterator[None]:
-    """Keep random numbers that the model draws inside this block from showing outside."""
+    """Keep random numbers that the model draws inside this block from showing outside; no mixed precision inside."""
     cuda = [device] if device.type == "cuda" else []
     before = torch.get_rng_state(), [torch.cuda.get_rng_state(place) for place in cuda]
     try:
-        with torch.inference_mode(False):
+        with torch.inference_mode(False), torch.autocast(device.type, enabled=False):
             yield
     finally:
         if not torch.equal(torch.get_rng_state(), before[0]):

@@ -319,6 +319,29 @@ def test_the_order_of_elements_in_memory_does_not_matter():
     np.testing.assert_allclose(LRP(model, rule="gamma").explain(last).values, expected, atol=1e-12)
 
 
+def test_compiled_modules_are_explained_through_the_original():
+    model, x = network()
+    np.testing.assert_array_equal(LRP(torch.compile(model, backend="eager")).explain(x).values, LRP(model).explain(x).values)
+
+
+def test_mixed_precision_around_it_does_not_matter():
+    model, x = network()
+    model, x = model.float(), x.float()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = LRP(model).explain(x).values
+    np.testing.assert_array_equal(found, LRP(model).explain(x).values)
+
+
+@pytest.mark.parametrize("change", [lambda x: x.requires_grad_(), lambda x: x.to(torch.bfloat16), lambda x: x])
+def test_rows_can_be_taken_out_of_an_explanation(change, tmp_path):
+    model, x = network()
+    x = change(x.clone())
+    found = LRP(model.to(x.dtype)).explain(x)
+    assert np.asarray(found[[4]].data).shape == (1, 5)
+    assert found.data is x or x.requires_grad or x.dtype == torch.bfloat16
+    found.save(tmp_path / "saved")
+
+
 def test_only_attributions_have_a_ledger():
     model, x = network()
     with pytest.raises(InvalidInput, match="Gradient has no ledger"):

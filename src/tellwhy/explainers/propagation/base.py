@@ -25,7 +25,7 @@ from tellwhy.explainers.propagation.engine import (
     run_forward,
 )
 from tellwhy.explainers.propagation.found import Found, Room
-from tellwhy.explainers.propagation.inputs import Inputs, read_inputs
+from tellwhy.explainers.propagation.inputs import Inputs, read_inputs, readable
 from tellwhy.explainers.propagation.methods import Method
 from tellwhy.scoring.network_passes import check_model, placed, untouched
 from tellwhy.scoring.network_targets import check_target, describe, pick_scores
@@ -117,7 +117,7 @@ class NetworkExplainer(ABC):
             values=values,
             scores=scores,
             base_values=others,
-            data=x,
+            data=readable(x),
             method=type(self).__name__,
             params={"explains": explains, **settings},
             kind=self.kind,

@@ -103,3 +103,11 @@ def _as_rows(x: Any, dtype: torch.dtype | None, what: str) -> Tensor:
         row = int((~torch.isfinite(rows)).flatten(1).any(dim=1).nonzero()[0])
         raise InvalidInput(f"{what} is not finite in row {row}. Fill in missing values first.")
     return rows
+
+
+def readable(x: Any) -> Any:
+    """What was explained, as numpy can read it: the same object where it can already."""
+    if not isinstance(x, Tensor) or not (x.requires_grad or x.device.type != "cpu" or x.dtype == torch.bfloat16):
+        return x
+    data = x.detach().cpu()
+    return data.float() if data.dtype == torch.bfloat16 else data
