@@ -204,8 +204,9 @@ def main(n_posts: int, sweeps: int) -> None:
         [
             (
                 "Newsgroup posts with their headers (1,168 for training, 777 for testing), words of at least 5 posts, "
-                f"present or not; the {FEATURES} most correlated with the output are used. Words that raise the log-odds "
-                "of a class most over the posts of that class, and the words the model weighs most itself (test accuracy in brackets).",
+                f"present or not; the {FEATURES} most correlated with the output are used. Words that raise the "
+                "log-odds of a class most over the posts of that class, and the words the model weighs most itself "
+                "(test accuracy in brackets).",
                 pd.DataFrame(learned_lines),
             ),
             (
