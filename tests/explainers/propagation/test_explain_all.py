@@ -17,6 +17,7 @@ from tellwhy.explainers import (  # noqa: E402
     Gradient,
     GuidedBackprop,
     InputTimesGradient,
+    IntegratedGradients,
     SmoothGrad,
     explain_all,
 )
@@ -100,7 +101,8 @@ def test_treatments_of_batch_norm_need_their_own_pass():
 def test_other_rows_and_other_models_run_on_their_own():
     model, x = build("shared")
     other, _ = build("shared", seed=1)
-    explainers = [LRP(model), SmoothGrad(model, n_samples=2, random_state=0), LRP(other), LRP(model, batch_size=2)]
+    smooth = SmoothGrad(model, n_samples=2, random_state=0)
+    explainers = [LRP(model), smooth, LRP(other), LRP(model, batch_size=2), IntegratedGradients(model)]
     for explainer, found in zip(explainers, explain_all(explainers, x), strict=True):
         np.testing.assert_allclose(found.values, explainer.explain(x).values, atol=1e-12)
 
