@@ -1,0 +1,86 @@
+"""The report and the command line for grids, sequences and graphs."""
+
+import base64
+import io
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from tellwhy.data.graphs import chain, grid
+from tellwhy.data.graphs_synthetic import latent_classes
+from tellwhy.views.cli.main import app
+from tellwhy.views.report.node_pictures import pictures, png
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    toy = latent_classes(grid((12, 16)), 5.0, random_state=0)
+    np.savez("cube.npz", **{"<b>AI": toy.X[:, 0].reshape(12, 16), "SI": toy.X[:, 1].reshape(12, 16)})
+    toy = latent_classes(chain(200), 5.0, random_state=1)
+    frame = pd.DataFrame({"second": np.arange(200), "flow": toy.X[:, 0], "heat": toy.X[:, 1]})
+    frame.to_csv("sensor.csv", index=False)
+    pd.DataFrame(chain(200).edges(), columns=["a", "b"]).to_csv("edges.csv", index=False)
+    return tmp_path
+
+
+def run(*words):
+    return CliRunner().invoke(app, ["explain", *words, "--classes", "2", "--top", "3"])
+
+
+def test_grid_from_the_command_line(place):
+    result = run("cube.npz", "--grid")
+    assert result.exit_code == 0, result.output
+    assert "of which context" in result.output
+    page = (place / "tellwhy-cube" / "report.html").read_text(encoding="utf-8")
+    assert page.count("data:image/png") == 7
+    assert "<b>AI" not in page
+    assert "style=" not in page
+    assert {"nodes.npz", "run.json", "scores.parquet"} <= {p.name for p in (place / "tellwhy-cube").iterdir()}
+    again = CliRunner().invoke(app, ["report", "tellwhy-cube", "--out", "again.html"])
+    assert again.exit_code == 0
+    assert (place / "again.html").read_text(encoding="utf-8") == page
+
+
+def test_time_and_edges_from_the_command_line(place):
+    result = run("sensor.csv", "--time", "second", "--json", "--out", "timed")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert found["theta"] > 0
+    assert {"class", "context_share", "reasons"} <= set(found["anomalies"][0])
+    page = (place / "timed" / "report.html").read_text(encoding="utf-8")
+    assert page.count('class="node-plot"') == 4
+    edged = json.loads(run("sensor.csv", "--edges", "edges.csv", "--exclude", "second", "--json").stdout)
+    assert [a["row"] for a in edged["anomalies"]] == [a["row"] for a in found["anomalies"]]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("cube.npz", "--grid", "--reference", "sensor.csv"), "--reference does not go with --grid"),
+        (("sensor.csv", "--time", "second", "--edges", "edges.csv"), "got --time and --edges"),
+        (("sensor.csv", "--grid"), "cannot be read as arrays"),
+        (("sensor.csv", "--time", "flaw"), "Did you mean 'flow'"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_wrong_use_is_said(place, words, said):
+    result = run(*words)
+    assert result.exit_code == 1
+    assert said in re.sub(r"\s+", " ", result.stderr)
+    assert not list(place.glob("tellwhy-*"))
+
+
+def test_png_is_read_back():
+    image = pytest.importorskip("PIL.Image")
+    pixels = np.random.default_rng(0).integers(256, size=(5, 7, 3)).astype(np.uint8)
+    np.testing.assert_array_equal(np.asarray(image.open(io.BytesIO(png(pixels)))), pixels)
+    assert base64.b64encode(png(pixels))
+
+
+def test_tables_have_no_pictures():
+    assert pictures(None) == []
