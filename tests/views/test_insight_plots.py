@@ -27,8 +27,9 @@ def test_bars_have_intervals(of_columns):
     trace = plot.insights(of_columns).data[0]
     insight = of_columns[0]
     assert list(trace.y)[::-1] == list(insight.names)
-    np.testing.assert_allclose(trace.x[::-1], insight.coefficients[insight.top])
-    low, high = insight.interval[insight.top].T
+    np.testing.assert_allclose(trace.x[::-1], insight.effects[insight.top])
+    deviations = insight.effects[insight.top] / insight.coefficients[insight.top]
+    low, high = insight.interval[insight.top].T * deviations
     np.testing.assert_allclose(np.array(trace.x) - trace.error_x.arrayminus, low[::-1])
     np.testing.assert_allclose(np.array(trace.x) + trace.error_x.array, high[::-1])
 
@@ -67,6 +68,12 @@ def test_what_cannot_be_drawn_is_said(of_columns):
         plot.insights([])
     with pytest.raises(InvalidParameter, match="style"):
         plot.insights(of_columns, style="pie")
+
+
+def test_images_with_channels_first_are_drawn_upright():
+    values = np.arange(2 * 3 * 4 * 5, dtype=float).reshape(2, 3, 4, 5)
+    explanation = Explanation(values=values, scores=np.ones(2), method="m")
+    np.testing.assert_array_equal(plot.heatmap(explanation).data[0].z, values[0].sum(axis=0))
 
 
 def test_bars_of_an_explanation_show_its_interval():

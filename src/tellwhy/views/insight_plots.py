@@ -12,7 +12,7 @@ from plotly.subplots import make_subplots
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import integer, one_of, validate_value
 from tellwhy.core.score_function import Floats
-from tellwhy.views.figure_style import DIVERGING, INK, ODD, USUAL, distinct_labels, finish, label
+from tellwhy.views.figure_style import DIVERGING, INK, ODD, USUAL, channel_axis, distinct_labels, finish, label
 from tellwhy.views.wording import count, number
 
 STYLES = ("auto", "heatmap", "bars", "words")
@@ -28,8 +28,8 @@ def insights(
     found
         Insights, of one class or several.
     style
-        "heatmap" for images: the main pixels, the others left blank. "bars": coefficients with their credible
-        intervals. "words": main features in order, with their intervals. "auto": heat maps for images, else bars.
+        "heatmap" for images: the main pixels, the others left blank. "bars": effects (coefficient × standard deviation of the feature)
+        with their credible intervals. "words": main features in order, with their intervals. "auto": heat maps for images, else bars.
     max_features
         The most features per panel; by default all main features of a heat map, 12 bars or words.
     columns
@@ -61,10 +61,8 @@ def insights(
 
 def _as_image(values: Floats) -> Floats | None:
     """Return values as (height, width), channels added up; None for what is not an image."""
-    if values.ndim == 3 and values.shape[0] in (1, 3, 4):
-        return np.asarray(values.sum(axis=0))
-    if values.ndim == 3 and values.shape[-1] in (1, 3, 4):
-        return np.asarray(values.sum(axis=-1))
+    if values.ndim == 3:
+        return np.asarray(values.sum(axis=channel_axis(values.shape)))
     return values if values.ndim == 2 else None
 
 
@@ -133,20 +131,21 @@ def _bars(found: Sequence[Any], max_features: int, columns: int) -> go.Figure:
         tallest = max(tallest, min(max_features, len(insight.top)))
     figure.update_layout(showlegend=False)
     level = f"{100 * found[0].credibility:.0f} %"
-    subtitle = f"Change of the output per unit of each feature; whiskers hold it with {level} probability"
+    subtitle = f"Change of the output per standard deviation of each feature; whiskers hold it with {level} probability"
     return finish(figure, "What the model has learned", subtitle, height=140 + down * (70 + 24 * tallest))
 
 
 def _bar(insight: Any, max_features: int) -> go.Bar:
     top = insight.top[:max_features][::-1]
-    slopes = insight.coefficients.ravel()[top]
-    low, high = insight.interval.reshape(-1, 2)[top].T
+    effects = insight.effects.ravel()[top]
+    deviations = effects / insight.coefficients.ravel()[top]
+    low, high = insight.interval.reshape(-1, 2)[top].T * deviations
     return go.Bar(
-        x=slopes,
+        x=effects,
         y=distinct_labels(insight.names[:max_features])[::-1],
         orientation="h",
-        marker_color=[ODD if slope > 0 else USUAL for slope in slopes],
-        error_x={"type": "data", "symmetric": False, "array": high - slopes, "arrayminus": slopes - low},
+        marker_color=[ODD if effect > 0 else USUAL for effect in effects],
+        error_x={"type": "data", "symmetric": False, "array": high - effects, "arrayminus": effects - low},
         hovertemplate="%{y}: %{x:.4g}<extra></extra>",
     )
 

@@ -26,6 +26,7 @@ from tellwhy.views.figure_style import (
     NEUTRAL,
     ODD,
     USUAL,
+    channel_axis,
     distinct_labels,
     explained_by,
     finish,
@@ -206,7 +207,8 @@ def heatmap(explanation: Explanation, max_rows: int = 40, max_features: int = 20
     Parameters
     ----------
     explanation
-        Of a table, or of images: feature shape (h, w) or (h, w, channels), whose channels are summed.
+        Of a table, or of images: feature shape (h, w), (h, w, channels) or (1, 3 or 4 channels, h, w), whose channels
+        are summed.
     max_rows
         The most rows to draw, or images (of which at most 12), the first ones first.
     max_features
@@ -250,7 +252,9 @@ def _table_heatmap(explanation: Explanation, max_rows: int, max_features: int) -
 
 def _images(explanation: Explanation, max_rows: int) -> go.Figure:
     shown = explanation[: min(max_rows, 12, len(explanation))]
-    pictures = shown.values if shown.values.ndim == 3 else shown.values.sum(axis=-1)
+    pictures = shown.values
+    if pictures.ndim == 4:
+        pictures = pictures.sum(axis=channel_axis(shown.feature_shape) + 1)
     n_columns = min(4, len(shown))
     n_lines = -(-len(shown) // n_columns)
     titles = [f"row {row_name(shown[i], i)}, score {number(float(shown.scores[i]))}" for i in range(len(shown))]
