@@ -28,8 +28,9 @@ def insights(
     found
         Insights, of one class or several.
     style
-        "heatmap" for images: the main pixels, the others left blank. "bars": effects (coefficient × standard deviation of the feature)
-        with their credible intervals. "words": main features in order, with their intervals. "auto": heat maps for images, else bars.
+        "heatmap" for images: the main pixels, the others left blank. "bars": effects (coefficient × standard deviation
+        of the feature) with their credible intervals. "words": main features in order, with their coefficients and
+        intervals. "auto": heat maps for images, else bars.
     max_features
         The most features per panel; by default all main features of a heat map, 12 bars or words.
     columns
