@@ -10,6 +10,7 @@ from sklearn.neighbors import LocalOutlierFactor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+import tellwhy
 from tellwhy import Explanation
 from tellwhy.core.errors import InvalidInput
 from tellwhy.detectors import GaussianMixture, KernelDensity, OneClassSVM, PCADetector, load
@@ -149,6 +150,10 @@ class TestPipelines:
 
     def test_no_entry_without_rows_or_an_inverse(self):
         assert normal_versions(as_score(self.model()), self.odd(), np.ones((2, 3))) == {}
+        explainer = OneClassDTD(self.model())
+        assert NAME not in explainer.explain(self.odd()).extras
+        assert NAME in explainer.remember(self.FRAME).explain(self.odd()).extras
+        assert NAME in tellwhy.explain(self.model(), self.odd(), background=self.FRAME).extras
 
     @pytest.mark.parametrize("as_frame", [True, False])
     def test_what_the_detector_saw_is_decoded(self, as_frame):

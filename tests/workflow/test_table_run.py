@@ -74,6 +74,8 @@ def test_nearest_normal_values_make_the_row_normal():
     table["k"] = table["k"].where(table.index != 9, "zz")
     run = explain_table(table, top=3)
     by_row = {a.row: a.nearest_normal for a in run.anomalies}
+    versions = run.explanation.extras["nearest_normal"]
+    assert versions.shape == run.explanation.values.shape
     assert list(by_row[7]) == ["x"]
     assert 0 < by_row[7]["x"] < 15
     assert list(by_row[8]) == ["n"]

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -87,6 +87,14 @@ class Explainer(ABC):
         """The score function that is explained."""
         return as_score(self.model)
 
+    def remember(self, X: Any) -> Self:
+        """Keep some ordinary rows: `extras["nearest_normal"]` stays within them where the model keeps none itself.
+
+        Methods that take background rows by `fit` do this there.
+        """
+        self.ordinary_rows_ = some_rows(X)
+        return self
+
     def explain(self, X: Any) -> Explanation:
         """Explain the score of each row of X, in the columns of X."""
         validate_parameters(self)
@@ -143,7 +151,7 @@ def _keeping_rows(fit: Any) -> Any:
     @wraps(fit)
     def fit_and_keep(self: Any, X: Any, **settings: Any) -> Any:
         fitted = fit(self, X, **settings)
-        self.ordinary_rows_ = some_rows(X)
+        self.remember(X)
         return fitted
 
     return fit_and_keep

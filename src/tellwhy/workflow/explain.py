@@ -31,7 +31,7 @@ def explain(model: Any, X: Any, method: str = "auto", background: Any = None, **
         Name of an explainer (see `tellwhy.methods()`), or 'auto': the cheapest exact method that applies, named in
         the result's `method`.
     background
-        Ordinary rows, for the methods that need them; X itself by default.
+        Ordinary rows, for the methods that need them (X itself by default) and for `extras["nearest_normal"]`.
     params
         Parameters of the explainer.
 
@@ -52,6 +52,8 @@ def explain(model: Any, X: Any, method: str = "auto", background: Any = None, **
     explainer = chosen_card(score, method).cls(score, **params)
     if hasattr(explainer, "fit"):
         explainer.fit(X if background is None else background)
+    elif background is not None:
+        explainer.remember(background)
     explanation: Explanation = explainer.explain(X)
     if method != "auto":
         return explanation
