@@ -258,10 +258,10 @@ def not_run(measured: Measured) -> str:
     return f" ASH was not run on: {', '.join(missing)}; percentiles are over the other pairs." if missing else ""
 
 
-def write(measured: Measured) -> None:
+def write(measured: Measured, note: str) -> None:
     """Write docs/results/anomaly_shapley_tables.md from what was measured so far."""
     words = {
-        2: "Table 2. Mean reciprocal rank of the one column that was changed; ours / paper." + not_run(measured),
+        2: "Table 2. Mean reciprocal rank of the one column that was changed; ours / paper." + not_run(measured) + note,
         3: "Table 3. Share of rows with that column among the top three; ours / paper.",
         8: "Table 8. AUROC of the two columns that were changed; ours / paper.",
         9: "Table 9. AUROC of the three columns that were changed; ours / paper.",
@@ -301,6 +301,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--tries", type=int, help="draws of tables 2, 3, 8, 9; by default 2 (20 for lympho)")
     parser.add_argument("--rows", type=int, default=ROWS, help="normal rows of tables 2, 3, 8, 9, at most")
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "tellwhy_anomaly_shapley")
+    parser.add_argument("--note", default="", help="a sentence about where the cache comes from")
     parser.add_argument("--write-only", action="store_true", help="write the tables from the cache, measure nothing")
     return parser.parse_args()
 
@@ -311,4 +312,4 @@ if __name__ == "__main__":
     if not asked.write_only:
         wanted = [d for d in DETECTORS if d.lower() in asked.detectors.lower().split(",")]
         measure(kept, {int(t) for t in asked.tables.split(",")}, asked.sets.split(","), wanted, asked.tries, asked.rows)
-    write(kept)
+    write(kept, f" {asked.note}" if asked.note else "")
