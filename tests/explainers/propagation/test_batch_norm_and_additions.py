@@ -198,10 +198,12 @@ def test_broadcast_additions_conserve():
 
 def test_a_rule_of_your_own_for_additions():
     model, x = Sum(SUMS["add"][0]).double().eval(), torch.randn(2, 3, dtype=torch.float64)
-    squares = Rule("squares", lambda layer, x, z, R: R * x**2 / (x**2).sum(0), maps_relevance=True)
+    squares = Rule("z", lambda layer, x, z, R: R * x**2 / (x**2).sum(0), maps_relevance=True)
     found = LRP(model, 0, rule="z", residual=squares)
     np.testing.assert_allclose(found.explain(x).residual, 0, atol=1e-10)
-    assert "squares" in set(coverage(model, x, explainer=found)["rule"])
+    proportional = LRP(model, 0, rule="z").explain(x).values  # a rule's name does not matter
+    assert np.abs(found.explain(x).values - proportional).max() > 1e-3
+    assert list(coverage(model, x, explainer=found)["rule"]).count("z") == 4
 
 
 @pytest.mark.parametrize("rule", ["epsilon", "z_plus", "equal", "shortcut"])

@@ -131,6 +131,36 @@ def test_two_inputs_of_tokens_are_told_apart():
     np.testing.assert_allclose(first.values, each, atol=1e-12)
 
 
+def test_tokens_that_are_embedded_twice_get_both_parts():
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            self.deep, self.wide = nn.Embedding(5, 3), nn.Embedding(5, 1)
+            self.head = nn.Linear(3, 1, bias=False)
+
+        def forward(self, tokens):
+            return self.head(self.deep(tokens)).sum(dim=1) + self.wide(tokens).sum(dim=1)
+
+    model, tokens = Twice().double().eval(), torch.tensor([[1, 2, 3], [3, 4, 0]])
+    found = LRP(model, rule="z").explain(tokens)
+    expected = (model.head(model.deep(tokens)) + model.wide(tokens))[:, :, 0]
+    np.testing.assert_allclose(found.values, expected.detach().numpy(), atol=1e-12)
+
+
+def test_changed_tokens_are_refused():
+    class Shortened(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embedding = nn.Embedding(5, 3)
+
+        def forward(self, tokens):
+            return self.embedding(tokens[:, :2]).sum(dim=1)
+
+    with pytest.raises(UnsupportedModel, match=r"embedding in module 'embedding' looks up a part.*\(2, 2\)"):
+        LRP(Shortened().eval()).explain(torch.tensor([[1, 2, 3], [3, 4, 0]]))
+
+
 def test_explain_all_takes_several_inputs():
     model, x = towers()
     (gradient, _), (lrp, numbers) = explain_all([Gradient(model), LRP(model)], x)
@@ -148,6 +178,7 @@ def test_explain_all_takes_several_inputs():
         (lambda a, b: {"image": a, "numbers": b / 0}, InvalidInput, "'numbers' is not finite in row 0"),
         (lambda a, b: {"image": a, "other": b}, InvalidInput, "unexpected keyword argument 'other'"),
         (lambda a, b: {}, InvalidInput, "no input"),
+        (lambda a, b: [b, b], InvalidInput, "list of tensors"),
         (lambda a, b: (a, b[:, 0]), InvalidInput, "input 1 must have rows first"),
     ],
 )

@@ -125,6 +125,12 @@ class Capture(TorchFunctionMode):
                 leaf = embedded.detach().requires_grad_()
                 self.add_leaf(leaf, number)
                 return leaf
+            if looked_up.untyped_storage().data_ptr() == tokens.untyped_storage().data_ptr():
+                self.refuse(
+                    f"The embedding in module '{self.paths.current}' looks up a part or another order of the tokens, "
+                    f"of shape {tuple(looked_up.shape)}: their relevance cannot be told apart. Change the embedding "
+                    "instead of the tokens."
+                )
         return embedded
 
     def _run(self, call: Call) -> Any:

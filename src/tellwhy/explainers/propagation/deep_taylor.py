@@ -14,7 +14,7 @@ from tellwhy.core.params import Rules, instance_of, none, one_of, real
 from tellwhy.explainers.propagation.base import NETWORK_PARAMETERS, NetworkExplainer, Pass
 from tellwhy.explainers.propagation.composites import Composite, every, first
 from tellwhy.explainers.propagation.methods import relevance_method
-from tellwhy.explainers.propagation.rules import RULES, Rule, w_square, z_box, z_plus
+from tellwhy.explainers.propagation.rules import Rule, flat, w_square, z_box, z_plus
 
 _EDGE = (none, real(), instance_of(np.ndarray, Tensor, words="an array that fits one input"))
 
@@ -78,7 +78,7 @@ class DeepTaylor(NetworkExplainer):
     def passes(self) -> list[Pass]:
         """One way down, from outputs that are positive."""
         composite = Composite([(first, self._input_rule()), (every, z_plus())])
-        method = relevance_method(composite, pooling=RULES[self.pooling]())
+        method = relevance_method(composite, pooling=flat() if self.pooling == "flat" else None)
         return [Pass(method, lambda scores: (scores > 0).to(scores))]
 
     def _input_rule(self) -> Rule:

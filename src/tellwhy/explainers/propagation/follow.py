@@ -59,7 +59,7 @@ def _step(capture: Capture, call: Call, operation: Operation, origins: Origins) 
         return NormalisationStep(operation, current, differentiates=differentiates, normalisation=read)
     if kind in ("elementwise", "rectifier"):
         return ElementStep(operation, current, differentiates=differentiates)
-    if kind == "pooling" and any(method.pooling.name != "z" for method in capture.methods):
+    if kind == "pooling" and any(method.pooling is not None for method in capture.methods):
         return PoolingStep(operation, current)
     return DerivativeStep(operation, current)
 

@@ -73,6 +73,10 @@ def _read(x: Any, dtype: torch.dtype | None) -> Inputs:
         return _several([_as_rows(value, dtype, repr(name)) for name, value in x.items()], names)
     if isinstance(x, tuple) and x and all(isinstance(value, (Tensor, np.ndarray)) for value in x):
         return _several([_as_rows(value, dtype, f"input {k}") for k, value in enumerate(x)], ())
+    if isinstance(x, list) and x and all(isinstance(value, Tensor) for value in x):
+        raise InvalidInput(
+            "x is a list of tensors: give several inputs of a model as a tuple, and rows as one tensor (torch.stack)."
+        )
     return Inputs((_as_rows(x, dtype, "x"),))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from torch.nn import Module
@@ -67,7 +67,7 @@ class LRP(NetworkExplainer):
         "composite": (none, one_of(*COMPOSITES), instance_of(Composite)),
         "rule_params": (none, instance_of(Mapping, words="a dict of the rule's settings")),
         "batch_norm": one_of(*BATCH_NORM),
-        "residual": (one_of(*RESIDUAL_RULES), instance_of(Rule)),
+        "residual": (one_of("z", *RESIDUAL_RULES), instance_of(Rule)),
         "pooling": one_of("z", "flat"),
     }
 
@@ -95,8 +95,8 @@ class LRP(NetworkExplainer):
 
     def passes(self) -> list[Pass]:
         """One way down, by the rules of the composite."""
-        residual = self.residual if isinstance(self.residual, Rule) else RESIDUAL_RULES[self.residual]()
-        pooling = RULES[self.pooling]()
+        residual = self.residual if isinstance(self.residual, Rule) else _unless_z(self.residual, RESIDUAL_RULES)
+        pooling = _unless_z(self.pooling, RULES)
         method = relevance_method(self._composite(), batch_norm=self.batch_norm, residual=residual, pooling=pooling)
         return [Pass(method)]
 
@@ -112,3 +112,8 @@ class LRP(NetworkExplainer):
             return Composite([(every, RULES[name](**(self.rule_params or {})))])
         except TypeError as error:
             raise InvalidParameter(f"rule_params do not fit rule {name!r}: {error}") from error
+
+
+def _unless_z(name: str, table: Mapping[str, Callable[..., Rule]]) -> Rule | None:
+    """Rule of that name; None for "z", which is the operation's derivative."""
+    return None if name == "z" else table[name]()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from torch import Tensor
 
 from tellwhy.explainers.propagation.composites import Composite
 from tellwhy.explainers.propagation.operations import Operation
-from tellwhy.explainers.propagation.rules import Rule, z
+from tellwhy.explainers.propagation.rules import Rule
 
 BATCH_NORM = ("merged", "one_linear", "two_linear", "four_coefficients")
 
@@ -20,7 +20,8 @@ class Method:
 
     `carries` is "gradient" (plain derivatives), "contribution" (c = R/a) or "relevance" (R, where some rule gives
     relevance to zeros). `rectifier` replaces the backward pass of ReLU where gradients travel. `batch_norm` is the
-    treatment of batch norm, `residual` the rule of additions of two activations, `pooling` that of average pools.
+    treatment of batch norm, `residual` the rule of additions of two activations, `pooling` that of average pools (None:
+    in proportion, which is their derivative).
     `multiply` multiplies what reaches the input by the input.
     """
 
@@ -28,8 +29,8 @@ class Method:
     composite: Composite | None = None
     rectifier: Callable[[Tensor, Tensor, Tensor], Tensor] | None = None
     batch_norm: str = "merged"
-    residual: Rule = field(default_factory=z)
-    pooling: Rule = field(default_factory=z)
+    residual: Rule | None = None
+    pooling: Rule | None = None
     multiply: bool = False
 
     def is_plain(self, operation: Operation) -> bool:
@@ -40,7 +41,7 @@ class Method:
         if self.carries != "contribution":
             return self.carries == "gradient" and (self.rectifier is None or operation.name != "relu")
         own = {"addition": self.residual, "pooling": self.pooling}.get(kind)
-        return kind in ("mixing", "rectifier") or (own is not None and own.name == "z")
+        return kind in ("mixing", "rectifier", "addition", "pooling") and own is None
 
     def differentiates(self, operation: Operation) -> bool:
         """Whether this method asks for the operation's derivative where it is not plain."""
@@ -56,16 +57,14 @@ class Method:
             return operation.own_rule
         if operation.kind == "layer" and self.composite is not None:
             return self.composite.choose(operation)
-        own = {"addition": self.residual, "pooling": self.pooling}.get(operation.kind)
-        return None if own is None or own.name == "z" else own
+        return {"addition": self.residual, "pooling": self.pooling}.get(operation.kind)
 
 
 def relevance_method(
     composite: Composite, *, batch_norm: str = "merged", residual: Rule | None = None, pooling: Rule | None = None
 ) -> Method:
     """Method of a composite: contributions travel unless some rule gives relevance to inputs that are zero."""
-    residual, pooling = residual or z(), pooling or z()
-    to_zeros = composite.maps_relevance or residual.maps_relevance or pooling.maps_relevance
+    to_zeros = composite.maps_relevance or any(rule is not None and rule.maps_relevance for rule in (residual, pooling))
     return Method(
         "relevance" if to_zeros else "contribution",
         composite,

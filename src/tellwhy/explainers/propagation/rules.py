@@ -206,7 +206,7 @@ RULES: dict[str, Callable[..., Rule]] = {
     "z_box": z_box,
 }
 RESIDUAL_RULES: dict[str, Callable[..., Rule]] = {
-    **{name: RULES[name] for name in ("z", "epsilon", "gamma", "alpha_beta", "z_plus")},
+    **{name: RULES[name] for name in ("epsilon", "gamma", "alpha_beta", "z_plus")},
     "equal": flat,
     "shortcut": shortcut,
     "branch": branch,
