@@ -20,15 +20,18 @@ _DEFINITIONS: list[Any] = []  # torchvision's operators stay defined as long as 
 
 def torchvision_models() -> Any:
     """The models' module; its compiled operators are declared where they are missing, the models do not need them."""
-    if not _DEFINITIONS:
-        library = torch.library.Library("torchvision", "FRAGMENT")
-        _DEFINITIONS.append(library)
-        for name in ("nms", "qnms"):
-            if not hasattr(torch.ops.torchvision, name):
-                library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return importlib.import_module("torchvision.models")
+        try:
+            return importlib.import_module("torchvision.models")
+        except RuntimeError:  # "operator torchvision::nms does not exist"
+            for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+                del sys.modules[name]
+            library = torch.library.Library("torchvision", "FRAGMENT")
+            _DEFINITIONS.append(library)
+            for name in ("nms", "qnms"):
+                library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+            return importlib.import_module("torchvision.models")
 
 
 def random_model(name: str, **settings: Any) -> nn.Module:
