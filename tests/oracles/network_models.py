@@ -1,5 +1,6 @@
 """Small networks that are hard to explain: residuals, shared modules, in-place changes, skip connections."""
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -96,3 +97,13 @@ def build(name, seed=0):
             nn.init.normal_(module.weight)
             nn.init.normal_(module.bias)
     return model.eval(), torch.randn(5, *shape, dtype=torch.float64)
+
+
+def matrix_of(layer, shape):
+    """Weights (k, d) and biases (k,) of a layer as one matrix."""
+    with torch.no_grad():
+        d = int(np.prod(shape))
+        b = layer(torch.zeros(1, *shape, dtype=torch.float64)).flatten()
+        W = layer(torch.eye(d, dtype=torch.float64).reshape(d, *shape)).reshape(d, -1).T - b[:, None]
+    W = np.where(np.abs(W.numpy()) < 1e-12, 0.0, W.numpy())
+    return W, b.numpy()

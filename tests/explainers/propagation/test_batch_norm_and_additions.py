@@ -6,7 +6,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import torch.nn.functional as F  # noqa: E402
-from oracles.network_models import build  # noqa: E402
+from oracles.network_models import build, matrix_of  # noqa: E402
 from oracles.propagation_oracles import layer_relevance  # noqa: E402
 from torch import nn  # noqa: E402
 
@@ -117,6 +117,49 @@ def test_other_coefficients_pair_each_bias_with_its_sign():
     layer, z = ChannelScale("batch_norm", w, b, {}), x * w + b
     c = four_coefficients((0, 0, 1, 1)).function(layer, x, z, torch.ones_like(x))
     np.testing.assert_allclose((x * c).numpy(), [[6 / 7 * -7, 6 / 7 * 7]])
+
+
+MERGEABLE = {
+    "linear": (nn.Linear(5, 4), nn.BatchNorm1d(4), (5,)),
+    "conv1d": (nn.Conv1d(2, 4, 2), nn.BatchNorm1d(4), (2, 4)),
+    "conv3d": (nn.Conv3d(1, 2, 2, bias=False), nn.BatchNorm3d(2), (1, 2, 3, 2)),
+    "depthwise": (nn.Conv2d(2, 2, 2, groups=2), nn.BatchNorm2d(2), (2, 3, 3)),
+    "transposed": (nn.ConvTranspose2d(2, 3, 2), nn.BatchNorm2d(3), (2, 2, 2)),
+    "no_affine": (nn.Linear(5, 4), nn.BatchNorm1d(4, affine=False), (5,)),
+}
+
+
+@pytest.mark.parametrize("name", MERGEABLE)
+@pytest.mark.parametrize(("rule", "params"), [("z_plus", {}), ("alpha_beta", {"alpha": 2.0, "beta": 1.0})])
+def test_merged_is_the_rule_of_both_as_one_matrix(name, rule, params):
+    torch.manual_seed(0)
+    layer, norm, shape = MERGEABLE[name]
+    for tensor in (norm.running_mean, norm.weight, norm.bias):
+        if tensor is not None:
+            nn.init.normal_(tensor)
+    model = nn.Sequential(layer, norm, nn.Flatten()).double().eval()
+    x = torch.randn(2, *shape, dtype=torch.float64)
+    found = LRP(model, 1, rule=rule, rule_params=params).explain(x)
+    W, b = matrix_of(model, shape)
+    for row, values, score in zip(x.flatten(1).numpy(), found.values.reshape(2, -1), found.scores, strict=True):
+        R = np.where(np.arange(len(b)) == 1, score, 0.0)
+        np.testing.assert_allclose(values, layer_relevance(rule, row, W, b, R, **params), atol=1e-10)
+
+
+def test_layers_that_cannot_be_merged_keep_their_rule():
+    """Weights of grouped transposed convolutions do not show the output channels: batch norm takes LRP-0."""
+    torch.manual_seed(0)
+    layer, norm = nn.ConvTranspose2d(2, 4, 2, groups=2), nn.BatchNorm2d(4)
+    nn.init.normal_(norm.weight)
+    model = nn.Sequential(layer, norm, nn.Flatten()).double().eval()
+    x = torch.randn(2, 2, 2, 2, dtype=torch.float64)
+    found = LRP(model, 0, rule="z_plus")
+    assert list(coverage(model, x, explainer=found)["operation"]) == ["conv_transpose2d", "batch_norm", "flatten"]
+    W, b = matrix_of(nn.Sequential(layer, nn.Flatten()), (2, 2, 2))
+    w = float(norm.weight[0].detach() / np.sqrt(1 + norm.eps))
+    for row, values in zip(x.flatten(1).numpy(), found.explain(x).values.reshape(2, -1), strict=True):
+        R = np.where(np.arange(len(b)) == 0, w * (W @ row + b), 0.0)
+        np.testing.assert_allclose(values, layer_relevance("z_plus", row, W, b, R), atol=1e-10)
 
 
 def test_composites_have_a_rule_for_batch_norm_of_its_own():

@@ -5,6 +5,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from oracles.network_models import matrix_of  # noqa: E402
 from oracles.propagation_oracles import layer_relevance, network_relevance  # noqa: E402
 from torch import nn  # noqa: E402
 
@@ -34,16 +35,6 @@ LAYERS = {
     "conv_transpose2d": (lambda: nn.ConvTranspose2d(2, 4, 2, stride=2, groups=2), (2, 2, 2)),
     "conv_transpose3d": (lambda: nn.ConvTranspose3d(1, 2, 2), (1, 2, 2, 2)),
 }
-
-
-def matrix_of(layer, shape):
-    """Weights (k, d) and biases (k,) of a layer as one matrix."""
-    with torch.no_grad():
-        d = int(np.prod(shape))
-        b = layer(torch.zeros(1, *shape, dtype=torch.float64)).flatten()
-        W = layer(torch.eye(d, dtype=torch.float64).reshape(d, *shape)).reshape(d, -1).T - b[:, None]
-    W = np.where(np.abs(W.numpy()) < 1e-12, 0.0, W.numpy())
-    return W, b.numpy()
 
 
 class Weighted(nn.Module):
