@@ -120,12 +120,12 @@ def test_other_coefficients_pair_each_bias_with_its_sign():
 
 
 MERGEABLE = {
-    "linear": (nn.Linear(5, 4), nn.BatchNorm1d(4), (5,)),
-    "conv1d": (nn.Conv1d(2, 4, 2), nn.BatchNorm1d(4), (2, 4)),
-    "conv3d": (nn.Conv3d(1, 2, 2, bias=False), nn.BatchNorm3d(2), (1, 2, 3, 2)),
-    "depthwise": (nn.Conv2d(2, 2, 2, groups=2), nn.BatchNorm2d(2), (2, 3, 3)),
-    "transposed": (nn.ConvTranspose2d(2, 3, 2), nn.BatchNorm2d(3), (2, 2, 2)),
-    "no_affine": (nn.Linear(5, 4), nn.BatchNorm1d(4, affine=False), (5,)),
+    "linear": (lambda: nn.Linear(5, 4), lambda: nn.BatchNorm1d(4), (5,)),
+    "conv1d": (lambda: nn.Conv1d(2, 4, 2), lambda: nn.BatchNorm1d(4), (2, 4)),
+    "conv3d": (lambda: nn.Conv3d(1, 2, 2, bias=False), lambda: nn.BatchNorm3d(2), (1, 2, 3, 2)),
+    "depthwise": (lambda: nn.Conv2d(2, 2, 2, groups=2), lambda: nn.BatchNorm2d(2), (2, 3, 3)),
+    "transposed": (lambda: nn.ConvTranspose2d(2, 3, 2), lambda: nn.BatchNorm2d(3), (2, 2, 2)),
+    "no_affine": (lambda: nn.Linear(5, 4), lambda: nn.BatchNorm1d(4, affine=False), (5,)),
 }
 
 
@@ -133,7 +133,8 @@ MERGEABLE = {
 @pytest.mark.parametrize(("rule", "params"), [("z_plus", {}), ("alpha_beta", {"alpha": 2.0, "beta": 1.0})])
 def test_merged_is_the_rule_of_both_as_one_matrix(name, rule, params):
     torch.manual_seed(0)
-    layer, norm, shape = MERGEABLE[name]
+    make, normalise, shape = MERGEABLE[name]
+    layer, norm = make(), normalise()
     for tensor in (norm.running_mean, norm.weight, norm.bias):
         if tensor is not None:
             nn.init.normal_(tensor)
@@ -170,7 +171,7 @@ def test_composites_have_a_rule_for_batch_norm_of_its_own():
 
 
 class Sum(nn.Module):
-    """A sum of a long and a short way, of which the short one is broadcast."""
+    """A sum of a long and a short way."""
 
     def __init__(self, combine):
         super().__init__()
