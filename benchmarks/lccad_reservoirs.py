@@ -88,7 +88,7 @@ def draw(file: str, shape: tuple[int, int], maps: dict[str, np.ndarray]) -> None
         axis.set_axis_off()
     for axis, (name, values) in zip(axes.ravel(), maps.items(), strict=False):
         classes = values.dtype.kind in "iu"
-        top = None if classes else np.quantile(values, 0.995)
+        top = None if classes else np.quantile(values, 0.995) or values.max()
         image = axis.imshow(values.reshape(shape), cmap="tab10" if classes else "magma", vmax=9 if classes else top)
         axis.set_title(name)
         if not classes:
@@ -103,7 +103,7 @@ def all_maps(X: np.ndarray, names: list[str], truth: np.ndarray, model: LCCAD, p
     maps = {"facies (truth)": truth[part].astype(int)} | {n: X[part, k] for k, n in enumerate(names)}
     maps |= {"LCCAD: class": model.labels_[part].astype(int), "LCCAD: score": explanation.scores}
     maps |= {f"relevance of {n}": explanation.values[:, k] for k, n in enumerate(names)}
-    maps |= {"context share × score": explanation.extras["context"]}
+    maps |= {"score that the context adds": explanation.extras["context"]}
     return maps | other_maps(X[part])
 
 

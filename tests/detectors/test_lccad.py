@@ -9,6 +9,7 @@ from sklearn.cluster import KMeans
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.metrics import adjusted_rand_score, roc_auc_score
 
+from tellwhy.bases import KernelBasis
 from tellwhy.core.errors import DataNotice, InvalidInput, NotConverged
 from tellwhy.data.graphs import as_graph, chain, from_edges, grid
 from tellwhy.detectors import LCCAD, SVDD, ClusterSVDD, suggest_lccad
@@ -290,6 +291,17 @@ def test_features_of_a_transformer():
     assert np.isfinite(new).all()
     nothing = LCCAD(2, 0.9, 0.3, features=sampler, gamma=1.0, random_state=0, n_init=1).fit(X, chain(400))
     assert np.isfinite(nothing.outlierness()).all()
+
+
+def test_features_of_a_kernel_basis():
+    """Random Fourier features: the scores use the exact kernel at the basis' own bandwidth."""
+    X, classes = two_classes(n=300, distance=6.0)
+    basis = KernelBasis(n_features=100, bandwidth=3.0, random_state=0)
+    model = LCCAD(2, 0.9, features=basis, gamma=1.0, model="mrf", n_init=1, random_state=0).fit(X, chain(300))
+    assert adjusted_rand_score(classes, model.labels_) > 0.9
+    others = X[(model.labels_ == model.labels_[5]) & (np.arange(300) != 5)]
+    kernel = np.exp(-0.5 * ((X[5] - others) ** 2).sum(axis=1) / 9.0)
+    assert model.outlierness()[5] == pytest.approx(-np.log(kernel.mean()))
 
 
 def test_same_seed_same_bits_and_nothing_is_changed():

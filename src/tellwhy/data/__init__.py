@@ -1,5 +1,6 @@
 """Reading tables as people have them, encoding their columns, and generating data."""
 
+from tellwhy.data import graphs
 from tellwhy.data.benchmarks import fetch
 from tellwhy.data.encoder import TableEncoder
 from tellwhy.data.parquet_batches import parquet_batches
@@ -18,6 +19,7 @@ __all__ = [
     "describe_column",
     "fetch",
     "gaussian_mixture",
+    "graphs",
     "parquet_batches",
     "read_table",
 ]

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
-from sklearn.neighbors import NearestNeighbors
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import Rule, integer, one_of, validate_value
@@ -122,6 +121,8 @@ def knn_graph(coords: Any, k: int = 8, *, mask: Any = None) -> EdgeGraph:
     >>> knn_graph([[0.0, 0.0], [1.0, 0.0], [5.0, 0.0]], k=1).edges().tolist()
     [[0, 1], [1, 2]]
     """
+    from sklearn.neighbors import NearestNeighbors
+
     places = as_floats(coords, what="coords")
     present = _checked_mask(mask, len(places))
     rows = np.arange(len(places)) if present is None else np.flatnonzero(present)

@@ -95,8 +95,8 @@ class LCCAD(BaseEstimator):
         Of the kept start and iterate. log p(H | X) is exact on chains and trees; elsewhere it is the logarithm of the
         pseudo-likelihood, or has Bethe's log Z with learn='marginals'.
     gap_
-        The most by which the energy of `labels_` may exceed the least one, given the final parameters; infinite for
-        'lbp' and 'icm', which have no bound.
+        The most by which the energy of `labels_` may exceed the least one, for the parameters that they were found
+        with; infinite for 'lbp' and 'icm', which have no bound.
     centres_, squared_radii_
         The balls, in feature space.
     couplings_, emissions_

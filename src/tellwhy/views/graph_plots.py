@@ -120,6 +120,7 @@ def _score_map(plane: Floats, place: Any) -> go.Heatmap:
     """One scale per map, up to the 99.5 % quantile, its bar beside the map."""
     finite = plane[np.isfinite(plane)]
     low, high = (float(finite.min()), float(np.quantile(finite, 0.995))) if len(finite) else (0.0, 1.0)
+    high = high if high > low else float(finite.max(initial=low))
     (_, right), (bottom, top) = place.xaxis.domain, place.yaxis.domain
     bar = {"x": right, "xpad": 4, "y": (bottom + top) / 2, "len": 0.9 * (top - bottom), "thickness": 9}
     words = "node (%{y}, %{x}): %{z:.4g}<extra></extra>"

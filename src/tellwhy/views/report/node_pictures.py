@@ -81,6 +81,7 @@ def _score_pixels(values: Floats) -> tuple[Pixels, float, float]:
     """Colours from the least value to the 99.5 % quantile; grey where there is none."""
     finite = values[np.isfinite(values)]
     low, high = (float(finite.min()), float(np.quantile(finite, 0.995))) if len(finite) else (0.0, 0.0)
+    high = high if high > low else float(finite.max(initial=low))
     low = 0.0 if 0 <= low < 0.01 * high else low
     level = np.clip((np.nan_to_num(values) - low) / ((high - low) or 1.0), 0, 1)
     stops, colors = [s for s, _ in SCORE_COLORS], np.array([_rgb(c) for _, c in SCORE_COLORS], dtype=float)
