@@ -14,10 +14,11 @@ from tellwhy.explainers.propagation.layers import Addition, ChannelScale, Linear
 from tellwhy.explainers.propagation.methods import Current
 from tellwhy.explainers.propagation.normalisation import Normalisation
 from tellwhy.explainers.propagation.operations import Operation
-from tellwhy.explainers.propagation.rules import Rule, quotient
+from tellwhy.explainers.propagation.rules import Rule, quotient, z
 
 Cotangents = Sequence[Tensor | None]
 Compute = Callable[[list[Tensor]], Tensor]
+_PROPORTION = z()
 
 
 class Followed(torch.autograd.Function):
@@ -111,13 +112,10 @@ class AdditionStep(Step):
         """By the rule; in proportion where there is none."""
         rule, layer = self.operation.rule, self.layer
         if self.carries == "gradient" or (rule is None and self.carries == "contribution"):
-            found = [c * w for w in layer.weight.tolist()]
+            found = [c * weight for weight in layer.weight]
         else:
             x = torch.stack([t.expand_as(out) for t in inputs])
-            c = quotient(c, out) if rule is None else c
-            found = list(
-                x * layer.backward(x, layer.weight, c) if rule is None else self.by_rule(rule, layer, x, out, c)
-            )
+            found = list(self.by_rule(rule or _PROPORTION, layer, x, out, c))
         return [part.sum_to_size(t.shape) for part, t in zip(found, inputs, strict=True)]
 
 
