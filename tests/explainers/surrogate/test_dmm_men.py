@@ -353,6 +353,12 @@ def test_parameters_are_checked(X, name, value):
         DMMMEN(two_regimes, **{name: value}).fit(X)
 
 
+def test_background_must_fit_the_rows(X):
+    explainer = DMMMEN(two_regimes, features="segments", background=np.zeros(3)).fit(X)
+    with pytest.raises(InvalidParameter, match=r"shape \(4,\)"):
+        explainer.explain(X[:1])
+
+
 def test_priors_are_checked():
     with pytest.raises(InvalidParameter, match="lambda_rate"):
         Priors(lambda_rate=0.0)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tellwhy.core.errors import DataNotice, InvalidInput, NotConverged
+from tellwhy.core.errors import DataNotice, InvalidInput, InvalidParameter, NotConverged
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.parallel import tracked_batches
 from tellwhy.core.params import (
@@ -206,7 +206,7 @@ class DMMMEN(Explainer):
         name = self.targets_[target]
         if np.ptp(y) <= 1e-9 * max(1.0, float(np.abs(y).max())):
             text = f"The model gives {y[0]:.4g} for all {len(y)} rows of {name!r}: no feature can matter there."
-            warnings.warn(text, DataNotice, stacklevel=3)
+            warnings.warn(text, DataNotice, stacklevel=4)
         label = f"sampling the mixture of {name}" if len(self.targets_) > 1 else "sampling the mixture"
         fitted = fit_surrogate(X, y, self._plan(), rng=rng, folder=folder, label=label)
         self.surrogates_[target] = fitted
@@ -217,7 +217,7 @@ class DMMMEN(Explainer):
                 f"{LEAST_DRAWS} effective draws): intervals may be too narrow. Raise n_burn and n_sweeps, or lower "
                 "n_components.",
                 NotConverged,
-                stacklevel=3,
+                stacklevel=4,
             )
 
     @property
@@ -325,7 +325,7 @@ class DMMMEN(Explainer):
             f"The model puts fewer than 2 of the rows into {', '.join(lacking[:10])}: these got no mixture, and rows "
             "of theirs cannot be explained.",
             DataNotice,
-            stacklevel=3,
+            stacklevel=4,
         )
 
     def _check_fitted(self) -> None:
@@ -365,11 +365,22 @@ class DMMMEN(Explainer):
             per_owner=True,
         )
 
+    def _background(self) -> Floats:
+        """Values of replaced segments, one per column."""
+        if isinstance(self.background, str):
+            return np.asarray(self.mean_)
+        given = np.asarray(self.background, dtype=np.float64)
+        if (given.ndim and given.shape != self.shape_) or not np.isfinite(given).all():
+            raise InvalidParameter(
+                f"The 'background' parameter of DMMMEN must be a finite number, or such numbers of shape {self.shape_}. "
+                f"Got shape {given.shape} instead."
+            )
+        return np.broadcast_to(given.ravel() if given.ndim else given, self.mean_.shape)
+
     def _explain_locally(self, rows: Rows, scores: Floats, targets: Any) -> Attribution:
-        background = self.mean_ if isinstance(self.background, str) else np.asarray(self.background, dtype=float)
         where = Neighbourhood(
             shape=self.shape_,
-            background=np.broadcast_to(background.reshape(-1) if background.ndim else background, self.mean_.shape),
+            background=self._background(),
             group=self.group_,
             n_neighbours=self.n_neighbours,
             n_segments=self.n_segments,
