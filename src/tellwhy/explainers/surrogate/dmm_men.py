@@ -372,8 +372,8 @@ class DMMMEN(Explainer):
         given = np.asarray(self.background, dtype=np.float64)
         if (given.ndim and given.shape != self.shape_) or not np.isfinite(given).all():
             raise InvalidParameter(
-                f"The 'background' parameter of DMMMEN must be a finite number, or such numbers of shape {self.shape_}. "
-                f"Got shape {given.shape} instead."
+                f"The 'background' parameter of DMMMEN must be a finite number, or an array of them of shape "
+                f"{self.shape_}. Got shape {given.shape} instead."
             )
         return np.broadcast_to(given.ravel() if given.ndim else given, self.mean_.shape)
 
