@@ -260,6 +260,15 @@ def test_residual_networks_keep_the_books(rule):
     assert rule == "epsilon" or np.abs(explainer.explain(x).values - default).max() > 1e-3
 
 
+@pytest.mark.parametrize("treatment", ["one_linear", "two_linear", "four_coefficients"])
+@pytest.mark.parametrize("composite", ["preset_a", "preset_b_flat"])
+def test_batch_norm_layers_keep_the_books(treatment, composite):
+    model, x = build("residual")
+    explainer = LRP(model, composite=composite, batch_norm=treatment)
+    residual = explainer.explain(x).residual
+    np.testing.assert_allclose(explainer.ledger(x)["absorbed"].sum(), residual.sum(), rtol=1e-8, atol=1e-9)
+
+
 def test_x_plus_x_is_one_activation():
     class Double(nn.Module):
         def forward(self, x):
