@@ -133,44 +133,32 @@ def explain_command(
     - `tellwhy explain cube.npz --grid`, `tellwhy explain sensor.csv --time timestamp`: odd in their context
     """
     folder = Path(f"tellwhy-{_stem(file)}") if out is None else out
+    asked: dict[str, Any] = {
+        "id_column": id,
+        "top": top,
+        "contamination": contamination,
+        "columns": _listed(columns),
+        "exclude": _listed(exclude) or (),
+        "random_state": seed,
+    }
     if grid or time is not None or edges is not None:
-        ways = {"--grid": grid, "--time": time, "--edges": edges}
-        nodes.check_options(ways, {"--reference": reference, "--normal": normal, "--label": label})
-        with screen.progress_bar(quiet=quiet), screen.warnings_as_notes():
-            found = nodes.explain_nodes(
-                file,
-                folder,
-                time=time,
-                edges=edges,
-                id_column=id,
-                neighbours=neighbours,
-                n_classes=classes,
-                top=top,
-                contamination=contamination,
-                columns=_listed(columns),
-                exclude=_listed(exclude) or (),
-                random_state=seed,
-            )
-        if json:
-            _print_run(found.run, nodes.records(found, top), folder)
-        else:
-            nodes.tell_nodes(found, top, folder, quiet=quiet)
+        nodes.check_options(
+            {"--grid": grid, "--time": time, "--edges": edges},
+            {"--reference": reference, "--normal": normal, "--label": label},
+        )
+        asked |= {"time": time, "edges": edges, "neighbours": neighbours, "n_classes": classes}
+        _explain_nodes(file, folder, asked, as_json=json, quiet=quiet)
         return
     with screen.progress_bar(quiet=quiet), screen.warnings_as_notes():
         run = explain_table(
             file,
             reference=reference,
             normal=normal,
-            id_column=id,
             detector=detector,
             method=method,
-            top=top,
-            contamination=contamination,
-            columns=_listed(columns),
-            exclude=_listed(exclude) or (),
             label=label,
             missing=missing,
-            random_state=seed,
+            **asked,
         )
         save_run(run, folder, add=lambda work: write_report(run, work / "report.html"))
     _tell(run, top, folder, as_json=json, quiet=quiet)
@@ -252,6 +240,15 @@ def main() -> None:
         app()
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
+
+
+def _explain_nodes(file: Path, folder: Path, asked: dict[str, Any], *, as_json: bool, quiet: bool) -> None:
+    with screen.progress_bar(quiet=quiet), screen.warnings_as_notes():
+        found = nodes.explain_nodes(file, folder, **asked)
+    if as_json:
+        _print_run(found.run, nodes.records(found, asked["top"]), folder)
+        return
+    nodes.tell_nodes(found, asked["top"], folder, quiet=quiet)
 
 
 def _tell(run: Run, top: int, folder: Path, *, as_json: bool, quiet: bool) -> None:
