@@ -333,7 +333,8 @@ def publish_figures(figures: dict[str, Any]) -> None:
     text += (
         "Memory is the peak above the loaded model and images. "
         if figures["device"] == "cpu"
-        else "Memory is the peak above the images, the model included. "
+        else "Memory is the peak above the images, the model included. The peers' values are brought to the processor "
+        "with .cpu() after each batch; ours are on their way while the next batch is computed. "
     )
     text += (
         "zennit works with its canonizer of each network (preset A is its EpsilonPlus); Captum on a copy without "
