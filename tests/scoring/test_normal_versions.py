@@ -16,7 +16,7 @@ from tellwhy.core.errors import InvalidInput
 from tellwhy.detectors import GaussianMixture, KernelDensity, OneClassSVM, PCADetector, load
 from tellwhy.explainers import Occlusion, OneClassDTD
 from tellwhy.scoring import FunctionScore, as_score
-from tellwhy.scoring.normal_versions import NAME, attach_nearest_normal, normal_versions
+from tellwhy.scoring.normal_versions import NAME, _without_noise, attach_nearest_normal, normal_versions
 from tellwhy.scoring.observed import Observed, observed_by, some_rows
 from tellwhy.scoring.row_space import RowSpace
 
@@ -67,6 +67,15 @@ def test_rows_below_the_threshold_are_their_own_version():
     detector = GaussianMixture().fit(X)
     calm = X[detector.outlierness(X) <= detector.threshold_][:5]
     np.testing.assert_array_equal(versions(as_score(detector), calm, calm), calm)
+
+
+def test_no_value_beyond_the_observed_range_is_used():
+    """The first column lowers the score the more the larger it is; it was seen up to `top`."""
+    top = X[:, 0].max()
+    rows = X[:1].copy()
+    for level, expected in ((-top, top), (-top - 1e-6, np.nan)):
+        score = FunctionScore(lambda Z: -Z[:, 0], threshold=level)
+        np.testing.assert_array_equal(versions(score, rows, rows, background=X)[:, 0], expected)
 
 
 def test_rows_without_a_solution_are_nan():
@@ -166,6 +175,14 @@ class TestPipelines:
         assert (score.value(points) <= score.threshold + 1e-12).all()
         assert within(points, noise=1e-9)
         assert (points[:, 1] == np.round(points[:, 1])).all()
+
+    def test_whole_numbers_are_found_again_after_decoding(self):
+        """Numbers that are small throughout are not whole numbers with an error."""
+        counts = np.random.default_rng(0).poisson(5.0, size=(50, 1))
+        rows = np.hstack([counts + 1e-13, counts + 0.25, 1e-11 * (counts + 1.5)])
+        found = _without_noise(rows)
+        np.testing.assert_array_equal(found[:, :1], counts)
+        np.testing.assert_array_equal(found[:, 1:], rows[:, 1:])
 
     def test_rows_with_missing_numbers_are_left_aside(self):
         frame = pd.DataFrame(X, columns=["a", "b", "c"])
