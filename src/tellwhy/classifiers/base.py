@@ -285,8 +285,6 @@ class MulticlassSVM(ClassifierMixin, BaseEstimator):
             weights = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
         except ValueError as error:
             raise InvalidInput(str(error)) from error
-        if not weights.any():
-            raise InvalidInput("Every sample_weight is zero; expected at least one row that counts.")
         caps: Floats = self.C * weights
         if self.class_weight is not None and not self.multilabel_:
             y = self.classes_[labels.owned]

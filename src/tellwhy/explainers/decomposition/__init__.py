@@ -3,6 +3,7 @@
 from tellwhy.explainers.decomposition.expected_value import ExpectedValue
 from tellwhy.explainers.decomposition.gaussian_nll import GaussianNLL
 from tellwhy.explainers.decomposition.latent_class_dtd import LatentClassDTD
+from tellwhy.explainers.decomposition.linear_relevance import LinearRelevance
 from tellwhy.explainers.decomposition.marginal import Marginal
 from tellwhy.explainers.decomposition.nearest_support import NearestSupport
 from tellwhy.explainers.decomposition.one_class_dtd import OneClassDTD, SupportExplanation
@@ -13,6 +14,7 @@ __all__ = [
     "ExpectedValue",
     "GaussianNLL",
     "LatentClassDTD",
+    "LinearRelevance",
     "Marginal",
     "NearestSupport",
     "OneClassDTD",

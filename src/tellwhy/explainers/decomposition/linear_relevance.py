@@ -1,0 +1,95 @@
+"""Linear relevance: the label of a row explained by its features, a text's by its words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from tellwhy.classifiers.relevance import linear_relevance
+from tellwhy.core.errors import InvalidInput, UnsupportedModel
+from tellwhy.core.explanation import Explanation
+from tellwhy.core.tables import column_names
+
+
+class LinearRelevance:
+    """R_j = w_cj x_j for the predicted class c, or (w_cj − w_rj) x_j against its runner-up r; exact.
+
+    Parameters
+    ----------
+    model
+        A fitted linear classifier (`coef_`, `intercept_`, `classes_`): one of `tellwhy.classifiers`, scikit-learn's
+        `LinearSVC`, `LogisticRegression` and so on, or a pipeline that ends in one. Rows then enter as the pipeline
+        takes them, and features are those that its last step sees: the words, for texts.
+
+    Examples
+    --------
+    >>> from sklearn.feature_extraction.text import TfidfVectorizer
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from tellwhy.classifiers import WestonWatkinsSVM
+    >>> texts = ["the cat purrs", "a dog barks", "a bird sings", "the old cat", "the old dog", "the old bird"]
+    >>> model = make_pipeline(TfidfVectorizer(), WestonWatkinsSVM(random_state=0))
+    >>> explainer = LinearRelevance(model.fit(texts, ["cat", "dog", "bird", "cat", "dog", "bird"]))
+    >>> explanation = explainer.explain(["my cat is old"])
+    >>> explanation.extras["explained"]
+    array(['cat'], dtype='<U4')
+    >>> explanation.feature_names[explanation.values[0].argmax()]
+    'cat'
+    """
+
+    def __init__(self, model: Any):
+        self.model = model
+
+    def explain(self, X: Any, *, against: Any = "runner_up", of: Any = None) -> Explanation:
+        """Explain the label of each row.
+
+        Parameters
+        ----------
+        X
+            Rows, as the model takes them.
+        against
+            'runner_up' (the lead over the class that comes second), None (the class's own score) or a class.
+        of
+            Class to explain; by default the predicted one.
+        """
+        steps, last = self._parts()
+        check_is_fitted(last)
+        rows = X if steps is None else steps.transform(X)
+        rows = sparse.csr_array(rows if sparse.issparse(rows) else np.asarray(rows, dtype=np.float64))
+        coef, intercept = _both_classes(last)
+        if rows.shape[1] != coef.shape[1]:
+            raise InvalidInput(f"X has {rows.shape[1]} columns, but the model was fitted on {coef.shape[1]}.")
+        if not np.isfinite(rows.data).all():
+            raise InvalidInput("X contains NaN or infinity; expected finite numbers. Impute or drop those cells first.")
+        return linear_relevance(
+            coef, intercept, rows, last.classes_,
+            against=against, of=of, feature_names=_names(X, steps, last), data=X, model=type(last).__name__,
+        )  # fmt: skip
+
+    def _parts(self) -> tuple[Any, Any]:
+        model = self.model
+        steps, last = (model[:-1], model[-1]) if isinstance(model, Pipeline) else (None, model)
+        if not all(hasattr(last, name) for name in ("coef_", "intercept_", "classes_")):
+            raise UnsupportedModel(
+                f"LinearRelevance needs a fitted linear classifier with coef_, intercept_ and classes_; got "
+                f"{type(last).__name__}."
+            )
+        return steps if steps is not None and len(steps) else None, last
+
+
+def _both_classes(model: Any) -> tuple[Any, Any]:
+    """Weights of every class; scikit-learn's binary models hold those of the second class only."""
+    coef, intercept = model.coef_, np.broadcast_to(np.asarray(model.intercept_, dtype=np.float64), model.coef_.shape[0])
+    if coef.shape[0] == 1 and len(model.classes_) == 2:
+        dense = coef.toarray() if sparse.issparse(coef) else np.asarray(coef)
+        return np.vstack((np.zeros_like(dense), dense)), np.array([0.0, intercept[0]])
+    return coef, intercept
+
+
+def _names(X: Any, steps: Any, last: Any) -> Any:
+    if steps is not None:
+        return steps.get_feature_names_out()
+    return getattr(last, "feature_names_in_", column_names(X))

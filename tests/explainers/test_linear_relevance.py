@@ -1,0 +1,79 @@
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.tree import DecisionTreeClassifier
+
+from tellwhy.classifiers import WestonWatkinsSVM
+from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
+from tellwhy.explainers import LinearRelevance
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 5))
+    y = np.array(["a", "b", "c"])[np.arange(60) % 3]
+    X[np.arange(60), np.arange(60) % 3] += 3
+    return X, y, WestonWatkinsSVM(random_state=0).fit(X, y)
+
+
+@pytest.mark.parametrize("as_rows", [np.asarray, sparse.csr_array])
+def test_lead_over_the_runner_up_is_shared_without_rest(fitted, as_rows):
+    X, _, model = fitted
+    explanation = model.explain(as_rows(X), against="runner_up")
+    scores = np.sort(model.decision_function(X), axis=1)
+    np.testing.assert_allclose(explanation.scores, scores[:, -1] - scores[:, -2], atol=1e-12)
+    np.testing.assert_allclose(explanation.residual, 0, atol=1e-12)
+    np.testing.assert_array_equal(explanation.extras["explained"], model.predict(X))
+    assert (explanation.extras["rival"] != explanation.extras["explained"]).all()
+
+
+def test_score_of_the_class_itself_and_of_a_given_one(fitted):
+    X, _, model = fitted
+    own = model.explain(X, against=None)
+    np.testing.assert_allclose(own.scores, model.decision_function(X).max(axis=1), atol=1e-12)
+    given = model.explain(X, of="c", against="a")
+    scores = model.decision_function(X)
+    np.testing.assert_allclose(given.scores, scores[:, 2] - scores[:, 0], atol=1e-12)
+    np.testing.assert_allclose(given.values, X * (model.coef_[2] - model.coef_[0]), atol=1e-12)
+    np.testing.assert_allclose(given.base_values, model.intercept_[2] - model.intercept_[0])
+
+
+def test_explainer_equals_the_method_and_takes_sparse_weights(fitted):
+    X, _, model = fitted
+    expected = model.explain(X)
+    found = LinearRelevance(model).explain(X)
+    np.testing.assert_array_equal(found.values, expected.values)
+    thin = WestonWatkinsSVM(random_state=0).fit(X, fitted[1]).sparsify(0.0)
+    np.testing.assert_allclose(LinearRelevance(thin).explain(X).values, expected.values)
+
+
+def test_binary_scikit_learn_models(fitted):
+    X, _, _ = fitted
+    model = LogisticRegression().fit(X, X[:, 0] > 1)
+    explanation = LinearRelevance(model).explain(X)
+    np.testing.assert_allclose(explanation.scores, np.abs(model.decision_function(X)), atol=1e-12)
+
+
+def test_a_text_by_its_words():
+    texts = ["red apple pie", "green apple tart", "fast red car", "old car wheel", "deep blue sea", "sea and sand"]
+    model = make_pipeline(TfidfVectorizer(), WestonWatkinsSVM(random_state=0)).fit(texts, [0, 0, 1, 1, 2, 2])
+    explanation = LinearRelevance(model).explain(["an apple by the sea", "a car"])
+    words = explanation.feature_names
+    assert words[explanation.values[1].argmax()] == "car"
+    assert {words[j] for j in np.flatnonzero(explanation.values[0])} <= {"apple", "sea"}
+
+
+def test_what_cannot_be_explained_is_told(fitted):
+    X, y, model = fitted
+    with pytest.raises(UnsupportedModel, match="linear classifier"):
+        LinearRelevance(DecisionTreeClassifier().fit(X, y)).explain(X)
+    with pytest.raises(InvalidInput, match="3 columns"):
+        LinearRelevance(model).explain(X[:, :3])
+    with pytest.raises(InvalidParameter, match="no class 'z'"):
+        model.explain(X, against="z")
+    with pytest.raises(InvalidInput, match="NaN"):
+        LinearRelevance(model).explain(np.full((1, 5), np.nan))
