@@ -79,6 +79,18 @@ def test_average_insight_is_the_mean_of_the_rows(fitted, X):
     np.testing.assert_allclose(overall[0].coefficients, expected)
 
 
+def test_interval_of_a_row_between_two_components_holds_both():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3, 3, size=(200, 1))
+    X[0] = 0.001
+    slopes = rng.choice([-2.0, 2.0], size=200)
+    known = {row.tobytes(): s * row[0] + 0.02 * e for row, s, e in zip(X, slopes, rng.normal(size=200), strict=True)}
+    explainer = DMMMEN(lambda rows: np.array([known[r.tobytes()] for r in rows]), **SHORT).fit(X)
+    low, high = explainer.explain(X[:1]).extras["coefficient_interval"][0, 0]
+    assert low < -1.8
+    assert high > 1.8
+
+
 def coverage(levels, n_sets):
     """Share of planted coefficients inside the intervals of six rows, over data sets drawn anew."""
     inside = {level: [] for level in levels}
