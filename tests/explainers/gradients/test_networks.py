@@ -115,6 +115,30 @@ def test_the_random_state_outside_does_not_move():
     assert torch.equal(torch.get_rng_state(), before)
 
 
+class Doubled(nn.Module):
+    def forward(self, x):
+        return x.mul_(2).flatten(1).cumsum(dim=1)
+
+
+def test_a_network_that_changes_its_input():
+    x = np.arange(4.0).reshape(1, 2, 2)
+    kept = x.copy()
+    found = IntegratedGradients(Doubled().eval(), target=3).explain(x)
+    np.testing.assert_allclose(found.values, 2 * kept, atol=1e-6)
+    np.testing.assert_array_equal(x, kept)
+
+
+def test_each_row_keeps_its_output_over_batches():
+    model, _ = smooth_network()
+    x = np.random.default_rng(1).normal(size=(7, 2, 4, 4))
+    target = np.array([0, 1, 2, 2, 1, 0, 1])
+    expected = model(torch.tensor(x)).detach().numpy()[np.arange(7), target]
+    score = NetworkOutput(model, target, batch_size=3)
+    np.testing.assert_allclose(score.value(x), expected, rtol=1e-12)
+    np.testing.assert_allclose(score.value_and_gradient(x)[0], expected, rtol=1e-12)
+    np.testing.assert_allclose(NetworkOutput(model, batch_size=3).value(x, target), expected, rtol=1e-12)
+
+
 class Noise(nn.Module):
     def forward(self, y):
         return y + 1e-3 * torch.randn_like(y)
