@@ -28,6 +28,7 @@ from tellwhy.bases.training import Plan, TrainingRows, train
 KINDS = ("random", "unsupervised", "supervised", "discriminative")
 GROUPS = ((10, 30, 100, 300, 1000), (3000,))
 WIDE = ((10_000,), (30_000,))
+ERROR_SIZES = (2000, 3000, 5000, 10_000, 20_000, 30_000)
 DEPTHS = {"gaussian": 1, "arccos": 1, "arccos2": 2, "arccos3": 3}
 
 
@@ -118,6 +119,14 @@ def transferred(rows: Rows, split: int, maps: list[FeatureMap], plan: Plan, devi
     return found
 
 
+def random_errors(rows: Rows, maps: list[FeatureMap]) -> list[dict]:
+    """Kernel errors of wide random bases, without a classifier; computed by compiled code on the processor."""
+    from tellwhy.bases.kernel_errors import mean_pair_error
+
+    nothing = {"basis": "random", "epochs": 0, "accuracy": None}
+    return [{**nothing, "error": mean_pair_error(one, rows.X_test), "map": one} for one in maps]
+
+
 def units(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """What there is to do, the most valuable first."""
     groups = [tuple(d for d in group if d <= args.max_features) for group in GROUPS]
@@ -127,6 +136,9 @@ def units(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
         if part == "main":
             for group, name, kernel in itertools.product(groups, args.sets, ("gaussian", "arccos")):
                 yield {**base, "part": part, "set": name, "kernel": kernel, "sizes": group}
+        if part == "errors":
+            for name, kernel in itertools.product(args.sets, ("gaussian", "arccos")):
+                yield {**base, "part": part, "set": name, "kernel": kernel, "sizes": ERROR_SIZES, "kinds": ("random",)}
         if part == "wide":
             for group, name, kernel in itertools.product(WIDE, args.sets, ("gaussian", "arccos")):
                 if name != "mnist" or group[0] <= 10_000:
@@ -157,7 +169,9 @@ def run(unit: dict[str, Any], args: argparse.Namespace, loaded: dict[str, Rows])
     plan = Plan(n_batches=args.batches, max_epochs=args.epochs, patience=patience, record=not args.eager)
     maps = drawn_maps(rows, unit["kernel"], unit["structure"], unit["n_blocks"], unit["sizes"])
     started = time.perf_counter()
-    if unit["split"] >= 0:
+    if unit["part"] == "errors":
+        found = random_errors(rows, maps)
+    elif unit["split"] >= 0:
         found = transferred(rows, unit["split"], maps, plan, args.device)
     else:
         found = measured(rows, unit["kinds"], maps, plan, args.device)
@@ -180,7 +194,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--cache", type=Path, required=True, help="file of the results so far, one unit a line")
     parser.add_argument("--prepared", type=Path, required=True, help="folder of the sets, as `--prepare` writes them")
     parser.add_argument("--sets", nargs="+", default=["mnist", "letter", "usps", "adult"])
-    parser.add_argument("--parts", nargs="+", default=["main"], help="main, wide, blocks, transfer, deep")
+    parser.add_argument("--parts", nargs="+", default=["main"], help="main, wide, errors, blocks, transfer, deep")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--max-features", type=int, default=3_000)
     parser.add_argument("--batches", type=int, default=1_000, help="of an epoch")
@@ -203,6 +217,8 @@ def work(args: argparse.Namespace) -> None:
         found = run(unit, args, loaded)
         with args.cache.open("a") as file:
             file.write(json.dumps(found) + "\n")
+        if unit["part"] == "errors":
+            continue
         best = ", ".join(
             f"{k} {max(f['accuracy'] for f in found['found'] if f['basis'] == k):.4f}" for k in unit["kinds"]
         )

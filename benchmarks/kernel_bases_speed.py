@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 ROWS, COLUMNS, FEATURES, WIDTH = 10_000, 1_024, 16_384, 45.0
-REPEATS, BATCH = 3, 500
+REPEATS, BATCH = 2, 500
 
 
 def rows(dtype: str) -> np.ndarray:
