@@ -279,7 +279,7 @@ def flipping(results: Any) -> go.Figure:
     ----------
     results
         A result of `tellwhy.evaluation.flipping`, several of them, or a mapping from a name to such a result or to
-        its mean curve.
+        its mean curve. Results of `region_flipping` are drawn by `plot.region_flipping`.
 
     Examples
     --------

@@ -11,7 +11,7 @@ from tellwhy.core.errors import UnsupportedModel
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.registry import Card, card, cards
 from tellwhy.core.score_function import ScoreFunction
-from tellwhy.scoring import EncodedScore, as_score
+from tellwhy.scoring import EncodedScore, NetworkOutput, as_score
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,6 +64,8 @@ def chosen_card(score: ScoreFunction, method: str) -> Card:
     """Return the explainer of that name; for 'auto' the first that applies, in the order they are considered."""
     if method != "auto":
         return card("explainer", method)
+    if isinstance(score, NetworkOutput):
+        return card("explainer", "IntegratedGradients")  # of any network, from zero, with what is missing stated
     seen = score.inner if isinstance(score, EncodedScore) and score.owner is not None else score
     considered = sorted((c for c in cards("explainer") if c.automatic is not None), key=lambda c: c.automatic or 0)
     for candidate in considered:

@@ -9,6 +9,7 @@ torch = pytest.importorskip("torch")
 from oracles.network_models import build  # noqa: E402
 from torch import nn  # noqa: E402
 
+import tellwhy  # noqa: E402
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel  # noqa: E402
 from tellwhy.explainers import IntegratedGradients, KernelShap, Occlusion, Sensitivity  # noqa: E402
 from tellwhy.scoring import FunctionScore, NetworkOutput  # noqa: E402
@@ -113,6 +114,19 @@ def test_the_random_state_outside_does_not_move():
     NetworkOutput(noisy).value(x)
     NetworkOutput(noisy).gradient(x)
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_from_the_one_liner():
+    model, x = smooth_network()
+    by_default = tellwhy.explain(model, x)
+    assert by_default.method == "IntegratedGradients"
+    np.testing.assert_allclose(by_default.values, IntegratedGradients(model).explain(x).values, atol=1e-12)
+    chosen = tellwhy.explain(model, x, "IntegratedGradients", target=2)
+    np.testing.assert_allclose(chosen.values, IntegratedGradients(model, 2).explain(x).values, atol=1e-12)
+    score = NetworkOutput(model, 1)
+    np.testing.assert_allclose(
+        IntegratedGradients(score).explain(x).values, IntegratedGradients(model, 1).explain(x).values, atol=1e-12
+    )
 
 
 class Doubled(nn.Module):

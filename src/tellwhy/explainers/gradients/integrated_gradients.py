@@ -129,11 +129,12 @@ class IntegratedGradients(Explainer):
     def score(self) -> ScoreFunction:
         """The score function that is explained."""
         score = as_score(self.model)
+        chosen = not isinstance(self.target, str) or self.target != "max"
         if isinstance(score, NetworkOutput):
-            if score is self.model:
+            if score is self.model and not chosen:
                 return score
-            return NetworkOutput(self.model, self.target, batch_size=self.batch_size, device=self.device)
-        if not isinstance(self.target, str) or self.target != "max":
+            return NetworkOutput(score.model, self.target, batch_size=self.batch_size, device=self.device)
+        if chosen:
             raise InvalidParameter(
                 f"The 'target' parameter of IntegratedGradients chooses an output of a network, and "
                 f"{type(self.model).__name__} has one score. Got {self.target!r}; leave it out."
