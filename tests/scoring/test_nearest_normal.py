@@ -9,6 +9,7 @@ from sklearn.mixture import GaussianMixture
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.detectors import KernelDensity, OneClassSVM
 from tellwhy.scoring import FunctionScore, as_score, change_search
+from tellwhy.scoring.choices import one_hot_blocks
 from tellwhy.scoring.nearest_normal import nearest_normal
 
 RNG = np.random.default_rng(0)
@@ -261,3 +262,23 @@ def test_nothing_is_modified():
     nearest_normal(bowl(), rows, prototypes=ordinary)
     np.testing.assert_array_equal(rows, kept)
     np.testing.assert_array_equal(ordinary, X)
+
+
+def test_one_hot_columns_against_a_search_of_all_runs():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        kinds = [
+            rng.normal(size=(9, 1)),
+            rng.integers(0, 2, (9, 1)),
+            np.eye(3)[rng.integers(0, 3, 9)],
+            np.zeros((9, 1)),
+        ]
+        rows = np.hstack([kinds[i] for i in rng.integers(0, 4, 5)]).astype(float)
+        expected, first = np.arange(rows.shape[1]), 0
+        for stop in range(1, rows.shape[1] + 1):
+            for start in range(first, stop):
+                run = rows[:, start:stop]
+                if np.isin(run, [0, 1]).all() and (run.sum(axis=1) == 1).all() and run[:, 0].any():
+                    expected[start:stop], first = start, stop
+                    break
+        np.testing.assert_array_equal(one_hot_blocks(rows), expected)

@@ -129,18 +129,17 @@ def one_hot_blocks(X: Floats) -> Integers:
     >>> one_hot_blocks(np.array([[0.5, 1, 0, 0, 1], [2.0, 0, 0, 1, 1], [0.1, 0, 1, 0, 0]]))
     array([0, 1, 1, 1, 4])
     """
-    d = X.shape[1]
-    counts = np.where(((X == 0) | (X == 1)).all(axis=0), X.sum(axis=0), np.inf)
-    block, start, stop, total = np.arange(d), 0, 0, 0.0
-    while stop < d:
-        total += counts[stop]
-        stop += 1
-        while total > len(X) or (start < stop and counts[start] == 0):
-            total = 0.0 if counts[start] == np.inf else total - counts[start]
-            start = stop if counts[start] == np.inf else start + 1
-        if total == len(X) and (X[:, start:stop].sum(axis=1) == 1).all():
-            block[start:stop] = start
-            start, total = stop, 0.0
+    n, d = X.shape
+    ones = np.where(((X == 0) | (X == 1)).all(axis=0), X.sum(axis=0), n + 1)  # other columns are too many for any block
+    block, start, total = np.arange(d), 0, 0.0
+    for last in range(d):
+        total += ones[last]
+        while start <= last and (total > n or ones[start] == 0):
+            total -= ones[start]
+            start += 1
+        if total == n and (X[:, start : last + 1].sum(axis=1) == 1).all():
+            block[start : last + 1] = start
+            start, total = last + 1, 0.0
     return block
 
 
