@@ -29,6 +29,12 @@ def test_split_r_hat_sees_chains_apart_and_chains_that_drift():
     assert float(effective_draws(good + np.array([[0], [0], [0], [2]]))) < 40
 
 
+def test_split_r_hat_by_hand():
+    """Half chains (0, 1), (2, 3), (4, 5), (6, 7): variance ½ within, 20/3 between their means."""
+    draws = np.arange(8.0).reshape(2, 4)
+    assert float(split_r_hat(draws)) == pytest.approx(np.sqrt((0.5 * 0.5 + 20 / 3) / 0.5))
+
+
 def test_constant_quantities_have_converged():
     measured = convergence({"constant": np.full((2, 50), 3.0), "noise": np.random.default_rng(0).normal(size=(2, 50))})
     assert measured.r_hat["constant"] == 1.0
