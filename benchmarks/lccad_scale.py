@@ -1,7 +1,4 @@
-"""Time and memory of LCCAD on implicit grids up to the paper's volume, and its labelling beside PyMaxflow.
-
-Arguments: `--small` leaves out the volumes; `--peers FOLDER` is a folder that holds PyMaxflow (GPL: not a dependency).
-"""
+"""Time and memory of LCCAD on implicit grids up to the paper's volume; `--small` leaves out the volumes."""
 
 from __future__ import annotations
 
@@ -10,7 +7,6 @@ import resource
 import subprocess
 import sys
 import time
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +16,8 @@ from _results import publish
 from scipy.ndimage import gaussian_filter
 from sklearn.metrics import adjusted_rand_score
 
-from tellwhy.core.errors import TellwhyWarning
-from tellwhy.data.graphs import Grid, grid
+from tellwhy.data.graphs import grid
 from tellwhy.detectors import LCCAD
-from tellwhy.detectors.map_inference import Field, icm, loopy_bp, min_cut, trw_s
 
 SIZES = [((150, 200), 2, 5.0), ((313, 549), 3, 30.0)]
 VOLUMES = [((313, 549, 5), 3, None), ((313, 549, 20), 3, None), ((313, 549, 74), 3, 900.0)]
@@ -84,51 +78,6 @@ def sizes(*, with_volumes: bool) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def labelling(peers: str | None) -> pd.DataFrame:
-    """Two classes on 512×512: energies, bounds and times of every algorithm, float64."""
-    X, _ = generated((512, 512), 2)
-    distances = ((X[:, None].astype(np.float64) - np.array([[0.0, 0.0], [2.12, 2.12]])) ** 2).sum(axis=2)
-    field = Field(distances / 2, 0.9 * (1 - np.eye(2)), grid((512, 512)))
-    calls = {"TRW-S": trw_s, "TRW-S, 5 sweeps": lambda f: trw_s(f, max_sweeps=5), "loopy BP": loopy_bp, "ICM": icm}
-    calls["minimum cut (SciPy)"] = min_cut
-    lines = []
-    for name, call in calls.items():
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", TellwhyWarning)
-            call(Field(field.unary[:36], field.pair, grid((6, 6))))
-            started = time.perf_counter()
-            found = call(field)
-        lines.append({"algorithm": name, "seconds": time.perf_counter() - started, "energy": found.energy})
-        lines[-1]["bound"] = found.bound
-    if peers is not None:
-        lines.append(pymaxflow(field, peers))
-    table = pd.DataFrame(lines)
-    least = table["energy"].min()
-    table["energy above the least, %"] = 100 * (table["energy"] / least - 1)
-    if peers is not None:
-        table["time ÷ PyMaxflow"] = table["seconds"] / table["seconds"].iloc[-1]
-    table["energy"], table["bound"] = table["energy"].round(2).astype(str), table["bound"].round(2).astype(str)
-    return table
-
-
-def pymaxflow(field: Field, folder: str) -> dict[str, Any]:
-    sys.path.append(folder)
-    import maxflow
-
-    assert isinstance(field.graph, Grid)
-    started = time.perf_counter()
-    graph = maxflow.GraphFloat()
-    nodes = graph.add_grid_nodes(field.graph.shape)
-    graph.add_grid_edges(nodes, field.pair[0, 1])
-    costs = field.unary.reshape(*field.graph.shape, 2)
-    graph.add_grid_tedges(nodes, costs[..., 1], costs[..., 0])
-    graph.maxflow()
-    labels = graph.get_grid_segments(nodes).ravel().astype(np.int32)
-    elapsed = time.perf_counter() - started
-    energy = field.energy(labels)
-    return {"algorithm": "PyMaxflow", "seconds": elapsed, "energy": energy, "bound": energy}
-
-
 def draw(table: pd.DataFrame) -> None:
     import matplotlib
 
@@ -151,7 +100,6 @@ if __name__ == "__main__":
         shape, n_classes = json.loads(sys.argv[-1])
         print(json.dumps(measure(tuple(shape), n_classes)))
     else:
-        folder = sys.argv[sys.argv.index("--peers") + 1] if "--peers" in sys.argv else None
         found = sizes(with_volumes="--small" not in sys.argv)
         draw(found)
         publish(
@@ -164,6 +112,5 @@ if __name__ == "__main__":
                     "time is an upper limit, and the processor time tells what an idle machine would need.",
                     found,
                 ),
-                ("One labelling of 512×512 nodes, two classes, float64.", labelling(folder)),
             ],
         )

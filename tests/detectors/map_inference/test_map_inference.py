@@ -1,5 +1,7 @@
 """Labels and marginals against enumeration of every labelling."""
 
+import itertools
+
 import numpy as np
 import pytest
 from oracles.graph_oracles import energy, least_energy, log_partition, node_marginals, pair_marginals
@@ -26,6 +28,7 @@ GRAPHS = {
     "chains": chain([3, 4], mask=[True] * 5 + [False, True]),
     "tree": from_edges([(6, 2), (2, 0), (2, 5), (5, 1), (4, 3)], 7),
     "cycle": from_edges([(0, 1), (1, 2), (2, 0), (2, 3), (4, 5)], 7),
+    "dense": from_edges(list(itertools.combinations(range(7), 2))),
     "grid": grid((3, 3)),
     "grid with a hole": grid((3, 3), 8, mask=HOLE),
     "slices": grid((2, 2, 2), 4),
@@ -141,9 +144,9 @@ def test_listed_edges_and_implied_edges_agree():
     implied = grid((3, 4, 5), 26, mask=rng.random(60) > 0.2)
     listed = from_edges(implied.edges(), 60, mask=implied.mask)
     unary = rng.normal(size=(60, 3)) * implied.mask[:, None]
-    pair = rng.normal(size=(3, 3))
-    fields = [Field(unary, pair + pair.T, g) for g in (implied, listed)]
-    results = [trw_s(f, max_sweeps=5, tol=0) for f in fields]
+    fields = [Field(unary, 0.5 * np.eye(3), g) for g in (implied, listed)]
+    results = [trw_s(f, max_sweeps=2, tol=0) for f in fields]
+    assert results[0].gap > 0.1
     np.testing.assert_array_equal(results[0].labels, results[1].labels)
     assert results[0].energy == pytest.approx(results[1].energy, rel=1e-12)
     assert results[0].bound == pytest.approx(results[1].bound, rel=1e-9)

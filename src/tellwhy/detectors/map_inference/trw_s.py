@@ -50,6 +50,7 @@ def trw_s(
         bound = field.sweep(arriving, backward=True, shared=True)
         gained = bound - best.bound
         labels = field.decode(arriving)
+        field.improve(labels)
         energy = field.energy(labels)
         bound = max(bound, best.bound)
         best = Labelling(labels, energy, bound) if energy < best.energy else Labelling(best.labels, best.energy, bound)
