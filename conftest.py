@@ -12,6 +12,7 @@ _WITH_TORCH = [
     "src/tellwhy/scoring/network_passes.py",
     "src/tellwhy/scoring/network_targets.py",
     "docs/evaluation.md",
+    "docs/kernel-bases.md",
     "docs/networks.md",
     "docs/write-your-own-rule.md",
     "tests/oracles/network_models.py",

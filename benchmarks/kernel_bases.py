@@ -28,7 +28,7 @@ from tellwhy.bases.training import Plan, TrainingRows, train
 KINDS = ("random", "unsupervised", "supervised", "discriminative")
 GROUPS = ((10, 30, 100, 300, 1000), (3000,))
 WIDE = ((10_000,), (30_000,))
-ERROR_SIZES = (2000, 3000, 5000, 10_000, 20_000, 30_000)
+ERROR_SIZES = (3_000, 10_000, 30_000)
 DEPTHS = {"gaussian": 1, "arccos": 1, "arccos2": 2, "arccos3": 3}
 
 
