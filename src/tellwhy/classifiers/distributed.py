@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from tellwhy.classifiers.blocks import Bundles
-from tellwhy.classifiers.pair_engine import TENTHS, PairEngine, Sums
+from tellwhy.classifiers.pair_engine import PairEngine, Sums
 from tellwhy.classifiers.problem import Problem
 from tellwhy.classifiers.schedule import rounds
 from tellwhy.classifiers.single_engine import SingleEngine
@@ -28,6 +28,7 @@ from tellwhy.classifiers.solver import Certificate, Visit
 from tellwhy.core.score_function import Integers
 
 LOOKS = 200
+PARTS = 2  # of the rows, an epoch: more mix better, fewer travel less
 HALVES = ((0, 0), (0, 1), (1, 1), (1, 0))  # (own half, half of the other) of the lower rank, in turn
 
 
@@ -159,11 +160,11 @@ class RankPairEngine(PairEngine):
         return [int(other) for other in found]
 
     def _meet(self, visit: Any) -> list[Any]:
-        """Let all bundles meet: those of this rank, then those of the ranks it meets, a tenth of the rows at a time."""
+        """Let all bundles meet: those of this rank, then those of the ranks it meets, a part of the rows at a time."""
         orders = {g: self._rng.permutation(len(group.rows)) for g, group in self.groups.items()}
         found: list[Any] = []
-        for tenth in range(TENTHS):
-            part = {g: order[tenth::TENTHS] for g, order in orders.items()}
+        for start in range(PARTS):
+            part = {g: order[start::PARTS] for g, order in orders.items()}
             found += self._meet_at_home(visit, part)
             for other in self._opponents():
                 for mine, theirs in HALVES:

@@ -220,7 +220,7 @@ def _launch(job: Job) -> None:
         described, failure = Path(place) / "job.json", Path(place) / "error.txt"
         described.write_text(json.dumps({**asdict(job), "failure": str(failure)}), encoding="utf-8")
         module = "tellwhy.classifiers.training_job"
-        command = [*_mpiexec(), "-n", str(job.ranks), sys.executable, "-m", "mpi4py", "-m", module, str(described)]
+        command = [*mpiexec(), "-n", str(job.ranks), sys.executable, "-m", "mpi4py", "-m", module, str(described)]
         done = subprocess.run(command, stdout=sys.stderr, check=False)
         if done.returncode == 0:
             return
@@ -237,7 +237,8 @@ def _ended(job: Job, status: int) -> str:
     return f"{told} The checkpoint {job.checkpoint} holds epoch {epochs}: run the same command with --resume."
 
 
-def _mpiexec() -> list[str]:
+def mpiexec() -> list[str]:
+    """Return the command that starts ranks: that of this environment, else the system's."""
     beside = Path(sys.executable).with_name("mpiexec")
     found = str(beside) if beside.exists() else shutil.which("mpiexec")
     if found is None:
