@@ -185,6 +185,15 @@ def test_belief_propagation_says_when_it_does_not_settle():
     assert loopy_bp(strong, damping=0.0).energy == pytest.approx(optimum(strong))
 
 
+def test_belief_propagation_settles_and_finds_the_optimum():
+    for name in ("grid", "dense", "slices"):
+        field = problem(name, 2, attractive=True)
+        weak = Field(field.unary, 0.3 * field.pair, field.graph)
+        assert loopy_bp(weak).energy == pytest.approx(optimum(weak), abs=1e-9)
+    with pytest.warns(NotConverged):
+        loopy_bp(weak, damping=0.999)
+
+
 def test_choice_of_algorithm(monkeypatch):
     used = []
     for name in ("viterbi", "min_cut", "trw_s", "loopy_bp", "icm"):
