@@ -93,6 +93,7 @@ class IntegratedGradients(Explainer):
 
     kind = "attribution"
     _parameters: ClassVar[dict[str, Rules]] = {
+        "target": Rule("'max', an output's number, one per row, or a function", lambda value: value is not None),
         "reference": (
             none,
             one_of("mean", "zero"),
@@ -102,6 +103,7 @@ class IntegratedGradients(Explainer):
         "tolerance": (none, real(0, 1)),
         "max_steps": (none, integer(1)),
         "batch_size": integer(1),
+        "device": (none, Rule("a device", lambda value: isinstance(value, str) or type(value).__name__ == "device")),
     }
 
     def __init__(
@@ -164,7 +166,10 @@ class IntegratedGradients(Explainer):
         extras = {"n_gradients": n_gradients, **left_out_extra(rows, *left_out)}
         if outputs:
             extras["output"] = outputs[0]
-        params = {"tolerance": limits.tolerance, "max_steps": limits.max_steps}
+        params = {"tolerance": limits.tolerance, "max_steps": limits.max_steps, "target": _plain(self.target)}
+        params["device"] = None if self.device is None else str(self.device)
+        if hasattr(self.reference, "detach"):
+            params["reference"] = np.asarray(self.reference.detach().cpu())
         return Attribution(values, scores, base, extras=extras, params=params)
 
     def _limits(self) -> Limits:
@@ -210,6 +215,13 @@ class IntegratedGradients(Explainer):
             np.add.at(values, parts.row[~split], found[~split])
             parts = parts.halves(split, lines, index)
         return values, used
+
+
+def _plain(target: Any) -> Any:
+    """Target as it can be written down."""
+    if isinstance(target, (str, int)):
+        return target
+    return getattr(target, "__name__", "a function") if callable(target) else "one output per row"
 
 
 def fixed_outputs(rows: Rows) -> tuple[Integers, ...]:
