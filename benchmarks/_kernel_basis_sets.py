@@ -133,7 +133,7 @@ def _cifar(n_centres: int = 200, side: int = 6) -> tuple:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     m = fetch("cifar10_12k")
     images = torch.tensor(np.concatenate([m["X_train"], m["X_test"]]), device=device).permute(0, 3, 1, 2).float()
-    patches = _normalised(images[: len(m["X_train"]) : 5], side)
+    patches = _normalised(images[: len(m["X_train"]) : 25], side)
     mean = patches.mean(0)
     values, vectors = torch.linalg.eigh((patches - mean).T @ (patches - mean) / len(patches))
     whiten = vectors @ torch.diag((values + 0.1).rsqrt()) @ vectors.T
