@@ -23,7 +23,7 @@ from tellwhy.explainers.surrogate.sampler import Settings, design, sample
 
 mpl.use("Agg")
 FIGURE = Path(__file__).parent.parent / "docs" / "images" / "dmm-men-scaling.png"
-LOCAL = {"n_components": 3, "n_sweeps": 200, "n_burn": 200}
+LOCAL = {"n_components": 3, "n_sweeps": 200, "n_burn": 300, "gating": "gaussian"}
 SIZES = {"n": (250, 500, 1000, 2000, 4000), "p": (25, 50, 100, 200, 400), "J": (1, 2, 5, 10, 20)}
 USUAL = {"n": 1000, "p": 50, "J": 5}
 
