@@ -201,13 +201,15 @@ def test_pseudo_likelihood_and_its_slope():
     pair = rng.normal(size=(3, 3))
     couplings = Couplings(pair + pair.T, rng.normal(size=(3, 3)))
     evidence = gather(X, labels, g, 3, np.arange(12))
-    expected = 0.0
+    terms = []
     for i in range(12):
         near = [b if a == i else a for a, b in g.edges() if i in (a, b)]
         logits = couplings.emission[:, :2] @ X[i] + couplings.emission[:, 2]
         logits = logits + sum(couplings.pair[labels[j]] for j in near)
-        expected += logits[labels[i]] - np.log(np.exp(logits).sum())
-    assert log_pseudo_likelihood(couplings, evidence) == pytest.approx(expected)
+        terms.append(logits[labels[i]] - np.log(np.exp(logits).sum()))
+    assert log_pseudo_likelihood(couplings, evidence) == pytest.approx(sum(terms))
+    some = gather(X, labels, g, 3, np.arange(4))
+    assert log_pseudo_likelihood(couplings, some) == pytest.approx(3 * sum(terms[:4]))  # each stands for three
     best = by_pseudo_likelihood(no_couplings(3, 2), evidence, gamma=0.5)
 
     def cost(c):
@@ -217,6 +219,17 @@ def test_pseudo_likelihood_and_its_slope():
         step = rng.normal(scale=0.02, size=(3, 3))
         other = Couplings(best.pair + step + step.T, best.emission + rng.normal(scale=0.02, size=(3, 3)))
         assert cost(other) > cost(best)
+
+
+def test_couplings_of_large_graphs_are_learned_from_a_sample(monkeypatch):
+    X, classes = two_classes(n=1500)
+    whole = LCCAD(2, 0.3, gamma=1.0, model="mrf", n_init=1, random_state=0).fit(X, chain(1500))
+    monkeypatch.setattr("tellwhy.detectors.lccad_fit.MOST_NODES", 500)
+    part = LCCAD(2, 0.3, gamma=1.0, model="mrf", n_init=1, random_state=0).fit(X, chain(1500))
+    assert (whole.labels_ == part.labels_).mean() > 0.99
+    assert part.couplings_[0, 0] != whole.couplings_[0, 0]
+    np.testing.assert_allclose(part.couplings_, whole.couplings_, atol=0.8)
+    assert adjusted_rand_score(classes, part.labels_) > 0.9
 
 
 def test_marginals_learn_the_same_on_a_chain():
