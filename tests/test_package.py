@@ -39,7 +39,15 @@ def test_methods_is_a_complete_table():
     table = tellwhy.methods()
     assert list(table.columns) == ["name", "family", "needs", "cost", "exactness", "citation"]
     assert (table.map(len) > 0).all().all()
-    expected = {"OneClassDTD", "Sensitivity", "SimpleTaylor", "NearestSupport", "ExpectedValue", "GaussianNLL", "LRP"}
+    expected = {
+        "OneClassDTD",
+        "Sensitivity",
+        "SimpleTaylor",
+        "NearestSupport",
+        "ExpectedValue",
+        "GaussianNLL",
+        "LRP",
+    } | {"LatentClassDTD"}
     assert expected <= set(table["name"])
 
 
@@ -51,7 +59,7 @@ def listed(role):
     return cards(role)
 
 
-@pytest.mark.parametrize("role", ["detector", "explainer", "network explainer"])
+@pytest.mark.parametrize("role", ["detector", "explainer", "network explainer", "graph explainer"])
 def test_at_most_five_positional_parameters(role):
     for card in listed(role):
         kinds = [p.kind for p in inspect.signature(card.cls.__init__).parameters.values()]
@@ -60,7 +68,7 @@ def test_at_most_five_positional_parameters(role):
         assert inspect.Parameter.VAR_KEYWORD not in kinds, f"{card.name} swallows unknown parameters"
 
 
-@pytest.mark.parametrize("role", ["detector", "explainer", "network explainer"])
+@pytest.mark.parametrize("role", ["detector", "explainer", "network explainer", "graph explainer"])
 def test_every_parameter_is_declared_and_documented(role):
     for card in listed(role):
         names = [n for n in inspect.signature(card.cls.__init__).parameters if n not in ("self", "model")]

@@ -20,7 +20,7 @@ class Card:
     """What a reader should know of a method before using it."""
 
     name: str
-    role: str  # "detector" | "explainer" | "network explainer"
+    role: str  # "detector" | "explainer" | "network explainer" | "graph explainer"
     family: str
     needs: str
     cost: str
@@ -80,8 +80,19 @@ def register_network_explainer(
     _cards[role, name] = Card(name, role, family, needs, cost, exactness, citation, module)
 
 
+def register_graph_explainer(*, family: str, needs: str, cost: str, exactness: str, citation: str) -> Callable[[C], C]:
+    """Enter an explainer of nodes, which reads a graph beside the rows."""
+
+    def enter(cls: C) -> C:
+        role, name = "graph explainer", cls.__name__
+        _cards[role, name] = Card(name, role, family, needs, cost, exactness, citation, cls)
+        return cls
+
+    return enter
+
+
 def cards(role: str) -> list[Card]:
-    """All cards of a role ('detector', 'explainer' or 'network explainer'), by name."""
+    """All cards of a role ('detector', 'explainer', 'network explainer' or 'graph explainer'), by name."""
     return sorted((c for c in _cards.values() if c.role == role), key=lambda c: c.name)
 
 

@@ -86,5 +86,5 @@ def methods() -> pd.DataFrame:
     import pandas as pd
 
     fields = ("name", "family", "needs", "cost", "exactness", "citation")
-    listed = [*cards("explainer"), *cards("network explainer")]
+    listed = [*cards("explainer"), *cards("network explainer"), *cards("graph explainer")]
     return pd.DataFrame([{field: getattr(c, field) for field in fields} for c in listed])

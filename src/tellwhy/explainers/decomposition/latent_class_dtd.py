@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from tellwhy.core.errors import InvalidInput, UnsupportedModel
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.extras import Extras
-from tellwhy.core.params import boolean, validate_value
+from tellwhy.core.params import Rules, boolean, validate_parameters
+from tellwhy.core.registry import register_graph_explainer
 from tellwhy.core.score_function import Floats
 from tellwhy.data.graphs import Graph
 from tellwhy.detectors import LCCAD
@@ -29,6 +30,13 @@ class _Nodes:
     is_training: bool
 
 
+@register_graph_explainer(
+    family="decomposition",
+    needs="a fitted LCCAD",
+    cost="O(n K d) for squared distances, O(n m d) with a kernel; some passes of messages for the neighbours' pull",
+    exactness="closed form; what is not attributed is stated",
+    citation="Kauffmann, Montavon, Lima, Nakajima, Müller, Görnitz (2018)",
+)
 class LatentClassDTD:
     """Explain why a node is odd for its class, by feature, and whether its value or its context is to blame.
 
@@ -63,14 +71,15 @@ class LatentClassDTD:
     (True, 0)
     """
 
-    kind = "attribution"
+    kind: ClassVar[str] = "attribution"
+    _parameters: ClassVar[dict[str, Rules]] = {"neighbour_pull": boolean}
 
     def __init__(self, model: Any, *, neighbour_pull: bool = True):
-        if not isinstance(model, LCCAD):
-            raise UnsupportedModel(f"LatentClassDTD explains a fitted LCCAD; got {type(model).__name__}.")
-        validate_value("LatentClassDTD", "neighbour_pull", neighbour_pull, boolean)
         self.model = model
         self.neighbour_pull = neighbour_pull
+        if not isinstance(model, LCCAD):
+            raise UnsupportedModel(f"LatentClassDTD explains a fitted LCCAD; got {type(model).__name__}.")
+        validate_parameters(self)
 
     def explain(self, X: Any = None, graph: Any = None, *, nodes: Any = None) -> Explanation:
         """Explain nodes of the graph that the model was fitted on, or of a new one.
