@@ -221,6 +221,23 @@ def test_pseudo_likelihood_and_its_slope():
         assert cost(other) > cost(best)
 
 
+def test_objective_is_what_is_written():
+    X, _ = two_classes(n=120)
+    g = grid((10, 12))
+    model = LCCAD(2, 0.4, 0.5, gamma=3.0, n_init=1, random_state=0).fit(X, g)
+    h, v = model.labels_, Couplings(model.couplings_, model.emissions_)
+    t = model.squared_radii_[h]
+    balls = (0.5 * t + np.maximum(((X - model.centres_[h]) ** 2).sum(axis=1) - t, 0)).sum()
+    fit = log_pseudo_likelihood(v, gather(X, h, g, 2, np.arange(120)))
+    norm = (model.couplings_**2).sum() + (model.emissions_**2).sum()
+    assert model.objective_ == pytest.approx(0.4 * balls + 0.6 * (3.0 / 2 * norm - fit))
+    path = LCCAD(2, 0.4, gamma=3.0, n_init=1, random_state=0).fit(X, chain(120))
+    v, h = Couplings(path.couplings_, path.emissions_), path.labels_
+    norm = (path.couplings_**2).sum() + (path.emissions_**2).sum()
+    exact = exact_log_likelihood(v, X, h, chain(120))
+    assert path.objective_ == pytest.approx(0.4 * path.outlierness().sum() + 0.6 * (1.5 * norm - exact))
+
+
 def test_couplings_of_large_graphs_are_learned_from_a_sample(monkeypatch):
     X, classes = two_classes(n=1500)
     whole = LCCAD(2, 0.3, gamma=1.0, model="mrf", n_init=1, random_state=0).fit(X, chain(1500))
