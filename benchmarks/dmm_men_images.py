@@ -103,8 +103,8 @@ class Ranked:
         self.coefficients = np.array(line["coefficients"]).reshape(shape)
         self.centre = np.array(line["centre"]).reshape(shape)
 
-    def ranking(self) -> np.ndarray:
-        return np.argsort(-(self.coefficients * self.centre).ravel(), kind="stable")
+    def ranking(self, baseline: float = 0.0) -> np.ndarray:
+        return np.argsort(-(self.coefficients * (self.centre - baseline)).ravel(), kind="stable")
 
 
 def run(settings: argparse.Namespace, results: Results) -> None:

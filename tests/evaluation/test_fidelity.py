@@ -51,6 +51,12 @@ def test_rates_by_hand(insight, rows):
     assert found.rates["replaced"][0, 0] == (model(negative)[:, 1] > 0.5).mean()
 
 
+def test_ranking_counts_from_the_baseline(insight):
+    from_zero, from_high = insight.ranking(), insight.ranking(2.0)
+    assert set(from_zero[:2]) == {0, 1}
+    assert set(from_high[-2:]) == {0, 1}, "below the baseline, raising columns take away"
+
+
 def test_table_has_limits(insight, rows):
     table = fidelity(insight, model, rows, counts=[1, 2, 99], n_bootstraps=10).to_frame()
     assert sorted(table["features"].unique()) == [1, 2], "more features than there are"

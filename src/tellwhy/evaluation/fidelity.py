@@ -116,7 +116,7 @@ def fidelity(
             f"fidelity needs rows inside and outside of {insight.target!r}: the model puts {int(positive.sum())} of "
             f"{len(rows)} rows into it. Give more rows."
         )
-    ranking, size = insight.ranking(), int(np.prod(rows.shape[1:]))
+    ranking, size = insight.ranking(baseline), int(np.prod(rows.shape[1:]))
     kept = tuple(int(c) for c in counts if 0 < c <= size)
     rng = generator(random_state)
     shape = (n_bootstraps, len(kept))
@@ -311,6 +311,6 @@ def adversarial(insight: Insight, *, k: int = 100, baseline: float = 0.0, random
     rows = np.concatenate([insight.examples, insight.others])
     positive = np.arange(len(rows)) < len(insight.examples)
     sample = _Sample.of(rows, positive, rows, baseline, generator(random_state))
-    features = insight.ranking()[: min(k, insight.coefficients.size)]
+    features = insight.ranking(baseline)[: min(k, insight.coefficients.size)]
     made = sample.changed(features)
     return Vulnerabilities(made["nullified"], made["replaced"], made["crafted"], features)

@@ -45,7 +45,7 @@ def geweke_data(n=8, p=3, q=1):
 
 @pytest.fixture(scope="module")
 def independent():
-    return marginal_conditional(4000, geweke_data(), SIZES, OWN.numbers(), np.random.default_rng(0))
+    return marginal_conditional(3000, geweke_data(), SIZES, OWN.numbers(), np.random.default_rng(0))
 
 
 def geweke(independent, steps, n_draws, seed=1):
@@ -55,7 +55,7 @@ def geweke(independent, steps, n_draws, seed=1):
 
 
 def test_geweke(independent):
-    z = geweke(independent, None, 6000)
+    z = geweke(independent, None, 4000)
     assert len(z) >= 30
     assert z.max() < 4
 
@@ -71,13 +71,13 @@ PRINTED = {
 
 @pytest.mark.parametrize("name", PRINTED)
 def test_printed_formulas_fail_geweke(independent, name):
-    assert geweke(independent, steps_with(**PRINTED[name]), 2000).max() > 6
+    assert geweke(independent, steps_with(**PRINTED[name]), 1500).max() > 6
 
 
 def test_geweke_accepts_a_right_metropolis_step(independent):
     """The failure of the printed proposal is its own, not that of the way it is tried."""
     right = steps_with(draw_variances=metropolis_variances(lambda p: p))
-    assert geweke(independent, right, 2500).max() < 4
+    assert geweke(independent, right, 1500).max() < 4
 
 
 @pytest.mark.slow
@@ -142,7 +142,7 @@ def assert_uniform(ranks, n_draws, n_bins):
 
 
 def test_simulation_based_calibration():
-    assert_uniform(calibration_ranks(120, 19, 20, seed=4), 19, 5)
+    assert_uniform(calibration_ranks(100, 19, 15, seed=4), 19, 5)
 
 
 @pytest.mark.slow

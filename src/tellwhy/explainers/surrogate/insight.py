@@ -64,9 +64,9 @@ class Insight:
     examples: Floats
     others: Floats
 
-    def ranking(self) -> Integers:
-        """Features by what their mean value adds to the output, largest first: what to remove to lower it."""
-        added = self.coefficients * self.centre
+    def ranking(self, baseline: float = 0.0) -> Integers:
+        """Features by what their mean value adds to the output against a baseline, largest first."""
+        added = self.coefficients * (self.centre - baseline)
         return np.argsort(-added.ravel(), kind="stable")
 
     def to_frame(self) -> Any:
