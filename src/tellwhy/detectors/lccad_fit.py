@@ -31,7 +31,8 @@ from tellwhy.detectors.map_inference.field import Labels
 
 _START_ROWS = 20_000
 _MOST_RESEEDS = 3
-_SWEEPS_BETWEEN_UPDATES = 6
+_SWEEPS_BETWEEN_UPDATES = 6  # of TRW-S, which goes on from its messages after each update
+_MOST_SWEEPS = 50
 _PATIENCE = 3  # iterations in a row without a lower objective
 _FEW = 1e-4  # share of labels whose change is left to inexact inference
 
@@ -106,11 +107,12 @@ class Alternation:
         balls, couplings = Balls(centres, np.zeros(len(centres))), self._first_couplings()
         gamma, sizes, n_reseeds = s.gamma, None, 0
         messages, before, best = None, None, None
+        n_sweeps = _MOST_SWEEPS if s.inference == "lbp" else _SWEEPS_BETWEEN_UPDATES
         for iteration in range(1, s.max_iter + 1):
             field = self.field(balls, couplings, sizes)
-            if messages is None and s.inference != "icm" and not self._is_exact(field):
+            if messages is None and self._passes_messages():
                 messages = field.no_messages()
-            found = best_labelling(field, s.inference, max_sweeps=_SWEEPS_BETWEEN_UPDATES, messages=messages)
+            found = best_labelling(field, s.inference, max_sweeps=n_sweeps, messages=messages)
             n_changed = self.n_present if before is None else int((found.labels != before).sum())
             if n_changed == 0:
                 break
@@ -170,8 +172,10 @@ class Alternation:
             return exact_log_likelihood(couplings, self._linear64(), labels, self.graph)
         return log_pseudo_likelihood(couplings, self._evidence(labels))
 
-    def _is_exact(self, field: Field) -> bool:
-        return self.settings.inference in ("auto", "exact") and field.graph.is_forest
+    def _passes_messages(self) -> bool:
+        """Whether messages are worth keeping from one labelling to the next."""
+        is_exact = self.settings.inference in ("auto", "exact") and self.graph.is_forest
+        return self.settings.theta < 1 and self.settings.inference != "icm" and not is_exact
 
     def _first_couplings(self) -> Couplings:
         s = self.settings
