@@ -31,7 +31,7 @@ def insight_command(
     sweeps: Annotated[int, typer.Option(min=8, help="Sweeps of each chain, after half as many of burn-in.")] = 1000,
     chains: Annotated[int, typer.Option(min=1, help="Chains.")] = 2,
     scale: Annotated[str, typer.Option(help="columns, or common: pixels and other columns of one unit.")] = "columns",
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder; by default tellwhy-insight-<name>.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder; by default tellwhy-insight-NAME.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of every random draw.")] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notices.")] = False,
