@@ -228,13 +228,13 @@ def test_objective_is_what_is_written():
     h, v = model.labels_, Couplings(model.couplings_, model.emissions_)
     t = model.squared_radii_[h]
     balls = (0.5 * t + np.maximum(((X - model.centres_[h]) ** 2).sum(axis=1) - t, 0)).sum()
-    fit = log_pseudo_likelihood(v, gather(X, h, g, 2, np.arange(120)))
+    fit = log_pseudo_likelihood(v, gather(X - X.mean(axis=0), h, g, 2, np.arange(120)))
     norm = (model.couplings_**2).sum() + (model.emissions_**2).sum()
     assert model.objective_ == pytest.approx(0.4 * balls + 0.6 * (3.0 / 2 * norm - fit))
     path = LCCAD(2, 0.4, gamma=3.0, n_init=1, random_state=0).fit(X, chain(120))
     v, h = Couplings(path.couplings_, path.emissions_), path.labels_
     norm = (path.couplings_**2).sum() + (path.emissions_**2).sum()
-    exact = exact_log_likelihood(v, X, h, chain(120))
+    exact = exact_log_likelihood(v, X - X.mean(axis=0), h, chain(120))
     assert path.objective_ == pytest.approx(0.4 * path.outlierness().sum() + 0.6 * (1.5 * norm - exact))
 
 
@@ -344,6 +344,24 @@ def test_same_seed_same_bits_and_nothing_is_changed():
     np.testing.assert_array_equal(X, kept)
 
 
+def test_offsets_do_not_matter():
+    X, _ = two_classes()
+    plain = LCCAD(2, 0.3, random_state=0).fit(X, chain(600))
+    shifted = LCCAD(2, 0.3, random_state=0).fit(X + 1e7, chain(600))
+    np.testing.assert_array_equal(shifted.labels_, plain.labels_)
+    np.testing.assert_allclose(shifted.outlierness(), plain.outlierness(), rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(shifted.predict(X + 1e7, chain(600)), plain.labels_)
+
+
+def test_few_nodes_and_no_edges():
+    X, _ = two_classes(n=40, distance=9.0)
+    free = LCCAD(2, 0.5, random_state=0).fit(X)
+    np.testing.assert_array_equal(free.labels_, free.predict(X))
+    assert LCCAD(1).fit(X[:1], chain(1)).outlierness() == [0.0]
+    with pytest.warns(NotConverged, match="Only 1 of 2"):
+        LCCAD(2).fit(np.ones((30, 2)), chain(30))
+
+
 def test_other_forms_of_graphs_and_rows():
     X, _ = two_classes()
     reference = LCCAD(2, 0.3, random_state=0).fit(X, chain(600)).labels_
@@ -415,6 +433,7 @@ def nan_row():
         (lambda X: LCCAD(51).fit(X, chain(50)), "n_classes=51 needs as many nodes"),
         (lambda X: LCCAD(2).fit(nan_row(), chain(50)), r"NaN in row 7, column 1 .*mask those nodes"),
         (lambda X: LCCAD(2).fit(X * np.inf, chain(50)), "contains"),
+        (lambda X: LCCAD(2).fit(X * 1e200, chain(50)), "Scale the columns"),
         (lambda X: LCCAD(2).fit(X[:, :0], chain(50)), "at least one column"),
         (lambda X: LCCAD(2).fit(X[:, 0], chain(50)), "one row per node"),
         (lambda X: LCCAD(2).fit(X.astype(str).astype(object) + "a", chain(50)), "cannot be read as numbers"),

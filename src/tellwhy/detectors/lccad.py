@@ -100,7 +100,7 @@ class LCCAD(BaseEstimator):
     centres_, squared_radii_
         The balls, in feature space.
     couplings_, emissions_
-        V and W (last column: the constant).
+        V and W (last column: the constant; the others for features minus `middle_`).
     gamma_, n_iter_
         γ in use, and the number of alternations of the kept start.
 
@@ -185,6 +185,7 @@ class LCCAD(BaseEstimator):
         rows, graph = self.checked(X, graph, reset=True)
         rng = generator(self.random_state)
         self.transformer_ = None if isinstance(self.features, str) else _fitted_transformer(self.features, rows, graph)
+        self.middle_ = _middle(rows, graph) if self.transformer_ is None else 0.0
         alternation = Alternation(self._features(rows, graph), graph, self.settings(), rng)
         self._check_size(alternation)
         best = self._best_start(alternation, rng)
@@ -207,8 +208,8 @@ class LCCAD(BaseEstimator):
         check_is_fitted(self)
         rows, graph = self.checked(X, graph)
         alternation = Alternation(self._features(rows, graph), graph, self.settings(), np.random.default_rng(0))
-        balls, couplings = Balls(self.centres_, self.squared_radii_), Couplings(self.couplings_, self.emissions_)
-        return alternation.field(balls, couplings, self.class_sizes_)
+        balls = Balls(self.centres_ - self.middle_, self.squared_radii_)
+        return alternation.field(balls, Couplings(self.couplings_, self.emissions_), self.class_sizes_)
 
     def outlierness(self, X: Any = None, graph: Any = None) -> Floats:
         """Return how odd each node is for its class (high = anomalous), NaN where it is missing.
@@ -233,12 +234,12 @@ class LCCAD(BaseEstimator):
         expected = (int(self.n_classes), alternation.features.shape[1])
         if centres.shape != expected or not np.isfinite(centres).all():
             raise InvalidInput(f"init must hold finite centres of shape {expected}. Got shape {centres.shape}.")
-        return centres
+        return centres - self.middle_
 
     def _keep(self, best: State) -> None:
         self.labels_ = best.labelling.labels
         self.objective_, self.gap_ = best.objective, best.labelling.gap
-        self.centres_, self.squared_radii_ = best.balls.centres, best.balls.squared_radii
+        self.centres_, self.squared_radii_ = best.balls.centres + self.middle_, best.balls.squared_radii
         self.couplings_, self.emissions_ = best.couplings.pair, best.couplings.emission
         self.gamma_, self.n_iter_, self.class_sizes_ = best.gamma, best.n_iter, best.sizes
 
@@ -275,11 +276,12 @@ class LCCAD(BaseEstimator):
         return rows, graph
 
     def _features(self, rows: NDArray[Any], graph: Graph) -> NDArray[Any]:
-        """φ of each row; zeros where a node is missing."""
-        if self.transformer_ is None and graph.mask is None:
-            return rows
+        """φ of each row (centred, where it is the row itself); zeros where a node is missing."""
         present = slice(None) if graph.mask is None else graph.mask
-        found = rows[present] if self.transformer_ is None else np.asarray(self.transformer_.transform(rows[present]))
+        if self.transformer_ is None:
+            found = rows[present] - np.asarray(self.middle_, dtype=rows.dtype)
+        else:
+            found = np.asarray(self.transformer_.transform(rows[present]))
         if graph.mask is None:
             return found
         features = np.zeros((len(rows), found.shape[1]), dtype=found.dtype)
@@ -332,6 +334,19 @@ def _check_nodes(rows: NDArray[Any], names: list[str] | None) -> None:
         check_finite(rows, names)
     except InvalidInput as error:
         raise InvalidInput(f"{error} Or mask those nodes: graph(…, mask=~np.isnan(X).any(axis=1)).") from error
+
+
+def _middle(rows: NDArray[Any], graph: Graph) -> Floats:
+    """Mean of the rows, after checking that squared distances from it stay finite."""
+    present = rows if graph.mask is None else rows[graph.mask]
+    middle = present.mean(axis=0, dtype=np.float64)
+    reach = max(float(present.max()), -float(present.min()))
+    if not reach < np.sqrt(float(np.finfo(rows.dtype).max)) / 1e4:
+        raise InvalidInput(
+            f"X holds values up to {reach:.1e}, whose squared distances leave the range of {rows.dtype}. Scale the "
+            "columns first, for example with a StandardScaler."
+        )
+    return np.asarray(middle)
 
 
 def _fitted_transformer(features: Any, rows: NDArray[Any], graph: Graph) -> Any:

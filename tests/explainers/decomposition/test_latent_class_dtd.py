@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.cluster import KMeans
+from sklearn.exceptions import NotFittedError
 from sklearn.kernel_approximation import RBFSampler
 
 from tellwhy.core.errors import InvalidInput, UnsupportedModel
@@ -127,6 +128,8 @@ def test_explanations_can_be_saved(model, tmp_path):
 def test_bad_input_is_refused(model):
     with pytest.raises(UnsupportedModel, match="got KMeans"):
         LatentClassDTD(KMeans(2))
+    with pytest.raises(NotFittedError):
+        LatentClassDTD(LCCAD(2))
     with pytest.raises(InvalidInput, match="There is no node 300"):
         LatentClassDTD(model).explain(nodes=[300])
     with pytest.raises(InvalidInput, match="numbers of nodes"):

@@ -63,7 +63,7 @@ def _read(field: Field, arriving: NDArray[Any], order: NDArray[np.int64] | None)
     total = field.unary + received_in_all(graph, arriving)
     nodes, node_log = _normalised(-total)
     joint = (total[i] - from_j)[:, :, None] + (total[j] - from_i)[:, None, :] + field.pair
-    pairs, pair_log = _normalised(-joint.reshape(len(i), -1))
+    pairs, pair_log = _normalised(-joint.reshape(len(i), n_classes**2))
     expected = pairs.sum(axis=0).reshape(n_classes, n_classes)
     there = np.ones(len(nodes), dtype=bool) if graph.mask is None else graph.mask
     log_z = float(node_log[there].sum() + (pair_log - node_log[i] - node_log[j]).sum())

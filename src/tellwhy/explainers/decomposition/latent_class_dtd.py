@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.core.errors import InvalidInput, UnsupportedModel
 from tellwhy.core.explanation import Explanation
@@ -79,6 +80,7 @@ class LatentClassDTD:
         self.neighbour_pull = neighbour_pull
         if not isinstance(model, LCCAD):
             raise UnsupportedModel(f"LatentClassDTD explains a fitted LCCAD; got {type(model).__name__}.")
+        check_is_fitted(model)
         validate_parameters(self)
 
     def explain(self, X: Any = None, graph: Any = None, *, nodes: Any = None) -> Explanation:
