@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 
 from tellwhy.bases.adaptation import objective_of  # noqa: E402
 from tellwhy.bases.torch_stack import BasisStack, walsh_hadamard  # noqa: E402
-from tellwhy.bases.training import Plan, TrainingRows, train  # noqa: E402
+from tellwhy.bases.training import Plan, TrainingRows, Watch, train  # noqa: E402
 
 X, Y = load_digits(return_X_y=True)
 X = X / 16 - X.mean(axis=0) / 16
@@ -211,3 +211,15 @@ def test_further_batches_leave_a_random_basis_alone_but_are_checked():
     labelled = KernelBasis(basis="supervised", n_features=4, **BRIEF).partial_fit(X[Y < 5], Y[Y < 5])
     with pytest.raises(InvalidInput, match="not among the classes"):
         labelled.partial_fit(X, Y)
+
+
+def test_a_basis_that_has_stopped_stays_as_it_was():
+    weights = torch.zeros((2, 1))
+    watch = Watch([weights], 2, patience=1)
+    for epoch, losses in enumerate(([1.0, 1.0], [2.0, 0.5], [0.1, 0.4])):
+        weights[:] = epoch
+        watch.record(torch.tensor(losses), epoch)
+    assert not watch.is_over(2)
+    watch.restore()
+    assert weights[:, 0].tolist() == [0.0, 2.0]
+    assert watch.ends.tolist() == [2, 3]
