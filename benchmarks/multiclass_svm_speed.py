@@ -21,7 +21,7 @@ from _multiclass_svm import Split, lshtc_look_alike, naics2017_whole, news20
 from tellwhy.classifiers import CrammerSingerSVM, WestonWatkinsSVM
 
 SUBOPTIMAL = 1e-3
-TOLERANCES = (1.0, 0.5, 0.3, 0.2, 0.1, 0.07, 0.05, 0.03, 0.02, 0.01, 0.005, 0.002, 0.001)
+TOLERANCES = (0.1, 0.07, 0.05, 0.03, 0.02, 0.01, 0.005, 0.002, 0.001)
 REPEATS = int(os.environ.get("REPEATS", "3"))
 
 
@@ -86,6 +86,8 @@ def compare(s: Split, threads: tuple[int, ...]) -> list[dict[str, Any]]:
     lines = [liblinear(s, 1.0, optimum(s))]
     lines += [ours(s, CrammerSingerSVM, n) for n in threads]
     lines += [ours(s, WestonWatkinsSVM, n) for n in threads]
+    if len(np.unique(s.y)) > 64:
+        lines += [ours(s, WestonWatkinsSVM, n, n_bundles=4) for n in threads]
     for entry in lines:
         entry["wall / LinearSVC"] = entry["wall s"] / lines[0]["wall s"]
         entry["CPU / LinearSVC"] = entry["CPU s"] / lines[0]["CPU s"]

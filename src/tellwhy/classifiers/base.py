@@ -367,10 +367,12 @@ class MulticlassSVM(ClassifierMixin, BaseEstimator):
 
 
 def default_bundles(n_classes: int, *, pairs: bool) -> int:
-    """How many bundles to cut classes into: so many that threads find work, so few that rows are not read too often."""
-    if pairs:
-        return 1 if n_classes < 64 else 4
-    return 1 if n_classes < 8 else 4
+    """How many bundles to cut classes into.
+
+    A Weston–Watkins row is solved for all classes at once where they form one bundle; cut into several, it takes more
+    epochs, up to many more where every class is in play.
+    """
+    return 1 if pairs or n_classes < 8 else 4
 
 
 def _rescaled(duals: Any, before: Floats, now: Floats) -> Any:

@@ -33,9 +33,9 @@ class WestonWatkinsSVM(MulticlassSVM):
     n_jobs
         Threads. The result does not depend on it.
     n_bundles
-        Bundles of classes that threads share out: at most half as many threads find work. 'auto' is 1 below 64
-        classes, else 4; with more than two threads, set it to twice their number. The result to all digits depends
-        on it (the objective does not).
+        Bundles of classes that threads share out in the sweeps: at most half as many threads find work. 'auto' is
+        one bundle (threads then share the certificates only), since a row whose classes are cut up takes more epochs:
+        with four threads and more, try twice their number. The result depends on it within `tol`.
     shrinking
         Whether to leave out variables that are unlikely to move between two certificates.
     dtype
