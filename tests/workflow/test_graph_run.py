@@ -105,6 +105,8 @@ def test_edges_by_number_and_by_name(tmp_path):
     pd.DataFrame({"a": frame["name"].to_numpy()[pairs[:, 0]], "b": frame["name"].to_numpy()[pairs[:, 1]]}).to_csv(
         tmp_path / "names.csv", index=False
     )
+    for name, ids in (("numbers", None), ("names", list(frame["name"]))):
+        np.testing.assert_array_equal(read_edges(tmp_path / f"{name}.csv", ids, 300), pairs)
     a = explain_graph(frame.drop(columns="name"), edges=tmp_path / "numbers.csv", n_classes=2).run
     b = explain_graph(frame, edges=tmp_path / "names.csv", id_column="name", n_classes=2).run
     assert [x.row for x in a.anomalies] == [x.row for x in b.anomalies]
