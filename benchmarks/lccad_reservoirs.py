@@ -17,6 +17,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from _results import publish
+from PIL import Image
 from pyod.models.loda import LODA
 from scipy.ndimage import gaussian_filter1d
 from scipy.signal import hilbert
@@ -95,6 +96,7 @@ def draw(file: str, shape: tuple[int, int], maps: dict[str, np.ndarray]) -> None
             figure.colorbar(image, ax=axis, shrink=0.8)
     figure.savefig(FIGURES / file, dpi=80)
     plt.close(figure)
+    Image.open(FIGURES / file).convert("RGB").quantize(128).save(FIGURES / file, optimize=True)
 
 
 def all_maps(X: np.ndarray, names: list[str], truth: np.ndarray, model: LCCAD, part: slice) -> dict[str, np.ndarray]:
