@@ -12,6 +12,7 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import check_estimator
 
 from tellwhy.classifiers import CrammerSingerSVM, LeeLinWahbaSVM, OneVsRestSVM, WestonWatkinsSVM, load
+from tellwhy.classifiers.base import _rescaled
 from tellwhy.core.errors import CannotWrite, InvalidInput, InvalidParameter, NotConverged, UnreadableFile
 
 ALL = [WestonWatkinsSVM, CrammerSingerSVM, LeeLinWahbaSVM, OneVsRestSVM]
@@ -132,6 +133,12 @@ def test_a_warm_start_needs_fewer_epochs_and_ends_the_same():
     assert warm.objective_ == pytest.approx(cold.objective_, rel=1e-5)
     assert warm.n_iter_ < cold.n_iter_
     assert (warm.dual_coef_.toarray() <= 2.0 + 1e-12).all()
+
+
+def test_dual_variables_move_with_their_caps():
+    before, now = np.array([2.0, 0.0, 4.0]), np.array([1.0, 3.0, 8.0])
+    moved = _rescaled(sparse.csr_array([[2.0, 1.0], [0.0, 0.0], [4.0, 0.0]]), before, now)
+    np.testing.assert_array_equal(moved.toarray(), [[1.0, 0.5], [0.0, 0.0], [8.0, 0.0]])
 
 
 def test_path_over_c():
