@@ -163,6 +163,15 @@ def test_penalties(drawn, rng, k):
         assert np.abs(cdf / cdf[-1] - theirs).max() < NEAR
 
 
+def test_slices_from_odd_starts_stay_within_reach(rng):
+    """Where the start is unlikely the slice is wide: 2.5·x falls slowly towards −∞."""
+    found = []
+    for _ in range(200):
+        found.append(_compiled.slice_step(8.0, 2.5, 1.0, 1.0, 3, 1.0, np.ones(1), rng))
+    assert np.abs(found).max() <= 60.0
+    assert np.min(found) < -20.0, "the start was odd enough"
+
+
 def test_unused_penalties_come_from_the_prior(drawn, rng):
     state, data = drawn
     state.c[:] = 0

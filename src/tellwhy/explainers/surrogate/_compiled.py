@@ -27,6 +27,7 @@ Kept = namedtuple("Kept", "z coef log_pi sigma2 gate_mean gate_var")  # one entr
 LOG_SQRT_PI = 0.5 * math.log(math.pi)
 LOG_2PI = math.log(2.0 * math.pi)
 JITTER = 1e-12
+REACH = 60.0  # logarithms of λ and σ² stay within ±60: from an odd start a slice may be hundreds wide
 
 
 @numba.njit(nogil=True, cache=True)
@@ -107,6 +108,8 @@ def pick(logits, rng):
 @numba.njit(nogil=True, cache=True)
 def log_scale_target(x, slope, weight, power, p, inner, factors):
     """slope·x − weight·e^{±x} − p·Σ_j log erfcx(factor_j·e^{inner·x}): log σ², log λ1 and log λ2 all have this form."""
+    if abs(x) > REACH:
+        return -np.inf
     found = slope * x - weight * math.exp(power * x)
     for factor in factors:
         found -= p * log_erfcx(factor * math.exp(inner * x))
@@ -234,8 +237,9 @@ def draw_penalties(state, data, priors, rng):
     for k in range(len(state.log_w)):
         members = np.flatnonzero(state.c == k)
         if len(members) == 0:
-            state.lambda1[k] = math.exp(log_gamma_draw(priors.lambda1_shape, rng)) / priors.lambda_rate
-            state.lambda2[k] = math.exp(log_gamma_draw(priors.lambda2_shape, rng)) / priors.lambda_rate
+            log_rate = math.log(priors.lambda_rate)
+            state.lambda1[k] = math.exp(max(log_gamma_draw(priors.lambda1_shape, rng) - log_rate, -REACH))
+            state.lambda2[k] = math.exp(max(log_gamma_draw(priors.lambda2_shape, rng) - log_rate, -REACH))
             continue
         sigma2 = state.sigma2[members]
         half = 1.0 / np.sqrt(8.0 * sigma2)  # x/√2 = λ1/√(8σ²λ2)
