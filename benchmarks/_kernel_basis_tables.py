@@ -122,7 +122,7 @@ def shortfall(main: pd.DataFrame) -> str:
     return (
         "Where ours are lower, two things differ: the thesis goes to 30,000 features, these runs to "
         f"{reach}; and it trains with ten times more batches: {at_the_cap:.0%} of our classifiers on fixed bases had "
-        "not stopped when the last epoch ended."
+        "not stopped when the last epoch ended. Whether these two explain it was not tested."
     )
 
 
