@@ -165,3 +165,15 @@ def test_tables_that_cannot_be_used(tmp_path):
         explain_graph(gap, time="when")
     with pytest.raises(InvalidInput, match="same id"):
         read_edges(tmp_path / "far.csv", ["a", "a"], 2)
+
+
+def test_a_column_that_tells_the_classes_apart_counts_within_them():
+    """Its spread is mostly between the classes; the value of the other class must still stand out."""
+    rng = np.random.default_rng(5)
+    hot = np.tile(np.repeat([0, 1], 100), 2)
+    temperature = rng.normal(size=400) + 4.0 * hot
+    temperature[250] = 4.1
+    frame = pd.DataFrame({"hour": np.arange(400), "temperature": temperature, "load": rng.normal(size=400)})
+    found = explain_graph(frame, time="hour").run
+    assert found.anomalies[0].row == 250
+    assert found.explanation.extras["context_share"][0] > 0.9

@@ -27,6 +27,7 @@ from tellwhy.workflow.table_run import column_shares, versions
 
 MOST_NODES_TO_SUGGEST_FROM = 20_000
 MOST_CLASSES = 5
+WITHIN_ONE_DEVIATION = 0.6827  # share of a normal variable; a few odd values do not move this quantile
 SUMMARY_ROWS = 200_000
 
 
@@ -63,10 +64,25 @@ def explain_graph(data: Any, **settings: Any) -> GraphRun:
     stage("reading nodes")
     nodes = nodes_of(data, request)
     stage("fitting latent classes")
-    model = _fitted(nodes, request)
+    nodes, model = _comparable(nodes, request)
     scores = model.outlierness()
     stage("explaining nodes")
     return _run(nodes, request, model, scores)
+
+
+def _comparable(nodes: NodeData, request: GraphRequest) -> tuple[NodeData, LCCAD]:
+    """Fit twice: with columns of equal spread, then of equal spread within the classes that were found.
+
+    A column that tells the classes apart has most of its spread between them: what is odd within a class would
+    hardly count.
+    """
+    first = _fitted(nodes, request)
+    there = first.labels_ >= 0
+    deviations = np.abs(nodes.X[there] - first.centres_[first.labels_[there]])
+    spread = np.quantile(deviations, WITHIN_ONE_DEVIATION, axis=0)
+    X = nodes.X / np.where(spread > 0, spread, 1.0).astype(nodes.X.dtype)
+    nodes = replace(nodes, X=X)
+    return nodes, _fitted(nodes, request)
 
 
 def _fitted(nodes: NodeData, request: GraphRequest) -> LCCAD:
