@@ -454,3 +454,12 @@ def nan_row():
 def test_bad_input_is_refused(call, words):
     with pytest.raises(InvalidInput, match=words):
         call(two_classes(n=50)[0])
+
+
+def test_no_class_is_split_like_a_chessboard():
+    rng = np.random.default_rng(0)
+    field = np.zeros((40, 60))
+    field[:, 30:] = 1
+    field[20:, :20] = 1
+    X = np.column_stack([(rng.normal(size=(40, 60)) + 4 * field).ravel(), rng.normal(size=2400)])
+    assert suggest_lccad(X, grid((40, 60)), max_classes=4).n_classes == 2

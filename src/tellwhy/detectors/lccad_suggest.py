@@ -48,7 +48,8 @@ def suggest_lccad(
 
     For each K a hidden Markov field with equal spherical Gaussians is fitted by `LCCAD` with θ = 1/(1 + 2σ²), its
     weight of distances, σ² being estimated in turn. The criterion is −2 [log p(X | H) + log p(H)] + (number of
-    parameters)·log n, with log p(H) exact on chains and trees and a pseudo-likelihood elsewhere.
+    parameters)·log n, with log p(H) exact on chains and trees and a pseudo-likelihood elsewhere. The latter is fond of
+    one class split in two like a chessboard: fits in which a class goes better with another than with itself are out.
 
     Parameters
     ----------
@@ -86,7 +87,15 @@ def _candidate(X: Any, graph: Any, n_classes: int, rng: np.random.Generator) -> 
             variance = float(np.nanmean(model.outlierness())) / model.n_features_in_
             theta = 1.0 / (1.0 + 2.0 * variance) if variance > 0 else 1.0
             model = LCCAD(n_classes, theta, init=model.centres_, **settings).fit(X, graph)
-    return Candidate(n_classes, theta, _criterion(model, rng))
+    criterion = _criterion(model, rng) if _neighbours_share(model) else np.inf
+    return Candidate(n_classes, theta, criterion)
+
+
+def _neighbours_share(model: LCCAD) -> bool:
+    """Whether each class that is there goes best with itself: else one class was split into a chequered pair."""
+    there = np.isin(np.arange(model.n_classes), model.labels_)
+    pair = model.couplings_[np.ix_(there, there)]
+    return bool((np.diag(pair) >= pair.max(axis=1)).all())
 
 
 def _criterion(model: LCCAD, rng: np.random.Generator) -> float:
