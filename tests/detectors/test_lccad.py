@@ -462,4 +462,6 @@ def test_no_class_is_split_like_a_chessboard():
     field[:, 30:] = 1
     field[20:, :20] = 1
     X = np.column_stack([(rng.normal(size=(40, 60)) + 4 * field).ravel(), rng.normal(size=2400)])
-    assert suggest_lccad(X, grid((40, 60)), max_classes=4).n_classes == 2
+    found = suggest_lccad(X, grid((40, 60)), max_classes=3)
+    assert found.n_classes == 2
+    assert found.candidates[2].criterion == np.inf  # three classes: two of them prefer each other
