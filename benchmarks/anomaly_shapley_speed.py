@@ -22,7 +22,7 @@ from tellwhy.scoring import as_score
 FIGURE = Path(__file__).parent.parent / "docs" / "images" / "anomaly-shapley-time.png"
 ROWS, REPEATS = 60, 3
 TARGETS = {"thyroid": 0.7, "musk": 60.0, "arrhythmia": 250.0}
-PEER_ROWS = {"thyroid": 60, "breastw": 60, "musk": 16, "arrhythmia": 8}
+PEER_ROWS = {"thyroid": 60, "breastw": 60, "musk": 60, "arrhythmia": 8}
 WIDTHS, MANY_ROWS = (5, 10, 12, 13, 30, 100, 300), (1, 10, 100, 1_000, 10_000)
 
 
