@@ -195,6 +195,16 @@ def sweep_pairs_dense(
 
 
 @_compiled
+def _exact_step(scores, a, v, n, k, top, total, held):
+    """Set all variables of a row to their best values together; v is room to work in."""
+    for j in range(n):
+        v[j] = scores[j] / k + a[j] + held
+    level = block_level(v, n, top, total, held)
+    for j in range(n):
+        a[j] = min(max(v[j] - level, 0.0), top)
+
+
+@_compiled
 def sweep_pairs(
     order, rows, labels, norms, tops, totals, m, indptr, indices, values, W_label, W, start, count, cls, val, idle,
     patience, calm, exact,
@@ -234,11 +244,7 @@ def sweep_pairs(
             continue
         idle[r] = 0
         if exact:
-            for j in range(n):
-                v[j] = scores[j] / k + a[j] + held
-            level = block_level(v, n, top, total, held)
-            for j in range(n):
-                a[j] = min(max(v[j] - level, 0.0), top)
+            _exact_step(scores, a, v, n, k, top, total, held)
         else:
             coordinate_steps(scores, a, n, k, top)
         changed, change = 0, 0.0

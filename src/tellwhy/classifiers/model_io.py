@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +17,12 @@ from tellwhy.classifiers.weston_watkins import WestonWatkinsSVM
 from tellwhy.core.errors import CannotWrite, UnreadableFile
 from tellwhy.core.files import new_folder, read_versioned, write_json
 from tellwhy.core.params import validate_parameters
+from tellwhy.core.saved_models import stored_arrays
 
 SCHEMA = 1
 _HEAD, _ARRAYS = "classifier.json", "weights.npz"
 _CLASSES = {c.__name__: c for c in (WestonWatkinsSVM, CrammerSingerSVM, LeeLinWahbaSVM, OneVsRestSVM)}
 _PLAIN = ("history_", "n_iter_", "objective_", "dual_gap_", "multilabel_", "temperature_", "n_features_in_")
-_DAMAGES = (OSError, ValueError, EOFError, KeyError, NotImplementedError, MemoryError, zipfile.BadZipFile, zlib.error)
 
 
 def save(model: MulticlassSVM, folder: str | Path) -> Path:
@@ -82,10 +80,8 @@ def load(folder: str | Path) -> MulticlassSVM:
     if cls is None:
         raise UnreadableFile(f"{place / _HEAD} names {head.get('classifier')!r}, which is no classifier of tellwhy.")
     try:
-        with np.load(place / _ARRAYS, allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in stored.files}
-        return _assembled(cls, head, arrays)
-    except (*_DAMAGES, TypeError, AttributeError) as error:
+        return _assembled(cls, head, stored_arrays(place / _ARRAYS))
+    except (UnreadableFile, TypeError, ValueError, LookupError, AttributeError, MemoryError) as error:
         raise UnreadableFile(f"{place} does not hold a working {cls.__name__}: {error}") from error
 
 

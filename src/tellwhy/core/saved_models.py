@@ -196,12 +196,17 @@ def _read_head(path: Path, what: str) -> dict[str, Any]:
     return head
 
 
-def _read_arrays(path: Path) -> dict[str, Any]:
+def stored_arrays(path: Path) -> dict[str, Any]:
+    """Read all arrays of an .npz file; `UnreadableFile` where it is missing, damaged or holds objects."""
     try:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in stored.files}
+            return {name: stored[name] for name in stored.files}
     except _DAMAGES as error:
         raise UnreadableFile(f"{path} is missing or damaged: {error}.") from error
+
+
+def _read_arrays(path: Path) -> dict[str, Any]:
+    arrays = stored_arrays(path)
     for name, array in arrays.items():
         if array.dtype.kind not in "biuf" or not np.isfinite(array).all():
             raise UnreadableFile(f"{path} holds something else than finite numbers in {name!r}.")

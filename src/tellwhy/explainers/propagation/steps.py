@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -43,7 +44,7 @@ class Followed(torch.autograd.Function):
 
 
 @dataclass
-class Step:
+class Step(ABC):
     """One operation: what it knows of itself for the way down."""
 
     operation: Operation
@@ -53,9 +54,9 @@ class Step:
         """Run the operation."""
         return compute(list(inputs))
 
+    @abstractmethod
     def hand_down(self, c: Tensor, inputs: list[Tensor], out: Tensor) -> Cotangents:
         """Cotangents of the inputs."""
-        raise NotImplementedError
 
     @property
     def carries(self) -> str:
