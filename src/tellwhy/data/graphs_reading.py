@@ -79,8 +79,8 @@ def _arrays(path: Path) -> dict[str, NDArray[Any]]:
         raise UnreadableFile(f"There is no file {path}.") from error
     except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile) as error:
         raise UnreadableFile(
-            f"{path} cannot be read as arrays of numbers ({type(error).__name__}). A grid is an .npz file, as numpy.savez "
-            "writes it, with one array per feature."
+            f"{path} cannot be read as arrays of numbers ({type(error).__name__}). A grid is an .npz file, as "
+            "numpy.savez writes it, with one array per feature."
         ) from error
 
 
