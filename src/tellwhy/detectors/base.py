@@ -19,7 +19,27 @@ from tellwhy.scoring.observed import Observed
 CALIBRATION_ROWS = 20_000
 
 
-class Detector(OutlierMixin, BaseEstimator):
+class SavedModel:
+    """An estimator that is written to a folder and read again."""
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the fitted model to a folder (JSON and arrays, no pickle); `tellwhy.detectors.load` reads it."""
+        from tellwhy.detectors.model_io import save
+
+        return save(self, folder)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """Read a model of this class that `save` wrote."""
+        from tellwhy.detectors.model_io import load
+
+        detector = load(folder)
+        if not isinstance(detector, cls):
+            raise UnreadableFile(f"{folder} holds a {type(detector).__name__}, not a {cls.__name__}.")
+        return detector
+
+
+class Detector(SavedModel, OutlierMixin, BaseEstimator):
     """Base of the detectors: `outlierness(X)` is high for anomalous rows.
 
     Subclasses implement `_fit(X)`, which sets what it learned, `training_scores_` (the outlierness of training rows
@@ -88,22 +108,6 @@ class Detector(OutlierMixin, BaseEstimator):
             value = float(np.quantile(self.training_scores_, 1 - contamination))
         self.threshold_ = float(value)  # type: ignore[arg-type]
         return self
-
-    def save(self, folder: str | Path) -> Path:
-        """Write the fitted detector to a folder (JSON and arrays, no pickle); `tellwhy.detectors.load` reads it."""
-        from tellwhy.detectors.model_io import save
-
-        return save(self, folder)
-
-    @classmethod
-    def load(cls, folder: str | Path) -> Self:
-        """Read a detector of this class that `save` wrote."""
-        from tellwhy.detectors.model_io import load
-
-        detector = load(folder)
-        if not isinstance(detector, cls):
-            raise UnreadableFile(f"{folder} holds a {type(detector).__name__}, not a {cls.__name__}.")
-        return detector
 
     @property
     def _names(self) -> list[str] | None:

@@ -31,6 +31,7 @@ from tellwhy.core.progress import track
 from tellwhy.core.score_function import Floats
 from tellwhy.core.tables import check_finite, column_names
 from tellwhy.data.graphs import Graph, Grid, as_graph
+from tellwhy.detectors.base import SavedModel
 from tellwhy.detectors.lccad_balls import Balls, Loss, named_loss
 from tellwhy.detectors.lccad_couplings import Couplings
 from tellwhy.detectors.lccad_fit import Alternation, Settings, State
@@ -41,7 +42,7 @@ _transformer = Rule("a transformer with fit and transform", lambda v: hasattr(v,
 _centres = Rule("an array of centres, one line per class", lambda v: np.ndim(v) == 2)
 
 
-class LCCAD(BaseEstimator):
+class LCCAD(SavedModel, BaseEstimator):
     """Latent classes on a graph, each with a ball around its nodes; far from the centre of its own class is odd.
 
     Minimised over the classes h_i of the nodes, the balls (c_k, t_k) and the log-linear part v:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,10 +23,22 @@ MOST_POINTS = 2_000  # of a class, at random, that its kernel outlierness is com
 
 @dataclass(frozen=True, eq=False)
 class ClassScores:
-    """o_k(x) for each class k: ‖x − c_k‖² where `kernels` is None, else −log f_k(x) by the exact kernel."""
+    """o_k(x) for each class k: ‖x − c_k‖² where `expansions` is None, else −log f_k(x) by the exact kernel."""
 
     centres: Floats
-    kernels: tuple[KernelScore | None, ...] | None = None
+    expansions: tuple[KernelExpansion | None, ...] | None = None
+    feature_names: list[str] | None = None
+
+    @cached_property
+    def kernels(self) -> tuple[KernelScore | None, ...] | None:
+        """The score of each class, None for a class without members."""
+        if self.expansions is None:
+            return None
+        describes = "outlierness o(x) = −log f_h(x) of the node's latent class h"
+        return tuple(
+            None if f is None else KernelScore(f, feature_names=self.feature_names, describes=describes)
+            for f in self.expansions
+        )
 
     def own(self, X: NDArray[Any], labels: Labels, *, is_training: bool) -> Floats:
         """o_h of each row for its own class h; NaN where there is no label."""
@@ -72,13 +85,13 @@ def class_scores(model: Any, features: NDArray[Any], rng: np.random.Generator) -
     rows, labels = model.training_X_, model.labels_
     present = labels >= 0
     kernel = Exponential(_bandwidth(model.transformer_, rows[present].astype(np.float64)), 2.0)
-    kernels = [_class_kernel(model, features, np.flatnonzero(labels == k), kernel, rng) for k in range(model.n_classes)]
-    return ClassScores(model.centres_, tuple(kernels))
+    expansions = [_expansion(model, features, np.flatnonzero(labels == k), kernel, rng) for k in range(model.n_classes)]
+    return ClassScores(model.centres_, tuple(expansions), model.feature_names_)
 
 
-def _class_kernel(
+def _expansion(
     model: Any, features: NDArray[Any], members: NDArray[np.int64], kernel: Exponential, rng: np.random.Generator
-) -> KernelScore | None:
+) -> KernelExpansion | None:
     """f_k(x) = Σ_j α_j K(x, x_j) over (a sample of) the class; α is the SVDD's for the hinge with ν < 1, else equal."""
     if not len(members):
         return None
@@ -88,11 +101,8 @@ def _class_kernel(
     if model.loss == "hinge" and model.nu < 1:
         weights = linear_ball(features[members].astype(np.float64), nu=model.nu, tol=1e-6).weights
     kept, rows = weights > 0, model.training_X_
-    expansion = KernelExpansion(
-        rows[members[kept]].astype(np.float64), weights[kept], kernel, members[kept], len(rows), "count"
-    )
-    describes = "outlierness o(x) = −log f_h(x) of the node's latent class h"
-    return KernelScore(expansion, feature_names=model.feature_names_, describes=describes)
+    points = rows[members[kept]].astype(np.float64)
+    return KernelExpansion(points, weights[kept], kernel, members[kept], len(rows), "count")
 
 
 def _bandwidth(transformer: Any, X: Floats) -> float:

@@ -1,6 +1,6 @@
 """Fitted detectors on disk: `detector.json` (class, parameters, what was learned) and `arrays.npz`; never pickle.
 
-Only classes of the registry, and the few records that they learn, are ever made from what a file says.
+Only classes of the registry, `LCCAD`, and the few records that they learn, are ever made from what a file says.
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ from tellwhy.core.errors import InvalidInput, MissingExtra
 from tellwhy.core.registry import cards
 from tellwhy.core.saved_models import Records, Shelf, load_model, save_model
 from tellwhy.core.score_function import CentreDistance, Floats, KernelExpansion, NeighbourDistance
+from tellwhy.detectors import lccad_io
 from tellwhy.detectors.base import Detector
+from tellwhy.detectors.lccad import LCCAD
 from tellwhy.detectors.scaling import Scaling
 from tellwhy.kernels import Exponential, StudentT
 from tellwhy.scoring import Projection, ScaledMixture
 from tellwhy.scoring.observed import Observed
 
 
-def save(detector: Detector, folder: str | Path) -> Path:
+def save(detector: Any, folder: str | Path) -> Path:
     """Write a fitted detector, whole or not at all; `load` reads it.
 
     Examples
@@ -37,24 +39,31 @@ def save(detector: Detector, folder: str | Path) -> Path:
     >>> bool((again.outlierness(X) == detector.outlierness(X)).all())
     True
     """
-    return save_model(_SHELF, detector, folder)
+    kept = lccad_io.without_missing(detector) if isinstance(detector, LCCAD) else detector
+    return save_model(_SHELF, kept, folder)
 
 
-def load(folder: str | Path) -> Detector:
+def load(folder: str | Path) -> Any:
     """Read a detector that `save` wrote: it gives the same scores, bit for bit.
 
     Raises `UnreadableFile` for a folder that is damaged, of another version, or made up.
     """
-    detector: Detector = load_model(_SHELF, folder)
-    return detector
+    return load_model(_SHELF, folder)
 
 
 def _known() -> dict[str, Any]:
-    return {card.name: card.cls for card in cards("detector")}
+    return {card.name: card.cls for card in cards("detector")} | {"LCCAD": LCCAD}
 
 
-def _try_out(detector: Detector) -> None:
+def _try_out(detector: Any) -> None:
     """Score one row, so that arrays that do not fit together are noticed now."""
+    if isinstance(detector, LCCAD):
+        lccad_io.try_out(detector)
+    else:
+        _try_out_on_rows(detector)
+
+
+def _try_out_on_rows(detector: Detector) -> None:
     n_columns = detector.n_features_in_
     if not isinstance(n_columns, int) or n_columns < 1:
         raise ValueError(f"it has {n_columns!r} columns.")
@@ -108,6 +117,7 @@ def _is_observed(record: Observed) -> bool:
 
 _RECORDS: Records = {
     **BASIS_RECORDS,
+    **lccad_io.RECORDS,
     "KernelExpansion": (KernelExpansion, _is_expansion),
     "NeighbourDistance": (NeighbourDistance, _is_neighbourhood),
     "CentreDistance": (CentreDistance, lambda record: _is_matrix(record.centres)),
