@@ -83,8 +83,14 @@ def test_the_output_that_was_explained_is_followed():
 def test_explanations_of_another_output_are_not_judged_by_the_largest():
     model = Quadrants().double().eval()
     smallest = model(torch.tensor(PICTURES)).argmin(dim=1)
+    explanation = InputTimesGradient(model, smallest).explain(PICTURES)
+    np.testing.assert_array_equal(explanation.extras["output"], smallest)
+    found = region_flipping(explanation, model, region=4, fill="zero")
+    np.testing.assert_allclose(found.curves[:, 0], explanation.scores, rtol=1e-12)
+    of_function = LRP(model, lambda y: 2 * y[:, 0]).explain(PICTURES)
+    assert "output" not in of_function.extras
     with pytest.raises(InvalidInput, match=r"Pass the model that was explained, and target="):
-        region_flipping(InputTimesGradient(model, smallest).explain(PICTURES), model)
+        region_flipping(of_function, model)
 
 
 def deep_network(depth=4, channels=8):

@@ -86,9 +86,9 @@ class NetworkOutput:
         if callable(target):
             return ()
         if not isinstance(target, str):
-            return (chosen_outputs(np.empty((len(X), 0)), target),)  # type: ignore[arg-type]
-        found = [chosen_outputs(outputs, target) for outputs in self._outputs(X)]
-        return (np.concatenate(found).astype(np.int64),)
+            return (np.broadcast_to(np.asarray(target, dtype=np.int64), len(X)).copy(),)
+        found = [chosen_outputs(outputs, target).cpu().numpy() for outputs in self._outputs(X)]
+        return (np.concatenate(found),)
 
     def value(self, X: Any, outputs: Integers | None = None) -> Floats:
         """Return the explained number of each row."""

@@ -42,12 +42,17 @@ def pick_scores(outputs: Tensor, target: Any) -> Tensor:
             f"The model's outputs have shape {tuple(outputs.shape)}: say which number is explained with "
             "target=<function of the outputs that gives one number per row>."
         )
-    table = outputs.reshape(len(outputs), -1)
+    return outputs.reshape(len(outputs), -1).gather(1, chosen_outputs(outputs, target)[:, None])[:, 0]
+
+
+def chosen_outputs(outputs: Tensor, target: Any) -> Tensor:
+    """Return the number of each row's explained output, where the outputs are; zeros where the target is a function."""
     if isinstance(target, str):
-        chosen = table.detach().argmax(dim=1)
-    else:
-        chosen = torch.as_tensor(_in_range(chosen_outputs(outputs, target), table.shape[1]), device=table.device)
-    return table.gather(1, chosen[:, None])[:, 0]
+        return outputs.detach().reshape(len(outputs), -1).argmax(dim=1)
+    if callable(target):
+        return torch.zeros(len(outputs), dtype=torch.int64, device=outputs.device)
+    wanted = np.broadcast_to(np.asarray(target, dtype=np.int64), len(outputs))
+    return torch.as_tensor(_in_range(wanted, outputs[:1].numel()).copy(), device=outputs.device)
 
 
 def _in_range(chosen: np.ndarray, n_outputs: int) -> np.ndarray:
@@ -55,15 +60,6 @@ def _in_range(chosen: np.ndarray, n_outputs: int) -> np.ndarray:
     if len(bad):
         raise InvalidInput(f"target {bad[0]} is out of range: the model has outputs 0 to {n_outputs - 1}.")
     return chosen
-
-
-def chosen_outputs(outputs: Tensor, target: Any) -> np.ndarray:
-    """Return the number of each row's explained output; zeros where the target is a function."""
-    if isinstance(target, str):
-        return np.asarray(outputs.detach().reshape(len(outputs), -1).argmax(dim=1).cpu())
-    if callable(target):
-        return np.zeros(len(outputs), dtype=np.int64)
-    return np.broadcast_to(np.asarray(target, dtype=np.int64), len(outputs)).copy()
 
 
 def describe(target: Any, softmax: str) -> str:

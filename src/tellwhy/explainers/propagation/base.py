@@ -28,7 +28,7 @@ from tellwhy.explainers.propagation.found import Found, Room
 from tellwhy.explainers.propagation.inputs import Inputs, read_inputs, readable
 from tellwhy.explainers.propagation.methods import Method
 from tellwhy.scoring.network_passes import check_model, placed, untouched
-from tellwhy.scoring.network_targets import check_target, describe, pick_scores
+from tellwhy.scoring.network_targets import check_target, chosen_outputs, describe, pick_scores
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,6 +47,14 @@ class Pass:
     method: Method
     seed: Callable[[Tensor], Tensor] = torch.ones_like
     weight: float = 1.0
+
+
+@dataclass(frozen=True)
+class Explained:
+    """Which number was explained: in words, and the number of each row's output where it is one."""
+
+    explains: str
+    extras: dict[str, Any]
 
 
 class NetworkExplainer(ABC):
@@ -110,7 +118,7 @@ class NetworkExplainer(ABC):
         """Explain some rows."""
         return share_forward([self], model, rows, [target])[0]
 
-    def assemble(self, x: Any, values: np.ndarray, scores: np.ndarray, others: Any, explains: str) -> Explanation:
+    def assemble(self, x: Any, values: np.ndarray, scores: np.ndarray, others: Any, what: Explained) -> Explanation:
         """Make an explanation of one input; `others` is what the other inputs got."""
         settings = {name: _plain(getattr(self, name)) for name in self._parameters if name != "target"}
         return Explanation(
@@ -119,9 +127,9 @@ class NetworkExplainer(ABC):
             base_values=others,
             data=readable(x),
             method=type(self).__name__,
-            params={"explains": explains, **settings},
+            params={"explains": what.explains, **settings},
             kind=self.kind,
-            extras=Extras(self._extras(scores)),
+            extras=Extras(what.extras | self._extras(scores)),
         )
 
     def _extras(self, scores: np.ndarray) -> dict[str, Any]:  # noqa: ARG002
@@ -186,7 +194,8 @@ def share_forward(
         values, scores[k] = run_backward(forward, way.method, pick, way.seed, is_last=number == len(ways))
         parts = values if way.weight == 1 else [way.weight * v for v in values]
         sums[k] = [a + b for a, b in zip(sums[k], parts, strict=True)] if k in sums else parts
-    return [Found(sums[k], scores[k], forward.softmax) for k in range(len(explainers))]
+    chosen = [chosen_outputs(forward.outputs, target) for target in targets]
+    return [Found(sums[k], scores[k], chosen[k], forward.softmax) for k in range(len(explainers))]
 
 
 def batches(rows: Inputs, size: int, label: str) -> Iterator[tuple[Inputs, slice]]:
@@ -204,12 +213,13 @@ def _of_rows(target: Any, part: slice) -> Any:
 def _finish(explainer: NetworkExplainer, x: Any, rows: Inputs, found: Found, target: Any) -> Any:
     """One explanation per input, in the form of x."""
     scores, values = found.scores.numpy(), [value.numpy() for value in found.values]
-    explains = describe(target, found.softmax)
+    outputs = {} if callable(target) else {"output": found.outputs.numpy().astype(np.int64)}
+    what = Explained(describe(target, found.softmax), outputs)
     made = []
     for one, own in zip(rows.given(x), values, strict=True):
         shared = explainer.kind == "attribution" and len(values) > 1
         others = sum(v.reshape(len(v), -1).sum(axis=1) for v in values if v is not own) if shared else None
-        made.append(explainer.assemble(one, own, scores, others, explains))
+        made.append(explainer.assemble(one, own, scores, others, what))
     return rows.like_given(made)
 
 

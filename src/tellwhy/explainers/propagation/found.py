@@ -14,16 +14,20 @@ from tellwhy.explainers.propagation.inputs import Inputs
 
 @dataclass(frozen=True)
 class Found:
-    """What was found for some rows: values per input, scores, and the name of a softmax that was left out."""
+    """What was found for some rows: values per input, scores, numbers of the explained outputs.
+
+    `softmax` is the name of a softmax that was left out.
+    """
 
     values: list[Tensor]
     scores: Tensor
+    outputs: Tensor
     softmax: str = ""
 
     @property
     def parts(self) -> list[Tensor]:
         """All tensors."""
-        return [*self.values, self.scores]
+        return [*self.values, self.scores, self.outputs]
 
 
 class Room:
@@ -53,7 +57,8 @@ class Room:
     def all_rows(self) -> Found:
         """Everything that was found."""
         self._receive()
-        return Found(self._whole[:-1], self._whole[-1], self._softmax)
+        *values, scores, outputs = self._whole
+        return Found(values, scores, outputs, self._softmax)
 
     def _receive(self) -> None:
         if self._sent is None:

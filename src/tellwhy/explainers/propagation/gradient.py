@@ -137,11 +137,11 @@ class SmoothGrad(NetworkExplainer):
         outputs = forward.outputs.detach()
         chosen = chosen_outputs(outputs, target)
         means = [
-            self._smooth(model, rows.rows(slice(i, i + 1)), target if callable(target) else chosen[[i]], rng)
+            self._smooth(model, rows.rows(slice(i, i + 1)), target if callable(target) else int(chosen[i]), rng)
             for i in range(len(rows))
         ]
         values = [torch.cat(parts) for parts in zip(*means, strict=True)]
-        return Found(values, pick_scores(outputs, target), forward.softmax)
+        return Found(values, pick_scores(outputs, target), chosen, forward.softmax)
 
     def _smooth(self, model: Module, row: Inputs, target: Any, rng: np.random.Generator) -> list[Tensor]:
         """Mean over noisy copies of one row."""
@@ -149,8 +149,7 @@ class SmoothGrad(NetworkExplainer):
         for start in range(0, self.n_samples, self.batch_size):
             n = min(self.batch_size, self.n_samples - start)
             noisy = replace(row, tensors=tuple(_noisy(t, n, self.noise, rng) for t in row.tensors), nonnegative=())
-            wanted = target if callable(target) else np.repeat(target, n)
-            found = super().explain_batch(model, noisy, wanted, rng).values
+            found = super().explain_batch(model, noisy, target, rng).values
             sums = [_PROCESS[self.postprocess](value).sum(dim=0, keepdim=True) for value in found]
             totals = [a + b for a, b in zip(totals, sums, strict=True)] if totals else sums
         return [total / self.n_samples for total in totals]
