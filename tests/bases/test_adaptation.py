@@ -15,7 +15,7 @@ from tellwhy.core.errors import InvalidInput, MissingExtra
 torch = pytest.importorskip("torch")
 
 from tellwhy.bases.adaptation import objective_of  # noqa: E402
-from tellwhy.bases.torch_stack import BasisStack, walsh_hadamard  # noqa: E402
+from tellwhy.bases.torch_stack import BasisStack  # noqa: E402
 from tellwhy.bases.training import Plan, TrainingRows, Watch, train  # noqa: E402
 
 X, Y = load_digits(return_X_y=True)
@@ -51,14 +51,6 @@ def test_a_stack_computes_the_features_of_its_members(kernel, structure):
         else:
             np.testing.assert_allclose(found[:, : one.n_features], one.apply(X[:9]), atol=2e-5)
             assert not found[:, one.n_features :].any()
-
-
-@pytest.mark.parametrize("p", [1, 2, 64, 128, 4096])
-def test_walsh_hadamard_in_torch(p):
-    from scipy.linalg import hadamard
-
-    x = np.random.default_rng(0).normal(size=(2, 3, p))
-    np.testing.assert_allclose(walsh_hadamard(torch.tensor(x)).numpy(), x @ hadamard(p), atol=1e-9)
 
 
 @pytest.mark.parametrize("kernel", ["gaussian", "arccos2"])

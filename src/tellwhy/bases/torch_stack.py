@@ -7,17 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from typing import Any
 
 import numpy as np
 
 from tellwhy.bases.feature_map import FeatureMap
 from tellwhy.bases.projections import DenseProjection, HadamardProjection, Projection
+from tellwhy.bases.torch_features import Tensor, structured_projections, wave_features
 from tellwhy.core.score_function import Floats
-
-Tensor = Any
-_FACTOR = 64  # the Hadamard transform is applied as products with matrices of at most this size
 
 
 @dataclass
@@ -45,27 +41,19 @@ class BasisStack:
 
     def features(self, Z: Tensor) -> Tensor:
         """φ of rows (b, d), shape (E, b, features)."""
-        import torch
-
         x = Z.expand(len(self), *Z.shape)
         for index, gain in enumerate(self.gains):
-            x = self._projected(x, index)
-            x = torch.cat([x.sin(), x.cos()], dim=-1) if self.maps[0].kernel == "gaussian" else x.relu()
-            x = x * gain
+            z = self._projected(x, index)
+            x = wave_features(z, gain) if self.maps[0].kernel == "gaussian" else z.flatten(2).relu() * gain
         return x
 
     def _projected(self, x: Tensor, index: int) -> Tensor:
-        from torch.nn.functional import pad
-
         layer, first = self.layers[index], self.maps[0].layers[index]
         if isinstance(first, DenseProjection):
             return x.bmm(layer)
-        n, p = x.shape[1], layer.shape[-1]
-        v = (pad(x, (0, p - x.shape[-1])) * first.factor)[:, :, None]
-        for block in range(layer.shape[2] - 1, -1, -1):
-            v = walsh_hadamard(v * layer[:, None, :, block])
+        z = structured_projections(x, layer, first.factor)
         widest = max(m.layers[index].n_directions for m in self.maps)
-        return v.reshape(len(self), n, -1)[..., :widest]
+        return z if z.shape[2:].numel() == widest else z.flatten(2)[..., :widest]
 
     def member(self, index: int) -> FeatureMap:
         """Return one basis as a feature map."""
@@ -102,28 +90,3 @@ def _cut(array: Floats, was: Projection) -> Projection:
     if isinstance(was, HadamardProjection):
         return replace(was, diagonals=array[: len(was.diagonals)].copy())
     return DenseProjection(array[: was.n_inputs, : was.n_directions].copy())
-
-
-def walsh_hadamard(x: Tensor) -> Tensor:
-    """Unnormalised Walsh–Hadamard transform of the last axis, whose size is a power of two.
-
-    H_p is the Kronecker product of small Hadamard matrices: each pass applies one to the last digit of the index and
-    moves that digit to the front, so that all are back in place at the end.
-    """
-    p, done, rows = x.shape[-1], 1, x
-    while done < p:
-        size = min(_FACTOR, p // done)
-        turned = rows.reshape(-1, size) @ _hadamard_matrix(size, str(x.device), x.dtype)
-        rows = turned.reshape(-1, p // size, size).mT
-        done *= size
-    return rows.reshape(x.shape)
-
-
-@cache
-def _hadamard_matrix(size: int, device: str, dtype: Any) -> Tensor:
-    import torch
-
-    H = torch.ones((1, 1), device=device, dtype=dtype)
-    while len(H) < size:
-        H = torch.cat([torch.cat([H, H], 1), torch.cat([H, -H], 1)])
-    return H

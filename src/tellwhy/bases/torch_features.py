@@ -1,0 +1,102 @@
+"""Fast features in PyTorch: Walsh–Hadamard projections as products with small matrices, sines and cosines in one pass.
+
+PyTorch is imported when a function runs.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+Tensor = Any
+_WHOLE = 128  # up to this size, H_p is one matrix; beyond, the Kronecker product of two
+
+
+def structured_projections(x: Tensor, diagonals: Tensor, factor: float) -> Tensor:
+    """H D_1 … H D_k x, times a factor, of rows x in every copy, with H unnormalised.
+
+    Row by row, H_p v = H_a V H_b for v written as a matrix V of a·b = p entries. With the axes in the order (copies, a,
+    rows, b) each side is one batched product, and D enters the right one: (V ∘ D) H_b multiplies line i of V by
+    diag(D_i) H_b. So the rows are read and written twice for each block, and never transposed.
+
+    Parameters
+    ----------
+    x
+        Rows of E bases, shape (E, n, d).
+    diagonals
+        Shape (E, copies, k, p), with d ≤ p = 2^m.
+    factor
+        What the rows are multiplied by.
+
+    Returns
+    -------
+    Shape (E, n, copies · a, b): a view whose last two axes, flattened, are the copies · p projections.
+    """
+    from torch.nn.functional import pad
+
+    E, copies, k, p = diagonals.shape
+    n, (a, b) = x.shape[1], _factors(p)
+    left, right = (_hadamard_matrix(size, str(x.device), x.dtype) for size in (a, b))
+    rows = pad(x, (0, p - x.shape[-1])) if x.shape[-1] < p else x
+    v = rows.reshape(E, 1, n, a, b).transpose(2, 3).expand(E, copies, a, n, b)
+    for block in range(k - 1, -1, -1):
+        scale = factor if block == k - 1 else 1.0
+        lines = diagonals[:, :, block].reshape(-1, b, 1) * (
+            scale * right
+        )  # diag(D_i) H_b, shape (E · copies · a, b, b)
+        v = v.reshape(-1, n, b).bmm(lines)
+        if a > 1:
+            v = left.expand(E * copies, a, a).bmm(v.reshape(-1, a, n * b))
+    return v.reshape(E, copies * a, n, b).transpose(1, 2)
+
+
+def _factors(p: int) -> tuple[int, int]:
+    """Return a and b with a · b = p, powers of two as equal as they can be; b first where one matrix will do."""
+    if p <= _WHOLE:
+        return 1, p
+    b = 1 << ((p.bit_length() - 1) // 2)
+    return p // b, b
+
+
+@cache
+def _hadamard_matrix(size: int, device: str, dtype: Any) -> Tensor:
+    import torch
+
+    H = torch.ones((1, 1), device=device, dtype=dtype)
+    while len(H) < size:
+        H = torch.cat([torch.cat([H, H], 1), torch.cat([H, -H], 1)])
+    return H
+
+
+def wave_features(z: Tensor, gain: Tensor) -> Tensor:
+    """[sin z, cos z] · gain of projections z, shape (E, n, ...), as features of shape (E, n, 2m).
+
+    `gain` has shape (E, 1, 2m), equal halves. For the gradient, the features themselves are all that is kept:
+    ∂/∂z (g sin z) = g cos z and ∂/∂z (g cos z) = −g sin z.
+    """
+    return _waves().apply(z, gain)
+
+
+@cache
+def _waves() -> Any:
+    import torch
+
+    class Waves(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, z: Tensor, gain: Tensor) -> Tensor:
+            out = torch.empty((*z.shape[:2], 2, *z.shape[2:]), dtype=z.dtype, device=z.device)
+            torch.sin(z, out=out[:, :, 0])
+            torch.cos(z, out=out[:, :, 1])
+            features = out.reshape(*z.shape[:2], -1)
+            features.mul_(gain)
+            ctx.save_for_backward(features)
+            ctx.shape = out.shape
+            return features
+
+        @staticmethod
+        def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None]:
+            (features,) = ctx.saved_tensors
+            f, u = features.reshape(ctx.shape), upstream.reshape(ctx.shape)
+            return torch.addcmul(u[:, :, 0] * f[:, :, 1], u[:, :, 1], f[:, :, 0], value=-1), None
+
+    return Waves
