@@ -1,7 +1,7 @@
-"""Compiled pooling over support points.
+"""Compiled pooling over support points, and the two loops of quasi-Newton descent.
 
-Each function takes the scaled squared distances `S` of a batch (rows × support points), returns the outlierness of
-each row, and overwrites `S` with what `mode` asks for. `skip[i]` is the support point that row i leaves out, or −1.
+Those that pool take the scaled squared distances `S` of a batch (rows × support points), return the outlierness of each
+row, and overwrite `S` with what `mode` asks for. `skip[i]` is the support point that row i leaves out, or −1.
 """
 
 import math
@@ -126,3 +126,53 @@ def spread_over_features(Z, V, W, R):
                 for i in range(Z.shape[1]):
                     difference = Z[row, i] - V[j, i]
                     R[row, i] += W[row, j] * difference * difference
+
+
+@numba.njit(nogil=True, cache=True)
+def take_off_changes(Q, which, steps, changes, rho, count):
+    """First loop of limited-memory BFGS, on Q itself: from the newest pair to the oldest, α = ρ s·q and q −= α y.
+
+    Returns α, and 1/curvature along the newest pair with ρ > 0 (0 where there is none).
+    """
+    n, d = Q.shape
+    history = rho.shape[1]
+    alphas, scale = np.zeros((n, history)), np.zeros(n)
+    for i in range(n):
+        problem = which[i]
+        for back in range(min(history, count[problem])):
+            k = (count[problem] - 1 - back) % history
+            r = rho[problem, k]
+            if r == 0.0:
+                continue
+            product = 0.0
+            for j in range(d):
+                product += steps[problem, k, j] * Q[i, j]
+            alpha = r * product
+            alphas[i, k] = alpha
+            for j in range(d):
+                Q[i, j] -= alpha * changes[problem, k, j]
+            if scale[i] == 0.0:
+                square = 0.0
+                for j in range(d):
+                    square += changes[problem, k, j] ** 2
+                scale[i] = 1.0 / (r * square)
+    return alphas, scale
+
+
+@numba.njit(nogil=True, cache=True)
+def add_steps(Q, alphas, which, steps, changes, rho, count):
+    """Second loop, on Q itself: from the oldest pair to the newest, q += (α − ρ y·q) s."""
+    n, d = Q.shape
+    history = rho.shape[1]
+    for i in range(n):
+        problem = which[i]
+        for back in range(min(history, count[problem]) - 1, -1, -1):
+            k = (count[problem] - 1 - back) % history
+            if rho[problem, k] == 0.0:
+                continue
+            product = 0.0
+            for j in range(d):
+                product += changes[problem, k, j] * Q[i, j]
+            factor = alphas[i, k] - rho[problem, k] * product
+            for j in range(d):
+                Q[i, j] += factor * steps[problem, k, j]

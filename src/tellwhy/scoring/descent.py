@@ -1,26 +1,38 @@
 """Limited-memory quasi-Newton descent of many small problems at once.
 
-Each problem has its own step length and its own end; those that have ended leave the batch. The step lengths satisfy
-the weak Wolfe conditions by bisection (Lewis and Overton, Mathematical Programming 141, 2013), which also holds for
-functions with kinks; an |u| term is handled orthant by orthant (Andrew and Gao, ICML 2007), a box by projection.
+Each problem has its own step length and its own end: whatever it has come to, every problem that is still going takes
+part in every evaluation. The step lengths satisfy the weak Wolfe conditions by bisection (Lewis and Overton,
+Mathematical Programming 141, 2013), which also holds for functions with kinks; an |u| term is handled orthant by
+orthant (Andrew and Gao, ICML 2007), a box by projection. Arrays are numpy's or PyTorch's, as the start is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tellwhy.core.score_function import Floats, Integers
+from tellwhy.scoring.arrays import (
+    Array,
+    at_least,
+    copied,
+    counted,
+    filled,
+    joined,
+    namespace,
+    placed,
+    row_dot,
+    row_largest,
+    true_rows,
+)
+from tellwhy.scoring.edges import Edges
+from tellwhy.scoring.last_steps import LastSteps, plain
 
-Mask = NDArray[np.bool_]
-Evaluate = Callable[[Integers, Floats], tuple[Floats, Floats, Integers]]  # problems, points -> value, slope, part
-Precondition = Callable[[Integers, Integers, Floats, Floats], Floats]  # problems, parts, points, slopes -> steps
+Evaluate = Callable[[Array, Array], tuple[Array, Array, Array]]  # problems, points -> value, slope, part
+Precondition = Callable[[Array, Array, Array, Array], Array]  # problems, parts, points, slopes -> steps
 
-HISTORY = 8
 TOLERANCE = 1e-14  # of the decrease that a last step promises, against 1 + |f|
 NEWTON_TOLERANCE = 1e-18  # the same with a precondition, which gets there in a step more
 STALLED = 1e-8  # the same, where rounding lets no step decrease the value any more, and for problems that take long
@@ -33,107 +45,12 @@ _ROUNDING = 1e-11  # values closer than this may differ by rounding only; slopes
 
 
 @dataclass(frozen=True)
-class Edges:
-    """Where problems are not smooth, or end: weights of |u|, and the walls of a box, each (n_problems, d)."""
-
-    weights: Floats | None = None
-    low: Floats | None = None
-    high: Floats | None = None
-
-    @property
-    def are_there(self) -> bool:
-        """Whether there is anything to mind."""
-        return self.weights is not None or self.low is not None
-
-    def slope(self, problems: Integers, U: Floats, G: Floats) -> Floats:
-        """Return the slope of steepest descent: of the smallest subgradient, 0 where a wall is in the way."""
-        if self.weights is not None:
-            w = self.weights[problems]
-            at_zero = np.sign(G) * np.maximum(np.abs(G) - w, 0.0)
-            G = np.where(U == 0, at_zero, G + w * np.sign(U))
-        return G if self.low is None else np.where(self.stop(problems, U, -G), 0.0, G)
-
-    def stop(self, problems: Integers, U: Floats, D: Floats) -> Mask:
-        """Tell which coordinates are at a wall that D points through."""
-        assert self.low is not None
-        assert self.high is not None
-        return ((D < 0) & (self.low[problems] >= U)) | ((D > 0) & (self.high[problems] <= U))
-
-    def length_to_wall(self, problems: Integers, U: Floats, D: Floats) -> Floats:
-        """Return how far along D the first wall is, at most half of D."""
-        assert self.low is not None
-        assert self.high is not None
-        room = np.where(D > 0, self.high[problems] - U, U - self.low[problems])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            lengths = np.where(D != 0, room / np.abs(D), np.inf)
-        return np.minimum(np.where(lengths > 0, lengths, np.inf).min(axis=1), 0.5)
-
-    def project(self, problems: Integers, U: Floats, slope: Floats, trial: Floats) -> Floats:
-        """Return the trial points, stopped at kinks and walls."""
-        if self.weights is not None:
-            orthant = np.where(U == 0, -np.sign(slope), np.sign(U))
-            crossed = (self.weights[problems] > 0) & (trial * orthant < 0)
-            trial = np.where(crossed, 0.0, trial)
-        if self.low is not None and self.high is not None:
-            trial = np.clip(trial, self.low[problems], self.high[problems])
-        return trial
-
-
-@dataclass(frozen=True)
-class _State:
-    """Problems still going: where they are, and their last steps and changes of slope."""
-
-    problems: Integers
-    U: Floats
-    f: Floats
-    G: Floats
-    parts: Integers
-    steps: tuple[Floats, ...] = ()
-    changes: tuple[Floats, ...] = ()
-    rho: tuple[Floats, ...] = ()  # 1/(step·change), 0 for a pair that is not to be used
-
-    def keep(self, kept: Any) -> _State:
-        """Return the state of some of the problems."""
-        return _State(
-            self.problems[kept],
-            self.U[kept],
-            self.f[kept],
-            self.G[kept],
-            self.parts[kept],
-            tuple(s[kept] for s in self.steps),
-            tuple(y[kept] for y in self.changes),
-            tuple(r[kept] for r in self.rho),
-        )
-
-    def forget(self, which: Mask) -> _State:
-        """Drop the history of some problems."""
-        return replace(self, rho=tuple(np.where(which, 0.0, r) for r in self.rho))
-
-    def has_history(self) -> Mask:
-        """Tell which problems have a pair to use."""
-        return np.any(self.rho, axis=0) if self.rho else np.zeros(len(self.f), dtype=bool)
-
-    def moved(self, new: _State) -> _State:
-        """Return the new state with the pair that led to it."""
-        step, change = new.U - self.U, new.G - self.G
-        product = _dot(step, change)
-        usable = product > 1e-12 * np.sqrt(_dot(step, step) * _dot(change, change))
-        rho = np.where(usable, 1.0 / np.where(usable, product, 1.0), 0.0)
-        return replace(
-            new,
-            steps=(*self.steps, step)[-HISTORY:],
-            changes=(*self.changes, change)[-HISTORY:],
-            rho=(*self.rho, rho)[-HISTORY:],
-        )
-
-
-@dataclass(frozen=True)
 class Descent:
     """Where each problem ended, the value there, and whether it is a minimum."""
 
-    U: Floats
-    values: Floats
-    converged: Mask
+    U: Array
+    values: Array
+    converged: Array
 
 
 @dataclass(frozen=True)
@@ -141,20 +58,20 @@ class Slack:
     """How much of a fall may be left: a problem ends when its next step promises less than `share`·(tops − f)."""
 
     share: float
-    tops: Floats
+    tops: Array
 
-    def allows(self, problems: Integers, f: Floats) -> Floats:
+    def allows(self, problems: Array, f: Array) -> Array:
         """Return the decrease that each problem may leave undone."""
-        return np.maximum(self.share * (self.tops[problems] - f), 0.0)
+        return self.share * (self.tops[problems] - f)
 
-    def some(self, which: Integers) -> Slack:
+    def some(self, which: Array) -> Slack:
         """Return the slack of some of the problems."""
         return replace(self, tops=self.tops[which])
 
 
 def descend(
     evaluate: Evaluate,
-    start: Floats,
+    start: Array,
     *,
     precondition: Precondition | None = None,
     edges: Edges | None = None,
@@ -185,131 +102,178 @@ def descend(
     >>> descend(bowl, np.array([[3.0, 4.0]])).converged
     array([ True])
     """
-    edges = edges or Edges()
-    everyone = np.arange(len(start))
-    state = _State(everyone, start.copy(), *evaluate(everyone, start))
-    U, values, converged = start.copy(), state.f.copy(), np.zeros(len(start), dtype=bool)
-    tolerance = TOLERANCE if precondition is None else NEWTON_TOLERANCE
-    for iteration in range(max_iterations):
-        if iteration > _PATIENCE and edges.weights is None:  # less is asked of problems that take long
-            tolerance = min(10.0 * tolerance, STALLED if iteration <= 2 * _PATIENCE else CRAWLING)
-        state, slope, D, promise = _direction(state, edges, precondition)
-        least = tolerance * (1.0 + np.abs(state.f))
-        done = promise <= (least if slack is None else np.maximum(least, slack.allows(state.problems, state.f)))
+    run = _Run(
+        evaluate,
+        start,
+        precondition=precondition,
+        edges=edges or Edges(),
+        slack=slack,
+        max_iterations=max_iterations,
+    )
+    going = run.aim(counted(start, len(start)))
+    while len(going):
+        going = run.advance(going)
+    return Descent(run.U, run.f, run.converged)
+
+
+def _tolerances(first: float, max_iterations: int, is_smooth: bool) -> list[float]:
+    """Return what is asked for at each iteration: less of problems that take long."""
+    found = [first] * max_iterations
+    for iteration in range(_PATIENCE + 1, max_iterations if is_smooth else 0):
+        cap = STALLED if iteration <= 2 * _PATIENCE else CRAWLING
+        found[iteration] = min(10.0 * found[iteration - 1], cap)
+    return found
+
+
+class _Run:
+    """Tables of all problems, a row each: where they are, which way they go, how far, and the best of that way."""
+
+    def __init__(
+        self,
+        evaluate: Evaluate,
+        start: Array,
+        *,
+        precondition: Precondition | None,
+        edges: Edges,
+        slack: Slack | None,
+        max_iterations: int,
+    ):
+        n, d = start.shape
+        self.evaluate, self.precondition, self.edges, self.slack = evaluate, precondition, edges, slack
+        first = TOLERANCE if precondition is None else NEWTON_TOLERANCE
+        self.tolerances = placed(start, _tolerances(first, max_iterations, edges.weights is None))
+        self.U = copied(start)
+        self.f, self.G, self.parts = evaluate(counted(start, n), start)
+        self.past = LastSteps(start, n, d)
+        self.slope, self.D, self.best_U, self.best_G = (filled(start, (n, d), 0.0) for _ in range(4))
+        self.best_f, self.best_parts = copied(self.f), copied(self.parts)
+        self.promise, self.before, self.longest = (filled(start, (n,), 0.0) for _ in range(3))
+        self.t, self.low, self.high = (filled(start, (n,), 0.0) for _ in range(3))
+        self.n_tried, self.iteration = filled(start, (n,), 0), filled(start, (n,), 0)
+        self.has_moved, self.converged = filled(start, (n,), False), filled(start, (n,), False)
+
+    def aim(self, which: Array) -> Array:
+        """Choose the directions of some problems; return those that have not arrived."""
+        which = which[self.iteration[which] < len(self.tolerances)]
+        if not len(which):
+            return which
+        f = self.f[which]
+        slope, D, promise = self._directions(which)
+        least = self.tolerances[self.iteration[which]] * (1.0 + abs(f))
+        if self.slack is not None:
+            least = namespace(f).maximum(least, self.slack.allows(which, f))
+        done = promise <= least
         if done.any():
-            converged[state.problems[done]] = True
-            U[state.problems[done]] = state.U[done]
-            state, slope, D, promise = state.keep(~done), slope[~done], D[~done], promise[~done]
-        if not len(state.f):
-            break
-        new = _search(evaluate, state, slope, D, edges)
-        stuck = (new.U == state.U).all(axis=1)
-        again = stuck & state.has_history()
-        ended = stuck & ~again
-        converged[state.problems[ended]] = promise[ended] <= STALLED * (1.0 + np.abs(state.f[ended]))
-        state = state.moved(new).forget(again)
-        U[state.problems], values[state.problems] = state.U, state.f
-        state = state.keep(~ended)
-        if not len(state.f):
-            break
-    return Descent(U, values, converged)
+            self.converged[which[done]] = True
+            going = true_rows(~done)
+            which, f, slope, D, promise = which[going], f[going], slope[going], D[going], promise[going]
+        self.slope[which], self.D[which], self.promise[which] = slope, D, promise
+        self.before[which] = row_dot(self.G[which], D)
+        self.longest[which] = _FARTHEST / at_least(row_largest(D), float(np.finfo(float).tiny))
+        self.t[which], self.low[which], self.high[which] = 1.0, 0.0, np.inf
+        self.best_f[which], self.has_moved[which], self.n_tried[which] = f, False, 0
+        self.iteration[which] += 1
+        return which
+
+    def _directions(self, which: Array) -> tuple[Array, Array, Array]:
+        """Slope, direction and the decrease that it promises; a direction that does not go down is replaced."""
+        U, G, parts = self.U[which], self.G[which], self.parts[which]
+        slope = self.edges.slope(which, U, G) if self.edges.are_there else G
+        if self.edges.low is not None and self.precondition is not None:
+            D = self._along_walls(which, U, slope, partial(self.precondition, which, parts, U))
+        else:
+            newton = self.precondition and partial(self.precondition, which, parts, U)
+            D = -self.past.inverse_times(which, slope, newton)
+            if self.edges.are_there:
+                D = namespace(D).where(D * slope < 0, D, 0.0)
+        promise = -row_dot(slope, D)
+        wrong = ~(promise > 0)
+        if wrong.any():
+            D[wrong] = -plain(slope[wrong])
+            promise[wrong] = -row_dot(slope[wrong], D[wrong])
+            self.past.forget(which[wrong])
+        return slope, D, promise
+
+    def _along_walls(self, which: Array, U: Array, slope: Array, newton: Callable[[Array], Array]) -> Array:
+        """Newton step among the coordinates that no wall stops; those it would push through one are stopped in turn."""
+        slope = copied(slope)
+        while True:
+            D = -newton(slope)
+            stopped = self.edges.stop(which, U, D) & (slope != 0)
+            if not stopped.any():
+                return D
+            slope[stopped] = 0.0
+
+    def advance(self, going: Array) -> Array:
+        """Try the next length of each problem; those that have gone far enough aim anew. Return who is still going."""
+        U, D, t = self.U[going], self.D[going], self.t[going]
+        trial = U + t[:, None] * D
+        if self.edges.are_there:
+            trial = self.edges.project(going, U, self.slope[going], trial)
+        f, G, parts = self.evaluate(going, trial)
+        rise, after, before = f - self.f[going], row_dot(G, D), self.before[going]
+        expected = row_dot(self.slope[going], trial - U) if self.edges.are_there else t * before
+        levelled = (abs(after) < 0.5 * abs(before)) & (not self.edges.are_there)
+        is_low = (rise <= _ARMIJO * expected) | (levelled & (rise <= _ROUNDING * (1.0 + abs(f))))
+        better = is_low & ((f < self.best_f[going]) | levelled)
+        kept = going[better]
+        self.best_U[kept], self.best_f[kept], self.best_G[kept] = trial[better], f[better], G[better]
+        self.best_parts[kept], self.has_moved[kept] = parts[better], True
+        finished = self._is_far_enough(going, is_low, after)
+        searching = true_rows(~finished)
+        if len(searching):
+            self._lengthen(going[searching], is_low[searching], rise[searching])
+        moved = self._move(going[finished])
+        return joined(going[searching], self.aim(moved))
+
+    def _is_far_enough(self, going: Array, is_low: Array, after: Array) -> Array:
+        """Tell which searches are over: low enough and not steep, or tried often enough."""
+        before, f = self.before[going], self.f[going]
+        is_flat = (after >= _WOLFE * before) | self.edges.are_there | (2.0 * self.t[going] > self.longest[going])
+        self.n_tried[going] += 1
+        n_tried = self.n_tried[going]
+        is_noise = -before <= STALLED * (1.0 + abs(f))
+        enough = ((self.best_f[going] < f) | is_noise) & (n_tried >= _ENOUGH_TRIALS)
+        return (is_low & is_flat) | enough | (n_tried >= _TRIALS)
+
+    def _lengthen(self, which: Array, is_low: Array, rise: Array) -> None:
+        """Choose the next length: within what was found too far and what was not far enough."""
+        xp, t = namespace(rise), self.t[which]
+        low, high = xp.where(is_low, t, self.low[which]), xp.where(is_low, self.high[which], t)
+        self.low[which], self.high[which] = low, high
+        t = _next_length(t, low, high, self.before[which], rise)
+        if self.edges.low is not None:
+            first = self.n_tried[which] == 1
+            t = xp.where(first, self.edges.length_to_wall(which, self.U[which], self.D[which]), t)
+        self.t[which] = t
+
+    def _move(self, which: Array) -> Array:
+        """Go to the best points of the searches; return the problems that can go on.
+
+        A problem that went nowhere forgets its steps and tries again; when it had none to forget, it has ended.
+        """
+        step = self.best_U[which] - self.U[which]
+        is_stuck = ~(self.has_moved[which] & (step != 0).any(1))
+        if is_stuck.any():
+            stuck, moving = which[is_stuck], true_rows(~is_stuck)
+            again = self.past.are_there(stuck)
+            ended = stuck[~again]
+            self.converged[ended] = self.promise[ended] <= STALLED * (1.0 + abs(self.f[ended]))
+            self.past.forget(stuck)
+            which, step = which[moving], step[moving]
+        else:
+            stuck = again = is_stuck[:0]
+        G = self.best_G[which]
+        self.past.add(which, step, G - self.G[which])
+        self.U[which], self.f[which], self.G[which] = self.best_U[which], self.best_f[which], G
+        self.parts[which] = self.best_parts[which]
+        return joined(which, stuck[again]) if len(stuck) else which
 
 
-def _dot(a: Floats, b: Floats) -> Floats:
-    return np.asarray(np.einsum("ij,ij->i", a, b))
-
-
-def _direction(state: _State, edges: Edges, precondition: Precondition | None) -> tuple[_State, Floats, Floats, Floats]:
-    """Slope, direction and the decrease that it promises; a direction that does not go down is replaced."""
-    slope = edges.slope(state.problems, state.U, state.G) if edges.are_there else state.G
-    if edges.low is not None and precondition is not None:
-        D = _along_walls(state, slope, edges, precondition)
-    else:
-        D = -_two_loops(state, slope, precondition)
-        if edges.are_there:
-            D = np.where(D * slope < 0, D, 0.0)
-    promise = -_dot(slope, D)
-    wrong = ~(promise > 0)
-    if wrong.any():
-        D[wrong] = -_plain(slope[wrong])
-        promise[wrong] = -_dot(slope[wrong], D[wrong])
-        state = state.forget(wrong)
-    return state, slope, D, promise
-
-
-def _along_walls(state: _State, slope: Floats, edges: Edges, precondition: Precondition) -> Floats:
-    """Newton step among the coordinates that no wall stops; those it would push through one are stopped in turn."""
-    slope = slope.copy()
-    while True:
-        D = -precondition(state.problems, state.parts, state.U, slope)
-        stopped = edges.stop(state.problems, state.U, D) & (slope != 0)
-        if not stopped.any():
-            return D
-        slope[stopped] = 0.0
-
-
-def _plain(slope: Floats) -> Floats:
-    """Return the slope, made at most one unit long in any coordinate."""
-    return np.asarray(slope / np.maximum(np.abs(slope).max(axis=1, keepdims=True), 1.0))
-
-
-def _two_loops(state: _State, slope: Floats, precondition: Precondition | None) -> Floats:
-    """H·slope, with H from the last steps: the two-loop recursion (Nocedal, 1980)."""
-    q, alphas = slope.copy(), []
-    pairs = list(zip(state.steps, state.changes, state.rho, strict=True))
-    for s, y, rho in reversed(pairs):
-        alphas.append(rho * _dot(s, q))
-        q -= alphas[-1][:, None] * y
-    q = precondition(state.problems, state.parts, state.U, q) if precondition is not None else _scaled(state, q)
-    for (s, y, rho), alpha in zip(pairs, reversed(alphas), strict=True):
-        q += (alpha - rho * _dot(y, q))[:, None] * s
-    return q
-
-
-def _scaled(state: _State, q: Floats) -> Floats:
-    """Multiply by the inverse curvature along the last usable step."""
-    scale = np.zeros(len(q))
-    for y, rho in zip(state.changes, state.rho, strict=True):
-        scale = np.where(rho > 0, 1.0 / np.where(rho > 0, rho * _dot(y, y), 1.0), scale)
-    return np.where(scale[:, None] > 0, scale[:, None] * q, _plain(q))
-
-
-def _search(evaluate: Evaluate, state: _State, slope: Floats, D: Floats, edges: Edges) -> _State:
-    """Find a step for each problem that goes down enough and ends on no steep slope; none where there is none."""
-    t, low, high = np.ones(len(D)), np.zeros(len(D)), np.full(len(D), np.inf)
-    new = replace(state, U=state.U.copy(), f=state.f.copy(), G=state.G.copy(), parts=state.parts.copy())
-    longest = _FARTHEST / np.maximum(np.abs(D).max(axis=1), np.finfo(float).tiny)
-    before, todo = _dot(state.G, D), np.arange(len(D))
-    for n_tried in range(1, _TRIALS + 1):
-        trial = state.U[todo] + t[todo, None] * D[todo]
-        if edges.are_there:
-            trial = edges.project(state.problems[todo], state.U[todo], slope[todo], trial)
-        f, G, parts = evaluate(state.problems[todo], trial)
-        rise = f - state.f[todo]
-        after = _dot(G, D[todo])
-        levelled = (np.abs(after) < 0.5 * np.abs(before[todo])) & (not edges.are_there)
-        is_low = rise <= _ARMIJO * _dot(slope[todo], trial - state.U[todo])
-        is_low |= levelled & (rise <= _ROUNDING * (1.0 + np.abs(f)))
-        better = is_low & ((f < new.f[todo]) | levelled)
-        kept = todo[better]
-        new.U[kept], new.f[kept], new.G[kept], new.parts[kept] = trial[better], f[better], G[better], parts[better]
-        is_flat = (after >= _WOLFE * before[todo]) | edges.are_there | (2.0 * t[todo] > longest[todo])
-        is_noise = -before[todo] <= STALLED * (1.0 + np.abs(state.f[todo]))
-        enough = ((new.f[todo] < state.f[todo]) | is_noise) & (n_tried >= _ENOUGH_TRIALS)
-        going = ~(is_low & is_flat | enough)
-        high[todo[~is_low]], low[todo[is_low]] = t[todo[~is_low]], t[todo[is_low]]
-        todo, rise = todo[going], rise[going]
-        if not len(todo):
-            break
-        t[todo] = _next_length(t[todo], low[todo], high[todo], before[todo], rise)
-        if n_tried == 1 and edges.low is not None:
-            t[todo] = edges.length_to_wall(state.problems[todo], state.U[todo], D[todo])
-    return new
-
-
-def _next_length(t: Floats, low: Floats, high: Floats, before: Floats, rise: Floats) -> Floats:
+def _next_length(t: Array, low: Array, high: Array, before: Array, rise: Array) -> Array:
     """Twice as far where every length so far went down; the lowest point of a parabola, or half-way, otherwise."""
+    xp = namespace(t)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        parabola = np.clip(-before * t**2 / (2.0 * (rise - before * t)), 0.1 * t, 0.5 * t)
-    inside = np.where((low == 0) & np.isfinite(parabola), parabola, 0.5 * (low + high))
-    return np.where(np.isinf(high), 2.0 * t, inside)
+        parabola = xp.clip(-before * t**2 / (2.0 * (rise - before * t)), 0.1 * t, 0.5 * t)
+    inside = xp.where((low == 0) & xp.isfinite(parabola), parabola, 0.5 * (low + high))
+    return xp.where(xp.isinf(high), 2.0 * t, inside)

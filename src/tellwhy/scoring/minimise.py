@@ -17,7 +17,9 @@ from tellwhy.core.errors import InvalidInput
 from tellwhy.core.parallel import row_batches
 from tellwhy.core.progress import track
 from tellwhy.core.score_function import Floats, Integers
-from tellwhy.scoring.descent import HISTORY, Descent, Edges, Precondition, Slack, descend
+from tellwhy.scoring.descent import Descent, Precondition, Slack, descend
+from tellwhy.scoring.edges import Edges
+from tellwhy.scoring.last_steps import HISTORY
 from tellwhy.scoring.pattern_search import pattern_search
 from tellwhy.scoring.quadratics import FreeInverses
 from tellwhy.scoring.row_scores import RowScores

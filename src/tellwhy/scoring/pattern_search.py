@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from tellwhy.core.parallel import row_batches
 from tellwhy.core.score_function import Floats, Integers
-from tellwhy.scoring.descent import Descent, Edges
+from tellwhy.scoring.descent import Descent
+from tellwhy.scoring.edges import Edges
 
 Mask = NDArray[np.bool_]
 
