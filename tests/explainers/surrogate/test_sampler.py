@@ -4,54 +4,30 @@ import json
 
 import numpy as np
 import pytest
-from oracles.mixture_oracles import (
-    geweke_z,
-    independent_elastic_net,
-    marginal_conditional,
-    metropolis_variances,
-    penalties_without_jacobian,
-    printed_alpha,
-    printed_net_weights,
-    printed_scales,
-    prior_draw,
-    simulate,
-    small_data,
-    steps_with,
-    successive_conditional,
+from oracles.mixture_calibration import (
+    OWN,
+    PRINTED,
+    RIGHT,
+    SIZES,
+    calibration_ranks,
+    expected_statistics,
+    geweke,
+    geweke_data,
+    rank_histograms,
+    recovery,
 )
+from oracles.mixture_oracles import independent_elastic_net, steps_with, successive_conditional
 from scipy import stats
-from sklearn.metrics import adjusted_rand_score
 
 from tellwhy.core.errors import UnreadableFile
 from tellwhy.explainers.surrogate import _compiled, checkpoint, sampler
 from tellwhy.explainers.surrogate.priors import PRESETS, Priors
-from tellwhy.explainers.surrogate.sampler import Settings, design, kept_arrays, sample
-
-OWN = Priors(
-    alpha_shape=2.0,
-    lambda1_shape=3.0,
-    lambda2_shape=3.0,
-    lambda_rate=1.0,
-    variance_shape=4.0,
-    variance_scale=3.0,
-    intercept_variance=1.0,
-)
-SIZES = (3, 2)  # components, elastic nets
-
-
-def geweke_data(n=8, p=3, q=1):
-    return small_data(n, p, q, np.random.default_rng(5))
+from tellwhy.explainers.surrogate.sampler import Settings, design, sample
 
 
 @pytest.fixture(scope="module")
 def independent():
-    return marginal_conditional(3000, geweke_data(), SIZES, OWN.numbers(), np.random.default_rng(0))
-
-
-def geweke(independent, steps, n_draws, seed=1):
-    data = geweke_data()
-    chain = successive_conditional(n_draws, data, SIZES, OWN.numbers(), np.random.default_rng(seed), steps)
-    return np.abs(geweke_z(independent, chain))
+    return expected_statistics(3000)
 
 
 def test_geweke(independent):
@@ -60,33 +36,21 @@ def test_geweke(independent):
     assert z.max() < 4
 
 
-PRINTED = {
-    "concentration": {"draw_alpha": printed_alpha},
-    "net weights": {"draw_net_weights": printed_net_weights},
-    "latent scales": {"draw_scales": printed_scales},
-    "variance proposal": {"draw_variances": metropolis_variances(lambda p: 1)},
-    "penalties without Jacobian": {"draw_penalties": penalties_without_jacobian},
-}
-
-
 @pytest.mark.parametrize("name", PRINTED)
 def test_printed_formulas_fail_geweke(independent, name):
     assert geweke(independent, steps_with(**PRINTED[name]), 1500).max() > 6
 
 
-def test_geweke_accepts_a_right_metropolis_step(independent):
-    """The failure of the printed proposal is its own, not that of the way it is tried."""
-    right = steps_with(draw_variances=metropolis_variances(lambda p: p))
-    assert geweke(independent, right, 1500).max() < 4
+@pytest.mark.parametrize("name", RIGHT)
+def test_geweke_accepts_right_steps_in_numpy(independent, name):
+    """The failure of a printed formula is its own, not that of the way it is tried."""
+    assert geweke(independent, steps_with(**RIGHT[name]), 1500).max() < 4
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", [(8, 3, 1), (2, 6, 0), (20, 1, 2)])
 def test_geweke_long(shape):
-    data, rng = geweke_data(*shape), np.random.default_rng(7)
-    expected = marginal_conditional(20_000, data, SIZES, OWN.numbers(), rng)
-    chain = successive_conditional(60_000, data, SIZES, OWN.numbers(), rng)
-    assert np.abs(geweke_z(expected, chain)).max() < 4
+    assert geweke(expected_statistics(20_000, shape), None, 60_000, shape=shape, seed=7).max() < 4
 
 
 def test_compiled_sweep_is_its_steps():
@@ -98,47 +62,9 @@ def test_compiled_sweep_is_its_steps():
     np.testing.assert_array_equal(*runs)
 
 
-def invariant(state, data):
-    """Quantities that do not depend on the labels of the components."""
-    fitted = (data.X * state.coef[state.z]).sum(axis=1)
-    return np.array(
-        [
-            state.alpha[0],
-            fitted[0],
-            fitted[1],
-            state.coef[state.z[0], 1],
-            state.coef[state.z[1], 2],
-            np.log(state.sigma2[state.z]).mean(),
-            np.abs(state.coef[state.z, 1:]).mean(),
-            np.exp(2 * state.log_pi).sum(),
-        ]
-    )
-
-
-def calibration_ranks(n_sets, n_draws, thin, seed):
-    """Rank of each true quantity among posterior draws, over data sets drawn from the prior."""
-    rng, priors, ranks = np.random.default_rng(seed), OWN.numbers(), []
-    data = geweke_data(15, 2, 0)
-    for _ in range(n_sets):
-        truth = prior_draw(data, *SIZES, priors, rng)
-        simulate(truth, data, rng)
-        true = invariant(truth, data)
-        state = prior_draw(data, *SIZES, priors, rng)
-        none = kept_arrays(state, 0)
-        _compiled.run_sweeps(state, data, priors, rng, 200, 1, none)
-        draws = []
-        for _ in range(n_draws):
-            _compiled.run_sweeps(state, data, priors, rng, thin, 1, none)
-            draws.append(invariant(state, data))
-        ranks.append((np.array(draws) < true).sum(axis=0))
-    return np.array(ranks)
-
-
 def assert_uniform(ranks, n_draws, n_bins):
-    edges = np.linspace(-0.5, n_draws + 0.5, n_bins + 1)
-    for k in range(ranks.shape[1]):
-        observed = np.histogram(ranks[:, k], edges)[0]
-        assert stats.chisquare(observed).pvalue > 1e-3, f"quantity {k}: {observed}"
+    counts, p_values = rank_histograms(ranks, n_draws, n_bins)
+    assert p_values.min() > 1e-3, counts[p_values.argmin()]
 
 
 def test_simulation_based_calibration():
@@ -188,29 +114,13 @@ def test_without_l1_it_is_conjugate_ridge():
     assert stats.kstest(thinned, stats.invgamma(shape, scale=scale).cdf).pvalue > 1e-3
 
 
-def planted(seed, n=400, p=8, noise=0.05):
-    rng = np.random.default_rng(seed)
-    coef = np.zeros((3, p))
-    coef[0, [0, 1]], coef[1, [2]], coef[2, [3, 4, 5]] = [1.0, -1.0], [1.5], [1.0, 1.0, -1.0]
-    z = rng.integers(3, size=n)
-    X = rng.normal(size=(n, p))
-    y = np.array([-4.0, 0.0, 4.0])[z] + (X * coef[z]).sum(axis=1) + noise * rng.normal(size=n)
-    return X, y, z, coef
-
-
 def test_planted_mixture_is_recovered():
-    X, y, z, coef = planted(0)
-    settings = Settings(n_components=6, n_sweeps=600, n_burn=300)
-    posterior = sample(design(X, y), Priors(variance_scale=0.01), settings, rng=np.random.default_rng(1))
-    assert posterior.convergence.worst_r_hat < 1.05
-    found = np.array([adjusted_rand_score(z, draw) for draw in posterior.z])
-    assert found.mean() >= 0.95
-    of_rows = posterior.coef[np.arange(len(posterior.z))[:, None], posterior.z.astype(int), 1:]
-    low, high = np.quantile(of_rows, [0.025, 0.975], axis=0)
-    nonzero = coef[z] != 0
-    assert ((low > 0) | (high < 0))[nonzero].mean() > 0.97
-    assert ((low > 0) | (high < 0))[~nonzero].mean() < 0.08
-    assert np.median(np.abs(of_rows.mean(axis=0) - coef[z]).max(axis=1)) < 0.03
+    found = recovery(0)
+    assert found["R̂"] < 1.05
+    assert found["ARI"] >= 0.95
+    assert found["non-zero coefficients found"] > 0.97
+    assert found["zero coefficients taken for others"] < 0.08
+    assert found["median error of a row's coefficients"] < 0.03
 
 
 @pytest.mark.parametrize("p", [3, 40])
