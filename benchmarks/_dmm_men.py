@@ -115,7 +115,7 @@ def _by_segments(method: str, X: np.ndarray, weigh: Callable[[np.ndarray, np.nda
     )
 
 
-def lime(model: nn.Module, X: np.ndarray, *, seed: int = 0) -> Explanation:
+def lime(model: nn.Module, X: np.ndarray, *, seed: int = 0, samples: int = SAMPLES) -> Explanation:
     """LIME's own regression, masks and weights as its image explainer has them, over our segments."""
     from lime.lime_base import LimeBase
     from sklearn.metrics import pairwise_distances
@@ -125,7 +125,7 @@ def lime(model: nn.Module, X: np.ndarray, *, seed: int = 0) -> Explanation:
 
     def weigh(x: np.ndarray, label: np.ndarray) -> np.ndarray:
         n = int(label.max()) + 1
-        masks = np.random.RandomState(seed).randint(0, 2, size=(SAMPLES, n)).astype(float)
+        masks = np.random.RandomState(seed).randint(0, 2, size=(samples, n)).astype(float)
         masks[0] = 1.0
         p = ask(neighbours(x, np.zeros_like(x), label, masks))
         distances = pairwise_distances(masks, masks[:1], metric="cosine").ravel()

@@ -10,7 +10,6 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import torch
@@ -21,27 +20,23 @@ from tellwhy.core.explanation import Explanation
 from tellwhy.explainers import DMMMEN, PRESETS, Priors
 from tellwhy.explainers.surrogate.sampler import Settings, design, sample
 
-mpl.use("Agg")
 FIGURE = Path(__file__).parent.parent / "docs" / "images" / "dmm-men-scaling.png"
 LOCAL = {"n_components": 3, "n_sweeps": 200, "n_burn": 300, "gating": "gaussian"}
+QUESTIONS = (SAMPLES, 4 * SAMPLES, 10 * SAMPLES)
+CLASS = 3  # the digit whose images the global fit takes
 SIZES = {"n": (250, 500, 1000, 2000, 4000), "p": (25, 50, 100, 200, 400), "J": (1, 2, 5, 10, 20)}
 USUAL = {"n": 1000, "p": 50, "J": 5}
+N_SWEEPS = 100  # of the fits that show scaling
 
 
-def seconds_of(work: Callable[[], Any]) -> float:
-    begin = time.perf_counter()
+def seconds_of(work: Callable[[], Any]) -> tuple[float, float]:
+    """Seconds on the clock, and seconds that the processor worked, whatever else the machine was doing."""
+    wall, busy = time.perf_counter(), time.process_time()
     work()
-    return time.perf_counter() - begin
+    return time.perf_counter() - wall, time.process_time() - busy
 
 
-def busy_seconds_of(work: Callable[[], Any]) -> float:
-    """Time that the processor worked, whatever else the machine was doing."""
-    begin = time.process_time()
-    work()
-    return time.process_time() - begin
-
-
-def local_explainer(model: Any, seed: int, n_neighbours: int = SAMPLES) -> DMMMEN:
+def local_explainer(model: Any, seed: int, n_neighbours: int) -> DMMMEN:
     return DMMMEN(
         model,
         features="segments",
@@ -54,20 +49,19 @@ def local_explainer(model: Any, seed: int, n_neighbours: int = SAMPLES) -> DMMME
 
 
 def local_seconds(model: Any, X: np.ndarray, results: Results) -> None:
-    if "local" in results:
-        return
-    explainer = local_explainer(model, 0).fit(X)
-    explainer.explain(X[:1])
-    mine = [seconds_of(lambda row=row: explainer.explain(row[None])) for row in X]
-    busy = [busy_seconds_of(lambda row=row: explainer.explain(row[None])) for row in X]
-    theirs = [seconds_of(lambda row=row: lime(model, row[None])) for row in X]
-    results.add(
-        "local",
-        mine=float(np.median(mine)),
-        slowest=float(max(mine)),
-        lime=float(np.median(theirs)),
-        busy=float(np.median(busy)),
-    )
+    """Explain images one by one, with each number of questions."""
+    for questions in QUESTIONS:
+        key = f"local:{questions:05d}"
+        if key in results:
+            continue
+        explainer = local_explainer(model, 0, questions).fit(X)
+        explainer.explain(X[:1])
+        mine = np.array([seconds_of(lambda row=row, e=explainer: e.explain(row[None])) for row in X])
+        theirs = np.array([seconds_of(lambda row=row, q=questions: lime(model, row[None], samples=q)) for row in X])
+        (wall, busy), (slowest, _) = np.median(mine, axis=0), mine.max(axis=0)
+        lime_wall, lime_busy = np.median(theirs, axis=0)
+        numbers = {"wall": wall, "slowest": slowest, "busy": busy, "lime_wall": lime_wall, "lime_busy": lime_busy}
+        results.add(key, questions=questions, **{name: float(value) for name, value in numbers.items()})
 
 
 def global_seconds(model: Any, results: Results, sweeps: int) -> None:
@@ -76,17 +70,17 @@ def global_seconds(model: Any, results: Results, sweeps: int) -> None:
     X = images("mnist")[0]
     with torch.no_grad():
         chosen = np.concatenate([model(torch.as_tensor(x)).argmax(1).numpy() for x in np.array_split(X, 60)])
-    mine = X[chosen == 3].astype(np.float64)
+    mine = X[chosen == CLASS].astype(np.float64)
     explainer = DMMMEN(model, scale="common", n_sweeps=sweeps, n_burn=sweeps, **PRESETS["mnist"])
-    begin = time.process_time()
-    seconds = seconds_of(lambda: explainer.fit(mine))
-    busy = time.process_time() - begin
-    agreement = explainer.convergence_["3"]
-    results.add("global", seconds=seconds, busy=busy, rows=len(mine), sweeps=2 * sweeps, r_hat=agreement.worst_r_hat)
+    wall, busy = seconds_of(lambda: explainer.fit(mine))
+    agreement = explainer.convergence_[str(CLASS)]
+    columns = len(explainer.surrogates_[CLASS].columns.used)
+    numbers = {"rows": len(mine), "columns": columns, "sweeps": 2 * sweeps, "r_hat": agreement.worst_r_hat}
+    results.add("global", wall=wall, busy=busy, **numbers)
 
 
 def scaling(results: Results) -> None:
-    """Processor seconds of 100 sweeps of one chain, the first of which move most rows."""
+    """Processor time of a sweep of one chain, over a whole short fit: its first sweeps move most rows."""
     sample(design(np.eye(4), np.arange(4.0)), Priors(), Settings(n_sweeps=8, n_burn=1), rng=np.random.default_rng(0))
     for name, sizes in SIZES.items():
         for size in sizes:
@@ -99,45 +93,110 @@ def scaling(results: Results) -> None:
             z = rng.integers(3, size=at["n"])
             y = (X * rng.normal(size=(3, at["p"]))[z]).sum(axis=1)
             data = design(X, (y - y.mean()) / y.std())
-            settings = Settings(at["J"], 3, n_sweeps=60, n_burn=40, n_chains=1)
-            seconds = busy_seconds_of(lambda d=data, s=settings, r=rng: sample(d, Priors(), s, rng=r, n_jobs=1))
-            results.add(key, parameter=name, size=size, seconds=seconds)
+            settings = Settings(at["J"], 3, n_sweeps=N_SWEEPS // 2, n_burn=N_SWEEPS // 2, n_chains=1)
+            _, busy = seconds_of(lambda d=data, s=settings, r=rng: sample(d, Priors(), s, rng=r, n_jobs=1))
+            results.add(key, parameter=name, size=size, milliseconds=1000.0 * busy / N_SWEEPS)
 
 
-def top_segments(explanation: Explanation, k: int = 10) -> list[set[int]]:
+def top_segments(explanation: Explanation, k: int = 10) -> list[list[int]]:
     found = []
     for values, label in zip(explanation.values, explanation.extras["segments"], strict=True):
         worth = np.bincount(label.ravel(), values.ravel())
-        found.append(set(np.argsort(-worth)[:k].tolist()))
+        found.append(np.argsort(-worth, kind="stable")[:k].tolist())
     return found
 
 
-def overlap(runs: list[list[set[int]]], k: int = 10) -> float:
-    """Mean share of the top k that two seeds have in common."""
-    return float(np.mean([len(a & b) / k for one, two in combinations(runs, 2) for a, b in zip(one, two, strict=True)]))
+def overlap(runs: list[list[list[int]]]) -> float:
+    """Mean share of the top segments that two seeds have in common."""
+    shares = [len(set(a) & set(b)) / len(a) for x, y in combinations(runs, 2) for a, b in zip(x, y, strict=True)]
+    return float(np.mean(shares))
 
 
 def stability(model: Any, X: np.ndarray, results: Results, seeds: int) -> None:
-    for questions in (SAMPLES, 4 * SAMPLES):
-        key = f"stability:{questions}"
-        if key in results:
-            continue
-        mine = [top_segments(local_explainer(model, s, questions).fit(X).explain(X)) for s in range(seeds)]
-        import _dmm_men
+    for questions in QUESTIONS:
+        for seed in range(seeds):
+            for method in ("DMM-MEN", "LIME"):
+                key = f"stability:{questions:05d}:{method}:{seed}"
+                if key in results:
+                    continue
+                if method == "LIME":
+                    found = lime(model, X, seed=seed, samples=questions)
+                else:
+                    found = local_explainer(model, seed, questions).fit(X).explain(X)
+                results.add(key, top=top_segments(found))
 
-        _dmm_men.SAMPLES = questions
-        theirs = [top_segments(lime(model, X, seed=s)) for s in range(seeds)]
-        _dmm_men.SAMPLES = SAMPLES
-        results.add(key, questions=questions, mine=overlap(mine), lime=overlap(theirs), images=len(X), seeds=seeds)
+
+def stability_table(results: Results) -> pd.DataFrame:
+    lines = []
+    for questions in QUESTIONS:
+        line: dict[str, Any] = {"questions to the network": questions}
+        for method in ("DMM-MEN", "LIME"):
+            runs = [found["top"] for found in results.starting(f"stability:{questions:05d}:{method}:")]
+            line |= {method: overlap(runs) if len(runs) > 1 else float("nan"), "images": len(runs[0]) if runs else 0}
+            line[f"seeds, {method}"] = len(runs)
+        lines.append(line)
+    return pd.DataFrame(lines)
+
+
+def time_table(results: Results) -> pd.DataFrame:
+    columns = ["MNIST", "wall s", "processor s", "LIME, wall s", "LIME, processor s", "published"]
+    lines: list[tuple[Any, ...]] = [
+        (
+            f"one local explanation, {line['questions']} questions (slowest)",
+            f"{line['wall']:.2f} ({line['slowest']:.2f})",
+            f"{line['busy']:.2f}",
+            f"{line['lime_wall']:.2f}",
+            f"{line['lime_busy']:.2f}",
+            "37.5 s",
+        )
+        for line in results.starting("local:")
+    ]
+    if "global" in results:
+        fit = results.found["global"]
+        what = f"digit {CLASS}: {fit['rows']} images, {fit['columns']} pixels, {fit['sweeps']} sweeps"
+        lines.append((what, f"{fit['wall']:.0f}", f"{fit['busy']:.0f}", "", "", "105 min (its fit)"))
+    return pd.DataFrame(lines, columns=columns)
+
+
+def report(results: Results) -> None:
+    lines = results.starting("scaling:")
+    scale = pd.DataFrame(
+        [{"varied": x["parameter"], "value": x["size"], "ms a sweep": x["milliseconds"]} for x in lines]
+    )
+    agreement = f" (R̂ {results.found['global']['r_hat']:.2f})" if "global" in results else ""
+    publish(
+        "dmm_men_speed",
+        "DMM-MEN: time and stability",
+        [
+            (
+                f"Two chains in two threads. Local: medians over images, about {N_SEGMENTS} segments, {LOCAL}. Global: "
+                f"one class, half of the sweeps burn-in{agreement}.",
+                time_table(results),
+            ),
+            (
+                f"One chain, processor time, otherwise n = {USUAL['n']}, p = {USUAL['p']}, J = {USUAL['J']} "
+                "([picture](../images/dmm-men-scaling.png)).",
+                scale,
+            ),
+            (
+                "Share of the top 10 segments that two seeds have in common (mean over images and pairs of seeds).",
+                stability_table(results),
+            ),
+        ],
+        peers=("torch",),
+    )
 
 
 def draw(results: Results) -> None:
+    import matplotlib as mpl
+
+    mpl.use("Agg")
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(1, 3, figsize=(9, 2.8), sharey=True)
     for axis, name in zip(axes, SIZES, strict=True):
         lines = list(results.starting(f"scaling:{name}:"))
-        axis.loglog([line["size"] for line in lines], [10 * line["seconds"] for line in lines], "o-", color="#c65307")
+        axis.loglog([line["size"] for line in lines], [line["milliseconds"] for line in lines], "o-", color="#c65307")
         axis.set_xlabel({"n": "rows n", "p": "columns p", "J": "components J"}[name])
         axis.set_xticks(SIZES[name], [str(size) for size in SIZES[name]])
         axis.set_yticks([0.2, 0.5, 1, 2, 5], ["0.2", "0.5", "1", "2", "5"])
@@ -149,69 +208,24 @@ def draw(results: Results) -> None:
     figure.savefig(FIGURE, dpi=130)
 
 
-def report(results: Results) -> None:
-    local, fit = results.found["local"], results.found["global"]
-    times = pd.DataFrame(
-        [
-            ("one local explanation, median (slowest)", f"{local['mine']:.2f} s ({local['slowest']:.2f})", "37.5 s"),
-            ("the same, processor time of both chains", f"{local['busy']:.2f} s", ""),
-            ("the same by LIME, as many questions", f"{local['lime']:.2f} s", ""),
-            (
-                f"one class, {fit['rows']} images, {fit['sweeps']} sweeps",
-                f"{fit['seconds']:.0f} s",
-                "105 min (its fit)",
-            ),
-        ],
-        columns=["MNIST", "here", "published"],
-    )
-    scale = pd.DataFrame(
-        [
-            {"varied": line["parameter"], "value": line["size"], "ms a sweep": 10 * line["seconds"]}
-            for line in results.starting("scaling:")
-        ]
-    )
-    stable = pd.DataFrame(
-        [
-            {
-                "questions to the network": line["questions"],
-                "DMM-MEN": line["mine"],
-                "LIME": line["lime"],
-                "images": line["images"],
-                "seeds": line["seeds"],
-            }
-            for line in results.starting("stability:")
-        ]
-    )
-    publish(
-        "dmm_men_speed",
-        "DMM-MEN: time and stability",
-        [
-            (f"Two chains in two threads; local: {SAMPLES} neighbours, about {N_SEGMENTS} segments, {LOCAL}.", times),
-            (f"One chain, processor time, otherwise n = {USUAL['n']}, p = {USUAL['p']}, J = {USUAL['J']}.", scale),
-            (
-                "Share of the top 10 segments that two seeds have in common (mean over images and pairs of seeds).",
-                stable,
-            ),
-        ],
-        peers=("torch",),
-    )
-    draw(results)
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cache", type=Path, default=Path("dmm-men-cache"), help="networks and results")
+    parser.add_argument("--results", type=Path, help="file of results; by default speed.jsonl in the cache")
     parser.add_argument("--images", type=int, default=20)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--sweeps", type=int, default=250)
+    parser.add_argument("--tables", action="store_true", help="only write the tables and the picture from the results")
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
-    torch.set_num_threads(1)
-    network, _ = trained("mnist", chosen.cache)
-    rows = images("mnist")[2][200 : 200 + chosen.images].astype(np.float64)
-    stored = Results(chosen.cache / "speed.jsonl")
-    scaling(stored)
-    local_seconds(network, rows, stored)
-    stability(network, rows, stored, chosen.seeds)
-    global_seconds(network, stored, chosen.sweeps)
+    stored = Results(chosen.results or chosen.cache / "speed.jsonl")
+    if not chosen.tables:
+        torch.set_num_threads(1)
+        network, _ = trained("mnist", chosen.cache)
+        rows = images("mnist")[2][200 : 200 + chosen.images].astype(np.float64)
+        scaling(stored)
+        local_seconds(network, rows, stored)
+        global_seconds(network, stored, chosen.sweeps)
+        stability(network, rows, stored, chosen.seeds)
     report(stored)
+    draw(stored)
