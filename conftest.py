@@ -1,4 +1,4 @@
-"""Files that need PyTorch are left out where it is not installed."""
+"""Files that need PyTorch or Triton are left out where these are not installed."""
 
 from importlib.util import find_spec
 
@@ -18,3 +18,5 @@ _WITH_TORCH = [
     "tests/oracles/network_models.py",
 ]
 collect_ignore = [] if find_spec("torch") else _WITH_TORCH
+if not find_spec("triton"):
+    collect_ignore = [*collect_ignore, "src/tellwhy/bases/_triton.py"]

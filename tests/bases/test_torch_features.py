@@ -9,7 +9,8 @@ from tellwhy.bases.projections import HadamardProjection, draw_projection
 
 torch = pytest.importorskip("torch")
 
-from tellwhy.bases.torch_features import structured_projections, wave_features  # noqa: E402
+from tellwhy.bases import torch_features  # noqa: E402
+from tellwhy.bases.torch_features import structured_projections, structured_waves, wave_features  # noqa: E402
 
 RNG = np.random.default_rng(0)
 
@@ -68,3 +69,23 @@ def test_waves_are_sines_then_cosines_times_the_gain():
     (found,), (expected,) = (torch.autograd.grad((f * weights).sum(), z) for f in (features, plain))
     torch.testing.assert_close(found, expected)
     assert not found[0, :, 3].any()
+
+
+@pytest.mark.parametrize(("p", "d", "width"), [(256, 200, 300), (512, 512, 512), (1024, 999, 1500)])
+def test_the_fused_kernel_is_the_two_products(p, d, width, monkeypatch):
+    """Triton's interpreter runs the kernel on the processor."""
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    pytest.importorskip("triton")
+    rows, diagonals = (t.float() for t in tensors(2, -(-width // p), 2, p, 5, d))
+    gain = torch.tensor(RNG.uniform(0.1, 1, size=(2, 1, width)), dtype=torch.float32).repeat(1, 1, 2)
+    plain = structured_waves(rows, diagonals, 0.1 / p, gain)
+    fused = torch_features._fused_waves(rows.expand(2, 5, d), diagonals, 0.1 / p, gain)
+    torch.testing.assert_close(fused, plain, atol=2e-6, rtol=0)
+
+
+def test_without_a_card_and_triton_features_come_from_products():
+    rows, diagonals = (t.float() for t in tensors(1, 1, 2, 256, 3, 256))
+    gain = torch.ones((1, 1, 200))
+    z = structured_projections(rows, diagonals, 1e-3).flatten(2)[..., :100]
+    torch.testing.assert_close(structured_waves(rows, diagonals, 1e-3, gain), torch.cat([z.sin(), z.cos()], -1))
+    assert not torch_features._can_fuse(rows, diagonals)

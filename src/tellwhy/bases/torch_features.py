@@ -10,6 +10,8 @@ from typing import Any
 
 Tensor = Any
 _WHOLE = 128  # up to this size, H_p is one matrix; beyond, the Kronecker product of two
+_FUSED = range(256, 8193)  # sizes whose factors suit tensor cores and whose rows fit into registers
+_HELD = 4096  # numbers that a program of the fused kernel holds, if rows are shorter than that
 
 
 def structured_projections(x: Tensor, diagonals: Tensor, factor: float) -> Tensor:
@@ -48,6 +50,59 @@ def structured_projections(x: Tensor, diagonals: Tensor, factor: float) -> Tenso
         if a > 1:
             v = left.expand(E * copies, a, a).bmm(v.reshape(-1, a, n * b))
     return v.reshape(E, copies * a, n, b).transpose(1, 2)
+
+
+def structured_waves(x: Tensor, diagonals: Tensor, factor: float, gain: Tensor) -> Tensor:
+    """Wave features of the first projections of `structured_projections`, as many as half of `gain` is wide.
+
+    On a graphics card, and where no gradient is wanted, one kernel does it all if Triton is there (PyTorch for CUDA
+    brings it).
+    """
+    width = gain.shape[-1] // 2
+    if _can_fuse(x, diagonals):
+        return _fused_waves(x, diagonals, factor, gain)
+    z = structured_projections(x, diagonals, factor)
+    return wave_features(z if z.shape[2:].numel() == width else z.flatten(2)[..., :width], gain)
+
+
+def _can_fuse(x: Tensor, diagonals: Tensor) -> bool:
+    import torch
+
+    wants_gradient = torch.is_grad_enabled() and (x.requires_grad or diagonals.requires_grad)
+    fits = x.is_cuda and x.dtype == torch.float32 and diagonals.shape[-1] in _FUSED
+    return bool(fits and not wants_gradient and _works(str(x.device)))
+
+
+@cache
+def _works(device: str) -> bool:
+    """Whether Triton, a compiler for what it makes, and a card that it knows are there: tried out once."""
+    import torch
+
+    try:
+        rows, diagonals = torch.ones((1, 1, 256), device=device), torch.ones((1, 1, 1, 256), device=device)
+        found = _fused_waves(rows, diagonals, 0.5 / 256, torch.ones((1, 1, 512), device=device))
+        return bool(found[0, 0, 0] > 0)
+    except Exception:  # whatever is missing, the products give the same features
+        return False
+
+
+def _fused_waves(x: Tensor, diagonals: Tensor, factor: float, gain: Tensor) -> Tensor:
+    import torch
+
+    from tellwhy.bases._triton import structured_waves as kernel
+
+    (E, copies, k, p), (n, d), width = diagonals.shape, x.shape[1:], gain.shape[-1] // 2
+    a, b = _factors(p)
+    left, right = (_hadamard_matrix(size, str(x.device), x.dtype) for size in (a, b))
+    held = max(1, _HELD // p)
+    out = torch.empty((E, n, 2 * width), dtype=x.dtype, device=x.device)
+    rows = x if x.stride(-1) == 1 else x.contiguous()
+    for e in range(E):
+        kernel[copies, -(-n // held)](
+            rows[e], rows.stride(1), diagonals[e].contiguous(), left, right, gain[e], out[e], n, d, width, factor,
+            K=k, A=a, B=b, R=held, num_warps=max(_HELD, p) // 1024,
+        )  # fmt: skip
+    return out
 
 
 def _factors(p: int) -> tuple[int, int]:

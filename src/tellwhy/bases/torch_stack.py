@@ -12,7 +12,7 @@ import numpy as np
 
 from tellwhy.bases.feature_map import FeatureMap
 from tellwhy.bases.projections import DenseProjection, HadamardProjection, Projection
-from tellwhy.bases.torch_features import Tensor, structured_projections, wave_features
+from tellwhy.bases.torch_features import Tensor, structured_projections, structured_waves, wave_features
 from tellwhy.core.score_function import Floats
 
 
@@ -43,17 +43,20 @@ class BasisStack:
         """φ of rows (b, d), shape (E, b, features)."""
         x = Z.expand(len(self), *Z.shape)
         for index, gain in enumerate(self.gains):
-            z = self._projected(x, index)
-            x = wave_features(z, gain) if self.maps[0].kernel == "gaussian" else z.flatten(2).relu() * gain
+            x = self._waves(x, index, gain) if self.maps[0].kernel == "gaussian" else self._rectified(x, index, gain)
         return x
 
-    def _projected(self, x: Tensor, index: int) -> Tensor:
+    def _waves(self, x: Tensor, index: int, gain: Tensor) -> Tensor:
         layer, first = self.layers[index], self.maps[0].layers[index]
         if isinstance(first, DenseProjection):
-            return x.bmm(layer)
-        z = structured_projections(x, layer, first.factor)
-        widest = max(m.layers[index].n_directions for m in self.maps)
-        return z if z.shape[2:].numel() == widest else z.flatten(2)[..., :widest]
+            return wave_features(x.bmm(layer), gain)
+        return structured_waves(x, layer, first.factor, gain)
+
+    def _rectified(self, x: Tensor, index: int, gain: Tensor) -> Tensor:
+        layer, first = self.layers[index], self.maps[0].layers[index]
+        if isinstance(first, DenseProjection):
+            return x.bmm(layer).relu() * gain
+        return structured_projections(x, layer, first.factor).flatten(2)[..., : gain.shape[-1]].relu() * gain
 
     def member(self, index: int) -> FeatureMap:
         """Return one basis as a feature map."""
