@@ -20,7 +20,7 @@ def tensors(E, copies, k, p, n, d):
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
-@pytest.mark.parametrize(("p", "d"), [(1, 1), (2, 2), (64, 3), (128, 128), (256, 200), (512, 512), (2048, 1100)])
+@pytest.mark.parametrize(("p", "d"), [(1, 1), (2, 2), (64, 3), (128, 128), (256, 200), (512, 500)])
 def test_projections_are_those_of_the_plain_definition(p, d, k):
     rows, diagonals = tensors(2, 3, k, p, 5, d)
     found = structured_projections(rows, diagonals, 1.0).flatten(2).numpy()
