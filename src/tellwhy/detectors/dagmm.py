@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,11 +14,11 @@ from tellwhy.core.parallel import row_batches
 from tellwhy.core.params import Rules, integer, one_of, real
 from tellwhy.core.registry import register_detector
 from tellwhy.core.score_function import Floats
+from tellwhy.detectors.dagmm_score import TINY, LatentEnergy
 from tellwhy.detectors.network_detector import NETWORK_PARAMETERS, NetworkDetector
 from tellwhy.detectors.network_score import NetworkScore
 from tellwhy.detectors.torch_networks import Layout, Sizes, Stack, Tensor, one_network
 
-TINY = 1e-12
 ESTIMATOR = 10  # hidden units of the estimation network
 MIXTURE_ROWS = 2_048  # training rows that the mixture is estimated from after each pass
 MOST_ROWS = 20_000  # and after the last one
@@ -155,7 +154,7 @@ class DAGMM(NetworkDetector):
         """Return the energy as a score function."""
         check_is_fitted(self)
         return self._network_score(
-            partial(fitted_energy, self.mixture_, self._settings(self.n_features_in_)),
+            LatentEnergy(self.mixture_, self._settings(self.n_features_in_).anchor),
             row_floats=4 * (self.hidden_ + self.n_features_in_ + self.n_components_ * (self.latent_ + 2)),
             feature_names=self._names,
             describes="energy of DAGMM: −log p of a row's code and reconstruction features",
@@ -270,12 +269,3 @@ class JointLoss:
         for part in row_batches(len(held), 8 * 4 * stack.n_weights // max(stack.widths["hidden"], 1), 64 * 2**20):
             total = total + self._loss(stack, held[part], mixture) * len(held[part])
         return total / len(held)
-
-
-def fitted_energy(mixture: Mapping[str, Floats], settings: Settings, stack: Stack, x: Tensor) -> Tensor:
-    """Energy of scaled rows (n, d) under a fitted mixture."""
-    import torch
-
-    parts = {k: torch.tensor(v[None], dtype=x.dtype, device=x.device) for k, v in mixture.items()}
-    summary = summarised(stack, x[None], settings.anchor)[1]
-    return energy_of(summary, n_used=float(summary.shape[-1]), **parts)[0]

@@ -129,7 +129,7 @@ class NetworkDetector(Detector):
     def _network_score(self, energy: Energy, *, row_floats: int, **more: Any) -> NetworkScore:
         """Return a score that the fitted network computes."""
         settings = {"scaling": self.scaling_, "device": self.device, "dtype": self.dtype, **more}
-        return NetworkScore(energy, self._layout, self.network_, row_floats=row_floats, **settings)
+        return NetworkScore(energy, self.network_, row_floats=row_floats, **settings)
 
     @abstractmethod
     def to_score(self) -> NetworkScore:

@@ -3,39 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, partial
-from typing import Any
+from functools import cache, cached_property
+from typing import Any, Protocol
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 from tellwhy.core.errors import InvalidInput
-from tellwhy.core.optional import require
 from tellwhy.core.parallel import row_batches, thread_map
 from tellwhy.core.progress import track
 from tellwhy.core.score_function import Floats
 from tellwhy.core.tables import as_floats
-from tellwhy.core.torch_devices import actual_device, one_thread
+from tellwhy.core.torch_devices import actual_device
+from tellwhy.detectors.dense_network import DenseNetwork
 from tellwhy.detectors.scaling import Scaling
-from tellwhy.detectors.torch_networks import Layout, Stack, Tensor, one_network
+from tellwhy.scoring.arrays import HOST, Array, Space, filled, namespace, on_host
 from tellwhy.scoring.model_rows import check_columns
 
-BATCH_BYTES = {"cpu": 8 * 2**20, "cuda": 1024 * 2**20}
-GROUP = 64  # batches between two reports of progress
-Energy = Callable[[Stack, Tensor], Tensor]  # one network and its scaled rows (n, d) -> n numbers
+BLOCK_BYTES = 1 * 2**20  # what rows need on the way stays in the processor's cache
+DEVICE_BYTES = 1024 * 2**20
+TOGETHER, GROUP = 8, 64  # blocks that a thread takes at once, and such parts between two reports of progress
+
+
+class Energy(Protocol):
+    """A network's score of scaled rows (n, d): n numbers and, where they are asked for, their slopes (n, d)."""
+
+    def __call__(self, network: DenseNetwork, x: Array, with_gradient: bool) -> tuple[Array, Array | None]:
+        """Return values and slopes."""
+        ...
 
 
 class NetworkScore:
-    """A network's score of each row, differentiated by PyTorch.
+    """A network's score of each row.
 
     Parameters
     ----------
     energy
-        Score of scaled rows.
-    layout, arrays
+        Score of scaled rows, and its slope.
+    arrays
         The network.
     scaling
         How rows are scaled before the network sees them.
-    errors
+    terms
         Where the score is a sum over columns: its terms for scaled rows, shape (n, d). The score then has a method
         `feature_errors(X)` that gives them.
     device, dtype
@@ -51,11 +60,10 @@ class NetworkScore:
     def __init__(
         self,
         energy: Energy,
-        layout: Layout,
         arrays: Mapping[str, Floats],
         *,
         scaling: Scaling,
-        errors: Energy | None = None,
+        terms: Callable[[DenseNetwork, Array], Array] | None = None,
         device: str = "cpu",
         dtype: str = "float64",
         row_floats: int = 1000,
@@ -64,7 +72,7 @@ class NetworkScore:
         describes: str = "",
         threshold: float | None = None,
     ):
-        self._energy, self._layout, self._arrays, self._errors = energy, layout, arrays, errors
+        self._energy, self._arrays = energy, arrays
         self.scaling = scaling
         self.unit_interval = unit_interval
         self._device, self._dtype, self._row_bytes = device, dtype, 8 * row_floats
@@ -72,95 +80,98 @@ class NetworkScore:
         self.feature_names = feature_names
         self.describes = describes
         self.threshold = threshold
-        if errors is not None:
-            self.feature_errors = self._summed_errors
+        if terms is not None:
+            self.feature_errors = lambda X: self._terms(terms, X)
 
     @cached_property
-    def network(self) -> Stack:
-        """The network on its device."""
-        torch = require("torch", self.describes)
-        return one_network(self._layout, self._arrays, actual_device(self._device), getattr(torch, self._dtype))
+    def space(self) -> Space:
+        """Where it computes."""
+        device = "cpu" if self._device == "cpu" else actual_device(self._device, self.describes)
+        return HOST if device == "cpu" else Space(device)
+
+    @cached_property
+    def network(self) -> DenseNetwork:
+        """The network where it computes."""
+        return DenseNetwork.of(self._arrays, self.space, self._dtype)
+
+    @cached_property
+    def _scales(self) -> tuple[Array, Array]:
+        return self.space.array(self.scaling.centre), self.space.array(self.scaling.scale)
 
     def value(self, X: Any) -> Floats:
         """Score of each row."""
-        return self._evaluated(X, with_gradient=False)[0]
+        return on_host(self.evaluate_arrays(self._checked(X), with_gradient=False)[0])
 
     def gradient(self, X: Any) -> Floats:
         """Derivative of each row's score by each of its cells."""
-        return self._evaluated(X, with_gradient=True)[1]
+        return self.value_and_gradient(X)[1]
 
     def value_and_gradient(self, X: Any) -> tuple[Floats, Floats]:
         """Both, for the cost of the gradient."""
-        return self._evaluated(X, with_gradient=True)
+        value, slope = self.evaluate_arrays(self._checked(X), with_gradient=True)
+        return on_host(value), on_host(slope)
 
-    def _summed_errors(self, X: Any) -> Floats:
-        """What each column adds to the score, shape (n, d)."""
-        X = self._checked(X)
-        terms = np.empty_like(X)
-        self._in_batches(X, partial(self._fill_errors, terms))
-        return terms
+    def evaluate_arrays(self, X: Array, *, with_gradient: bool) -> tuple[Array, Array]:
+        """Values, and gradients where they are asked for, of rows in its `space`."""
+        values = filled(X, (len(X),), 0.0)
+        slopes = namespace(X).empty_like(X) if with_gradient else values[:0]
 
-    def _evaluated(self, X: Any, *, with_gradient: bool) -> tuple[Floats, Floats]:
-        X = self._checked(X)
-        values, slopes = np.empty(len(X)), np.empty(X.shape if with_gradient else (0, 0))
-        self._in_batches(X, partial(self._fill, values, slopes, with_gradient))
-        if not np.isfinite(values).all():
-            row = int(np.argmin(np.isfinite(values)))
+        def fill(rows: slice, Z: Array) -> None:
+            values[rows], slope = self._energy(self.network, Z, with_gradient)
+            if slope is not None:
+                slopes[rows] = slope / self._scales[1]
+
+        self._in_batches(X, fill)
+        finite = namespace(X).isfinite(values)
+        if not finite.all():
             raise InvalidInput(
-                f"Row {row} of X is too far from the training rows for a finite score. Scale the columns, or leave "
-                "that row out."
+                f"Row {int(on_host(finite).argmin())} of X is too far from the training rows for a finite score. Scale "
+                "the columns, or leave that row out."
             )
         return values, slopes
 
-    def _checked(self, X: Any) -> Floats:
+    def _terms(self, terms: Callable[[DenseNetwork, Array], Array], X: Any) -> Floats:
+        """What each column adds to the score, shape (n, d)."""
+        X = self._checked(X)
+        found = namespace(X).empty_like(X)
+
+        def fill(rows: slice, Z: Array) -> None:
+            found[rows] = terms(self.network, Z)
+
+        self._in_batches(X, fill)
+        return on_host(found)
+
+    def _checked(self, X: Any) -> Array:
         check_columns(X, self.feature_names)
-        return as_floats(X, n_columns=self.feature_shape[0])
+        return self.space.array(as_floats(X, n_columns=self.feature_shape[0]))
 
-    def _in_batches(self, X: Floats, fill: Callable[[slice, Tensor], None]) -> None:
+    def _in_batches(self, X: Array, fill: Callable[[slice, Array], None]) -> None:
         """Call `fill(rows, scaled rows)` for parts of the rows, in threads where there are several parts."""
-        device = self.network.device
-        _ = self._scales  # made once, before threads ask for it
-        parts = row_batches(len(X), self._row_bytes, BATCH_BYTES[device])
+        _ = self.network, self._scales  # made once, before threads ask for them
+        blocks = row_batches(len(X), self._row_bytes, BLOCK_BYTES if self.space.is_host else DEVICE_BYTES)
 
-        def one(rows: slice) -> None:
-            with one_thread():
-                fill(rows, self._scaled(X[rows], device))
+        def one(some: list[slice]) -> None:
+            with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is said afterwards
+                for rows in some:
+                    fill(rows, self._scaled(X[rows]))
 
-        n_jobs = -1 if device == "cpu" else 1
+        if len(blocks) == 1 or not self.space.is_host:
+            for block in track(blocks, len(blocks), "scoring rows"):
+                one([block])
+            return
+        parts = [blocks[i : i + TOGETHER] for i in range(0, len(blocks), TOGETHER)]
         groups = [parts[i : i + GROUP] for i in range(0, len(parts), GROUP)]
-        for group in track(groups, len(groups), "scoring rows"):
-            thread_map(one, group, n_jobs)
+        with _blas().limit(limits=1):
+            for group in track(groups, len(groups), "scoring rows"):
+                thread_map(one, group)
 
-    def _scaled(self, X: Floats, device: str) -> Tensor:
-        import torch
-
-        # A copy: memory that PyTorch aligns itself gives the same bits every time.
+    def _scaled(self, X: Array) -> Array:
         centre, scale = self._scales
-        rows = torch.tensor(np.ascontiguousarray(X), device=device)
-        return ((rows - centre) / scale).to(getattr(torch, self._dtype))
-
-    @cached_property
-    def _scales(self) -> tuple[Tensor, Tensor]:
-        import torch
-
-        device = self.network.device
-        return torch.tensor(self.scaling.centre, device=device), torch.tensor(self.scaling.scale, device=device)
-
-    def _fill(self, values: Floats, slopes: Floats, with_gradient: bool, rows: slice, Z: Tensor) -> None:
-        from torch import autograd, set_grad_enabled
-
-        with set_grad_enabled(with_gradient):
-            scores = self._energy(self.network, Z.requires_grad_(with_gradient))
-        values[rows] = _to_numpy(scores)
-        if with_gradient:
-            slopes[rows] = _to_numpy(autograd.grad(scores.sum(), Z)[0].double() / self._scales[1])
-
-    def _fill_errors(self, terms: Floats, rows: slice, Z: Tensor) -> None:
-        from torch import no_grad
-
-        with no_grad():
-            terms[rows] = _to_numpy(self._errors(self.network, Z))  # type: ignore[misc]
+        rows = (X - centre) / scale
+        return rows.astype(self._dtype, copy=False) if self.space.is_host else rows.to(self.network.dtype)
 
 
-def _to_numpy(tensor: Tensor) -> Floats:
-    return np.asarray(tensor.detach().double().cpu().numpy())
+@cache
+def _blas() -> Any:
+    """Threads of matrix products: looked up once, which takes longer than many a product."""
+    return ThreadpoolController().select(user_api="blas")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,8 +18,8 @@ from tellwhy.detectors.network_detector import NETWORK_PARAMETERS, NetworkDetect
 from tellwhy.detectors.network_score import NetworkScore
 from tellwhy.detectors.scaling import Scaling
 from tellwhy.detectors.torch_networks import Layout, Stack, Tensor
+from tellwhy.detectors.vae_scores import LEAST_VARIANCE, NegativeBound, ReconstructionError
 
-LEAST_VARIANCE = 1e-6  # of a code
 LEAST_NOISE = 1e-4  # variance of standardised columns around their reconstruction
 
 
@@ -154,8 +153,9 @@ class VAE(NetworkDetector):
         self.noise_ = np.concatenate([half, -half])[: self.n_samples]
         self.output_variance_ = 1.0
         if self.likelihood == "gaussian":
+            bound = NegativeBound(self.likelihood, self.noise_)
             misfit_of_rows = self._network_score(
-                partial(_misfits_of, self.likelihood, self.noise_),
+                lambda network, x, _: (bound.misfits(network, x), None),
                 row_floats=self._row_floats * self.n_samples,
                 scaling=Scaling.none(Z.shape[1]),
             )
@@ -190,13 +190,13 @@ class VAE(NetworkDetector):
 
     def _score_named(self, kind: str) -> NetworkScore:
         is_error = kind == "reconstruction"
-        errors = partial(squared_errors, self.likelihood)
-        constant = float(np.log(self.scaling_.scale).sum())
-        bound = partial(negative_bound, self.likelihood, self.noise_, variance=self.output_variance_, constant=constant)
+        error = ReconstructionError(self.likelihood)
+        constant = float(np.log(self.scaling_.scale).sum())  # undoes the scaling
+        bound = NegativeBound(self.likelihood, self.noise_, self.output_variance_, constant)
         return self._network_score(
-            partial(_row_sums, errors) if is_error else bound,
+            error if is_error else bound,
             row_floats=self._row_floats * (1 if is_error else self.n_samples),
-            errors=errors if is_error else None,
+            terms=error.terms if is_error else None,
             unit_interval=self.likelihood == "bernoulli",
             feature_names=self._names,
             describes="squared reconstruction error of VAE" if is_error else "negative evidence lower bound of VAE",
@@ -283,40 +283,3 @@ class EvidenceBound:
         parts = row_batches(len(held), row_bytes, 64 * 2**20)
         sums = [self._sums(stack, held[part], self.held_noise[part]) for part in parts]
         return self._mean(sum(m for m, _ in sums), sum(k for _, k in sums), *held.shape)
-
-
-def squared_errors(likelihood: str, stack: Stack, x: Tensor) -> Tensor:
-    """(x_i − x̂_i)² of scaled rows, x̂ decoded from the mean of the code."""
-    output = decoded(stack, stack.linear("mean", stack.hidden("encode", x[None])))[0]
-    return (x - (output.sigmoid() if likelihood == "bernoulli" else output)).square()
-
-
-def _misfits_of(likelihood: str, noise: Floats, stack: Stack, x: Tensor) -> Tensor:
-    return misfits(likelihood, noise, stack, x, encoded(stack, x[None]))
-
-
-def _row_sums(errors: Any, stack: Stack, x: Tensor) -> Tensor:
-    return errors(stack, x).sum(-1)
-
-
-def codes(noise: Floats, mean: Tensor, variance: Tensor) -> Tensor:
-    """Codes of n rows drawn with the given noise, shape (1, samples·n, latent)."""
-    import torch
-
-    drawn = torch.tensor(noise, dtype=mean.dtype, device=mean.device)[:, None]  # (samples, 1, latent)
-    return (mean + variance.sqrt() * drawn).reshape(1, -1, mean.shape[-1])
-
-
-def misfits(likelihood: str, noise: Floats, stack: Stack, x: Tensor, code: tuple[Tensor, Tensor]) -> Tensor:
-    """Misfit of each row, averaged over codes drawn with the given noise."""
-    output = decoded(stack, codes(noise, *code)).reshape(len(noise), *x.shape)
-    return misfit(likelihood, x, output).mean(0)
-
-
-def negative_bound(
-    likelihood: str, noise: Floats, stack: Stack, x: Tensor, *, variance: float, constant: float
-) -> Tensor:
-    """−ELBO of scaled rows, the expectation over codes taken with the given noise; `constant` undoes the scaling."""
-    code = encoded(stack, x[None])
-    surprise = minus_log_likelihood(likelihood, misfits(likelihood, noise, stack, x, code), x.shape[-1], variance)
-    return surprise + divergence(*code, stack.masks["latent"])[0] + constant
