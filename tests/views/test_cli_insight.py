@@ -15,6 +15,9 @@ import numpy as np
 def score(X):
     return 3 * np.asarray(X)[:, 0] - np.asarray(X)[:, 2]
 
+def noise(X):
+    return np.random.default_rng(0).normal(size=len(X))
+
 def odds(X):
     p = 1 / (1 + np.exp(-np.asarray(X).reshape(len(X), -1)[:, 5]))
     return np.column_stack([1 - p, p])
@@ -39,10 +42,12 @@ def run(*arguments, expect=0):
 
 
 def test_table(folder):
-    result = run("own_models_of_test:score", "rows.csv", "--top", "2", *SHORT)
+    result = run("own_models_of_test:score", "rows.csv", "--top", "3", *SHORT)
     line = next(line for line in result.stdout.splitlines() if line.strip().startswith("score"))
     assert "a 3" in line
+    assert " b " not in line, "its interval holds 0"
     assert "[" in line, "intervals are shown"
+    assert "1 that may be 0" in " ".join(result.stdout.split())
     assert "effective draws" in " ".join(result.stdout.split())
     assert (folder / "tellwhy-insight-rows" / "insights.html").stat().st_size > 1e5
     stored = json.loads((folder / "tellwhy-insight-rows" / "insights.json").read_text())
@@ -58,11 +63,18 @@ def test_images_and_json(folder):
     assert (folder / "here" / "insights.html").is_file()
 
 
+def test_nothing_that_surely_matters_and_what_to_do(folder):
+    result = run("own_models_of_test:noise", "rows.csv", "--sweeps", "8", "--components", "6")
+    assert "all may be 0" in " ".join(result.stdout.split())
+    assert "Raise --sweeps, or lower --components" in " ".join(result.stderr.split())
+
+
 @pytest.mark.parametrize(
     ("model", "data", "words"),
     [
         ("own_models_of_test", "rows.csv", "module:name"),
-        ("no_such_module:f", "rows.csv", "cannot be imported"),
+        ("no_such_module:f", "rows.csv", "cannot be imported: ModuleNotFoundError"),
+        ("broken_model_of_test:f", "rows.csv", "cannot be imported: ZeroDivisionError"),
         ("own_models_of_test:missing", "rows.csv", "has no 'missing'"),
         ("own_models_of_test:score", "absent.csv", "absent.csv"),
         ("own_models_of_test:score", "text.csv", "do not hold numbers"),
@@ -73,6 +85,7 @@ def test_images_and_json(folder):
 def test_refusals(folder, model, data, words):
     (folder / "text.csv").write_text("a,b\n1,red\n2,blue\n")
     (folder / "bad.npz").write_bytes(b"no zip")
+    (folder / "broken_model_of_test.py").write_text("f = 1 / 0")
     np.savez("two.npz", a=np.ones(3), b=np.ones(3))
     result = run(model, data, *SHORT, expect=1)
     assert words in " ".join(result.stderr.split())

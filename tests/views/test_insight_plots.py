@@ -1,5 +1,7 @@
 """The gallery of patterns shows what the insights hold, with their intervals."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -32,6 +34,26 @@ def test_bars_have_intervals(of_columns):
     low, high = insight.interval[insight.top].T * deviations
     np.testing.assert_allclose(np.array(trace.x) - trace.error_x.arrayminus, low[::-1])
     np.testing.assert_allclose(np.array(trace.x) + trace.error_x.array, high[::-1])
+
+
+def test_bars_that_may_be_zero_are_pale(of_columns):
+    trace = plot.insights(of_columns).data[0]
+    sure = np.sign(trace.x - np.array(trace.error_x.arrayminus)) == np.sign(trace.x + np.array(trace.error_x.array))
+    np.testing.assert_array_equal(np.array(trace.marker.opacity) == 1.0, sure)
+    assert sure.tolist() == [False, True, True]
+
+
+def test_panels_make_room_for_long_names(of_columns):
+    long = [replace(i, names=tuple(f"a name of a column that is long {n}" for n in i.names)) for i in of_columns]
+    short, wide = (plot.insights(found * 3) for found in (of_columns, long))
+    assert [len({ax.domain for ax in f.select_xaxes()}) for f in (short, wide)] == [3, 2]
+    assert wide.layout.xaxis2.domain[0] - wide.layout.xaxis.domain[1] > 0.2
+
+
+def test_bars_say_where_they_apply():
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    found = DMMMEN(lambda rows: np.where(rows[:, 0] > 0, 9 + rows[:, 1], -9), n_components=3).fit(X).insights(2)
+    assert "where x0 is" in plot.insights(found).layout.annotations[0].text
 
 
 def test_heat_maps_show_the_main_pixels_only(of_images):

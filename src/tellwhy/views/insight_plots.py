@@ -13,9 +13,10 @@ from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import integer, one_of, validate_value
 from tellwhy.core.score_function import Floats
 from tellwhy.views.figure_style import DIVERGING, INK, ODD, USUAL, channel_axis, distinct_labels, finish, label
-from tellwhy.views.wording import count, number
+from tellwhy.views.wording import count, number, span
 
 STYLES = ("auto", "heatmap", "bars", "words")
+WIDTH, CHARACTER, LEAST_BARS = 1100.0, 6.6, 0.17  # pixels of a usual window and of a letter; part that bars need
 
 
 def insights(
@@ -74,18 +75,17 @@ def _panel_title(insight: Any) -> str:
     return f"{label(str(insight.target))}: {share}{limits}"
 
 
-def _panels(found: Sequence[Any], columns: int, spacing: float) -> tuple[go.Figure, int, int]:
-    across = min(columns, len(found))
-    down = -(-len(found) // across)
-    titles = [_panel_title(insight) for insight in found]
+def _panels(titles: Sequence[str], across: int, spacing: float) -> tuple[go.Figure, int]:
+    down = -(-len(titles) // across)
     gap = min(0.5 / max(down, 1), 0.09)
     figure = make_subplots(down, across, subplot_titles=titles, horizontal_spacing=spacing, vertical_spacing=gap)
     figure.update_annotations(font_size=12)
-    return figure, across, down
+    return figure, down
 
 
 def _heatmaps(found: Sequence[Any], max_features: int | None, columns: int) -> go.Figure:
-    figure, across, down = _panels(found, columns, 0.03)
+    across = min(columns, len(found))
+    figure, down = _panels([_panel_title(insight) for insight in found], across, 0.03)
     for i, insight in enumerate(found):
         where = {"row": i // across + 1, "col": i % across + 1}
         figure.add_trace(_heatmap(insight, max_features), **where)
@@ -122,30 +122,54 @@ def _heatmap(insight: Any, max_features: int | None) -> go.Heatmap:
 
 
 def _bars(found: Sequence[Any], max_features: int, columns: int) -> go.Figure:
-    figure, across, down = _panels(found, min(columns, 3), 0.14)
-    tallest = 1
+    names = [distinct_labels(insight.names[:max_features])[::-1] for insight in found]
+    across, spacing = _room_for_names(names, min(columns, 3, len(found)))
+    figure, down = _panels([_panel_title(i) + _place_line(i) for i in found], across, spacing)
     for i, insight in enumerate(found):
         where = {"row": i // across + 1, "col": i % across + 1}
-        figure.add_trace(_bar(insight, max_features), **where)
+        figure.add_trace(_bar(insight, names[i]), **where)
         figure.add_vline(x=0, line_width=1, line_color=INK, **where)
         figure.update_yaxes(automargin=True, ticksuffix="  ", **where)
-        tallest = max(tallest, min(max_features, len(insight.top)))
+    tallest = max(1, *(len(shown) for shown in names))
     figure.update_layout(showlegend=False)
     level = f"{100 * found[0].credibility:.0f} %"
-    subtitle = f"Change of the output per standard deviation of each feature; whiskers hold it with {level} probability"
-    return finish(figure, "What the model has learned", subtitle, height=140 + down * (70 + 24 * tallest))
+    subtitle = (
+        f"Change of the output per standard deviation of each feature; whiskers hold it with {level} probability, pale "
+        "bars may be 0"
+    )
+    figure = finish(figure, "What the model has learned", subtitle, height=150 + down * (90 + 24 * tallest))
+    return figure.update_layout(margin_t=125)
 
 
-def _bar(insight: Any, max_features: int) -> go.Bar:
-    top = insight.top[:max_features][::-1]
+def _room_for_names(names: Sequence[Sequence[str]], across: int) -> tuple[int, float]:
+    """How many panels fit side by side, and the part of the width between them that names of features take."""
+    longest = max((len(name) for shown in names for name in shown), default=0)
+    part = (30.0 + CHARACTER * longest) / WIDTH
+    across = max(1, min(across, int(1.0 / (part + LEAST_BARS))))
+    return across, min(part, 0.9 / max(across - 1, 1))
+
+
+def _place_line(insight: Any) -> str:
+    """Where the pattern applies, as a second line of its title."""
+    if not insight.applies:
+        return ""
+    name, low, high = insight.applies[0]
+    return f'<br><span style="font-size:11px">where {label(name)} is {span(low, high)}</span>'
+
+
+def _bar(insight: Any, names: Sequence[str]) -> go.Bar:
+    top = insight.top[: len(names)][::-1]
     effects = insight.effects.ravel()[top]
     deviations = effects / insight.coefficients.ravel()[top]
     low, high = insight.interval.reshape(-1, 2)[top].T * deviations
     return go.Bar(
         x=effects,
-        y=distinct_labels(insight.names[:max_features])[::-1],
+        y=list(names),
         orientation="h",
-        marker_color=[ODD if effect > 0 else USUAL for effect in effects],
+        marker={
+            "color": [ODD if effect > 0 else USUAL for effect in effects],
+            "opacity": np.where((low > 0) | (high < 0), 1.0, 0.35),
+        },
         error_x={"type": "data", "symmetric": False, "array": high - effects, "arrayminus": effects - low},
         hovertemplate="%{y}: %{x:.4g}<extra></extra>",
     )

@@ -70,8 +70,9 @@ def load_model(name: str) -> Any:
     sys.path.insert(0, here)
     try:
         module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise InvalidInput(f"The module {module_name!r} of {name!r} cannot be imported: {error}.") from error
+    except Exception as error:  # the user's module may raise anything
+        what = f"{type(error).__name__}: {error}"
+        raise InvalidInput(f"The module {module_name!r} of {name!r} cannot be imported: {what}.") from error
     finally:
         sys.path.remove(here)
     if not hasattr(module, attribute):

@@ -13,10 +13,11 @@ from rich.table import Table
 
 from tellwhy.core.files import plain
 from tellwhy.views.cli import screen
-from tellwhy.views.wording import number
+from tellwhy.views.wording import number, span
 from tellwhy.workflow.insight_run import InsightRun, learn_insights, run_record, save_insights
 
 MOST_SHOWN = 8  # features per line; the files hold all
+OPTIONS = {"Raise n_burn and n_sweeps, or lower n_components": "Raise --sweeps, or lower --components"}
 
 
 def insight_command(
@@ -46,7 +47,7 @@ def insight_command(
     - `tellwhy insight my_models:predict data.csv`
     - `tellwhy insight my_models:network digits.npz --top 150 --scale common`
     """
-    with screen.progress_bar(quiet=quiet), screen.warnings_as_notes():
+    with screen.progress_bar(quiet=quiet), screen.warnings_as_notes(OPTIONS):
         run = learn_insights(
             model,
             data,
@@ -88,22 +89,34 @@ def show_insights(run: InsightRun) -> None:
     ):
         table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
     for insight in run.insights:
-        lines = insight.to_frame().head(MOST_SHOWN).itertuples(index=False)
-        words = ", ".join(_feature_words(line) for line in lines)
-        where = ", ".join(f"{name} {number(low, 2)} to {number(high, 2)}" for name, low, high in insight.applies)
-        table.add_row(escape(insight.target), f"{100 * insight.share:.0f} %", words, escape(where))
+        where = ", ".join(f"{name} {span(low, high)}" for name, low, high in insight.applies)
+        table.add_row(escape(insight.target), f"{100 * insight.share:.0f} %", _pattern_words(insight), escape(where))
     console = screen.out()
     console.print(table)
-    agreement = "; ".join(f"{name}: {c.words()}" for name, c in list(run.convergence.items())[:10])
     level = 100 * run.insights[0].credibility if run.insights else 95
     console.print(
-        f"[dim]Change of the output per unit of each feature, with {level:.0f} % credible intervals (bold: without 0), "
-        f"from {run.n_rows} rows of {escape(run.source)}. Chains: {escape(agreement)}.[/]"
+        f"[dim]Change of the output per unit of each feature, with {level:.0f} % credible intervals, from {run.n_rows} "
+        f"rows of {escape(run.source)}. Chains: {escape(_agreement(run.convergence))}.[/]"
     )
 
 
+def _agreement(convergence: dict[str, Any]) -> str:
+    """How far chains agree: of the class where they agree least."""
+    worst = max(convergence, key=lambda name: float(convergence[name].worst_r_hat))
+    words = str(convergence[worst].words())
+    return words if len(convergence) == 1 else f"{words} (class {worst}; the other classes agree better)"
+
+
+def _pattern_words(insight: Any) -> str:
+    """The features that surely matter; where there are none, the first, said to be unsure."""
+    lines = list(insight.to_frame().itertuples(index=False))
+    sure = [line for line in lines if line.low > 0 or line.high < 0]
+    words = ", ".join(_feature_words(line) for line in (sure or lines[:1])[:MOST_SHOWN])
+    more, unsure = max(0, len(sure) - MOST_SHOWN), len(lines) - len(sure)
+    rest = [f"{more} more"] * (more > 0) + [f"{unsure} that may be 0" if sure else "all may be 0"] * (unsure > 0)
+    return f"{words} [dim]({', '.join(rest)})[/]" if rest else words
+
+
 def _feature_words(line: Any) -> str:
-    sure = line.low > 0 or line.high < 0
-    name = f"[bold]{escape(line.feature)}[/]" if sure else escape(line.feature)
     limits = escape(f"[{number(line.low, 2)}, {number(line.high, 2)}]")
-    return f"{name} {number(line.coefficient, 2)} {limits}"
+    return f"[bold]{escape(line.feature)}[/] {number(line.coefficient, 2)} {limits}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -50,14 +50,17 @@ def progress_bar(*, quiet: bool = False) -> Iterator[None]:
 
 
 @contextmanager
-def warnings_as_notes() -> Iterator[None]:
-    """Print this library's warnings as one line each on stderr."""
+def warnings_as_notes(options: Mapping[str, str] | None = None) -> Iterator[None]:
+    """Print this library's warnings as one line each on stderr; `options` put what they advise in a command's words."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", TellwhyWarning)
         yield
     for warning in caught:
         if issubclass(warning.category, TellwhyWarning):
-            note(str(warning.message))
+            text = str(warning.message)
+            for advice, option in (options or {}).items():
+                text = text.replace(advice, option)
+            note(text)
         else:
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
 
