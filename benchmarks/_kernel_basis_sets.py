@@ -72,7 +72,7 @@ def load(name: str, folder: Path) -> Rows:
     """Read a prepared set."""
     with np.load(folder / f"{name}.npz", allow_pickle=False) as a:
         centre, reach = a["centre"], a["reach"]
-        X, X_test = ((a[key] - centre) / reach for key in ("X", "X_test"))
+        X, X_test = (((a[key] - centre) / reach).astype(np.float32) for key in ("X", "X_test"))
         return Rows(name, X, a["y"], int(a["n_held"]), X_test, a["y_test"], float(a["bandwidth"]))
 
 
@@ -127,39 +127,44 @@ def _adult() -> tuple:
 
 
 def _cifar(n_centres: int = 200, side: int = 6) -> tuple:
-    """Coates, Lee and Ng (2011): whitened patches, distances to k-means centres, summed over four quadrants."""
+    """Coates, Lee and Ng (2011): whitened patches, distances to k-means centres, summed over four quadrants.
+
+    Every second place of an image, and 256 levels a feature, keep it small.
+    """
     import torch
 
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    m = fetch("cifar10_12k")
-    images = torch.tensor(np.concatenate([m["X_train"], m["X_test"]]), device=device).permute(0, 3, 1, 2).float()
-    patches = _normalised(images[: len(m["X_train"]) : 25], side)
+    from tellwhy.core.progress import track
+
+    m, rng = fetch("cifar10_12k"), np.random.default_rng(0)
+    images = torch.tensor(np.concatenate([m["X_train"], m["X_test"]])).permute(0, 3, 1, 2)
+    n_train = len(m["X_train"])
+    patches = _normalised(images[:n_train:20].float(), side, stride=3)
+    patches = patches[torch.tensor(rng.choice(len(patches), 30_000, replace=False))]
     mean = patches.mean(0)
     values, vectors = torch.linalg.eigh((patches - mean).T @ (patches - mean) / len(patches))
     whiten = vectors @ torch.diag((values + 0.1).rsqrt()) @ vectors.T
     centres = _k_means((patches - mean) @ whiten, n_centres)
-    features = torch.cat([_pooled(part, side, mean, whiten, centres) for part in images.split(100)])
-    is_train = np.arange(len(images)) < len(m["X_train"])
-    return features.half().cpu().numpy(), np.concatenate([m["y_train"], m["y_test"]]), is_train, 1_000
+    parts = images.split(200)
+    sums = torch.cat([_pooled(p.float(), side, mean, whiten, centres) for p in track(parts, len(parts), "patches")])
+    levels = (255 * sums / sums[:n_train].amax(0)).clamp(0, 255).round().byte().numpy()
+    return levels, np.concatenate([m["y_train"], m["y_test"]]), np.arange(len(images)) < n_train, 1_000
 
 
-def _normalised(images: Any, side: int) -> Any:
-    """All patches of each image, shape (n · places, 3 · side²), with mean 0 and variance 1."""
+def _normalised(images: Any, side: int, stride: int = 1) -> Any:
+    """Patches of each image, shape (n · places, 3 · side²), with mean 0 and variance 1."""
     import torch
 
-    patches = torch.nn.functional.unfold(images, side).mT.reshape(-1, 3 * side * side)
+    patches = torch.nn.functional.unfold(images, side, stride=stride).mT.reshape(-1, 3 * side * side)
     patches = patches - patches.mean(1, keepdim=True)
     return patches / (patches.var(1, keepdim=True) + 10.0).sqrt()
 
 
-def _k_means(P: Any, k: int, rounds: int = 20) -> Any:
+def _k_means(P: Any, k: int, rounds: int = 15) -> Any:
     import torch
 
-    rng = np.random.default_rng(0)
-    P = P[torch.tensor(rng.choice(len(P), min(len(P), 200_000), replace=False), device=P.device)]
     centres = P[:k].clone()
     for _ in range(rounds):
-        nearest = torch.cat([torch.cdist(part, centres).argmin(1) for part in P.split(20_000)])
+        nearest = (centres.square().sum(1) - 2 * P @ centres.T).argmin(1)
         sums = torch.zeros_like(centres).index_add_(0, nearest, P)
         counts = torch.bincount(nearest, minlength=k)[:, None]
         centres = torch.where(counts > 0, sums / counts.clamp_min(1), centres)
@@ -169,8 +174,8 @@ def _k_means(P: Any, k: int, rounds: int = 20) -> Any:
 def _pooled(images: Any, side: int, mean: Any, whiten: Any, centres: Any) -> Any:
     import torch
 
-    places = images.shape[-1] - side + 1
-    distances = torch.cdist((_normalised(images, side) - mean) @ whiten, centres)
+    places = (images.shape[-1] - side) // 2 + 1
+    distances = torch.cdist((_normalised(images, side, stride=2) - mean) @ whiten, centres)
     near = (distances.mean(1, keepdim=True) - distances).relu().reshape(len(images), places, places, -1)
     half = places // 2
     quadrants = [

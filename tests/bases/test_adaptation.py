@@ -15,6 +15,7 @@ from tellwhy.core.errors import InvalidInput, MissingExtra
 torch = pytest.importorskip("torch")
 
 from tellwhy.bases.adaptation import objective_of  # noqa: E402
+from tellwhy.bases.objectives import Alignment  # noqa: E402
 from tellwhy.bases.torch_stack import BasisStack  # noqa: E402
 from tellwhy.bases.training import Plan, TrainingRows, Watch, train  # noqa: E402
 
@@ -215,3 +216,35 @@ def test_a_basis_that_has_stopped_stays_as_it_was():
     watch.restore()
     assert weights[:, 0].tolist() == [0.0, 2.0]
     assert watch.ends.tolist() == [2, 3]
+
+
+def test_a_learning_rate_that_falls_takes_shorter_and_shorter_steps():
+    class Slope(Alignment):
+        def losses(self, stack, Z, labels, index):
+            return stack.layers[0].sum((1, 2))  # Adam moves every weight by the learning rate
+
+    stack = BasisStack.of([drawn()], "cpu")
+    before = stack.layers[0].detach().clone()
+    plan = Plan(learning_rate=0.1, n_batches=3, max_epochs=4, decay=True)
+    train(stack, Slope(), stack_rows(), plan, np.random.default_rng(0))
+    moved = (before - stack.layers[0].detach()).numpy()
+    np.testing.assert_allclose(moved, 3 * 0.1 * (1 + 0.75 + 0.5 + 0.25), rtol=1e-4)
+
+
+def test_an_objective_may_stop_by_something_else_than_its_loss():
+    class Judged(Alignment):
+        def held_losses(self, stack, Z, labels, index):
+            return stack.layers[0].sum((1, 2)) * 0 + float(stack.layers[0].detach().abs().sum())
+
+    stack, plan = BasisStack.of([drawn()], "cpu"), Plan(n_batches=1, max_epochs=5)
+    losses, _ = train(stack, Judged(), stack_rows(), plan, np.random.default_rng(0))
+    assert losses.min() == pytest.approx(float(stack.layers[0].detach().abs().sum()), rel=1e-6)
+
+
+def test_the_alignment_of_several_batches_is_their_mean():
+    stack, rows, objective = BasisStack.of([drawn(width=w) for w in (3, 8)], "cpu"), stack_rows(), Alignment()
+    index = torch.arange(60).reshape(3, 20)
+    with torch.no_grad():
+        together = objective.losses(stack, rows.Z, rows.labels, index)
+        alone = [objective.losses(stack, rows.Z, rows.labels, one) for one in index]
+    np.testing.assert_allclose(together, torch.stack(alone).mean(0), rtol=1e-6)

@@ -17,7 +17,7 @@ HELD_BATCHES = 200
 
 
 class Objective(Protocol):
-    """Losses, shape (E,), of the bases in a stack on the rows that an index names."""
+    """Losses, shape (E,), of the bases in a stack on the rows that an index names: to train on, and to stop by."""
 
     parameters: list[Tensor]  # to train besides the basis
 
@@ -33,8 +33,12 @@ class Objective(Protocol):
         """Return the loss of each basis."""
         ...
 
+    def held_losses(self, stack: BasisStack, Z: Tensor, labels: Tensor, index: Tensor) -> Tensor:
+        """Return what decides when to stop, of rows held out: the losses themselves unless said otherwise."""
+        return self.losses(stack, Z, labels, index)
 
-class KernelValues:
+
+class KernelValues(Objective):
     """½(k(x, x') − φ(x)·φ(x'))², averaged over pairs of rows."""
 
     def __init__(self, kernel: str, depth: int):
@@ -51,8 +55,9 @@ class KernelValues:
 
     def losses(self, stack: BasisStack, Z: Tensor, labels: Tensor, index: Tensor) -> Tensor:  # noqa: ARG002
         """Mean over the pairs."""
-        a, b = Z[index[0]], Z[index[1]]
-        found = (stack.features(a) * stack.features(b)).sum(-1)
+        rows = Z[index.reshape(-1)]
+        (a, b), (left, right) = rows.chunk(2), stack.features(rows).chunk(2, dim=1)
+        found = (left * right).sum(-1)
         return 0.5 * (kernel_of_pairs(a, b, self.kernel, self.depth) - found).square().mean(-1)
 
 
@@ -69,7 +74,7 @@ def kernel_of_pairs(a: Tensor, b: Tensor, kernel: str, depth: int) -> Tensor:
     return scale * cosine
 
 
-class Alignment:
+class Alignment(Objective):
     """−⟨K, K_Y⟩/√(⟨K, K⟩⟨K_Y, K_Y⟩) of a batch, where K_Y is 1 for two rows of the same class and 0 otherwise."""
 
     def __init__(self) -> None:
@@ -80,18 +85,22 @@ class Alignment:
         return rng.integers(0, n, size=(n_batches, size))
 
     def held_parts(self, rng: np.random.Generator, n: int, size: int) -> list[Integers]:
-        """Batches that stay the same: enough to see each row a few times."""
-        return list(self.draw(rng, n, min(HELD_BATCHES, 4 + 4 * n // size), size))
+        """Batches that stay the same, twenty at a time: enough to see each row a few times."""
+        n_batches = min(HELD_BATCHES, 4 + 4 * n // size)
+        drawn = self.draw(rng, n, -(-n_batches // 20) * 20, size)
+        return list(drawn.reshape(-1, 20, size))
 
     def losses(self, stack: BasisStack, Z: Tensor, labels: Tensor, index: Tensor) -> Tensor:
-        """Minus the alignment."""
-        features, own = stack.features(Z[index]), labels[index]
-        K = features.bmm(features.mT)
-        same = (own[:, None] == own[None, :]).to(K.dtype)
-        return -(K * same).sum((1, 2)) / (K.square().sum((1, 2)) * same.sum()).sqrt().clamp_min(1e-30)
+        """Minus the alignment, averaged over the batches where the index names several, shape (batches, size)."""
+        own = labels[index].reshape(-1, index.shape[-1])
+        features = stack.features(Z[index.reshape(-1)]).unflatten(1, own.shape)  # (E, batches, size, D)
+        K = features @ features.mT
+        same = (own[:, :, None] == own[:, None, :]).to(K.dtype)
+        squares = K.square().sum((2, 3)) * same.sum((1, 2))
+        return (-(K * same).sum((2, 3)) / squares.sqrt().clamp_min(1e-30)).mean(1)
 
 
-class SoftmaxLoss:
+class SoftmaxLoss(Objective):
     """Cross-entropy of a softmax classifier W φ(x) + b, trained with the basis (or on it, where the basis is fixed)."""
 
     def __init__(self, n_bases: int, n_features: int, n_classes: int, device: str):

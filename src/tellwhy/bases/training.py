@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -25,9 +26,14 @@ class Plan:
     n_batches: int = 1_000
     max_epochs: int = 100
     patience: int = 10
+    decay: bool = False  # let the learning rate fall to 0 in a straight line over all epochs
     train_basis: bool = True
     record: bool = True  # on a graphics card, record one step and play it again; otherwise launch each operation
     label: str = "training the basis"
+
+    def rate_of(self, epoch: int) -> float:
+        """Learning rate of an epoch, counted from 0."""
+        return self.learning_rate * (1 - epoch / self.max_epochs) if self.decay else self.learning_rate
 
 
 @dataclass(frozen=True)
@@ -66,10 +72,11 @@ def train(
     steps = Steps(lambda index: objective.losses(stack, rows.Z, rows.labels, index), trained, plan)
     watch, history = Watch(trained, len(stack), plan.patience), []
     for epoch in track(range(plan.max_epochs), plan.max_epochs, plan.label):
+        steps.set_rate(plan.rate_of(epoch))
         with nullcontext() if rows.Z.is_cuda else one_thread():
             steps.run(torch.tensor(objective.draw(rng, len(rows.Z), plan.n_batches, size), device=device))
             with torch.no_grad():
-                losses = sum(objective.losses(stack, rows.held_Z, rows.held_labels, part) for part in parts)
+                losses = sum(objective.held_losses(stack, rows.held_Z, rows.held_labels, part) for part in parts)
                 watch.record(losses / len(parts), epoch)
         history.append(losses / len(parts))
         if watch.is_over(epoch):
@@ -131,12 +138,23 @@ class Steps:
     """Steps of Adam over the batches of an epoch; on a graphics card, one recorded step is played again and again."""
 
     def __init__(self, losses: Callable[[Tensor], Tensor], trained: list[Tensor], plan: Plan):
-        from torch.optim import Adam
+        import torch
 
         self.losses, self.trained = losses, trained
         self.is_recorded = trained[0].is_cuda and plan.record
-        self.optimiser = Adam(trained, lr=plan.learning_rate, fused=True, capturable=self.is_recorded)
+        rate: Any = plan.learning_rate
+        if self.is_recorded:  # a recorded step reads its rate from the device
+            rate = torch.tensor(rate, device=trained[0].device)
+        self.optimiser = torch.optim.Adam(trained, lr=rate, fused=True, capturable=self.is_recorded)
         self.graph: Tensor = None
+
+    def set_rate(self, rate: float) -> None:
+        """Set the learning rate of the steps to come."""
+        group = self.optimiser.param_groups[0]
+        if self.is_recorded:
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate
 
     def run(self, batches: Tensor) -> None:
         """Take one step per batch."""
