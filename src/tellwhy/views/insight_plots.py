@@ -13,7 +13,7 @@ from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import integer, one_of, validate_value
 from tellwhy.core.score_function import Floats
 from tellwhy.views.figure_style import DIVERGING, INK, ODD, USUAL, channel_axis, distinct_labels, finish, label
-from tellwhy.views.wording import count, number, span
+from tellwhy.views.wording import between, count, number
 
 STYLES = ("auto", "heatmap", "bars", "words")
 WIDTH, CHARACTER, LEAST_BARS = 1100.0, 6.6, 0.17  # pixels of a usual window and of a letter; part that bars need
@@ -154,7 +154,7 @@ def _place_line(insight: Any) -> str:
     if not insight.applies:
         return ""
     name, low, high = insight.applies[0]
-    return f'<br><span style="font-size:11px">where {label(name)} is {span(low, high)}</span>'
+    return f'<br><span style="font-size:11px">where {label(name)} is {between(low, high)}</span>'
 
 
 def _bar(insight: Any, names: Sequence[str]) -> go.Bar:

@@ -159,17 +159,6 @@ def between(low: Any, high: Any) -> str:
     return f"{first}–{last}" if plain else f"{first} to {last}"
 
 
-def span(low: float, high: float, digits: int = 2) -> str:
-    """Write a range of numbers, or the one number that it holds.
-
-    Examples
-    --------
-    >>> span(0.25, 3.0), span(1.0, 1.0)
-    ('0.25 to 3', '1')
-    """
-    return number(low, digits) if low == high else f"{number(low, digits)} to {number(high, digits)}"
-
-
 def cleaned(text: str) -> str:
     """Replace control characters, lone surrogates and direction marks; collapse white space."""
     return _UNSAFE.sub("\ufffd", _BLANKS.sub(" ", text).strip())

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from tellwhy.core.files import plain
 from tellwhy.views.cli import screen
-from tellwhy.views.wording import number, span
+from tellwhy.views.wording import between, number
 from tellwhy.workflow.insight_run import InsightRun, learn_insights, run_record, save_insights
 
 MOST_SHOWN = 8  # features per line; the files hold all
@@ -89,7 +89,7 @@ def show_insights(run: InsightRun) -> None:
     ):
         table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
     for insight in run.insights:
-        where = ", ".join(f"{name} {span(low, high)}" for name, low, high in insight.applies)
+        where = ", ".join(f"{name} {between(low, high)}" for name, low, high in insight.applies)
         table.add_row(escape(insight.target), f"{100 * insight.share:.0f} %", _pattern_words(insight), escape(where))
     console = screen.out()
     console.print(table)
