@@ -137,8 +137,8 @@ def _bars(found: Sequence[Any], max_features: int, columns: int) -> go.Figure:
         f"Change of the output per standard deviation of each feature; whiskers hold it with {level} probability, pale "
         "bars may be 0"
     )
-    figure = finish(figure, "What the model has learned", subtitle, height=150 + down * (90 + 24 * tallest))
-    return figure.update_layout(margin_t=125)
+    figure = finish(figure, "What the model has learned", subtitle, height=165 + down * (90 + 24 * tallest))
+    return figure.update_layout(margin_t=140)
 
 
 def _room_for_names(names: Sequence[Sequence[str]], across: int) -> tuple[int, float]:
