@@ -1,8 +1,6 @@
-import json
 import warnings
 
 import numpy as np
-import pandas as pd
 import pytest
 from oracles.multiclass_svm import optimum
 from scipy import sparse
@@ -11,9 +9,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import check_estimator
 
-from tellwhy.classifiers import CrammerSingerSVM, LeeLinWahbaSVM, OneVsRestSVM, WestonWatkinsSVM, load
+from tellwhy.classifiers import CrammerSingerSVM, LeeLinWahbaSVM, OneVsRestSVM, WestonWatkinsSVM
 from tellwhy.classifiers.base import _rescaled
-from tellwhy.core.errors import CannotWrite, InvalidInput, InvalidParameter, NotConverged, UnreadableFile
+from tellwhy.core.errors import InvalidInput, InvalidParameter, NotConverged
 
 ALL = [WestonWatkinsSVM, CrammerSingerSVM, LeeLinWahbaSVM, OneVsRestSVM]
 
@@ -240,46 +238,6 @@ def test_label_sets_against_the_quadratic_programme():
     assert model.objective_ == pytest.approx(-best.fun, rel=1e-6)
     W = (V.T @ best.x).reshape(4, 3)
     np.testing.assert_allclose(model.coef_, W[:3] - W[3], atol=1e-4)
-
-
-@pytest.mark.parametrize("cls", ALL)
-def test_saved_models_score_the_same(cls, tmp_path):
-    model, X, _ = fitted(cls)
-    again = load(model.save(tmp_path / "model"))
-    np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
-    assert type(again) is cls
-    assert again.get_params() == model.get_params()
-    assert again.history_ == model.history_
-
-
-def test_saved_text_classes_and_sparse_weights(tmp_path):
-    X, y = rows()
-    names = np.array(["north", "east", "south", "west"], dtype=object)[y]
-    frame = pd.DataFrame(X, columns=[f"w{j}" for j in range(X.shape[1])])
-    model = WestonWatkinsSVM(random_state=0, class_weight={"north": 2.0}).fit(frame, names).sparsify(0.01)
-    again = WestonWatkinsSVM.load(model.save(tmp_path / "model"))
-    np.testing.assert_array_equal(again.predict(frame), model.predict(frame))
-    assert list(again.feature_names_in_) == list(frame.columns)
-    assert again.class_weight == {"north": 2.0}
-    with pytest.raises(UnreadableFile, match="not a CrammerSingerSVM"):
-        CrammerSingerSVM.load(tmp_path / "model")
-
-
-def test_damaged_models_are_refused(tmp_path):
-    model, _, _ = fitted(WestonWatkinsSVM)
-    folder = model.save(tmp_path / "model")
-    head = json.loads((folder / "classifier.json").read_text())
-    (folder / "classifier.json").write_text(json.dumps(head | {"classifier": "os.system"}))
-    with pytest.raises(UnreadableFile, match="no classifier of tellwhy"):
-        load(folder)
-    (folder / "classifier.json").write_text(json.dumps(head))
-    (folder / "weights.npz").write_bytes(b"nothing")
-    with pytest.raises(UnreadableFile, match="working WestonWatkinsSVM"):
-        load(folder)
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "mine.txt").write_text("keep")
-    with pytest.raises(CannotWrite):
-        model.save(tmp_path / "other")
 
 
 @pytest.mark.parametrize("cls", ALL)

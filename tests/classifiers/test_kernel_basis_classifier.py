@@ -1,7 +1,5 @@
 """Classifiers on kernel bases: softmax by mini-batches, other heads, new classes, rows from files."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -22,7 +20,7 @@ from tellwhy.classifiers.softmax import (
     mean_loss,
     train_softmax,
 )
-from tellwhy.core.errors import CannotWrite, InvalidInput, InvalidParameter, UnreadableFile
+from tellwhy.core.errors import InvalidInput, InvalidParameter, UnreadableFile
 from tellwhy.data import parquet_batches
 
 X, Y = load_digits(return_X_y=True)
@@ -178,18 +176,3 @@ def test_bad_input_is_refused():
         KernelBasisClassifier("random").fit(X, Y)
     with pytest.raises(InvalidParameter, match="'head' parameter of KernelBasisClassifier"):
         KernelBasisClassifier(BASIS, "svm").fit(X, Y)
-
-
-@pytest.mark.parametrize("labels", [Y, Y.astype(str)], ids=["numbers", "text"])
-def test_saved_classifiers_give_the_same_bits(labels, tmp_path):
-    model = KernelBasisClassifier(BASIS, max_epochs=3, random_state=0).fit(X[:300], labels[:300])
-    again = KernelBasisClassifier.load(model.save(tmp_path / "model"))
-    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
-    np.testing.assert_array_equal(again.predict(X), model.predict(X))
-    head = json.loads((tmp_path / "model" / "kernel_basis_classifier.json").read_text())
-    head["learned"]["n_features_in_"] = 3
-    (tmp_path / "model" / "kernel_basis_classifier.json").write_text(json.dumps(head))
-    with pytest.raises(UnreadableFile, match="does not hold a working KernelBasisClassifier"):
-        KernelBasisClassifier.load(tmp_path / "model")
-    with pytest.raises(CannotWrite, match="LinearSVC, which a saved"):
-        KernelBasisClassifier(BASIS, LinearSVC()).fit(X[:100], Y[:100]).save(tmp_path / "other")

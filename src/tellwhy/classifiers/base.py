@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import joblib
@@ -19,9 +18,10 @@ from tellwhy.classifiers.calibration import best_temperature, softmax
 from tellwhy.classifiers.pair_engine import PairEngine
 from tellwhy.classifiers.problem import Labels, Problem, make_multilabel_problem, make_problem, with_intercept
 from tellwhy.classifiers.relevance import linear_relevance
+from tellwhy.classifiers.saved import Saved
 from tellwhy.classifiers.single_engine import SingleEngine
 from tellwhy.classifiers.solver import Progress, Settings, is_done, solve
-from tellwhy.core.errors import InvalidInput, NotConverged, UnreadableFile
+from tellwhy.core.errors import InvalidInput, NotConverged
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.params import (
     Rules,
@@ -43,7 +43,7 @@ SPARSE_BELOW = 0.3  # `coef_` becomes sparse if fewer of its entries than this s
 SPARSE_FROM = 10_000  # entries
 
 
-class MulticlassSVM(ClassifierMixin, BaseEstimator):
+class MulticlassSVM(Saved, ClassifierMixin, BaseEstimator):
     """Base of the multi-class SVMs; subclasses name their loss and whether rows may have several labels."""
 
     _loss: ClassVar[str]
@@ -215,22 +215,6 @@ class MulticlassSVM(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         nonzero = self.coef_.nnz if sparse.issparse(self.coef_) else np.count_nonzero(self.coef_)
         return nonzero / (self.coef_.shape[0] * self.coef_.shape[1])
-
-    def save(self, folder: str | Path) -> Path:
-        """Write the fitted model to a folder (JSON and arrays, no pickle); `tellwhy.classifiers.load` reads it."""
-        from tellwhy.classifiers.model_io import save
-
-        return save(self, folder)
-
-    @classmethod
-    def load(cls, folder: str | Path) -> Self:
-        """Read a model of this class that `save` wrote."""
-        from tellwhy.classifiers.model_io import load
-
-        model = load(folder)
-        if not isinstance(model, cls):
-            raise UnreadableFile(f"{folder} holds a {type(model).__name__}, not a {cls.__name__}.")
-        return model
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

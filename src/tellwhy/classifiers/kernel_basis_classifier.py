@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,8 +10,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.bases.adaptation import held_rows
-from tellwhy.bases.basis_io import BASIS_RECORDS
 from tellwhy.bases.kernel_basis import KernelBasis
+from tellwhy.classifiers.saved import Saved
 from tellwhy.classifiers.softmax import (
     SoftmaxPlan,
     SoftmaxState,
@@ -36,13 +35,12 @@ from tellwhy.core.params import (
     seed,
     validate_parameters,
 )
-from tellwhy.core.saved_models import Shelf, load_model, save_model
 from tellwhy.core.score_function import Floats, Integers
 
 _a_classifier = Rule("a scikit-learn classifier", lambda v: hasattr(v, "fit") and hasattr(v, "decision_function"))
 
 
-class KernelBasisClassifier(ClassifierMixin, BaseEstimator):
+class KernelBasisClassifier(Saved, ClassifierMixin, BaseEstimator):
     """Softmax (or any linear classifier) on the features of a kernel basis: a kernel machine for many rows.
 
     Parameters
@@ -239,34 +237,5 @@ class KernelBasisClassifier(ClassifierMixin, BaseEstimator):
         """Logarithm of the probability of each class."""
         return log_probabilities(self._scores(X))
 
-    def save(self, folder: str | Path) -> Path:
-        """Write the fitted classifier to a folder (JSON and arrays, no pickle); only with head='softmax'."""
-        return save_model(_SHELF, self, folder)
-
-    @classmethod
-    def load(cls, folder: str | Path) -> Self:
-        """Read a classifier that `save` wrote: it gives the same scores, bit for bit."""
-        model: Self = load_model(_SHELF, folder)
-        return model
-
 
 _PRECISIONS = [np.float64, np.float32]
-
-
-def _is_state(record: SoftmaxState) -> bool:
-    return record.weights.ndim == 2 and record.weights.shape == record.first.shape == record.second.shape
-
-
-def _try_out(model: KernelBasisClassifier) -> None:
-    n_columns, shape = model.n_features_in_, (model.basis_.map_.n_features + 1, len(model.classes_))
-    if model.basis_.n_features_in_ != n_columns or model.softmax_.weights.shape != shape:
-        raise ValueError("the shapes of its parts do not fit together.")
-    model.basis_.map_.apply(np.zeros((1, n_columns)))
-
-
-_SHELF = Shelf(
-    "kernel_basis_classifier",
-    lambda: {"KernelBasisClassifier": KernelBasisClassifier},
-    {**BASIS_RECORDS, "SoftmaxState": (SoftmaxState, _is_state)},
-    _try_out,
-)

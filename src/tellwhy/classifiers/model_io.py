@@ -1,4 +1,4 @@
-"""Fitted multi-class SVMs on disk: `classifier.json` (class, parameters, history) and `weights.npz`; never pickle."""
+"""Fitted classifiers on disk: `classifier.json` (class, parameters, what was learned), `arrays.npz`; never pickle."""
 
 from __future__ import annotations
 
@@ -6,27 +6,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import sparse
-from sklearn.utils.validation import check_is_fitted
 
+from tellwhy.bases.basis_io import BASIS_RECORDS
 from tellwhy.classifiers.base import MulticlassSVM
 from tellwhy.classifiers.crammer_singer import CrammerSingerSVM
+from tellwhy.classifiers.kernel_basis_classifier import KernelBasisClassifier
 from tellwhy.classifiers.lee_lin_wahba import LeeLinWahbaSVM
 from tellwhy.classifiers.one_vs_rest import OneVsRestSVM
+from tellwhy.classifiers.softmax import SoftmaxState
 from tellwhy.classifiers.weston_watkins import WestonWatkinsSVM
-from tellwhy.core.errors import CannotWrite, UnreadableFile
-from tellwhy.core.files import new_folder, read_versioned, write_json
-from tellwhy.core.params import validate_parameters
-from tellwhy.core.saved_models import stored_arrays
+from tellwhy.core.saved_models import Shelf, load_model, save_model
 
-SCHEMA = 1
-_HEAD, _ARRAYS = "classifier.json", "weights.npz"
-_CLASSES = {c.__name__: c for c in (WestonWatkinsSVM, CrammerSingerSVM, LeeLinWahbaSVM, OneVsRestSVM)}
-_PLAIN = ("history_", "n_iter_", "objective_", "dual_gap_", "multilabel_", "temperature_", "n_features_in_")
+_SVMS = (WestonWatkinsSVM, CrammerSingerSVM, LeeLinWahbaSVM, OneVsRestSVM)
 
 
-def save(model: MulticlassSVM, folder: str | Path) -> Path:
-    """Write a fitted model, whole or not at all; `load` reads it.
+def save(model: Any, folder: str | Path) -> Path:
+    """Write a fitted classifier, whole or not at all; `load` reads it.
 
     Examples
     --------
@@ -41,72 +36,57 @@ def save(model: MulticlassSVM, folder: str | Path) -> Path:
     >>> bool((again.decision_function(X) == model.decision_function(X)).all())
     True
     """
-    check_is_fitted(model)
-    params = model.get_params(deep=False)
-    if isinstance(params["class_weight"], dict):
-        params["class_weight"] = {"keys": list(params["class_weight"]), "values": list(params["class_weight"].values())}
-    if isinstance(params["random_state"], (np.random.Generator, np.random.RandomState)):
-        params["random_state"] = None
-    arrays = {"classes": model.classes_, "intercept": model.intercept_}
-    if model.classes_.dtype.kind == "O":
-        if not all(isinstance(c, str) for c in model.classes_):
-            raise CannotWrite("The classes are neither numbers nor text; only those can be saved.")
-        arrays["classes"] = model.classes_.astype(str)
-    if sparse.issparse(model.coef_):
-        arrays |= {"data": model.coef_.data, "indices": model.coef_.indices, "indptr": model.coef_.indptr}
+    return save_model(_SHELF, model, folder)
+
+
+def load(folder: str | Path) -> Any:
+    """Read a classifier that `save` wrote: it gives the same scores, bit for bit.
+
+    Raises `UnreadableFile` for a folder that is damaged, of another version, or made up.
+    """
+    return load_model(_SHELF, folder)
+
+
+def _is_svm(model: MulticlassSVM) -> bool:
+    """Whether the parts of an SVM fit together (one that is not fitted has none)."""
+    if not hasattr(model, "coef_"):
+        return True
+    shape = (len(model.classes_), model.n_features_in_)
+    return model.coef_.shape == shape and model.coef_.dtype.kind == "f" and model.intercept_.shape == shape[:1]
+
+
+def _is_kernel_classifier(model: KernelBasisClassifier) -> bool:
+    """Whether the basis and what sits on it fit together."""
+    width = model.basis_.map_.n_features
+    if isinstance(model.head, str):
+        sits = not hasattr(model, "head_") and model.softmax_.weights.shape == (width + 1, len(model.classes_))
     else:
-        arrays["coef"] = model.coef_
-    learned = {name: getattr(model, name) for name in _PLAIN if hasattr(model, name)}
+        sits = model.head_.n_features_in_ == width and np.array_equal(model.head_.classes_, model.classes_)
+    return sits and model.basis_.n_features_in_ == model.n_features_in_
+
+
+def _is_state(record: SoftmaxState) -> bool:
+    return record.weights.ndim == 2 and record.weights.shape == record.first.shape == record.second.shape
+
+
+def _try_out(model: Any) -> None:
+    """Notice now what would fail later: names and shapes that do not fit, features that cannot be computed."""
+    n_columns, on_basis = model.n_features_in_, isinstance(model, KernelBasisClassifier)
     names = getattr(model, "feature_names_in_", None)
-    head = {
-        "schema": SCHEMA,
-        "classifier": type(model).__name__,
-        "params": params,
-        "learned": learned,
-        "text_classes": bool(model.classes_.dtype.kind == "O"),
-        "feature_names": None if names is None else [str(name) for name in names],
-    }
-    with new_folder(Path(folder), marker=_HEAD) as work:
-        write_json(work / _HEAD, head)
-        np.savez_compressed(work / _ARRAYS, allow_pickle=False, **arrays)
-    return Path(folder)
+    sound = _is_kernel_classifier(model) if on_basis else _is_svm(model)
+    if not sound or (names is not None and len(names) != n_columns):
+        raise ValueError("the shapes of its parts do not fit together.")
+    if on_basis:
+        model.basis_.map_.apply(np.zeros((1, n_columns)))
 
 
-def load(folder: str | Path) -> MulticlassSVM:
-    """Read a model that `save` wrote: it gives the same scores, bit for bit."""
-    place = Path(folder)
-    head = read_versioned(place / _HEAD, SCHEMA, "a classifier")
-    cls = _CLASSES.get(str(head.get("classifier")))
-    if cls is None:
-        raise UnreadableFile(f"{place / _HEAD} names {head.get('classifier')!r}, which is no classifier of tellwhy.")
-    try:
-        return _assembled(cls, head, stored_arrays(place / _ARRAYS))
-    except (UnreadableFile, TypeError, ValueError, LookupError, AttributeError, MemoryError) as error:
-        raise UnreadableFile(f"{place} does not hold a working {cls.__name__}: {error}") from error
-
-
-def _assembled(cls: type[MulticlassSVM], head: dict[str, Any], arrays: dict[str, Any]) -> MulticlassSVM:
-    params = dict(head["params"])
-    if isinstance(params.get("class_weight"), dict):
-        weights = params["class_weight"]
-        params["class_weight"] = dict(zip(weights["keys"], weights["values"], strict=True))
-    model = cls(**params)
-    validate_parameters(model)
-    for name in _PLAIN:
-        if name in head["learned"]:
-            setattr(model, name, head["learned"][name])
-    model.classes_ = arrays["classes"].astype(object) if head["text_classes"] else arrays["classes"]
-    model.intercept_ = arrays["intercept"]
-    shape = (len(model.intercept_), int(model.n_features_in_))
-    model.coef_ = arrays["coef"] if "coef" in arrays else _sparse(arrays, shape)
-    if head["feature_names"] is not None:
-        model.feature_names_in_ = np.array(head["feature_names"], dtype=object)
-    if model.coef_.shape != shape or len(model.classes_) != shape[0]:
-        raise ValueError(f"its weights have shape {model.coef_.shape} for {len(model.classes_)} classes.")
-    return model
-
-
-def _sparse(arrays: dict[str, Any], shape: tuple[int, int]) -> Any:
-    found = sparse.csr_array((arrays["data"], arrays["indices"], arrays["indptr"]), shape=shape)
-    found.check_format(full_check=True)
-    return found
+_SHELF = Shelf(
+    "classifier",
+    lambda: {cls.__name__: cls for cls in (*_SVMS, KernelBasisClassifier)},
+    {
+        **BASIS_RECORDS,
+        **{cls.__name__: (cls, _is_svm) for cls in _SVMS},
+        "SoftmaxState": (SoftmaxState, _is_state),
+    },
+    _try_out,
+)

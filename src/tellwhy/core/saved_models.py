@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.core.errors import CannotWrite, UnreadableFile
@@ -128,22 +129,38 @@ def _opened(value: Any, name: str, arrays: dict[str, Any], shelf: Shelf) -> tupl
     """Return the type and the contents of a value that JSON has no notation for."""
     if isinstance(value, numbers.Real):
         return "number", str(float(value))
-    if isinstance(value, np.ndarray) and value.dtype.kind in "OU":
-        return "names", [str(item) for item in value]
     if isinstance(value, np.ndarray):
-        arrays[name] = value
-        return "array", name
+        return _opened_array(value, name, arrays, shelf)
     if isinstance(value, (list, tuple)):
         items = [_encoded(item, f"{name}.{i}", arrays, shelf) for i, item in enumerate(value)]
         return type(value).__name__, items
-    fields = _fields(value, name, shelf)
-    kept = {str(key): _encoded(item, f"{name}.{key}", arrays, shelf) for key, item in fields.items()}
-    return "mapping" if isinstance(value, Mapping) else type(value).__name__, kept
+    if isinstance(value, Mapping) and not all(isinstance(key, str) for key in value):
+        return "pairs", [_encoded(pair, f"{name}.{i}", arrays, shelf) for i, pair in enumerate(value.items())]
+    kept = {key: _encoded(item, f"{name}.{key}", arrays, shelf) for key, item in _fields(value, name, shelf).items()}
+    return _kind(value), kept
 
 
-def _fields(value: Any, name: str, shelf: Shelf) -> Mapping[Any, Any]:
+def _opened_array(value: Any, name: str, arrays: dict[str, Any], shelf: Shelf) -> tuple[str, Any]:
+    if value.dtype.kind in "OU" and value.ndim == 1 and all(isinstance(item, str) for item in value):
+        return "names" if value.dtype.kind == "O" else "text", [str(item) for item in value]
+    if value.dtype.kind not in "biuf":
+        raise CannotWrite(f"{name} holds neither numbers nor text, but only these can be in a saved {shelf.what}.")
+    arrays[name] = value
+    return "array", name
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "mapping"
+    return "sparse" if sparse.issparse(value) else type(value).__name__
+
+
+def _fields(value: Any, name: str, shelf: Shelf) -> Mapping[str, Any]:
     if isinstance(value, Mapping):
         return value
+    if sparse.issparse(value):
+        table = sparse.csr_array(value)
+        return {"data": table.data, "indices": table.indices, "indptr": table.indptr, "shape": table.shape}
     known = shelf.records.get(type(value).__name__)
     if known is None or known[0] is not type(value):
         raise CannotWrite(f"{name} holds {type(value).__name__}, which a saved {shelf.what} cannot hold.")
@@ -161,7 +178,7 @@ def _decoded(value: Any, arrays: Mapping[str, Any], shelf: Shelf) -> Any:
         return arrays[held]
     if isinstance(held, dict):
         fields = {key: _decoded(item, arrays, shelf) for key, item in held.items()}
-        return fields if kind == "mapping" else _record(kind, fields, shelf)
+        return _CONTAINERS[kind](fields) if kind in _CONTAINERS else _record(kind, fields, shelf)
     if kind not in _DECODERS:
         raise ValueError(f"it names {kind!r}, which is nothing that a {shelf.what} learns.")
     return _DECODERS[kind]([_decoded(item, arrays, shelf) for item in held] if isinstance(held, list) else held)
@@ -177,12 +194,21 @@ def _record(kind: str, fields: dict[str, Any], shelf: Shelf) -> Any:
     return record
 
 
+def _sparse(fields: dict[str, Any]) -> Any:
+    table = sparse.csr_array((fields["data"], fields["indices"], fields["indptr"]), shape=fields["shape"])
+    table.check_format(full_check=True)
+    return table
+
+
 _DECODERS: dict[str, Callable[[Any], Any]] = {
     "number": float,
     "names": lambda items: np.array([str(item) for item in items], dtype=object),
+    "text": lambda items: np.array([str(item) for item in items], dtype=str),
     "list": list,
     "tuple": tuple,
+    "pairs": dict,
 }
+_CONTAINERS: dict[str, Callable[[dict[str, Any]], Any]] = {"mapping": dict, "sparse": _sparse}
 
 
 def _read_head(path: Path, what: str) -> dict[str, Any]:
@@ -196,7 +222,7 @@ def _read_head(path: Path, what: str) -> dict[str, Any]:
     return head
 
 
-def stored_arrays(path: Path) -> dict[str, Any]:
+def _stored_arrays(path: Path) -> dict[str, Any]:
     """Read all arrays of an .npz file; `UnreadableFile` where it is missing, damaged or holds objects."""
     try:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as stored:
@@ -206,7 +232,7 @@ def stored_arrays(path: Path) -> dict[str, Any]:
 
 
 def _read_arrays(path: Path) -> dict[str, Any]:
-    arrays = stored_arrays(path)
+    arrays = _stored_arrays(path)
     for name, array in arrays.items():
         if array.dtype.kind not in "biuf" or not np.isfinite(array).all():
             raise UnreadableFile(f"{path} holds something else than finite numbers in {name!r}.")
