@@ -79,7 +79,7 @@ def copied(x: Array) -> Array:
 def filled(like: Array, shape: tuple[int, ...], value: Any) -> Array:
     """Return an array of one value: of floats, truths or whole numbers as the value is, placed like another array."""
     if isinstance(like, np.ndarray):
-        return np.full(shape, value)
+        return np.full(shape, value) if value else np.zeros(shape, dtype=type(value))
     import torch
 
     kinds = {bool: torch.bool, int: torch.int64, float: torch.float64}

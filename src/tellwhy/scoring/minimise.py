@@ -17,6 +17,7 @@ from tellwhy.core.errors import InvalidInput
 from tellwhy.core.parallel import row_batches
 from tellwhy.core.progress import track
 from tellwhy.core.score_function import Floats, Integers
+from tellwhy.scoring.arrays import Array, counted, filled, namespace, placed, row_dot, true_rows
 from tellwhy.scoring.descent import Descent, Precondition, Slack, descend
 from tellwhy.scoring.edges import Edges
 from tellwhy.scoring.last_steps import HISTORY
@@ -34,13 +35,13 @@ _ROWS_TOGETHER = 16
 class Minima:
     """Local minima: `points` (n, m, d) for n rows and m sets of free columns, and which are `converged` (n, m)."""
 
-    points: Floats
-    converged: Mask
+    points: Array
+    converged: Array
 
 
 def minimise(
     score: Any,
-    X: Floats,
+    X: Array,
     free: Mask,
     *,
     gamma: float = 0.01,
@@ -59,7 +60,8 @@ def minimise(
         A score function, or the `RowScores` of one and X. Without a gradient, a derivative-free search takes the place
         of descent; quadratic scores (Gaussian mixtures) are solved in a few Newton steps.
     X
-        Rows, shape (n, d).
+        Rows, shape (n, d): numpy's, or in the `space` of the `RowScores`, where all the work is then done and the
+        minima are left.
     free
         Masks of the columns that may move, shape (m, d).
     gamma
@@ -93,28 +95,27 @@ def minimise(
     if free.shape[1] != d:
         raise InvalidInput(f"free has {free.shape[1]} columns, X has {d}.")
     around = Surroundings(
-        np.ones(d) if scales is None else np.asarray(scales, dtype=np.float64),
+        placed(X, np.ones(d) if scales is None else np.asarray(scales, dtype=np.float64)),
         distance,
-        np.zeros(d, dtype=bool) if binary is None or radius is not None else np.asarray(binary, dtype=bool),
+        placed(X, np.zeros(d, dtype=bool) if binary is None or radius is not None else np.asarray(binary, dtype=bool)),
     )
     scores = score if isinstance(score, RowScores) else RowScores(score, X)
-    whole = _Task(scores, X, free, np.zeros(len(free)), around, radius, anchors, slack)
-    if radius is None:
-        whole = replace(whole, weights=gamma / np.maximum(free.sum(axis=1), 1))
-    return _in_batches(whole)
+    weights = np.zeros(len(free)) if radius is not None else gamma / np.maximum(free.sum(axis=1), 1)
+    return _in_batches(_Task(scores, X, placed(X, free), placed(X, weights), around, radius, anchors, slack))
 
 
 def _in_batches(whole: _Task) -> Minima:
     (n, d), m = whole.X.shape, len(whole.free)
-    points, converged = np.empty((n, m, d)), np.empty((n, m), dtype=bool)
+    points, converged = filled(whole.X, (n, m, d), 0.0), filled(whole.X, (n, m), False)
     for masks in _mask_batches(n, m, d, whole):
         task = whole.part(masks, points[:, 0] if masks.start and whole.is_quick else None)
-        for rows in row_batches(n, len(task.free) * _problem_bytes(d), BATCH_BYTES):
-            points[rows, masks], converged[rows, masks] = task.solve(np.arange(rows.start, rows.stop))
+        for rows in row_batches(n, len(task.free) * problem_bytes(d), whole.room):
+            points[rows, masks], converged[rows, masks] = task.solve(rows)
     return Minima(points, converged)
 
 
-def _problem_bytes(d: int) -> int:
+def problem_bytes(d: int) -> int:
+    """Bytes that one problem takes on its way down."""
     return 8 * d * (2 * HISTORY + 12)
 
 
@@ -122,9 +123,10 @@ def _mask_batches(n: int, m: int, d: int, task: _Task) -> Any:
     """Slices of masks: 16 rows of each and the inverse curvatures of all fit in memory at once."""
     quadratics = task.scores.quadratics
     n_forms = 0 if quadratics is None else len(quadratics.offsets)
-    per_mask = max(min(n, _ROWS_TOGETHER) * _problem_bytes(d), 2 * n_forms * d * d)
+    n_together = n if task.is_on_device else min(n, _ROWS_TOGETHER)
+    per_mask = max(n_together * problem_bytes(d), 2 * n_forms * d * d)
     n_first = 1 if task.is_quick else 0
-    rest = [slice(b.start + n_first, b.stop + n_first) for b in row_batches(m - n_first, per_mask, BATCH_BYTES)]
+    rest = [slice(b.start + n_first, b.stop + n_first) for b in row_batches(m - n_first, per_mask, task.room)]
     batches = [slice(0, 1), *rest] if n_first else rest
     return track(batches, len(batches), "looking for the lowest scores nearby")
 
@@ -134,48 +136,60 @@ class _Task:
     """Sets of free columns to be tried with any rows."""
 
     scores: RowScores
-    X: Floats  # all rows
-    free: Mask
-    weights: Floats  # γ/|c| of each set
+    X: Array  # all rows
+    free: Array
+    weights: Array  # γ/|c| of each set
     around: Surroundings
     radius: float | None
     anchors: Floats | None
     slack: float
-    first: Floats | None = None  # minima of the first set, one per row of X
+    first: Array | None = None  # minima of the first set, one per row of X
+
+    @property
+    def is_on_device(self) -> bool:
+        """Whether arrays are PyTorch's."""
+        return not isinstance(self.X, np.ndarray)
+
+    @property
+    def room(self) -> int:
+        """Bytes that problems may take together."""
+        return self.scores.space.room(BATCH_BYTES) // 2 if self.is_on_device else BATCH_BYTES
 
     @property
     def is_quick(self) -> bool:
         """Whether the minima of the first set serve the others as start."""
         return self.slack > 0 and self.scores.has_gradient and self.scores.quadratics is None
 
-    def part(self, masks: slice, first: Floats | None) -> _Task:
+    def part(self, masks: slice, first: Array | None) -> _Task:
         """Return some of the sets."""
         return replace(self, free=self.free[masks], weights=self.weights[masks], first=first)
 
-    def solve(self, rows: Integers) -> tuple[Floats, Mask]:
+    def solve(self, rows: slice) -> tuple[Array, Array]:
         """Points (rows, masks, d) of some rows, and which are minima."""
-        problems = _Problems(self, np.tile(rows, len(self.free)), np.repeat(np.arange(len(self.free)), len(rows)))
-        start = np.zeros((len(problems.rows), self.X.shape[1]))
+        n = rows.stop - rows.start
+        number = counted(self.X, n * len(self.free))
+        problems = _Problems(self, rows.start + number % n, number // n)
+        start = filled(self.X, (len(number), self.X.shape[1]), 0.0)
         if self.scores.has_gradient:
-            found = self._descended(problems, start)
+            found = self._descended(problems, start, rows)
         else:
             targets = None if self.anchors is None else problems.seen_anchors
             free, edges = self.free[problems.masks], problems.edges()
             found = pattern_search(problems.value, start, free=free, targets=targets, edges=edges)
-        shape = (len(self.free), len(rows))
-        points = problems.points(np.arange(len(start)), found.U).reshape(*shape, -1)
+        shape = (len(self.free), n)
+        points = problems.points(number, found.U).reshape(*shape, -1)
         return points.swapaxes(0, 1), found.converged.reshape(shape).T
 
-    def _descended(self, problems: _Problems, start: Floats) -> Descent:
+    def _descended(self, problems: _Problems, start: Array, rows: slice) -> Descent:
         """Go down from the minima of the first set, and from the rows where that ends higher than they are."""
         if not self.is_quick:
             return problems.descend(start, None)
-        rows, index = np.unique(problems.rows, return_inverse=True)
-        slack = Slack(self.slack, self.scores.value(self.X[rows], rows)[index])
+        number = counted(self.X, rows.stop)[rows]
+        slack = Slack(self.slack, self.scores.value(self.X[rows], number)[problems.rows - rows.start])
         if self.first is None:
             return problems.descend(start, slack)
         found = problems.descend(problems.coordinates(self.first), slack)
-        higher = np.flatnonzero(found.values > slack.tops)
+        higher = true_rows(found.values > slack.tops)
         if len(higher):
             again = problems.some(higher).descend(start[higher], slack.some(higher))
             found.U[higher], found.converged[higher] = again.U, again.converged
@@ -196,35 +210,35 @@ class _Problems:
     """One problem per pair of a row and a set of free columns, the sets in order."""
 
     task: _Task
-    rows: Integers
-    masks: Integers
+    rows: Array
+    masks: Array
 
-    def some(self, which: Integers) -> _Problems:
+    def some(self, which: Array) -> _Problems:
         """Return some of the problems."""
         return _Problems(self.task, self.rows[which], self.masks[which])
 
-    def descend(self, start: Floats, slack: Slack | None) -> Descent:
+    def descend(self, start: Array, slack: Slack | None) -> Descent:
         """Go down from each start."""
         return descend(self.evaluate, start, precondition=self.newton, edges=self.edges(), slack=slack)
 
-    def coordinates(self, points: Floats) -> Floats:
+    def coordinates(self, points: Array) -> Array:
         """Coordinates of the point of each problem's row, 0 in the columns that are not free."""
         moved = (points[self.rows] - self.task.X[self.rows]) / self.task.around.scales
-        return np.where(self.task.free[self.masks], moved, 0.0)
+        return namespace(moved).where(self.task.free[self.masks], moved, 0.0)
 
-    def points(self, which: Integers, U: Floats) -> Floats:
+    def points(self, which: Array, U: Array) -> Array:
         """Points at coordinates U: the row itself in the columns that are not free."""
         X = self.task.X[self.rows[which]]
-        return np.where(self.task.free[self.masks[which]], self.task.around.points(X, U), X)
+        return namespace(U).where(self.task.free[self.masks[which]], self.task.around.points(X, U), X)
 
-    def cost(self, which: Integers, U: Floats) -> tuple[Floats, Floats]:
+    def cost(self, which: Array, U: Array) -> tuple[Array, Array]:
         """Weighted distance of each problem, and its slope."""
         masks = self.masks[which]
         cost, slope = self.task.around.cells(self.task.X[self.rows[which]], U)
         weights = self.task.weights[masks]
-        return weights * np.einsum("ij,ij->i", cost, self.task.free[masks]), weights[:, None] * slope
+        return weights * row_dot(cost, self.task.free[masks]), weights[:, None] * slope
 
-    def evaluate(self, which: Integers, U: Floats) -> tuple[Floats, Floats, Integers]:
+    def evaluate(self, which: Array, U: Array) -> tuple[Array, Array, Array]:
         """Value, slope and lowest quadratic form at coordinates U."""
         Y = self.points(which, U)
         value, slopes, parts = self.task.scores.evaluate(Y, self.rows[which])

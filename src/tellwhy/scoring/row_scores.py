@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tellwhy.core.score_function import Floats, Integers
+from tellwhy.scoring.arrays import HOST, Array, Space, filled
 from tellwhy.scoring.quadratics import quadratics_of
 from tellwhy.scoring.training_rows import recorded_rows
 
@@ -44,18 +45,27 @@ class RowScores:
         """Whether `evaluate` can be called."""
         return self.quadratics is not None or getattr(self.score, "gradient", None) is not None
 
+    @property
+    def space(self) -> Space:
+        """Where points are best made: a network's own device; `value` and `evaluate` take them from there too."""
+        return getattr(self.score, "space", HOST)
+
     def of_rows(self, rows: slice) -> RowScores:
         """Return the scores of points made from some of the rows, counted from the first of them."""
         part = copy(self)
         part.left_out = None if self.left_out is None else self.left_out[rows]
         return part
 
-    def value(self, Y: Floats, rows: Integers) -> Floats:
+    def value(self, Y: Array, rows: Array) -> Array:
         """Score of each point; `rows[i]` is the row that point i was made from."""
+        if not isinstance(Y, np.ndarray):
+            return self.score.evaluate_arrays(Y, with_gradient=False)[0]
         return np.asarray(self.score.value(Y, *self._without(rows)))
 
-    def evaluate(self, Y: Floats, rows: Integers) -> tuple[Floats, Floats, Integers]:
+    def evaluate(self, Y: Array, rows: Array) -> tuple[Array, Array, Array]:
         """Value and gradient of each point, and the quadratic form that is lowest there (0 without such forms)."""
+        if not isinstance(Y, np.ndarray):
+            return *self.score.evaluate_arrays(Y, with_gradient=True), filled(Y, (len(Y),), 0)
         if self.quadratics is not None:
             return self.quadratics.evaluate(Y)
         others = self._without(rows)

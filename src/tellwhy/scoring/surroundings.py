@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import cast
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.score_function import Floats
+from tellwhy.scoring.arrays import Array, at_least, filled, namespace
 
 Mask = NDArray[np.bool_]
 Distance = str | Callable[[Floats], Floats]
@@ -33,24 +35,29 @@ class Surroundings:
         Mask of the binary columns.
     """
 
-    scales: Floats
+    scales: Array
     distance: Distance
-    binary: Mask
+    binary: Array
 
-    def points(self, X: Floats, U: Floats) -> Floats:
+    @cached_property
+    def has_binary(self) -> bool:
+        """Whether any column is binary."""
+        return bool(self.binary.any())
+
+    def points(self, X: Array, U: Array) -> Array:
         """Return the points at coordinates U around the rows X."""
         return X + self.scales * U
 
-    def walls(self, X: Floats, radius: float | None) -> tuple[Floats | None, Floats | None]:
+    def walls(self, X: Array, radius: float | None) -> tuple[Array | None, Array | None]:
         """Lowest and highest coordinates: ±radius, or [0, 1] in binary columns; None where nothing is bounded."""
         if radius is not None:
-            return np.full(X.shape, -radius), np.full(X.shape, radius)
-        if not self.binary.any():
+            return filled(X, X.shape, -float(radius)), filled(X, X.shape, float(radius))
+        if not self.has_binary:
             return None, None
-        low, high = np.full(X.shape, -np.inf), np.full(X.shape, np.inf)
-        x, s = np.clip(X[:, self.binary], 0.0, 1.0), self.scales[self.binary]
-        low[:, self.binary] = (np.where(x > 0, _LEAST, 0.0) - X[:, self.binary]) / s
-        high[:, self.binary] = (1.0 - np.where(x < 1, _LEAST, 0.0) - X[:, self.binary]) / s
+        low, high = filled(X, X.shape, -np.inf), filled(X, X.shape, np.inf)
+        x, s, sign = X[:, self.binary].clip(0.0, 1.0), self.scales[self.binary], namespace(X).sign
+        low[:, self.binary] = (_LEAST * sign(x) - X[:, self.binary]) / s
+        high[:, self.binary] = (1.0 - _LEAST * sign(1.0 - x) - X[:, self.binary]) / s
         return low, high
 
     @property
@@ -58,33 +65,33 @@ class Surroundings:
         """Whether the distance has a kink at the row itself."""
         return isinstance(self.distance, str) and self.distance == "absolute"
 
-    def cells(self, X: Floats, U: Floats) -> tuple[Floats, Floats]:
+    def cells(self, X: Array, U: Array) -> tuple[Array, Array]:
         """Distance of each cell, and its slope by u (0 for |u|, which has none at 0)."""
         if callable(self.distance):
             cost, slope = self._of_function(U)
         elif self.is_absolute:
-            cost, slope = np.abs(U), np.zeros_like(U)
+            cost, slope = abs(U), filled(U, U.shape, 0.0)
         else:
             cost, slope = U * U, 2.0 * U
-        if self.binary.any():
+        if self.has_binary:
             cost[:, self.binary], slope[:, self.binary] = self._cross_entropy(X[:, self.binary], U[:, self.binary])
         return cost, slope
 
     def bends(self, X: Floats, U: Floats) -> Floats:
         """Second derivative of the distance of each cell (2 where it is not u² or the cross-entropy)."""
         bends = np.full(U.shape, 2.0)
-        if self.binary.any():
+        if self.has_binary:
             s, x = self.scales[self.binary], np.clip(X[:, self.binary], 0.0, 1.0)
             y = X[:, self.binary] + s * U[:, self.binary]
             one, none = np.maximum(y, _LEAST / 2), np.maximum(1.0 - y, _LEAST / 2)
             bends[:, self.binary] = s**2 * (x / one**2 + (1.0 - x) / none**2)
         return bends
 
-    def _cross_entropy(self, X: Floats, U: Floats) -> tuple[Floats, Floats]:
-        s, x = self.scales[self.binary], np.clip(X, 0.0, 1.0)
+    def _cross_entropy(self, X: Array, U: Array) -> tuple[Array, Array]:
+        s, x, log = self.scales[self.binary], X.clip(0.0, 1.0), namespace(X).log
         y = X + s * U
-        one, none = np.maximum(y, _LEAST / 2), np.maximum(1.0 - y, _LEAST / 2)  # points may still be outside
-        return -x * np.log(one) - (1.0 - x) * np.log(none), s * ((1.0 - x) / none - x / one)
+        one, none = at_least(y, _LEAST / 2), at_least(1.0 - y, _LEAST / 2)  # points may still be outside
+        return -x * log(one) - (1.0 - x) * log(none), s * ((1.0 - x) / none - x / one)
 
     def _of_function(self, U: Floats) -> tuple[Floats, Floats]:
         distance, step = cast(Callable[[Floats], Floats], self.distance), 1e-6 * (1.0 + np.abs(U))

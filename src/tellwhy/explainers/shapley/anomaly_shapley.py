@@ -14,7 +14,7 @@ from tellwhy.explainers.base import Attribution, Explainer, Rows
 from tellwhy.explainers.shapley.coalitions import Coalitions, choose_coalitions
 from tellwhy.explainers.shapley.games import Games, Lowest, play
 from tellwhy.explainers.shapley.gamma import balanced_gamma, gamma_by_injection
-from tellwhy.explainers.shapley.neighbourhood import DISTANCES, GAMMAS, Neighbourhood, distance_words
+from tellwhy.explainers.shapley.neighbourhood import DISTANCES, GAMMAS, Neighbourhood, distance_words, where_scored
 from tellwhy.explainers.shapley.players import Players, groups_rule, players_of
 from tellwhy.explainers.shapley.shapley_values import ShapleyValues, shapley_values
 from tellwhy.scoring.row_scores import RowScores
@@ -189,5 +189,6 @@ class AnomalyShapley(Explainer):
             radius=self.radius if self.characteristic == "ball" else None,
             slack=0.0 if coalitions.is_exact else SLACK,
         )
-        games = play(scores, X, players, coalitions, lowest, is_relaxed=self.characteristic == "relaxed")
+        rows = where_scored(scores, X, self.distance)
+        games = play(scores, rows, players, coalitions, lowest, is_relaxed=self.characteristic == "relaxed")
         return games, shapley_values(coalitions, games.worth, games.empty, games.full)

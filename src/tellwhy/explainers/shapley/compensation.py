@@ -10,7 +10,8 @@ from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import Rules, validate_parameters
 from tellwhy.core.registry import register_explainer
 from tellwhy.explainers.base import Attribution, Explainer, Rows
-from tellwhy.explainers.shapley.neighbourhood import DISTANCES, GAMMAS, Neighbourhood, distance_words
+from tellwhy.explainers.shapley.neighbourhood import DISTANCES, GAMMAS, Neighbourhood, distance_words, where_scored
+from tellwhy.scoring.arrays import on_host
 from tellwhy.scoring.row_scores import RowScores
 from tellwhy.scoring.surroundings import Distance
 
@@ -68,8 +69,9 @@ class Compensation(Explainer):
             raise InvalidInput("Compensation has not seen background rows: call fit(X) before explain(X).")
         scores = RowScores(rows.score, rows.X)
         everything = np.ones((1, rows.X.shape[1]), dtype=bool)
-        found = self.neighbourhood_.lowest(scores, rows.X, everything, gamma=self.gamma, distance=self.distance)
-        displacement = found.points[:, 0] - rows.X
+        X = where_scored(scores, rows.X, self.distance)
+        found = self.neighbourhood_.lowest(scores, X, everything, gamma=self.gamma, distance=self.distance)
+        displacement = on_host(found.points[:, 0] - X)
         return Attribution(
             np.abs(displacement) / self.neighbourhood_.scales,
             scores.value(rows.X, np.arange(len(rows.X))),

@@ -11,14 +11,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from tellwhy.core.parallel import batch_map, row_batches
-from tellwhy.core.score_function import Floats
+from tellwhy.core.progress import track
 from tellwhy.explainers.shapley.coalitions import Coalitions
 from tellwhy.explainers.shapley.players import Players
-from tellwhy.scoring.minimise import Minima
+from tellwhy.scoring.arrays import Array, counted, filled, namespace, on_host, placed
+from tellwhy.scoring.minimise import Minima, problem_bytes
 from tellwhy.scoring.row_scores import RowScores
 from tellwhy.scoring.surroundings import Mask
 
-Lowest = Callable[[RowScores, Floats, Mask], Minima]
+Lowest = Callable[[RowScores, Array, Mask], Minima]
 
 _BATCH_BYTES = 64 * 2**20  # of points scored together
 _ROWS_BYTES = 16 * 2**20  # of the points of rows that one thread works on
@@ -28,13 +29,18 @@ _ROWS_BYTES = 16 * 2**20  # of the points of rows that one thread works on
 class Games:
     """One game per row: v(S) of the coalitions (n, m), v(∅) and v(D) (n,), and how many minima were not reached."""
 
-    worth: Floats
-    empty: Floats
-    full: Floats
+    worth: Array
+    empty: Array
+    full: Array
     n_unsettled: int
 
+    @property
+    def on_host(self) -> Games:
+        """The same with numpy's arrays."""
+        return Games(on_host(self.worth), on_host(self.empty), on_host(self.full), self.n_unsettled)
 
-def relaxed_games(scores: RowScores, X: Floats, players: Players, coalitions: Coalitions, lowest: Lowest) -> Games:
+
+def relaxed_games(scores: RowScores, X: Array, players: Players, coalitions: Coalitions, lowest: Lowest) -> Games:
     """v(S) = e(z): z = x inside S, and outside the mean of x̂*(∅) and x̂*({i}), i ∈ S (equations 4 and 5)."""
     n, d = X.shape
     alone = players.of_column[None, :] != np.arange(players.n)[:, None]
@@ -42,38 +48,43 @@ def relaxed_games(scores: RowScores, X: Floats, players: Players, coalitions: Co
     bottom = found.points[:, 0]
     shifts = found.points[:, 1:] - bottom[:, None]  # (n, p, d)
     everyones = shifts.sum(axis=1, keepdims=True)
-    members, worth = coalitions.members, np.empty((n, len(coalitions.members)))
-    n_pairs = len(members) // 2
-    for some in row_batches(n_pairs, 8 * n * d * 6, _BATCH_BYTES):
-        sums = np.matmul(members[some].astype(np.float64), shifts)  # (n, some, d)
+    members, of_column = placed(X, coalitions.members), placed(X, players.of_column)
+    worth, one, n_pairs = filled(X, (n, len(members)), 0.0), filled(X, (1,), 1.0), len(members) // 2
+    for some in row_batches(n_pairs, 8 * n * d * 6, _room(X, scores, _BATCH_BYTES)):
+        sums = namespace(X).matmul(one * members[some], shifts)  # (n, some, d)
         rest = slice(some.start + n_pairs, some.stop + n_pairs)
         for part, moved in ((some, sums), (rest, everyones - sums)):
-            inside, sizes = members[part][:, players.of_column], members[part].sum(axis=1)
-            z = np.where(inside, X[:, None], bottom[:, None] + moved / (1.0 + sizes)[:, None])
+            inside, sizes = members[part][:, of_column], members[part].sum(1)
+            z = namespace(X).where(inside, X[:, None], bottom[:, None] + moved / (1.0 + sizes)[:, None])
             worth[:, part] = _scored(scores, z)
-    rows = np.arange(n)
+    rows = counted(X, n)
     return Games(worth, scores.value(bottom, rows), scores.value(X, rows), int((~found.converged).sum()))
 
 
-def local_games(scores: RowScores, X: Floats, players: Players, coalitions: Coalitions, lowest: Lowest) -> Games:
+def local_games(scores: RowScores, X: Array, players: Players, coalitions: Coalitions, lowest: Lowest) -> Games:
     """v(S) = e(x̂*(S)): one minimum per coalition (equations 2 and 3)."""
     everything = np.ones((1, X.shape[1]), dtype=bool)
     found = lowest(scores, X, np.concatenate([everything, ~coalitions.members[:, players.of_column]]))
-    worth, full = _scored(scores, found.points), scores.value(X, np.arange(len(X)))
+    worth, full = _scored(scores, found.points), scores.value(X, counted(X, len(X)))
     return Games(worth[:, 1:], worth[:, 0], full, int((~found.converged).sum()))
 
 
 def play(
-    scores: RowScores, X: Floats, players: Players, coalitions: Coalitions, lowest: Lowest, *, is_relaxed: bool
+    scores: RowScores, X: Array, players: Players, coalitions: Coalitions, lowest: Lowest, *, is_relaxed: bool
 ) -> Games:
-    """Play the games of all rows, some rows at a time."""
+    """Play the games of all rows, some rows at a time: where X is, numpy's among threads."""
     points_per_row = players.n + 1 if is_relaxed else len(coalitions.members) + 1
     games = relaxed_games if is_relaxed else local_games
-    parts = batch_map(
-        lambda rows: games(scores.of_rows(rows), X[rows], players, coalitions, lowest),
-        row_batches(len(X), 24 * X.shape[1] * points_per_row, _ROWS_BYTES),
-        "sharing scores among columns",
-    )
+
+    def some(rows: slice) -> Games:
+        return games(scores.of_rows(rows), X[rows], players, coalitions, lowest).on_host
+
+    label, d = "sharing scores among columns", X.shape[1]
+    if isinstance(X, np.ndarray):
+        parts = batch_map(some, row_batches(len(X), 24 * d * points_per_row, _ROWS_BYTES), label)
+    else:
+        batches = row_batches(len(X), problem_bytes(d) * points_per_row, _room(X, scores, _ROWS_BYTES))
+        parts = [some(rows) for rows in track(batches, len(batches), label)]
     return Games(
         np.concatenate([part.worth for part in parts]),
         np.concatenate([part.empty for part in parts]),
@@ -82,7 +93,11 @@ def play(
     )
 
 
-def _scored(scores: RowScores, points: Floats) -> Floats:
+def _scored(scores: RowScores, points: Array) -> Array:
     """Score points (n, k, d) made from n rows."""
     n, k, d = points.shape
-    return scores.value(points.reshape(-1, d), np.repeat(np.arange(n), k)).reshape(n, k)
+    return scores.value(points.reshape(-1, d), counted(points, n * k) // k).reshape(n, k)
+
+
+def _room(X: Array, scores: RowScores, on_host: int) -> int:
+    return on_host if isinstance(X, np.ndarray) else scores.space.room(on_host)

@@ -10,6 +10,7 @@ import numpy as np
 
 from tellwhy.core.params import function, one_of, real
 from tellwhy.core.score_function import Floats
+from tellwhy.scoring.arrays import Array
 from tellwhy.scoring.minimise import Minima, minimise
 from tellwhy.scoring.row_scores import RowScores
 from tellwhy.scoring.surroundings import Distance, Mask, binary_columns, column_scales
@@ -61,7 +62,7 @@ class Neighbourhood:
     def lowest(
         self,
         scores: RowScores,
-        X: Floats,
+        X: Array,
         free: Mask,
         *,
         gamma: float,
@@ -82,6 +83,11 @@ class Neighbourhood:
             anchors=self.anchors,
             slack=slack,
         )
+
+
+def where_scored(scores: RowScores, X: Floats, distance: Distance) -> Array:
+    """Rows where the score computes; as they are where the distance is a function, which takes numpy's arrays."""
+    return X if callable(distance) else scores.space.array(X)
 
 
 def _bounded(distance: Distance, U: Floats) -> Floats:
