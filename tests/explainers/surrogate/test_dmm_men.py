@@ -317,6 +317,22 @@ def test_nan_from_the_model_is_refused(X, columns):
         DMMMEN(model, **SHORT).fit(X)
 
 
+def test_numbers_whose_squares_overflow_are_refused(X):
+    with pytest.raises(InvalidInput, match=r"model's outputs is a number of size .*e\+20\d"):
+        DMMMEN(lambda rows: 1e200 * two_regimes(rows), **SHORT).fit(X)
+    with pytest.raises(InvalidInput, match="the rows is a number of size"):
+        DMMMEN(lambda rows: np.tanh(rows[:, 0]), **SHORT).fit(1e200 * X)
+
+
+def test_infinite_probabilities_are_refused(X):
+    def model(rows):
+        p = np.where(rows[:, 0] > 2, np.inf, 0.3)
+        return np.column_stack([p, 1 - p])
+
+    with pytest.raises(InvalidInput, match=r"row \d+"):
+        DMMMEN(model, **SHORT).fit(X)
+
+
 def test_what_cannot_be_explained_is_said(X, fitted):
     with pytest.raises(UnsupportedModel, match="CalibratedClassifierCV"):
         DMMMEN(LinearSVC().fit(X, X[:, 0] > 0)).fit(X)

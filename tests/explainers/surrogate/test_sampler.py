@@ -1,6 +1,9 @@
 """The sampler as a whole: Geweke's test, calibration, special cases with known answers, same bits, resuming."""
 
 import json
+import signal
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -164,6 +167,42 @@ def test_resumed_chains_give_the_same_bits(interrupted):
     np.testing.assert_array_equal(whole.coef, resumed.coef)
     again = sample(data, Priors(), settings, rng=np.random.default_rng(1), folder=folder)
     np.testing.assert_array_equal(whole.sigma2, again.sigma2)
+
+
+KILLED_WHILE_SAVING = """
+import os, signal, sys
+import numpy as np
+from tellwhy.explainers.surrogate import checkpoint, sampler
+from tellwhy.explainers.surrogate.priors import Priors
+
+saves, savez = [], np.savez
+
+def dying(*arguments, **arrays):
+    saves.append(1)
+    if len(saves) == 5:
+        os.kill(os.getpid(), signal.SIGKILL)
+    savez(*arguments, **arrays)
+
+checkpoint.np.savez, sampler.SAVE_SECONDS = dying, 0.0
+X, y = np.random.default_rng(0).normal(size=(30, 2)), np.arange(30.0) / 30
+settings = sampler.Settings(n_components=2, n_sweeps=100, n_burn=60, n_chains=2)
+folder = sampler.Path(sys.argv[1])
+sampler.sample(sampler.design(X, y), Priors(), settings, rng=np.random.default_rng(1), folder=folder)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
+def test_process_killed_while_it_saves_is_resumed(tmp_path):
+    folder = tmp_path / "chains"
+    killed = subprocess.run([sys.executable, "-c", KILLED_WHILE_SAVING, str(folder)], check=False, capture_output=True)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert json.loads((folder / "chains.json").read_text())["chains"][0]["done"] == 80, "the last whole checkpoint"
+    data = design(np.random.default_rng(0).normal(size=(30, 2)), np.arange(30.0) / 30)
+    settings = Settings(n_components=2, n_sweeps=100, n_burn=60, n_chains=2)
+    resumed, whole = (
+        sample(data, Priors(), settings, rng=np.random.default_rng(1), folder=where) for where in (folder, None)
+    )
+    np.testing.assert_array_equal(whole.coef, resumed.coef)
 
 
 def test_checkpoints_of_something_else_are_refused(interrupted):

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from scipy.special import logsumexp
 
+from tellwhy.core.errors import InvalidInput
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.explainers.surrogate.columns import Columns, Gate, choose_columns, choose_gate
 from tellwhy.explainers.surrogate.convergence import effective_draws
@@ -15,6 +16,7 @@ from tellwhy.explainers.surrogate.modes import mode_coefficients
 from tellwhy.explainers.surrogate.priors import Priors
 from tellwhy.explainers.surrogate.sampler import Posterior, Settings, design, sample
 
+LARGEST = 1e150
 DIGITS = 8  # of the scaled target that are kept: a model's rounding errors must not steer the draws
 
 
@@ -134,6 +136,15 @@ def _by_owner(values: Floats, owner: Integers | None) -> Floats:
     return found.T
 
 
+def _check_sizes(what: str, values: Floats) -> None:
+    largest = float(np.abs(values).max(initial=0.0))
+    if largest > LARGEST:
+        raise InvalidInput(
+            f"Among {what} is a number of size {largest:.3g}; sizes up to {LARGEST:.0e} can be fitted, as squares must "
+            "be finite. Divide them by a constant, or take logarithms."
+        )
+
+
 def fit_surrogate(
     X: Floats,
     y: Floats,
@@ -145,6 +156,8 @@ def fit_surrogate(
     label: str = "sampling the mixture",
 ) -> Surrogate:
     """Fit a mixture to rows and a model's outputs for them."""
+    _check_sizes("the rows", X)
+    _check_sizes("the model's outputs", y)
     centre, unit = float(y.mean()), float(y.std())
     unit = unit if unit > 1e-9 * max(1.0, abs(centre)) else 1.0
     target = np.round((y - centre) / unit, DIGITS)

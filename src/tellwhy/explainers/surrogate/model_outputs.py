@@ -76,7 +76,7 @@ class OneScore:
 
 
 def log_odds(probabilities: Floats) -> Floats:
-    """Return log p/(1 − p), with p clipped to [1e-6, 1 − 1e-6].
+    """Return log p/(1 − p), with p clipped to [1e-6, 1 − 1e-6]; not a number where p is not finite.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def log_odds(probabilities: Floats) -> Floats:
     array([[-13.82,  13.82],
            [  0.  ,   0.  ]])
     """
-    clipped = np.clip(probabilities, CLIP, 1.0 - CLIP)
+    clipped = np.where(np.isfinite(probabilities), np.clip(probabilities, CLIP, 1.0 - CLIP), np.nan)
     return np.asarray(np.log(clipped) - np.log1p(-clipped))
 
 
