@@ -217,13 +217,18 @@ def test_checkpoints_of_something_else_are_refused(interrupted):
         sample(data, Priors(), settings, rng=np.random.default_rng(1), folder=folder)
 
 
+# Guo et al. (2018), supplement, table 4: J, e, f, K, R, L, V, a, b
+TABLE_4 = {
+    "random forest": (5, 1, 1, 3, 4, 1, 1, 0.5, 0.5),
+    "svm": (5, 5, 1, 3, 5, 1, 1, 1, 1),
+    "mnist": (6, 5, 1, 3, 2.5, 1, 1, 0.5, 0.5),
+    "fashion-mnist": (10, 5, 1, 3, 2.5, 1, 1, 0.5, 0.5),
+    "imagenet": (10, 5, 1, 3, 2.5, 1, 1, 0.5, 0.5),
+}
+
+
 def test_published_settings():
-    assert {(n, s["n_components"], s["priors"].alpha_shape, s["priors"].lambda1_shape) for n, s in PRESETS.items()} == {
-        ("random forest", 5, 1.0, 4.0),
-        ("svm", 5, 5.0, 5.0),
-        ("mnist", 6, 5.0, 2.5),
-        ("fashion-mnist", 10, 5.0, 2.5),
-        ("imagenet", 10, 5.0, 2.5),
-    }
-    assert all(s["priors"].lambda_rate == 0.5 and s["n_elastic_nets"] == 3 for s in PRESETS.values())
-    assert PRESETS["svm"]["priors"].variance_scale == 1.0
+    assert set(PRESETS) == set(TABLE_4)
+    for name, (J, e, f, K, R, L, V, a, b) in TABLE_4.items():
+        priors = Priors(e, f, R, L, V / 2, a, b)
+        assert PRESETS[name] == {"n_components": J, "n_elastic_nets": K, "priors": priors}
