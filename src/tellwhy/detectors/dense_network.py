@@ -88,4 +88,4 @@ def like(x: Array, constant: Floats) -> Array:
     """Return an array of constants as one of the kind, type and place of x."""
     if isinstance(x, np.ndarray):
         return np.asarray(constant, dtype=x.dtype)
-    return namespace(x).as_tensor(constant, dtype=x.dtype, device=x.device)
+    return namespace(x).tensor(constant, dtype=x.dtype, device=x.device)

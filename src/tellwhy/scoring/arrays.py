@@ -89,7 +89,7 @@ def filled(like: Array, shape: tuple[int, ...], value: Any) -> Array:
 def placed(like: Array, x: Any) -> Array:
     """Return numbers as an array that is placed like another one."""
     x = np.asarray(x)
-    return x if isinstance(like, np.ndarray) else namespace(like).as_tensor(x, device=like.device)
+    return x if isinstance(like, np.ndarray) else namespace(like).tensor(x, device=like.device)
 
 
 def counted(like: Array, n: int) -> Array:
