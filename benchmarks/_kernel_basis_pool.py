@@ -16,7 +16,7 @@ Unit = dict[str, Any]
 def finished(do: Callable[[Unit], Unit], units: list[Unit], cores: list[int], seconds: float) -> Iterator[Unit]:
     """Yield what `do` makes of each unit, in any order; nothing new is started after some seconds.
 
-    Without cores, everything happens here. A process whose unit failed reports it and is replaced by a new one.
+    Without cores, everything happens here. A process whose unit failed reports it and is replaced, twenty times.
     """
     end = time.time() + seconds
     if not cores:
@@ -29,6 +29,7 @@ def finished(do: Callable[[Unit], Unit], units: list[Unit], cores: list[int], se
     for unit in units:
         waiting.put(unit)
     running = {core: _started(context, core, do, waiting, made, end) for core in cores}
+    replaced = 0
     while running:
         try:
             core, unit, problem = made.get(timeout=5)
@@ -41,6 +42,8 @@ def finished(do: Callable[[Unit], Unit], units: list[Unit], cores: list[int], se
         running.pop(core).join()
         if problem is not None:
             print(problem, flush=True)
+            replaced += 1
+        if problem is not None and replaced <= 20:
             running[core] = _started(context, core, do, waiting, made, end)
 
 

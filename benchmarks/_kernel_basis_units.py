@@ -15,8 +15,10 @@ RATES = {"random": 0.0, "unsupervised": 0.02, "supervised": 0.02, "discriminativ
 
 def units(args: argparse.Namespace) -> list[dict[str, Any]]:
     """The units of the parts and sets that are asked for, the most valuable first."""
-    found = []
-    for unit in itertools.chain.from_iterable(PARTS[part](args.sets) for part in args.parts):
+    found, stages = [], [(part, args.sets) for part in args.parts]
+    if args.parts == ["all"]:
+        stages = [(part, [name for name in names if name in args.sets]) for part, names in ALL]
+    for unit in itertools.chain.from_iterable(PARTS[part](names) for part, names in stages):
         sizes = tuple(size for size in unit["sizes"] if size <= args.max_features)
         rate, epochs = RATES[unit["basis"]] * args.faster, args.epochs
         if unit["part"] == "optimisation":
@@ -85,3 +87,9 @@ PARTS = {
     "blocks": _blocks,
     "deep": _deep,
 }
+FIRST = ("letter", "usps", "adult", "mnist")
+ALL = (
+    *((part, FIRST) for part in ("main", "wide", "transfer", "optimisation", "blocks", "deep")),
+    *(("main", (name,)) for name in ("covtype", "madelon", "cifar10")),
+    *((part, ("covtype", "madelon", "cifar10")) for part in ("wide", "deep", "blocks")),
+)

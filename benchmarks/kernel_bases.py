@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from _kernel_basis_pool import finished
-from _kernel_basis_sets import Rows, load, prepare
+from _kernel_basis_sets import READERS, Rows, load, prepare
 from _kernel_basis_softmax import accuracies
 from _kernel_basis_units import key_of, units
 from tellwhy.bases.adaptation import objective_of
@@ -96,7 +96,15 @@ class Task:
         """Of classifiers that are trained on a finished basis."""
         stack, rows = BasisStack.of([one], self.device), self.rows
         sets = ((rows.Z, rows.labels), (rows.held_Z, rows.held_labels), (self.test, self.labels))
-        return accuracies(*[(torch.cat([stack.features(z)[0] for z in Z.split(2_000)]), own) for Z, own in sets])
+        return accuracies(*[(whole_features(stack, Z), own) for Z, own in sets])
+
+
+def whole_features(stack: BasisStack, Z: Any) -> Any:
+    """φ of all rows, made in parts."""
+    out = torch.empty((len(Z), stack.maps[0].n_features), device=Z.device)
+    for into, part in zip(out.split(2_000), Z.split(2_000), strict=True):
+        into.copy_(stack.features(part)[0])
+    return out
 
 
 def measured(unit: dict[str, Any], rows: Rows, plan: Plan, device: str) -> list[dict]:
@@ -144,7 +152,10 @@ class Work:
         )
         started = time.perf_counter()
         found = measured(unit, self.loaded[name], plan, args.device)
-        device = torch.cuda.get_device_name() if args.device == "cuda" else "CPU"
+        device = "CPU"
+        if args.device == "cuda":
+            device = torch.cuda.get_device_name()
+            torch.cuda.empty_cache()  # several processes share the card
         about = {"device": device, "batches": args.batches, "seconds": time.perf_counter() - started}
         return {**unit, **about, "found": found}
 
@@ -159,8 +170,8 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cache", type=Path, required=True, help="file of the results so far, one unit a line")
     parser.add_argument("--prepared", type=Path, required=True, help="folder of the sets, as `--prepare` writes them")
-    parser.add_argument("--sets", nargs="+", default=["mnist", "letter", "usps", "adult"])
-    parser.add_argument("--parts", nargs="+", default=["main"], help="main, wide, transfer, optimisation, blocks, deep")
+    parser.add_argument("--sets", nargs="+", default=list(READERS))
+    parser.add_argument("--parts", nargs="+", default=["main"], help="main, wide, transfer, …, or all")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--max-features", type=int, default=30_000)
     parser.add_argument("--batches", type=int, default=1_000, help="of an epoch")
