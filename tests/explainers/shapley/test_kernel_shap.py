@@ -7,7 +7,7 @@ from sklearn.mixture import GaussianMixture
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.explainers import KernelShap
-from tellwhy.scoring import as_score
+from tellwhy.scoring import FunctionScore, as_score
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 4)) @ RNG.normal(size=(4, 4))
@@ -31,6 +31,20 @@ def test_given_rows():
         assert base == pytest.approx(empty, rel=1e-10)
     np.testing.assert_allclose(found.residual, 0.0, atol=1e-10)
     assert found.params["background"] == "given rows"
+
+
+def test_normal_versions_stay_within_the_given_rows():
+    bowl = FunctionScore(lambda Y: (Y**2).sum(axis=1), threshold=30.0)
+    rows, far = X[:40], np.array([[0.0, 60.0, 0.0, 0.0]])
+    explainer = KernelShap(bowl, background=rows)
+    points = explainer.explain(far).extras["nearest_normal"]
+    assert bowl.value(points)[0] <= 30.0
+    changed = points[0] != far[0]
+    assert changed.any()
+    assert (points <= np.maximum(rows.max(axis=0), far))[0, changed].all()
+    assert not hasattr(explainer, "ordinary_rows_")
+    low = np.full((5, 4), 1e-3) * np.arange(5)[:, None]
+    np.testing.assert_array_less(explainer.remember(low).explain(far).extras["nearest_normal"], 0.1)  # those count now
 
 
 def test_centres_are_weighted_and_hold_values_that_occur():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -59,7 +61,8 @@ class KernelShap(Explainer):
     background
         "kmeans": 8 centres of the rows given to `fit`, each coordinate at the nearest value that occurs, weighted by
         the sizes of their clusters. "neighbours": the 8 of those rows nearest to each explained row (in standard
-        deviations; rows equal to it are passed over). An array: these rows, in the user's columns.
+        deviations; rows equal to it are passed over). An array: these rows, in the user's columns, which need no `fit`;
+        `extras["nearest_normal"]` stays within them, unless other rows were given to `fit` or `remember`.
     n_coalitions
         Sets to draw where there are more than 12 columns or groups; "auto": 2d + 2048.
     groups
@@ -133,6 +136,11 @@ class KernelShap(Explainer):
             },
             per_owner=True,
         )
+
+    def _normal_versions(self, X: Any, values: Floats, found: Attribution) -> Mapping[str, Any]:
+        is_given = not isinstance(self.background, str) and not hasattr(self, "ordinary_rows_")
+        known = copy(self).remember(self.background) if is_given else self
+        return super(KernelShap, known)._normal_versions(X, values, found)
 
     def _references(self, rows: Rows) -> _References:
         if not isinstance(self.background, str):
