@@ -79,6 +79,12 @@ def _deep(sets: list[str]) -> Iterator[dict[str, Any]]:
         yield _unit("deep", name, kernel, basis, SMALL)
 
 
+def _printed(sets: list[str]) -> Iterator[dict[str, Any]]:
+    """Random and unsupervised bases with the thesis' printed factor √(1/D), which gives half the kernel."""
+    for name, kernel, basis in itertools.product(sets, KERNELS, KINDS[:2]):
+        yield _unit("printed", name, kernel, basis, SMALL)
+
+
 PARTS = {
     "main": _main,
     "wide": _wide,
@@ -86,10 +92,11 @@ PARTS = {
     "optimisation": _optimisation,
     "blocks": _blocks,
     "deep": _deep,
+    "printed": _printed,
 }
 FIRST = ("letter", "usps", "adult", "mnist")
 ALL = (
-    *((part, FIRST) for part in ("main", "wide", "transfer", "optimisation", "blocks", "deep")),
+    *((part, FIRST) for part in ("main", "wide", "transfer", "optimisation", "blocks", "deep", "printed")),
     *(("main", (name,)) for name in ("covtype", "madelon", "cifar10")),
     *((part, ("covtype", "madelon", "cifar10")) for part in ("wide", "deep", "blocks")),
 )

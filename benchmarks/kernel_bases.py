@@ -64,6 +64,8 @@ class Task:
     def adapted(self, unit: dict[str, Any], maps: list[FeatureMap], plan: Plan) -> tuple[BasisStack, Any, list[dict]]:
         """Train bases; what is known of each: the value held out that was reached, and epochs until it stopped."""
         stack = BasisStack.of(maps, self.device)
+        if unit["part"] == "printed":
+            stack.gains = [gain * 0.5**0.5 for gain in stack.gains]
         if unit["basis"] == "random":
             return stack, None, [{"epochs": 0} for _ in maps]
         objective = objective_of(unit["basis"], stack, self.n_classes, self.device)
