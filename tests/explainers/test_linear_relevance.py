@@ -4,10 +4,13 @@ from scipy import sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
+import tellwhy
 from tellwhy.classifiers import WestonWatkinsSVM
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
+from tellwhy.core.explanation import Explanation
 from tellwhy.explainers import LinearRelevance
 
 
@@ -28,7 +31,9 @@ def test_lead_over_the_runner_up_is_shared_without_rest(fitted, as_rows):
     np.testing.assert_allclose(explanation.scores, scores[:, -1] - scores[:, -2], atol=1e-12)
     np.testing.assert_allclose(explanation.residual, 0, atol=1e-12)
     np.testing.assert_array_equal(explanation.extras["explained"], model.predict(X))
+    np.testing.assert_array_equal(explanation.extras["output"], model.decision_function(X).argmax(axis=1))
     assert (explanation.extras["rival"] != explanation.extras["explained"]).all()
+    np.testing.assert_array_equal(explanation[3].data, X[[3]])
 
 
 def test_score_of_the_class_itself_and_of_a_given_one(fitted):
@@ -65,6 +70,33 @@ def test_a_text_by_its_words():
     words = explanation.feature_names
     assert words[explanation.values[1].argmax()] == "car"
     assert {words[j] for j in np.flatnonzero(explanation.values[0])} <= {"apple", "sea"}
+
+
+def test_the_one_liner_explains_labels(fitted):
+    X, y, model = fitted
+    assert "LinearRelevance" in set(tellwhy.methods()["name"])
+    np.testing.assert_array_equal(tellwhy.explain(model, X).values, model.explain(X).values)
+    own = tellwhy.explain(model, X, method="linear_relevance", against=None)
+    np.testing.assert_array_equal(own.values, model.explain(X, against=None).values)
+    pipeline = make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y)
+    assert tellwhy.explain(pipeline, X).method == "LinearRelevance"
+    with pytest.raises(UnsupportedModel, match="linear classifier"):
+        tellwhy.explain(DecisionTreeClassifier().fit(X, y), X, method="LinearRelevance")
+
+
+def test_explanations_of_texts_are_saved(tmp_path):
+    texts, labels = (
+        np.array(["red apple", "fast car", "blue sea"], dtype=object),
+        np.array(["f", "c", "s"], dtype=object),
+    )
+    model = make_pipeline(TfidfVectorizer(), WestonWatkinsSVM(random_state=0)).fit(texts, labels)
+    explanation = LinearRelevance(model).explain(texts)
+    again = Explanation.load(explanation.save(tmp_path / "explanation"))
+    assert again.data.tolist() == texts.tolist()
+    for name in ("output", "explained", "rival"):
+        np.testing.assert_array_equal(again.extras[name], explanation.extras[name])
+    with pytest.raises(InvalidInput, match=r"Pass \[text\]"):
+        LinearRelevance(model).explain("red apple")
 
 
 def test_what_cannot_be_explained_is_told(fitted):

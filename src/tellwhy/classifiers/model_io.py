@@ -14,6 +14,7 @@ from tellwhy.classifiers.kernel_basis_classifier import KernelBasisClassifier
 from tellwhy.classifiers.lee_lin_wahba import LeeLinWahbaSVM
 from tellwhy.classifiers.one_vs_rest import OneVsRestSVM
 from tellwhy.classifiers.softmax import SoftmaxState
+from tellwhy.classifiers.text_classifier import TextClassifier
 from tellwhy.classifiers.weston_watkins import WestonWatkinsSVM
 from tellwhy.core.saved_models import Shelf, load_model, save_model
 
@@ -69,20 +70,34 @@ def _is_state(record: SoftmaxState) -> bool:
     return record.weights.ndim == 2 and record.weights.shape == record.first.shape == record.second.shape
 
 
+def _is_text_classifier(model: TextClassifier) -> bool:
+    """Whether there is one rarity and one column of weights per word, and no word twice."""
+    n_words, svm = len(model.words_), model.classifier_
+    return (
+        svm.n_features_in_ == n_words == len(set(model.words_))
+        and model.rarities_.shape == (n_words,)
+        and np.array_equal(svm.classes_, model.classes_)
+    )
+
+
 def _try_out(model: Any) -> None:
     """Notice now what would fail later: names and shapes that do not fit, features that cannot be computed."""
-    n_columns, on_basis = model.n_features_in_, isinstance(model, KernelBasisClassifier)
+    sound = next(check for cls, check in _CHECKS.items() if isinstance(model, cls))
     names = getattr(model, "feature_names_in_", None)
-    sound = _is_kernel_classifier(model) if on_basis else _is_svm(model)
-    if not sound or (names is not None and len(names) != n_columns):
+    if not sound(model) or (names is not None and len(names) != model.n_features_in_):
         raise ValueError("the shapes of its parts do not fit together.")
-    if on_basis:
-        model.basis_.map_.apply(np.zeros((1, n_columns)))
+    if isinstance(model, KernelBasisClassifier):
+        model.basis_.map_.apply(np.zeros((1, model.n_features_in_)))
 
 
+_CHECKS: dict[Any, Any] = {
+    MulticlassSVM: _is_svm,
+    KernelBasisClassifier: _is_kernel_classifier,
+    TextClassifier: _is_text_classifier,
+}
 _SHELF = Shelf(
     "classifier",
-    lambda: {cls.__name__: cls for cls in (*_SVMS, KernelBasisClassifier)},
+    lambda: {cls.__name__: cls for cls in (*_SVMS, KernelBasisClassifier, TextClassifier)},
     {
         **BASIS_RECORDS,
         **{cls.__name__: (cls, _is_svm) for cls in _SVMS},

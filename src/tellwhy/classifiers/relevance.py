@@ -42,6 +42,11 @@ def linear_relevance(
         Class to explain; by default the one with the highest score.
     feature_names, data, model
         What the explanation shows.
+
+    Returns
+    -------
+    `extras` hold for each row the class that is explained, by its number ("output") and by its name ("explained"), and
+    the name of its rival, if any ("rival").
     """
     rows = sparse.csr_array(X)
     weights = coef if sparse.issparse(coef) else np.asarray(coef)
@@ -50,10 +55,11 @@ def linear_relevance(
     chosen = scores.argmax(axis=1) if of is None else np.full(len(scores), _number(of, classes, "of"))
     direction, base = _rows_of(weights, chosen), np.asarray(intercept, dtype=np.float64)[chosen]
     rivals = _rivals(scores, chosen, classes, against)
-    extras: dict[str, Any] = {"explained": np.asarray(classes)[chosen]}
+    named = _plain_names(classes)
+    extras: dict[str, Any] = {"output": chosen.astype(np.int64), "explained": named[chosen]}
     if rivals is not None:
         direction, base = direction - _rows_of(weights, rivals), base - np.asarray(intercept)[rivals]
-        extras["rival"] = np.asarray(classes)[rivals]
+        extras["rival"] = named[rivals]
     values = rows.multiply(direction)
     values = values.toarray() if sparse.issparse(values) else np.asarray(values)
     what = "the score of the class" if rivals is None else "the lead of the class over its rival"
@@ -61,12 +67,27 @@ def linear_relevance(
         values=values,
         scores=base + values.sum(axis=1),
         base_values=base,
-        data=data if data is not None else X,
+        data=_plain_data(X if data is None else data),
         feature_names=None if feature_names is None else [str(name) for name in feature_names],
         method="LinearRelevance",
         params={"explains": f"{what}, by {model}", "against": None if against is None else str(against)},
         extras=Extras(extras),
     )
+
+
+def _plain_names(classes: Any) -> Any:
+    """Classes as an array that files can hold: text as text."""
+    names = np.asarray(classes)
+    return names.astype(str) if names.dtype.kind == "O" else names
+
+
+def _plain_data(data: Any) -> Any:
+    """Rows that can be sliced and saved: an explanation is dense, and texts are text."""
+    if sparse.issparse(data):
+        return data.toarray()
+    is_table = hasattr(data, "columns")
+    texts = not is_table and np.ndim(data) == 1 and all(isinstance(item, str) for item in data)
+    return np.asarray(data, dtype=str) if texts else data
 
 
 def _rows_of(weights: Any, at: Integers) -> Any:

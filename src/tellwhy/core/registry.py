@@ -20,7 +20,7 @@ class Card:
     """What a reader should know of a method before using it."""
 
     name: str
-    role: str  # "detector" | "explainer" | "network explainer" | "graph explainer"
+    role: str  # "detector" | "explainer" | "network explainer" | "graph explainer" | "classifier explainer"
     family: str
     needs: str
     cost: str
@@ -91,8 +91,21 @@ def register_graph_explainer(*, family: str, needs: str, cost: str, exactness: s
     return enter
 
 
+def register_classifier_explainer(
+    *, family: str, needs: str, cost: str, exactness: str, citation: str, applies: Callable[[Any], bool]
+) -> Callable[[C], C]:
+    """Enter an explainer of labels; `applies(model)` tells whether it can explain a fitted classifier."""
+
+    def enter(cls: C) -> C:
+        role, name = "classifier explainer", cls.__name__
+        _cards[role, name] = Card(name, role, family, needs, cost, exactness, citation, cls, applies)
+        return cls
+
+    return enter
+
+
 def cards(role: str) -> list[Card]:
-    """All cards of a role ('detector', 'explainer', 'network explainer' or 'graph explainer'), by name."""
+    """All cards of a role ('detector', 'explainer', or 'network', 'graph' or 'classifier explainer'), by name."""
     return sorted((c for c in _cards.values() if c.role == role), key=lambda c: c.name)
 
 

@@ -24,7 +24,7 @@ def explain(model: Any, X: Any, method: str = "auto", background: Any = None, **
     ----------
     model
         A fitted detector (of this library, scikit-learn or PyOD), a pipeline, a function giving one number per row,
-        high = anomalous, or a PyTorch module.
+        high = anomalous, a PyTorch module, or a linear classifier, whose labels are explained.
     X
         Rows to explain: an array or a frame, in the columns the model was fitted on.
     method
@@ -33,7 +33,7 @@ def explain(model: Any, X: Any, method: str = "auto", background: Any = None, **
     background
         Ordinary rows, for the methods that need them (X itself by default) and for `extras["nearest_normal"]`.
     params
-        Parameters of the explainer.
+        Parameters of the explainer; of `LinearRelevance`, those of its `explain`.
 
     Examples
     --------
@@ -44,10 +44,14 @@ def explain(model: Any, X: Any, method: str = "auto", background: Any = None, **
     >>> explanation.method, int(explanation.values.argmax())
     ('OneClassDTD', 1)
     """
-    network = next((c for c in cards("network explainer") if c.name.lower() == method.lower().replace("_", "")), None)
+    network = _named("network explainer", method)
     if network is not None:
         explained: Explanation = network.cls(model, **params).explain(X)
         return explained
+    labels = _of_labels(model, method)
+    if labels is not None:
+        why: Explanation = labels.cls(model).explain(X, **params)
+        return why
     score = as_score(model)
     explainer = chosen_card(score, method).cls(score, **params)
     if hasattr(explainer, "fit"):
@@ -58,6 +62,18 @@ def explain(model: Any, X: Any, method: str = "auto", background: Any = None, **
     if method != "auto":
         return explanation
     return replace(explanation, params={**explanation.params, "chosen": "automatically: the cheapest that applies"})
+
+
+def _named(role: str, method: str) -> Card | None:
+    wanted = method.lower().replace("_", "").replace("-", "")
+    return next((c for c in cards(role) if c.name.lower() == wanted), None)
+
+
+def _of_labels(model: Any, method: str) -> Card | None:
+    """Return the explainer of labels that is asked for; with 'auto', one that applies to this classifier."""
+    if method != "auto":
+        return _named("classifier explainer", method)
+    return next((c for c in cards("classifier explainer") if c.applies is not None and c.applies(model)), None)
 
 
 def chosen_card(score: ScoreFunction, method: str) -> Card:
@@ -87,4 +103,5 @@ def methods() -> pd.DataFrame:
 
     fields = ("name", "family", "needs", "cost", "exactness", "citation")
     listed = [*cards("explainer"), *cards("network explainer"), *cards("graph explainer")]
+    listed += cards("classifier explainer")
     return pd.DataFrame([{field: getattr(c, field) for field in fields} for c in listed])

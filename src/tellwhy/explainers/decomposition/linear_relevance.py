@@ -6,15 +6,45 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.classifiers.relevance import linear_relevance
+from tellwhy.classifiers.text_classifier import TextClassifier
 from tellwhy.core.errors import InvalidInput, UnsupportedModel
 from tellwhy.core.explanation import Explanation
+from tellwhy.core.registry import register_classifier_explainer
 from tellwhy.core.tables import column_names
 
+_LEARNED = ("coef_", "intercept_", "classes_")
 
+
+def linear_parts(model: Any) -> tuple[Any, Any]:
+    """Return what turns rows into features (None: nothing does) and the linear classifier of a fitted model."""
+    if isinstance(model, TextClassifier):
+        check_is_fitted(model)
+        return model, model.classifier_
+    steps, last = (model[:-1], model[-1]) if isinstance(model, Pipeline) else (None, model)
+    return steps if steps is not None and len(steps) else None, last
+
+
+def _applies(model: Any) -> bool:
+    """Whether a model is a linear classifier, or a pipeline that ends in one."""
+    if isinstance(model, (TextClassifier, Pipeline)) or hasattr(model, "coef_"):
+        last = getattr(model, "classifier_", model) if isinstance(model, TextClassifier) else linear_parts(model)[1]
+        return is_classifier(last) and all(hasattr(last, name) for name in _LEARNED)
+    return False
+
+
+@register_classifier_explainer(
+    family="decomposition",
+    needs="a linear classifier, or a pipeline that ends in one",
+    cost="one product with the weights",
+    exactness="exact: features and intercepts add up to the score, or to the lead over the rival",
+    citation="Arras, Horn, Montavon, Müller, Samek, PLOS ONE 12 (2017)",
+    applies=_applies,
+)
 class LinearRelevance:
     """R_j = w_cj x_j for the predicted class c, or (w_cj − w_rj) x_j against its runner-up r; exact.
 
@@ -22,8 +52,8 @@ class LinearRelevance:
     ----------
     model
         A fitted linear classifier (`coef_`, `intercept_`, `classes_`): one of `tellwhy.classifiers`, scikit-learn's
-        `LinearSVC`, `LogisticRegression` and so on, or a pipeline that ends in one. Rows then enter as the pipeline
-        takes them, and features are those that its last step sees: the words, for texts.
+        `LinearSVC`, `LogisticRegression` and so on, a pipeline that ends in one, or a `TextClassifier`. Rows then enter
+        as the pipeline takes them, and features are those that its last step sees: the words, for texts.
 
     Examples
     --------
@@ -57,9 +87,9 @@ class LinearRelevance:
         """
         steps, last = self._parts()
         check_is_fitted(last)
-        rows = X if steps is None else steps.transform(X)
+        rows = X if steps is None else _features(steps, X)
         rows = sparse.csr_array(rows if sparse.issparse(rows) else np.asarray(rows, dtype=np.float64))
-        coef, intercept = _both_classes(last)
+        coef, intercept = weights_of_all(last)
         if rows.shape[1] != coef.shape[1]:
             raise InvalidInput(f"X has {rows.shape[1]} columns, but the model was fitted on {coef.shape[1]}.")
         if not np.isfinite(rows.data).all():
@@ -70,18 +100,24 @@ class LinearRelevance:
         )  # fmt: skip
 
     def _parts(self) -> tuple[Any, Any]:
-        model = self.model
-        steps, last = (model[:-1], model[-1]) if isinstance(model, Pipeline) else (None, model)
-        if not all(hasattr(last, name) for name in ("coef_", "intercept_", "classes_")):
+        steps, last = linear_parts(self.model)
+        if not all(hasattr(last, name) for name in _LEARNED):
             raise UnsupportedModel(
                 f"LinearRelevance needs a fitted linear classifier with coef_, intercept_ and classes_; got "
                 f"{type(last).__name__}."
             )
-        return steps if steps is not None and len(steps) else None, last
+        return steps, last
 
 
-def _both_classes(model: Any) -> tuple[Any, Any]:
-    """Weights of every class; scikit-learn's binary models hold those of the second class only."""
+def _features(steps: Any, X: Any) -> Any:
+    """Rows as the last step sees them; a single text is not a list of texts."""
+    if isinstance(X, str):
+        raise InvalidInput("X is one text; expected a list of texts. Pass [text].")
+    return steps.transform(X)
+
+
+def weights_of_all(model: Any) -> tuple[Any, Any]:
+    """Weights and intercepts of every class; scikit-learn's binary models hold those of the second class only."""
     coef, intercept = model.coef_, np.broadcast_to(np.asarray(model.intercept_, dtype=np.float64), model.coef_.shape[0])
     if coef.shape[0] == 1 and len(model.classes_) == 2:
         dense = coef.toarray() if sparse.issparse(coef) else np.asarray(coef)

@@ -1,0 +1,155 @@
+"""A classifier of texts by their words."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.utils.validation import check_is_fitted
+
+from tellwhy.classifiers.base import MulticlassSVM
+from tellwhy.classifiers.saved import Saved
+from tellwhy.classifiers.weston_watkins import WestonWatkinsSVM
+from tellwhy.core.errors import InvalidInput
+from tellwhy.core.explanation import Explanation
+from tellwhy.core.params import Rules, instance_of, integer, none, validate_parameters
+from tellwhy.core.score_function import Floats
+
+
+class TextClassifier(Saved, ClassifierMixin, BaseEstimator):
+    """A multi-class SVM on the words of texts: 1 + log(count) times log of rarity, scaled to unit length.
+
+    Parameters
+    ----------
+    classifier
+        One of the SVMs of `tellwhy.classifiers`; None takes `WestonWatkinsSVM(random_state=0)`.
+    ngrams
+        1: single words; 2 or 3: also pairs, triples of words that follow each other.
+    min_texts
+        Texts that a word must occur in to count.
+    max_words
+        Keep only the most frequent words; None keeps all.
+
+    Attributes
+    ----------
+    words_
+        The words, in the order of the features.
+    rarities_
+        Their factors 1 + log((1 + n) / (1 + texts with the word)).
+    classifier_
+        The fitted SVM.
+    classes_
+        Classes in order.
+
+    Examples
+    --------
+    >>> texts = ["the engine will not start", "new brakes for my car", "a rocket to the moon", "orbit of the moon"]
+    >>> model = TextClassifier().fit(texts, ["autos", "autos", "space", "space"])
+    >>> model.predict(["brakes of the engine", "the moon"])
+    array(['autos', 'space'], dtype='<U5')
+    >>> explanation = model.explain(["a rocket engine for the moon"])
+    >>> explanation.feature_names[explanation.values[0].argmax()]
+    'moon'
+    """
+
+    _parameters: ClassVar[dict[str, Rules]] = {
+        "classifier": (none, instance_of(MulticlassSVM, words="an SVM of tellwhy.classifiers")),
+        "ngrams": integer(1, 3),
+        "min_texts": integer(1),
+        "max_words": (none, integer(1)),
+    }
+    classifier_: MulticlassSVM
+
+    def __init__(self, classifier: Any = None, *, ngrams: int = 1, min_texts: int = 1, max_words: int | None = None):
+        self.classifier = classifier
+        self.ngrams = ngrams
+        self.min_texts = min_texts
+        self.max_words = max_words
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn the words of texts X, and weights for each class of y."""
+        rows = self.learn_words(X)
+        new = WestonWatkinsSVM(random_state=0) if self.classifier is None else clone(self.classifier)
+        return self.adopt(new.fit(rows, y))
+
+    def learn_words(self, X: Any) -> Any:
+        """Learn the words alone, and return the features of the texts (sparse)."""
+        validate_parameters(self)
+        texts, vectorizer = checked_texts(X), self._vectorizer(min_df=self.min_texts, max_features=self.max_words)
+        try:
+            rows = vectorizer.fit_transform(texts)
+        except ValueError as error:
+            raise InvalidInput(
+                f"No word is left to learn from in {len(texts)} texts: {error}. Lower min_texts, or check the texts."
+            ) from error
+        self.words_ = np.array(vectorizer.get_feature_names_out(), dtype=object)
+        self.rarities_ = np.asarray(vectorizer.idf_, dtype=np.float64)
+        return rows
+
+    def adopt(self, classifier: MulticlassSVM) -> Self:
+        """Take an SVM that was trained on the features that `learn_words` gave."""
+        self.classifier_, self.classes_ = classifier, classifier.classes_
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Return the features of texts, sparse, one column per word."""
+        check_is_fitted(self, "words_")
+        vectorizer = self._vectorizer(vocabulary=self.words_.tolist())
+        vectorizer.idf_ = self.rarities_
+        return vectorizer.transform(checked_texts(X))
+
+    def get_feature_names_out(self, input_features: Any = None) -> Any:  # noqa: ARG002
+        """Return the words."""
+        check_is_fitted(self, "words_")
+        return self.words_
+
+    def decision_function(self, X: Any) -> Floats:
+        """Score of each class; with two classes, how far the second is ahead of the first."""
+        check_is_fitted(self)
+        return self.classifier_.decision_function(self.transform(X))
+
+    def predict(self, X: Any) -> Any:
+        """Return the class of each text."""
+        check_is_fitted(self)
+        return self.classifier_.predict(self.transform(X))
+
+    def explain(self, X: Any, *, against: Any = "runner_up", of: Any = None) -> Explanation:
+        """Share the lead of each text's class over the runner-up among its words; see `LinearRelevance`."""
+        from dataclasses import replace
+
+        check_is_fitted(self)
+        found = self.classifier_.explain(self.transform(X), against=against, of=of, feature_names=self.words_)
+        return replace(found, data=np.asarray(checked_texts(X), dtype=str))
+
+    def _vectorizer(self, **settings: Any) -> TfidfVectorizer:
+        return TfidfVectorizer(ngram_range=(1, self.ngrams), sublinear_tf=True, **settings)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string, tags.input_tags.two_d_array = True, False
+        return tags
+
+
+def checked_texts(X: Any) -> list[str]:
+    """Return texts as a list, or say which of them is none.
+
+    Examples
+    --------
+    >>> checked_texts(["one", None])
+    Traceback (most recent call last):
+    tellwhy.core.errors.InvalidInput: Row 1 is not a text but None; expected a list of texts. Drop or fill such rows.
+    """
+    if isinstance(X, str) or np.ndim(X) != 1:
+        shape = "one text" if isinstance(X, str) else f"an array of shape {np.shape(X)}"
+        raise InvalidInput(f"Expected a list of texts, or a column of them. Got {shape}.")
+    texts = list(X)
+    if not texts:
+        raise InvalidInput("There are no texts: at least one is needed.")
+    for row, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InvalidInput(
+                f"Row {row} is not a text but {text!r}; expected a list of texts. Drop or fill such rows."
+            )
+    return texts
