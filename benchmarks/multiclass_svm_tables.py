@@ -1,8 +1,9 @@
 """Claim: all-in-one SVMs err less than one-vs-rest and are sparser (tables III.3 to III.5 of the thesis).
 
 Every C of the grid is reported: none is chosen on test rows. No intercept, as in the thesis. `python
-benchmarks/multiclass_svm_tables.py iris_xcsvm glass_xcsvm` runs some of the sets; results of the others are kept, and
-the argument `publish` only writes the page again.
+benchmarks/multiclass_svm_tables.py iris_xcsvm glass_xcsvm` runs some of the sets; results of the others are kept. With
+`piece letter LLW lines.jsonl` one solver runs on one set and adds a line per C to a file, `merge folder` takes such
+files in, and `publish` only writes page and picture (time against C, figure III.3) again.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +32,11 @@ GRID = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
 LLW_GRID = (*GRID, 1e2, 1e3, 1e4)
 VISITS = 2e8  # variables visited at most, in full passes
 TIGHT = 1e-6  # on sets of a few hundred rows, where one test row is several per cent
+LINEARSVC_EPOCHS = 1000  # at least
+FIGURE = Path(__file__).parent.parent / "docs" / "images" / "multiclass-svm-time.png"
 KEPT = Path(__file__).parent.parent / "docs" / "results" / "multiclass_svm_tables.json"
 OURS = {"WW": WestonWatkinsSVM, "CS": CrammerSingerSVM, "OVR": OneVsRestSVM, "LLW": LeeLinWahbaSVM}
+SOLVERS = (*OURS, "LinearSVC cs", "LinearSVC ovr")
 PUBLISHED = pd.DataFrame(
     {
         "data": ["glass_xcsvm", "glass_xcsvm", "iris_xcsvm", "iris_xcsvm"],
@@ -58,7 +63,8 @@ def fit(name: str, s: Split, C: float) -> tuple[Any, float]:
         else:
             kind = {"LinearSVC cs": "crammer_singer", "LinearSVC ovr": "ovr"}[name]
             loss = {"loss": "hinge"} if kind == "ovr" else {}
-            options = {"max_iter": 10 * most_epochs(s), "random_state": 0, **loss}
+            bound = 10 * most_epochs(s) if s.X.shape[0] <= 1000 else max(2 * most_epochs(s), LINEARSVC_EPOCHS)
+            options = {"max_iter": bound, "random_state": 0, **loss}
             model = LinearSVC(C=C, multi_class=kind, fit_intercept=False, **options)
         model.fit(s.X, s.y)
     return model, time.process_time() - started
@@ -80,13 +86,41 @@ def line(name: str, s: Split, C: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def table(s: Split) -> list[dict[str, Any]]:
+def table(s: Split, solvers: Any = SOLVERS, tell: Callable[[str], None] = print) -> list[dict[str, Any]]:
     found = []
-    for name in (*OURS, "LinearSVC cs", "LinearSVC ovr"):
-        for C in LLW_GRID if name == "LLW" and s.X.shape[0] * len(np.unique(s.y)) < 500_000 else GRID:
+    for name in solvers:
+        for C in LLW_GRID if name == "LLW" else GRID:
             found.append(line(name, s, C))
-            print(found[-1], flush=True)
+            tell(json.dumps(found[-1]))
     return found
+
+
+def piece(name: str, solver: str, path: Path) -> None:
+    """Run one solver on one set, adding each line to a file as soon as it is there."""
+
+    def add(text: str) -> None:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(text + "\n")
+
+    table(SETS[name](), [solver], add)
+
+
+def merge(folder: Path) -> None:
+    """Take the lines of pieces in; what was there for the same set and solver goes."""
+    stored = kept()
+    for name in SETS:
+        texts = [text for path in sorted(folder.glob(f"{name}-*.jsonl")) for text in path.read_text().splitlines()]
+        fresh = [json.loads(text) for text in texts]
+        done = {entry["solver"] for entry in fresh}
+        before = [entry for entry in stored.get(name, {"lines": []})["lines"] if entry["solver"] not in done]
+        lines = sorted(before + fresh, key=lambda entry: SOLVERS.index(entry["solver"]))
+        if fresh:
+            stored[name] = described(SETS[name]()) | {"lines": lines}
+    KEPT.write_text(json.dumps(stored, indent=1))
+
+
+def described(s: Split) -> dict[str, Any]:
+    return {"how": s.how, "rows": s.X.shape[0], "classes": len(np.unique(s.y)), "epochs": most_epochs(s)}
 
 
 def kept() -> dict[str, Any]:
@@ -99,23 +133,54 @@ def best(lines: pd.DataFrame) -> pd.DataFrame:
     return lines.loc[at]
 
 
-if __name__ == "__main__":
-    for name in [] if sys.argv[1:] == ["publish"] else sys.argv[1:] or list(SETS):
-        split = SETS[name]()
-        entry = {"how": split.how, "rows": split.X.shape[0], "epochs": most_epochs(split), "lines": table(split)}
-        KEPT.write_text(json.dumps(kept() | {name: entry}, indent=1))  # read late: other sets may run meanwhile
+def draw(every: pd.DataFrame) -> None:
+    """Seconds against C of each solver, a panel per set (figure III.3)."""
+    import matplotlib.pyplot as plt
+
+    names = list(every["data"].unique())
+    figure, panels = plt.subplots(2, -(-len(names) // 2), figsize=(14, 6), sharex=True, constrained_layout=True)
+    for panel in panels.flat[len(names) :]:
+        panel.set_visible(False)
+    for panel, name in zip(panels.flat, names, strict=False):
+        for solver in SOLVERS:
+            lines = every[(every["data"] == name) & (every["solver"] == solver)]
+            style = "--" if solver.startswith("Linear") else "-"
+            panel.loglog(lines["C"], lines["CPU s"], style, marker="o", markersize=3, label=solver)
+        panel.set_title(name, fontsize=10)
+        panel.grid(alpha=0.3)
+    panels.flat[0].legend(fontsize=7)
+    figure.supxlabel("C")
+    figure.supylabel("CPU seconds")
+    figure.savefig(FIGURE, dpi=100)
+
+
+def write() -> None:
     stored = kept()
     parts = [("Published (code of the thesis, same split):", PUBLISHED)]
-    every = pd.concat([pd.DataFrame(stored[name]["lines"]) for name in SETS if name in stored])
-    parts.append(
-        (
-            "Lowest test error over C of each solver (chosen on test rows, as the thesis did).",
-            best(every.reset_index(drop=True)),
-        )
-    )
+    every = pd.concat([pd.DataFrame(stored[name]["lines"]) for name in SETS if name in stored]).reset_index(drop=True)
+    text = "Lowest test error over C of each solver (chosen on test rows, as the thesis did)."
+    parts.append((text, best(every)))
     for name in SETS:
         if name in stored:
             entry = stored[name]
-            text = f"{name}: {entry['rows']} training rows, {entry['how']}; at most {entry['epochs']} epochs."
+            gap = TIGHT if entry["rows"] < 1000 else 1e-3
+            text = (
+                f"{name}: {entry['rows']} training rows, {entry['how']}; gap {gap:g}, at most {entry['epochs']} epochs."
+            )
             parts.append((text, pd.DataFrame(entry["lines"])))
     publish("multiclass_svm_tables", "Multi-class SVMs over C", parts)
+    draw(every)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["piece"]:
+        piece(sys.argv[2], sys.argv[3], Path(sys.argv[4]))
+    elif sys.argv[1:2] == ["merge"]:
+        merge(Path(sys.argv[2]))
+        write()
+    else:
+        for name in [] if sys.argv[1:] == ["publish"] else sys.argv[1:] or list(SETS):
+            split = SETS[name]()
+            entry = described(split) | {"lines": table(split)}
+            KEPT.write_text(json.dumps(kept() | {name: entry}, indent=1))  # read late: other sets may run meanwhile
+        write()

@@ -13,9 +13,9 @@ import numba
 import numpy as np
 
 # Sums may be reordered into vector instructions; NaN and infinity keep their meaning.
-_FAST = {"reassoc", "contract", "arcp", "nsz"}
-_compiled = numba.njit(nogil=True, cache=True, fastmath=_FAST)
-_NEVER = -1e30  # a score so low that a row's own label is never taken for another class
+FAST = {"reassoc", "contract", "arcp", "nsz"}
+_compiled = numba.njit(nogil=True, cache=True, fastmath=FAST)
+NEVER = -1e30  # a score so low that a row's own label is never taken for another class
 
 
 @_compiled
@@ -167,7 +167,7 @@ def sweep_pairs_dense(
             scores[c] = a[c]
         for j in range(owned_at[r], owned_at[r + 1]):
             if 0 <= owned[j] - offset < m:
-                v[owned[j] - offset] = _NEVER
+                v[owned[j] - offset] = NEVER
         if exact:
             level = block_level(v, m, top, total, held)
             for c in range(m):
@@ -225,7 +225,7 @@ def sweep_pairs(
         label, k, top, total = labels[r], norms[r], tops[r], totals[r]
         _listed_scores(indices, values, low, high, W, m, cls, at, n, scores, every)
         base = 1.0 - _one_score(indices, values, low, high, W_label, label)
-        held, violation, least_held, most = 0.0, 0.0, np.inf, _NEVER
+        held, violation, least_held, most = 0.0, 0.0, np.inf, NEVER
         for j in range(n):
             a[j] = val[at + j]
             held += a[j]
@@ -291,8 +291,8 @@ def certify_pairs(
             scores[c] += base
         for j in range(owned_at[r], owned_at[r + 1]):
             if 0 <= owned[j] - offset < m:
-                scores[owned[j] - offset] = _NEVER
-        bound = max(-slack, 0.5 * _NEVER)
+                scores[owned[j] - offset] = NEVER
+        bound = max(-slack, 0.5 * NEVER)
         if total < np.inf:
             most, least_held = 0.0, np.inf
             for c in range(m):
@@ -301,7 +301,7 @@ def certify_pairs(
                     least_held = min(least_held, scores[c])
             losses += total * most
             worst = max(worst, _total_violation(most, least_held, held, total))
-            bound = max(max(0.0, min(most, least_held)) - slack, 0.5 * _NEVER)
+            bound = max(max(0.0, min(most, least_held)) - slack, 0.5 * NEVER)
         else:
             loss = 0.0
             for c in range(m):

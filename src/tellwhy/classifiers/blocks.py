@@ -15,6 +15,7 @@ from tellwhy.classifiers.schedule import balanced_bundles
 from tellwhy.core.score_function import Floats, Integers
 
 CACHE_LINE = 64
+TRANSPOSED_ROWS = 256  # few enough to stay in the cache
 CERTIFY_ROWS = 2048  # examples per task of a certificate
 
 
@@ -104,6 +105,16 @@ class Lists:
         self.val = np.concatenate([part[3] for part in parts])
         self.idle[:], self.used = 0, used
 
+    def make_room(self, more: int) -> None:
+        """Have room for more entries behind those that are used."""
+        if self.used + more > len(self.cls):
+            size = max(self.used + more, 2 * len(self.cls))
+            for name in ("cls", "val"):
+                old = getattr(self, name)
+                new = np.empty(size, dtype=old.dtype)
+                new[: self.used] = old[: self.used]
+                setattr(self, name, new)
+
     def entries(self, examples: Integers, classes: Integers) -> tuple[Integers, Integers, Any]:
         """Example, class and value of every variable that is not zero."""
         ends = np.cumsum(self.count, dtype=np.int64)
@@ -117,6 +128,24 @@ class Lists:
         self.start[:], self.count[:] = table.indptr[:-1], np.diff(table.indptr)
         self.cls, self.val = table.indices.astype(np.int32), table.data.astype(dtype)
         self.idle[:], self.used = 0, len(self.cls)
+
+
+def aligned_zeros(shape: tuple[int, int], dtype: Any) -> Any:
+    """Zeros that begin with a cache line."""
+    size = shape[0] * shape[1] * np.dtype(dtype).itemsize
+    room = np.zeros(size + CACHE_LINE, dtype=np.uint8)
+    skip = -room.ctypes.data % CACHE_LINE
+    return room[skip : skip + size].view(dtype).reshape(shape)
+
+
+def unbundled(W: dict[int, Any], bundles: Bundles) -> Any:
+    """Weights of all classes, features × classes, in memory one class after the other."""
+    d, dtype = W[0].shape[0], W[0].dtype
+    found = np.empty((sum(len(m) for m in bundles.members), d), dtype=dtype)
+    for b, classes in enumerate(bundles.members):
+        for first, last in ranges(d, TRANSPOSED_ROWS):
+            found[classes, first:last] = W[b][first:last, : len(classes)].T
+    return found.T
 
 
 def gathered(pieces: list[tuple[Integers, Integers, Any]], shape: tuple[int, int]) -> Any:
@@ -134,6 +163,7 @@ class Workers:
     """Threads that run compiled tasks; with one thread, the caller does the work."""
 
     def __init__(self, n_threads: int):
+        self.n_threads = n_threads
         self._pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
 
     def map(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> list[Any]:

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from tellwhy.classifiers import _compiled as kernels
-from tellwhy.classifiers.blocks import Bundles, Group, Lists, Workers, gathered, ranges
+from tellwhy.classifiers.blocks import Bundles, Group, Lists, Workers, aligned_zeros, gathered, ranges, unbundled
 from tellwhy.classifiers.problem import Problem
+from tellwhy.classifiers.row_team import RowTeam
 from tellwhy.classifiers.schedule import rounds
 from tellwhy.classifiers.solver import Certificate, Visit
 from tellwhy.core.score_function import Integers
@@ -47,17 +48,26 @@ class PairEngine:
         self.problem, self.bundles, self.own, self._rng, self.exact = problem, bundles, own, seed, True
         home, dtype = bundles.position[problem.labels] // bundles.width, problem.values.dtype
         self.groups = {g: Group.of(problem, np.flatnonzero(home == g), bundles) for g in own}
-        self.W = {b: np.zeros((problem.n_features, bundles.width), dtype=dtype) for b in own}
+        self.W = {b: aligned_zeros((problem.n_features, bundles.width), dtype) for b in own}
         self.lists = {(g, b): Lists.empty(len(self.groups[g].rows), dtype) for g in own for b in range(len(bundles))}
         self.workers = Workers(n_jobs)
+        alone = len(bundles) == 1
+        self.team = RowTeam(problem, self.groups[0], self.W[0], self.lists[0, 0], self.workers) if alone else None
 
     def dense_epoch(self) -> None:
         """Visit every variable once."""
-        self._meet(self._dense)
+        if self.team is not None:
+            self.team.sweep_all(self._rng.permutation(self.problem.n_examples), self.exact)
+        else:
+            self._meet(self._dense)
 
     def epoch(self, calm: float, patience: int) -> Visit:
         """Visit the listed variables once, leaving out rows that were calm before."""
-        found = self._meet(lambda block, order: self._sparse(block, order, calm, patience))
+        if self.team is not None:
+            order = self._rng.permutation(self.problem.n_examples)
+            found = self.team.sweep(order, calm, patience, self.exact)
+        else:
+            found = self._meet(lambda block, order: self._sparse(block, order, calm, patience))
         worst, summed, visited = (np.array([f[i] for f in found]) for i in range(3))
         return Visit(float(worst.max()), float(summed.sum() / max(visited.sum(), 1)), int(visited.sum()))
 
@@ -87,8 +97,7 @@ class PairEngine:
 
     def weights(self) -> Any:
         """Weights of all classes, features × classes."""
-        flat = np.concatenate(list(self.W.values()), axis=1)
-        return flat[:, self.bundles.position]
+        return unbundled(self.W, self.bundles)
 
     def duals(self) -> Any:
         """Dual variables, examples × classes."""
@@ -122,8 +131,6 @@ class PairEngine:
     def _meet(self, visit: Any) -> list[Any]:
         """Let all pairs of bundles meet, one tenth of the examples after the other."""
         orders = {g: self._rng.permutation(len(group.rows)) for g, group in self.groups.items()}
-        if len(self.bundles) == 1:
-            return [visit((0, 0), orders[0])]
         found: list[Any] = []
         for tenth in range(TENTHS):
             found += self._meet_at_home(visit, {g: order[tenth::TENTHS] for g, order in orders.items()})

@@ -184,7 +184,7 @@ def _engine(job: Job, comm: Any, problem: Problem, sizes: Any) -> Any:
     seed = np.random.default_rng([job.seed, comm.rank])
     pairs = job.loss in _PAIRS
     if comm.size == 1:
-        n = max(default_bundles(problem.n_classes, pairs=pairs), 2 * job.threads if job.threads > 1 else 1)
+        n = default_bundles(problem.n_classes, pairs=pairs)
         kind: Any = PairEngine if pairs else SingleEngine
         return kind(problem, n_bundles=min(n, problem.n_classes), n_jobs=job.threads, seed=seed)
     return (RankPairEngine if pairs else RankSingleEngine)(problem, sizes, comm=comm, n_jobs=job.threads, seed=seed)
