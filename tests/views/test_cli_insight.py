@@ -63,6 +63,17 @@ def test_images_and_json(folder):
     assert (folder / "here" / "insights.html").is_file()
 
 
+def test_checkpoint_is_gone_on_from(folder):
+    runs = [
+        json.loads(run("own_models_of_test:score", "rows.csv", "--json", *SHORT, *more).stdout)["insights"]
+        for more in ((), ("--checkpoint", "chains"), ("--checkpoint", "chains"))
+    ]
+    assert runs[0] == runs[1] == runs[2]
+    assert (folder / "chains" / "target-0" / "chains.json").is_file()
+    refused = run("own_models_of_test:score", "rows.csv", "--checkpoint", "chains", "--seed", "1", *SHORT, expect=1)
+    assert "another seed" in " ".join(refused.stderr.split())
+
+
 def test_nothing_that_surely_matters_and_what_to_do(folder):
     result = run("own_models_of_test:noise", "rows.csv", "--sweeps", "8", "--components", "6")
     assert "all may be 0" in " ".join(result.stdout.split())

@@ -32,7 +32,14 @@ class InsightRun:
     notices: tuple[str, ...] = ()
 
 
-def learn_insights(model: str, data: str | os.PathLike[str], *, top: int = 10, **settings: Any) -> InsightRun:
+def learn_insights(
+    model: str,
+    data: str | os.PathLike[str],
+    *,
+    top: int = 10,
+    checkpoint: str | os.PathLike[str] | None = None,
+    **settings: Any,
+) -> InsightRun:
     """Fit a `DMMMEN` to a model on the rows of a file.
 
     Parameters
@@ -43,12 +50,14 @@ def learn_insights(model: str, data: str | os.PathLike[str], *, top: int = 10, *
         A table (its columns must be numbers), or an .npz file whose array X (or only array) holds the inputs.
     top
         Main features of each insight.
+    checkpoint
+        Folder in which chains are saved on the way, and from which they go on.
     settings
         Parameters of `DMMMEN`.
     """
     found = load_model(model)
     X, notices = read_rows(Path(data))
-    explainer = DMMMEN(found, **settings).fit(X)
+    explainer = DMMMEN(found, **settings).fit(X, checkpoint=None if checkpoint is None else Path(checkpoint))
     return InsightRun(explainer.insights(top), explainer.convergence_, model, str(data), len(X), notices)
 
 

@@ -33,6 +33,9 @@ def insight_command(
     chains: Annotated[int, typer.Option(min=1, help="Chains.")] = 2,
     scale: Annotated[str, typer.Option(help="columns, or common: pixels and other columns of one unit.")] = "columns",
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder; by default tellwhy-insight-NAME.")] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Save the chains here on the way; if cut off, go on from there.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of every random draw.")] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notices.")] = False,
@@ -52,6 +55,7 @@ def insight_command(
             model,
             data,
             top=top,
+            checkpoint=checkpoint,
             n_components=components,
             features=features,
             n_sweeps=sweeps,
