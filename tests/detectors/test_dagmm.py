@@ -46,7 +46,7 @@ def test_gradient_agrees_with_differences(fitted):
 
 def test_padding_changes_neither_loss_nor_gradient():
     """A small network in a stack with a large one has the loss and the gradient that it has alone."""
-    from tellwhy.detectors.dagmm import JointLoss, Settings
+    from tellwhy.detectors.dagmm import LAYERS, JointLoss, Settings
     from tellwhy.detectors.torch_networks import new_stack, one_network
 
     settings = Settings(anchor=1.0, regularisation=1e-3)
@@ -55,7 +55,7 @@ def test_padding_changes_neither_loss_nor_gradient():
         {"column": 5, "latent": a, "hidden": b, "summary": a + 2, "estimator": c, "component": k}
         for a, b, c, k in ((1, 3, 4, 2), (4, 9, 10, 4), (2, 6, 3, 3))
     ]
-    stack = new_stack(DAGMM._layout, sizes, np.random.default_rng(0), "cpu", torch.float64)
+    stack = new_stack(LAYERS, sizes, np.random.default_rng(0), "cpu", torch.float64)
     rows = torch.tensor(RNG.normal(size=(40, 5)))
     for weights in stack.weights.values():
         weights.requires_grad_()
@@ -63,7 +63,7 @@ def test_padding_changes_neither_loss_nor_gradient():
     names = list(stack.weights)
     slopes = dict(zip(names, torch.autograd.grad(together.sum(), list(stack.weights.values())), strict=True))
     for place in range(3):
-        alone = one_network(DAGMM._layout, stack.member(place), "cpu", torch.float64)
+        alone = one_network(LAYERS, stack.member(place), "cpu", torch.float64)
         for weights in alone.weights.values():
             weights.requires_grad_()
         single = loss.batch_loss(alone, rows, RNG)

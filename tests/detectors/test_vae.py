@@ -26,9 +26,11 @@ BITS = (CODES @ MIX + RNG.normal(size=(300, 5)) > 0).astype(float)
 QUICK = {"latent": 2, "hidden": 6, "max_epochs": 15}
 
 
-@pytest.fixture(scope="module", params=["gaussian", "bernoulli"])
+@pytest.fixture(scope="module", params=["gaussian", "gaussian, plain", "bernoulli"])
 def fitted(request):
-    return VAE(likelihood=request.param, n_samples=6, **QUICK).fit(X if request.param == "gaussian" else BITS)
+    likelihood, _, plain = request.param.partition(", ")
+    detector = VAE(likelihood=likelihood, n_samples=6, bypass=not plain, **QUICK)
+    return detector.fit(X if likelihood == "gaussian" else BITS)
 
 
 def scaled(detector, rows):
@@ -94,7 +96,7 @@ def test_rows_that_leave_the_learned_surface_are_found():
 
 def test_the_loss_to_descend_on_is_the_bound_of_the_slow_network(fitted):
     from tellwhy.detectors.torch_networks import one_network
-    from tellwhy.detectors.vae import EvidenceBound
+    from tellwhy.detectors.vae_training import EvidenceBound
 
     Z, noise = scaled(fitted, rows_for(fitted)), RNG.normal(size=(len(rows_for(fitted)), 2))
     stack = one_network(fitted._layout, fitted.network_, "cpu", torch.float64)
@@ -109,6 +111,59 @@ def test_the_loss_to_descend_on_is_the_bound_of_the_slow_network(fitted):
         assert found[0].item() == pytest.approx(bound(1.0), rel=1e-10)
     else:  # the variance at which the bound is tightest
         assert found[0].item() == pytest.approx(minimize_scalar(lambda s: bound(np.exp(s))).fun, rel=1e-8)
+
+
+def test_localisation_is_the_share_of_moved_cells_in_the_error_of_the_slow_network(fitted, monkeypatch):
+    from tellwhy.detectors import vae_training
+    from tellwhy.detectors.torch_networks import one_network
+
+    monkeypatch.setattr(vae_training, "row_batches", lambda n, *_: [slice(0, 7), slice(7, n)])
+    Z = scaled(fitted, rows_for(fitted))
+    cells = vae_training.MovedCells.drawn(len(Z), Z.shape[1], np.random.default_rng(1))
+    stack = one_network(fitted._layout, fitted.network_, "cpu", torch.float64)
+    rows = torch.tensor(Z)
+    found = vae_training.LocatingBound(fitted.likelihood, RNG.normal(size=(1, 2)), cells).held_loss(stack, None, rows)
+    surprises = []
+    for row, column, shift in zip(cells.rows, cells.columns, cells.shifts, strict=True):
+        moved = Z[row].copy()
+        moved[column] = 1 - moved[column] if fitted.likelihood == "bernoulli" else moved[column] + shift
+        errors = oracle.vae_errors(fitted.network_, moved, fitted.likelihood)
+        surprises.append(-np.log(errors[column] / errors.sum()))
+    assert found[0].item() == pytest.approx(np.mean(surprises), rel=1e-8)
+    np.testing.assert_array_equal(rows.numpy(), Z)
+
+
+def test_cells_are_moved_by_one_to_two_deviations_in_few_rows_and_in_many():
+    from tellwhy.detectors.vae_training import MovedCells
+
+    for n, n_moved in ((3, 400), (1000, 1000), (20_000, 4000)):
+        cells = MovedCells.drawn(n, 5, np.random.default_rng(0))
+        assert len(cells.rows) == len(cells.columns) == len(cells.shifts) == n_moved
+        assert set(cells.columns) == set(range(5))
+        assert set(cells.rows) == set(range(min(n, n_moved)))
+        assert 1.0 <= np.abs(cells.shifts).min() < np.abs(cells.shifts).max() <= 2.0
+        assert abs(np.sign(cells.shifts).mean()) < 0.2
+
+
+def test_localisation_keeps_more_of_the_error_on_moved_cells_than_the_bound_does():
+    """Five columns of rank two and a code of five: trained for long, the network learns to copy cells."""
+    rng = np.random.default_rng(4)
+    plane = rng.normal(size=(700, 2)) @ rng.normal(size=(2, 5)) + 0.02 * rng.normal(size=(700, 5))
+    moved, rows, columns = plane[400:].copy(), np.arange(300), rng.integers(5, size=300)
+    moved[rows, columns] += 1.5 * plane.std(axis=0)[columns] * rng.choice([-1, 1], 300)
+    surprise = {}
+    for criterion in ("localisation", "bound"):
+        detector = VAE(latent=5, hidden=8, batch_size=32, max_epochs=60, criterion=criterion).fit(plane[:400])
+        errors = detector.to_score().feature_errors(moved)
+        surprise[criterion] = -np.log(errors[rows, columns] / errors.sum(axis=1)).mean()
+    assert surprise["localisation"] < 0.92 * surprise["bound"]
+
+
+def test_linear_maps_beside_the_layers_rebuild_rows_that_are_few_for_their_columns():
+    rng = np.random.default_rng(5)
+    wide = rng.normal(size=(160, 6)) @ rng.normal(size=(6, 30)) + 0.2 * rng.normal(size=(160, 30))
+    with_maps, plain = (VAE(latent=6, hidden=15, bypass=b).fit(wide[:80]).outlierness(wide[80:]) for b in (True, False))
+    assert with_maps.mean() < 0.8 * plain.mean()
 
 
 def test_the_output_variance_is_the_mean_squared_error_of_drawn_codes():
@@ -148,6 +203,9 @@ class Streams:
 
     def permutation(self, n):
         return self.rng.permutation(n)
+
+    def __getattr__(self, name):
+        return getattr(self.rng, name)
 
     def standard_normal(self, shape):
         return self.rng.standard_normal((shape[0], 4))[:, : shape[1]]
@@ -205,10 +263,10 @@ def test_training_stops_when_rows_held_out_gain_nothing():
 
 
 def test_loss_that_is_never_finite_is_an_error(monkeypatch):
-    from tellwhy.detectors.vae import EvidenceBound
+    from tellwhy.detectors.vae_training import LocatingBound
 
     monkeypatch.setattr(
-        EvidenceBound, "held_loss", lambda self, stack, kept, held: torch.full((len(stack),), torch.nan)
+        LocatingBound, "held_loss", lambda self, stack, kept, held: torch.full((len(stack),), torch.nan)
     )
     with pytest.raises(InvalidInput, match="training VAE: the loss is not finite for any candidate"):
         VAE(**QUICK).fit(X)

@@ -55,13 +55,19 @@ def layer(network, name, x):
 
 def decode(network, code):
     hidden = softplus(layer(network, "decode", code))
-    return layer(network, "output", softplus(layer(network, "refine", hidden)))
+    return layer(network, "output", softplus(layer(network, "refine", hidden))) + beside(network, "bypass_output", code)
+
+
+def beside(network, name, x):
+    """X W + b of a linear map beside the layers, where the network has one."""
+    return layer(network, name, x) if f"{name}.weight" in network else 0.0
 
 
 def vae_code(network, x):
     """Mean and variance of the code of a scaled row."""
     hidden = softplus(layer(network, "encode", x))
-    return layer(network, "mean", hidden), softplus(layer(network, "variance", hidden)) + 1e-6
+    mean = layer(network, "mean", hidden) + beside(network, "bypass_mean", x)
+    return mean, softplus(layer(network, "variance", hidden)) + 1e-6
 
 
 def vae_errors(network, x, likelihood):

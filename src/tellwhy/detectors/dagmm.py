@@ -19,6 +19,15 @@ from tellwhy.detectors.network_detector import NETWORK_PARAMETERS, NetworkDetect
 from tellwhy.detectors.network_score import NetworkScore
 from tellwhy.detectors.torch_networks import Layout, Sizes, Stack, Tensor, one_network
 
+LAYERS: Layout = {
+    "encode": ("column", "hidden"),
+    "code": ("hidden", "latent"),
+    "decode": ("latent", "hidden"),
+    "refine": ("hidden", "hidden"),
+    "output": ("hidden", "column"),
+    "estimate": ("summary", "estimator"),
+    "share": ("estimator", "component"),
+}
 ESTIMATOR = 10  # hidden units of the estimation network
 MIXTURE_ROWS = 2_048  # training rows that the mixture is estimated from after each pass
 MOST_ROWS = 20_000  # and after the last one
@@ -80,15 +89,6 @@ class DAGMM(NetworkDetector):
         "anchor": (one_of("auto"), real(0, np.inf, closed="left")),
         "regularisation": real(0, 1),
     }
-    _layout: ClassVar[Layout] = {
-        "encode": ("column", "hidden"),
-        "code": ("hidden", "latent"),
-        "decode": ("latent", "hidden"),
-        "refine": ("hidden", "hidden"),
-        "output": ("hidden", "column"),
-        "estimate": ("summary", "estimator"),
-        "share": ("estimator", "component"),
-    }
 
     def __init__(
         self,
@@ -126,6 +126,10 @@ class DAGMM(NetworkDetector):
         self.dtype = dtype
         self.false_alarms = false_alarms
         self.random_state = random_state
+
+    @property
+    def _layout(self) -> Layout:
+        return LAYERS
 
     def _candidates(self, d: int) -> list[Sizes]:
         counts: Sequence[int] = (2, 3, 4) if isinstance(self.n_components, str) else (int(self.n_components),)

@@ -58,11 +58,22 @@ class DenseNetwork:
         value, slope = softplus(self.linear(layer, x))
         return value, lambda g: self.back(layer, g * slope())
 
+    def bypass(self, layer: str, x: Array) -> tuple[Array, Back]:
+        """Return x W + b, and back, of a layer that not every network has; nothing without it."""
+        if f"{layer}.weight" not in self.arrays:
+            return 0.0, lambda _: 0.0
+        return self.linear(layer, x), lambda g: self.back(layer, g)
+
     def decoded(self, code: Array) -> tuple[Array, Back]:
-        """Rows rebuilt from their codes by two hidden layers, and back."""
+        """Rows rebuilt from their codes by two hidden layers and beside them, and back."""
         first, back_first = self.hidden("decode", code)
         second, back_second = self.hidden("refine", first)
-        return self.linear("output", second), lambda g: back_first(back_second(self.back("output", g)))
+        beside, back_beside = self.bypass("bypass_output", code)
+
+        def back(g: Array) -> Array:
+            return back_first(back_second(self.back("output", g))) + back_beside(g)
+
+        return self.linear("output", second) + beside, back
 
 
 def softplus(a: Array) -> tuple[Array, Callable[[], Array]]:

@@ -50,7 +50,6 @@ class NetworkDetector(Detector):
     """An autoencoder trained on standardised columns; subclasses say what is learned and how rows are scored."""
 
     _parameters: ClassVar[dict[str, Rules]] = NETWORK_PARAMETERS
-    _layout: ClassVar[Layout]
     latent: str | int
     hidden: str | int
     learning_rate: float
@@ -65,6 +64,11 @@ class NetworkDetector(Detector):
 
     network_: Mapping[str, Floats]
     scaling_: Scaling
+
+    @property
+    @abstractmethod
+    def _layout(self) -> Layout:
+        """Layers, and the axes that they join."""
 
     def _fit(self, X: Floats) -> None:
         name = type(self).__name__
@@ -91,7 +95,7 @@ class NetworkDetector(Detector):
         Z32 = torch.tensor(Z[:, order], dtype=torch.float32, device=device)
         rows = Z32[torch.tensor(kept, device=device)], Z32[torch.tensor(held, device=device)]
         winner = train(stack, self._objective(len(held), stack.widths, rng), rows, self._plan(len(kept)), rng)
-        self.network_ = with_columns_ordered(winner.arrays, order, "encode", "output")
+        self.network_ = with_columns_ordered(self._layout, winner.arrays, order)
         return winner
 
     def _candidates(self, d: int) -> list[Sizes]:

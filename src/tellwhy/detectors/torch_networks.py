@@ -57,6 +57,10 @@ class Stack:
 
         return softplus(self.linear(layer, x)) * self.masks[self.layout[layer][1]]
 
+    def bypass(self, layer: str, x: Tensor) -> Tensor:
+        """X W + b of a layer that not every layout has; nothing without it."""
+        return self.linear(layer, x) if layer in self.layout else 0.0
+
     def member(self, index: int) -> dict[str, Floats]:
         """Weights and biases of one network, without padding."""
         arrays = {}
@@ -131,13 +135,16 @@ def one_network(layout: Layout, arrays: Mapping[str, Floats], device: str, dtype
     return Stack(layout, [size], weights, _masks([size], size, device, dtype))
 
 
-def with_columns_ordered(arrays: Mapping[str, Floats], order: Integers, first: str, last: str) -> dict[str, Floats]:
-    """Return a network trained on X[:, order] as one of X: its first inputs and last outputs put back in place."""
+def with_columns_ordered(layout: Layout, arrays: Mapping[str, Floats], order: Integers) -> dict[str, Floats]:
+    """Return a network trained on X[:, order] as one of X: inputs and outputs that are columns put back in place."""
     back = np.argsort(order)
     changed = dict(arrays)
-    changed[f"{first}.weight"] = arrays[f"{first}.weight"][back]
-    changed[f"{last}.weight"] = arrays[f"{last}.weight"][:, back]
-    changed[f"{last}.bias"] = arrays[f"{last}.bias"][back]
+    for layer, (inputs, outputs) in layout.items():
+        if inputs == "column":
+            changed[f"{layer}.weight"] = changed[f"{layer}.weight"][back]
+        if outputs == "column":
+            changed[f"{layer}.weight"] = changed[f"{layer}.weight"][:, back]
+            changed[f"{layer}.bias"] = arrays[f"{layer}.bias"][back]
     return changed
 
 

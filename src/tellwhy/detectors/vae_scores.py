@@ -31,10 +31,12 @@ class ReconstructionError:
     def _misses(self, network: DenseNetwork, x: Array) -> tuple[Array, Back]:
         """x − x̂, and from slopes by x̂ to slopes by x."""
         hidden, back_hidden = network.hidden("encode", x)
-        output, back_output = network.decoded(network.linear("mean", hidden))
+        beside, back_beside = network.bypass("bypass_mean", x)
+        output, back_output = network.decoded(network.linear("mean", hidden) + beside)
 
         def back(g: Array) -> Array:
-            return back_hidden(network.back("mean", back_output(g)))
+            by_mean = back_output(g)
+            return back_hidden(network.back("mean", by_mean)) + back_beside(by_mean)
 
         if self.likelihood != "bernoulli":
             return x - output, back
@@ -112,10 +114,11 @@ class NegativeBound:
 def _encoded(network: DenseNetwork, x: Array) -> tuple[Array, Array, Callable[[Array, Array], Array]]:
     """Mean and variance of the code, and from slopes by both to slopes by x."""
     hidden, back_hidden = network.hidden("encode", x)
-    mean = network.linear("mean", hidden)
+    beside, back_beside = network.bypass("bypass_mean", x)
     variance, slope = softplus(network.linear("variance", hidden))
 
     def back(by_mean: Array, by_variance: Array) -> Array:
-        return back_hidden(network.back("mean", by_mean) + network.back("variance", by_variance * slope()))
+        by_hidden = network.back("mean", by_mean) + network.back("variance", by_variance * slope())
+        return back_hidden(by_hidden) + back_beside(by_mean)
 
-    return mean, variance + LEAST_VARIANCE, back
+    return network.linear("mean", hidden) + beside, variance + LEAST_VARIANCE, back
