@@ -1,7 +1,8 @@
 """Claim: Weston–Watkins and Lee–Lin–Wahba speed up over threads and ranks, and memory per rank falls (figure III.2).
 
-`python benchmarks/multiclass_svm_scaling.py` runs threads and ranks on generated documents; with the argument `large`
-it fits 100,000 documents × 50,000 terms (60 a row) × 10,000 classes in single precision (target: 16 GB, one hour).
+`python benchmarks/multiclass_svm_scaling.py threads` runs as many threads as there are cores, `ranks` as many MPI
+ranks, and `large` fits 100,000 documents × 50,000 terms (60 a row) × 10,000 classes in single precision (target: 16 GB,
+one hour). `draw threads` and `draw ranks` only make the pictures again, from the figures that were kept as JSON.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
+from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,28 +24,33 @@ import numpy as np
 import pandas as pd
 from _results import publish
 
-from _multiclass_svm import Split, lshtc_look_alike
+from _multiclass_svm import Split, lshtc_look_alike, naics2017_whole
 from tellwhy.classifiers import LeeLinWahbaSVM, WestonWatkinsSVM
 from tellwhy.classifiers.training_job import Job, mpiexec, run_rank, train
+from tellwhy.core.errors import NotConverged
 
 CORES = len(os.sched_getaffinity(0))
 COUNTS = [n for n in (1, 2, 4, 8, 16) if n <= CORES]
-DOCUMENTS, CLASSES, TERMS = 10_000, 1_500, 40_000
+LLW_TOL, WW_TOL = 1e-2, 1e-3
+BUNDLES = 16
+MEMORY_EPOCHS = 3
+DOCS = Path(__file__).parent.parent / "docs"
+Lines = list[dict[str, Any]]
+Tell = Callable[[list[tuple[str, pd.DataFrame]]], None]
 
 
 def documents() -> Split:
-    return lshtc_look_alike(DOCUMENTS, CLASSES, TERMS)
+    return lshtc_look_alike(5_000, 1_000, 20_000)
 
 
-def over_threads(s: Split, cls: Any, *, n_bundles: int, C: float, tol: float) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+def over_threads(s: Split, cls: Any, *, n_bundles: int, tol: float) -> Lines:
+    found: Lines = []
     for n in COUNTS:
-        model = cls(C=C, tol=tol, n_jobs=n, n_bundles=n_bundles, fit_intercept=False, random_state=0).fit(s.X, s.y)
+        model = cls(C=1.0, tol=tol, n_jobs=n, n_bundles=n_bundles, fit_intercept=False, random_state=0).fit(s.X, s.y)
+        line = {"data": s.name, "solver": cls.__name__, "threads": n, "bundles": n_bundles}
         seconds = model.history_[-1]["seconds"]
-        found.append(
-            {"solver": cls.__name__, "threads": n, "bundles": n_bundles, "s": seconds, "epochs": model.n_iter_}
-        )
-        found[-1] |= {"times faster": found[0]["s"] / seconds, "objective": model.objective_}
+        found.append({**line, "s": seconds, "epochs": model.n_iter_, "objective": model.objective_})
+        found[-1]["times faster"] = found[0]["s"] / seconds
         print(found[-1], flush=True)
     return found
 
@@ -52,23 +61,23 @@ def stored(s: Split, place: Path) -> Path:
     return place / "rows.npz"
 
 
-def over_ranks(s: Split, loss: str, C: float, tol: float) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+def over_ranks(s: Split, loss: str, tol: float, max_epochs: int = 500) -> Lines:
+    found: Lines = []
     with tempfile.TemporaryDirectory() as place:
         data = stored(s, Path(place))
         for n in COUNTS:
-            found.append(in_ranks(n, data, loss, C, tol))
+            job = {"data": str(data), "out": str(data.with_name(f"{loss}-{n}")), "loss": loss, "tol": tol}
+            found.append({"data": s.name, "loss": loss, "ranks": n, **in_ranks(n, job | {"max_epochs": max_epochs})})
             found[-1]["times faster"] = found[0]["s"] / found[-1]["s"]
             print(found[-1], flush=True)
     return found
 
 
-def in_ranks(n: int, data: Path, loss: str, C: float, tol: float) -> dict[str, Any]:
-    job = {"data": str(data), "out": str(data.with_name(f"{loss}-{n}")), "loss": loss, "C": C, "tol": tol}
+def in_ranks(n: int, job: dict[str, Any]) -> dict[str, Any]:
     command = [*mpiexec(), "-n", str(n), sys.executable, "-m", "mpi4py", __file__, "rank", json.dumps(job)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     told: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
-    return {"loss": loss, "ranks": n, **told}
+    return told
 
 
 def rank(described: str) -> None:
@@ -77,55 +86,120 @@ def rank(described: str) -> None:
 
     comm, lines = MPI.COMM_WORLD, []
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    run_rank(
-        Job(fit_intercept=False, max_epochs=500, checkpoint_every=10**6, **json.loads(described)), comm, lines.append
-    )
+    run_rank(Job(fit_intercept=False, checkpoint_every=10**6, **json.loads(described)), comm, lines.append)
     grown = comm.gather((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2**20)
     if comm.rank == 0:
-        words = lines[-1].split()
+        words = next(text for text in reversed(lines) if text.startswith("epoch")).split()
         told = {"s": float(words[6]), "epochs": int(words[1]), "objective": float(words[5])}
-        print(json.dumps({**told, "GB of the fullest rank": max(grown[1:] or grown), "GB of rank 0": grown[0]}))
+        print(json.dumps({**told, "GB of the fullest other rank": max(grown[1:] or grown), "GB of rank 0": grown[0]}))
 
 
-def large(threads: int) -> list[dict[str, Any]]:
+def threads(tell: Tell) -> None:
+    s = documents()
+    small = s.X[:800], np.arange(800) % 70
+    for cls, bundles in ((WestonWatkinsSVM, 1), (WestonWatkinsSVM, 4), (LeeLinWahbaSVM, 4)):
+        cls(tol=0.1, n_bundles=bundles, n_jobs=2, fit_intercept=False, max_epochs=5000).fit(*small)  # compile
+    parts = []
+    for cls, bundles, tol, words in (
+        (WestonWatkinsSVM, 1, WW_TOL, "Weston–Watkins, all classes in one bundle: threads share each row."),
+        (LeeLinWahbaSVM, BUNDLES, LLW_TOL, f"Lee–Lin–Wahba, {BUNDLES} bundles: threads share the classes."),
+        (WestonWatkinsSVM, BUNDLES, WW_TOL, f"Weston–Watkins, {BUNDLES} bundles: threads share the pairs of them."),
+    ):
+        lines = over_threads(s, cls, n_bundles=bundles, tol=tol)
+        if cls is WestonWatkinsSVM:
+            lines += over_threads(naics2017_whole(), cls, n_bundles=bundles, tol=tol)
+        parts.append(
+            (f"{words} Documents: {s.X.shape[0]} × {s.X.shape[1]}, 1,000 classes; C = 1.", pd.DataFrame(lines))
+        )
+        tell(parts)
+
+
+def ranks(tell: Tell) -> None:
+    parts = []
+    for s in (documents(), naics2017_whole()):
+        lines = over_ranks(s, "ww", WW_TOL) + over_ranks(s, "llw", LLW_TOL)
+        text = (
+            f"{s.name}: {s.X.shape[0]} rows, {s.X.shape[1]} features, {len(np.unique(s.y))} classes, C = 1. One rank "
+        )
+        parts.append((text + "has all classes in one bundle, more ranks two bundles each.", pd.DataFrame(lines)))
+        tell(parts)
+    s = lshtc_look_alike(12_000, 2_500, 50_000)
+    lines = over_ranks(s, "ww", WW_TOL, MEMORY_EPOCHS) + over_ranks(s, "llw", LLW_TOL, MEMORY_EPOCHS)
+    text = f"Memory: 12,000 documents, 50,000 terms, 2,500 classes (weights of 1 GB); {MEMORY_EPOCHS} epochs only. "
+    parts.append((text + "Gigabytes are what a rank grew by; rank 0 also gathers the model.", pd.DataFrame(lines)))
+    tell(parts)
+
+
+def large(tell: Tell) -> None:
     """From a file, with checkpoints, as `tellwhy fit-svm` does."""
-    s = lshtc_look_alike(100_000, 10_000, 50_000, words=60)
+    s, n = lshtc_look_alike(100_000, 10_000, 50_000, words=60), min(CORES, 2)
     with tempfile.TemporaryDirectory() as place:
         data = stored(s, Path(place))
-        job = Job(str(data), str(data.with_name("model")), dtype="float32", threads=threads, checkpoint_every=10)
+        job = Job(str(data), str(data.with_name("model")), dtype="float32", threads=n, checkpoint_every=10)
         wall, cpu = time.perf_counter(), time.process_time()
         model = train(job, lambda text: print(text, flush=True))
-    return [
-        {
-            "rows": s.X.shape[0], "classes": 10_000, "terms": s.X.shape[1], "terms a row": s.X.nnz / s.X.shape[0],
-            "threads": threads, "wall s": time.perf_counter() - wall, "CPU s": time.process_time() - cpu,
-            "peak GB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, "gap": model.dual_gap_,
-            "epochs": model.n_iter_, "density %": 100 * model.density_,
-        }
-    ]  # fmt: skip
+    line = {
+        "rows": s.X.shape[0], "classes": 10_000, "terms": s.X.shape[1], "terms a row": s.X.nnz / s.X.shape[0],
+        "threads": n, "wall s": time.perf_counter() - wall, "CPU s": time.process_time() - cpu,
+        "peak GB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, "gap": model.dual_gap_,
+        "epochs": model.n_iter_, "density %": 100 * model.density_,
+    }  # fmt: skip
+    text = (
+        "100,000 generated documents, 10,000 classes, Weston–Watkins, C = 1, single precision, gap 1e-3, read from a "
+        "file and with checkpoints (target: 16 GB and 3,600 s)."
+    )
+    tell([(text, pd.DataFrame([line]))])
 
+
+def draw(by: str) -> None:
+    """Times faster against the number of threads or ranks, and memory per rank."""
+    import matplotlib.pyplot as plt
+
+    tables = [pd.DataFrame(lines) for lines in json.loads(kept(by).read_text())]
+    figure, axes = plt.subplots(1, 2 if by == "ranks" else 1, figsize=(9, 3.8), layout="constrained", squeeze=False)
+    for table in tables:
+        for keys, lines in table.groupby([c for c in ("data", "solver", "loss", "bundles") if c in table], sort=False):
+            words = ", ".join(str(k) for k in keys[:2]) + (f", {keys[2]} bundles" if len(keys) > 2 else "")
+            if lines["epochs"].max() > MEMORY_EPOCHS:
+                axes[0, 0].plot(lines[by], lines["times faster"], "o-", label=words)
+            elif by == "ranks":
+                axes[0, 1].plot(lines[by], lines["GB of the fullest other rank"], "o-", label=words)
+    counts = tables[0][by].unique()
+    axes[0, 0].plot(counts, counts, ":", color="0.6")
+    axes[0, 0].set(xlabel=by, ylabel=f"times faster than with one of the {by}", xscale="log", yscale="log")
+    if by == "ranks":
+        axes[0, 1].set(xlabel=by, ylabel="GB a rank", xscale="log", yscale="log")
+    for ax in axes.flat:
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.legend(frameon=False, fontsize=7)
+    figure.savefig(DOCS / "images" / f"multiclass-svm-{by}.png", dpi=110)
+
+
+def kept(what: str) -> Path:
+    return DOCS / "results" / f"multiclass_svm_{what}.json"
+
+
+PAGES: dict[str, tuple[Callable[[Tell], None], str]] = {
+    "threads": (threads, "Multi-class SVMs over threads"),
+    "ranks": (ranks, "Multi-class SVMs over MPI ranks"),
+    "large": (large, "A large multi-class SVM"),
+}
 
 if __name__ == "__main__":
-    if len(sys.argv) == 3:
+    what = sys.argv[1]
+    if what == "rank":
         rank(sys.argv[2])
-    elif sys.argv[1:] == ["large"]:
-        text = (
-            "100,000 generated documents, 10,000 classes, Weston–Watkins, C = 1, single precision, gap 1e-3, read from "
-            "a file and with checkpoints (target: 16 GB and 3,600 s)."
-        )
-        publish("multiclass_svm_large", "A large multi-class SVM", [(text, pd.DataFrame(large(min(CORES, 2))))])
+    elif what == "draw":
+        draw(sys.argv[2])
     else:
-        s = documents()
-        small = s.X[:400], np.arange(400) % 70
-        for cls in (WestonWatkinsSVM, LeeLinWahbaSVM):
-            cls(tol=0.1, n_bundles=4, n_jobs=2, fit_intercept=False, max_epochs=5000).fit(*small)  # compile
-        n_bundles = max(4, 2 * max(COUNTS))
-        threads = over_threads(s, WestonWatkinsSVM, n_bundles=n_bundles, C=1.0, tol=1e-3)
-        threads += over_threads(s, LeeLinWahbaSVM, n_bundles=n_bundles, C=1.0, tol=1e-2)
-        ranks = over_ranks(s, "ww", 1.0, 1e-3) + over_ranks(s, "llw", 1.0, 1e-2)
-        shape = f"{DOCUMENTS} generated documents, {CLASSES} classes, {TERMS} terms, C = 1"
-        parts = [
-            (f"Threads of one process: {shape}. The same steps are taken whatever the threads.", pd.DataFrame(threads)),
-            (f"MPI ranks on one machine: {shape}. Memory is what the rank grew by.", pd.DataFrame(ranks)),
-        ]
-        publish("multiclass_svm_scaling", "Multi-class SVMs over threads and ranks", parts)
+        run, title = PAGES[what]
+
+        def tell(parts: list[tuple[str, pd.DataFrame]]) -> None:
+            publish(f"multiclass_svm_{what}", title, parts, peers=("numba",))
+            kept(what).write_text(json.dumps([table.to_dict("records") for _, table in parts], indent=1))
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NotConverged)
+            run(tell)
+        if what != "large" and find_spec("matplotlib"):
+            draw(what)

@@ -13,6 +13,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -169,7 +170,8 @@ def write() -> None:
             )
             parts.append((text, pd.DataFrame(entry["lines"])))
     publish("multiclass_svm_tables", "Multi-class SVMs over C", parts)
-    draw(every)
+    if find_spec("matplotlib"):
+        draw(every)
 
 
 if __name__ == "__main__":
