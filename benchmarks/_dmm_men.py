@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,11 @@ from tellwhy.data import fetch
 from tellwhy.explainers.surrogate.segments import neighbours, segment
 
 N_SEGMENTS = 50
-SAMPLES = 1000  # questions to the network per explanation, for every method
+SAMPLES = 1024  # questions to the network per explanation, for every method
+LOCAL = {"n_components": 1, "n_sweeps": 200, "n_burn": 100}  # of the mixture over the segments of an image
 
 
+@lru_cache(1)
 def images(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Training and test images (n, channels, height, width) in [0, 1], and labels."""
     data = fetch("cifar10_12k" if name == "cifar" else name)
@@ -138,7 +141,7 @@ def lime(model: nn.Module, X: np.ndarray, *, seed: int = 0, samples: int = SAMPL
     return _by_segments("LIME", X, weigh)
 
 
-def shap(model: nn.Module, X: np.ndarray, *, seed: int = 0) -> Explanation:
+def shap(model: nn.Module, X: np.ndarray, *, seed: int = 0, samples: int = SAMPLES) -> Explanation:
     """shap's KernelExplainer over our segments."""
     import warnings
 
@@ -157,7 +160,8 @@ def shap(model: nn.Module, X: np.ndarray, *, seed: int = 0) -> Explanation:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             explainer = peer.KernelExplainer(of_masks, np.zeros((1, n)))
-            return np.asarray(explainer.shap_values(np.ones((1, n)), nsamples=SAMPLES, silent=True)).ravel()[:n]
+            values = explainer.shap_values(np.ones((1, n)), nsamples=samples, silent=True)
+        return np.asarray(values).ravel()[:n]
 
     return _by_segments("SHAP", X, weigh)
 

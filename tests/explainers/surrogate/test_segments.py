@@ -46,8 +46,40 @@ def test_neighbours_keep_or_lose_whole_segments():
         for s in range(4):
             expected = x[s] if mask[s] else background[s]
             np.testing.assert_allclose(neighbour[s], expected)
-    assert set(masks.sum(axis=1)) == {2.0, 3.0, 4.0}
-    assert np.ptp(masks[1:].mean(axis=0)) < 0.4, "every segment is lost about as often"
+    assert set(masks.ravel()) == {0.0, 1.0}
+
+
+def test_every_segment_and_nearly_every_pair_is_lost_equally_often():
+    masks = neighbour_masks(20, 1024, np.random.default_rng(3))
+    np.testing.assert_allclose(masks.mean(axis=0), 0.75, atol=0.002)
+    together = np.corrcoef(masks.T)[np.triu_indices(20, 1)]
+    at_random = np.corrcoef((np.random.default_rng(3).random((1024, 20)) < 0.75).T)[np.triu_indices(20, 1)]
+    assert np.median(np.abs(together)) < 0.2 * np.median(np.abs(at_random))
+    assert (masks[0] == 1).all()
+
+
+def test_coefficients_are_nearer_to_those_of_many_neighbours_than_with_random_ones():
+    weights = np.random.default_rng(1).normal(size=16)
+
+    def coefficients(masks):
+        y = np.tanh(masks @ weights) + 0.3 * (masks[:, :8] @ weights[:8]) ** 2
+        return np.linalg.lstsq(np.column_stack([np.ones(len(masks)), masks]), y)[0][1:]
+
+    def at_random(n, rng):
+        return (rng.random((n, 16)) < 0.75).astype(float)
+
+    truth = coefficients(at_random(200_000, np.random.default_rng(9)))
+    seeds = [np.random.default_rng(s) for s in range(8)]
+    mine = np.mean([(coefficients(neighbour_masks(16, 4096, rng)) - truth) ** 2 for rng in seeds])
+    random = np.mean([(coefficients(at_random(4096, rng)) - truth) ** 2 for rng in seeds])
+    assert mine < 0.6 * random
+
+
+def test_any_number_of_neighbours_and_segments():
+    for n_segments, n_neighbours in ((1, 10), (0, 12), (3, 1), (5, 1000)):
+        assert neighbour_masks(n_segments, n_neighbours, np.random.default_rng(0)).shape == (n_neighbours, n_segments)
+    rng = np.random.default_rng(1)
+    assert not np.array_equal(neighbour_masks(6, 64, rng), neighbour_masks(6, 64, rng)), "draws differ"
 
 
 def test_every_word_that_is_there_is_a_segment():

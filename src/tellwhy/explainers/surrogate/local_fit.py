@@ -98,7 +98,10 @@ def _fit_one(  # noqa: PLR0917
     credibility: float,
 ) -> tuple[Local, float]:
     n_segments = int(label.max()) + 1
-    masks = neighbour_masks(n_segments, where.n_neighbours, rng)
+    # Segments that already show the background cannot matter: they stay, and get no coefficient.
+    differing = np.flatnonzero(np.bincount(label, x != where.background, minlength=n_segments))
+    masks = np.ones((where.n_neighbours, n_segments))
+    masks[:, differing] = neighbour_masks(len(differing), where.n_neighbours, rng)
     y = outputs(neighbours(x, where.background, label, masks))[:, explained[1]]
     surrogate = fit_surrogate(masks, y, plan, rng=rng, origin=np.zeros(n_segments))
     uniforms = rng.random(len(surrogate.coef))
