@@ -85,6 +85,19 @@ def _printed(sets: list[str]) -> Iterator[dict[str, Any]]:
         yield _unit("printed", name, kernel, basis, SMALL)
 
 
+def _limits(sets: list[str]) -> Iterator[dict[str, Any]]:
+    """The best that few features can do; on the processor."""
+    for name, kernel in itertools.product(sets, KERNELS):
+        yield _unit("limits", name, kernel, "random", SMALL[:3])
+
+
+def _exact(sets: list[str]) -> Iterator[dict[str, Any]]:
+    """The kernel itself, where there are few enough rows."""
+    for name in sets:
+        if name in ("letter", "usps"):
+            yield _unit("exact", name, "gaussian", "random", SMALL[:1])
+
+
 PARTS = {
     "main": _main,
     "wide": _wide,
@@ -93,6 +106,8 @@ PARTS = {
     "blocks": _blocks,
     "deep": _deep,
     "printed": _printed,
+    "limits": _limits,
+    "exact": _exact,
 }
 FIRST = ("letter", "usps", "adult", "mnist")
 ALL = (

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from _kernel_basis_limits import exact_accuracy, least_errors
 from _kernel_basis_pool import finished
 from _kernel_basis_sets import READERS, Rows, load, prepare
 from _kernel_basis_softmax import accuracies
@@ -111,6 +112,10 @@ def whole_features(stack: BasisStack, Z: Any) -> Any:
 
 def measured(unit: dict[str, Any], rows: Rows, plan: Plan, device: str) -> list[dict]:
     """Errors, accuracies and epochs of a kind of basis, one record per number of features."""
+    if unit["part"] == "limits":
+        return least_errors(rows, unit["kernel"], unit["sizes"])
+    if unit["part"] == "exact":
+        return exact_accuracy(rows)
     splits = transfer_splits(rows, unit["split"]) if unit["part"] == "transfer" else [rows]
     maps = drawn_maps(rows, unit["kernel"], unit["structure"], unit["n_blocks"], unit["sizes"])
     tasks = [Task(split, maps[0].bandwidth, device) for split in splits]
