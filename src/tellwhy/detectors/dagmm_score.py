@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tellwhy.core.score_function import Floats
 from tellwhy.detectors.dense_network import Back, DenseNetwork, like
-from tellwhy.scoring.arrays import Array, namespace
+from tellwhy.scoring.arrays import Array, namespace, row_dot
 
 TINY = 1e-12
 
@@ -35,7 +35,8 @@ class LatentEnergy:
         parts = {name: like(x, array) for name, array in self.mixture.items()}
         whitened = (summary - parts["means"][:, None]) @ parts["factors"]  # (K, n, s)
         peaks = parts["log_weights"] + xp.log(parts["factors"].diagonal(0, 1, 2)).sum(-1)
-        terms = peaks[:, None] - 0.5 * (whitened**2).sum(-1)
+        flat = whitened.reshape(-1, summary.shape[-1])
+        terms = peaks[:, None] - 0.5 * row_dot(flat, flat).reshape(len(whitened), -1)
         top = xp.amax(terms, 0)
         shares = xp.exp(terms - top)
         total = shares.sum(0)
@@ -65,11 +66,11 @@ class _Comparison:
     def __init__(self, x: Array, rebuilt: Array, anchor: float):
         sqrt, extra = namespace(x).sqrt, anchor**2 + TINY
         self.x, self.rebuilt, self.missed = x, rebuilt, x - rebuilt
-        self.size = sqrt((x**2).sum(-1) + extra)[:, None]
-        self.rebuilt_size = sqrt((rebuilt**2).sum(-1) + extra)[:, None]
-        self.missed_size = sqrt((self.missed**2).sum(-1) + TINY)[:, None]
+        self.size = sqrt(row_dot(x, x) + extra)[:, None]
+        self.rebuilt_size = sqrt(row_dot(rebuilt, rebuilt) + extra)[:, None]
+        self.missed_size = sqrt(row_dot(self.missed, self.missed) + TINY)[:, None]
         self.distance = self.missed_size / self.size
-        self.cosine = ((x * rebuilt).sum(-1) + anchor**2)[:, None] / (self.size * self.rebuilt_size)
+        self.cosine = (row_dot(x, rebuilt) + anchor**2)[:, None] / (self.size * self.rebuilt_size)
 
     def slopes(self, by_distance: Array, by_cosine: Array) -> tuple[Array, Array]:
         """Slopes by x and by x̂, from those by distance and cosine."""

@@ -16,6 +16,7 @@ from tellwhy.core.score_function import Floats
 from tellwhy.scoring.arrays import Array, Space, namespace
 
 Back = Callable[[Array], Array]
+LARGEST_EXPONENT = 80.0  # e^80 is finite in single precision
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,13 @@ class DenseNetwork:
     def hidden(self, layer: str, x: Array) -> tuple[Array, Back]:
         """softplus(x W + b), and back."""
         value, slope = softplus(self.linear(layer, x))
-        return value, lambda g: self.back(layer, g * slope())
+
+        def back(g: Array) -> Array:
+            by_sum = slope()
+            by_sum *= g
+            return self.back(layer, by_sum)
+
+        return value, back
 
     def bypass(self, layer: str, x: Array) -> tuple[Array, Back]:
         """Return x W + b, and back, of a layer that not every network has; nothing without it."""
@@ -77,22 +84,22 @@ class DenseNetwork:
 
 
 def softplus(a: Array) -> tuple[Array, Callable[[], Array]]:
-    """log(1 + e^a), and a function that gives its slope 1/(1 + e^−a).
+    """log(1 + e^a), and a function that gives its slope 1/(1 + e^−a), to be called once.
 
     Examples
     --------
-    >>> value, slope = softplus(np.array([-800.0, 0.0, 80.0]))
-    >>> value.round(1), slope()
-    (array([ 0. ,  0.7, 80. ]), array([0. , 0.5, 1. ]))
+    >>> value, slope = softplus(np.array([-99.0, 0.0, 99.0]))
+    >>> value.round(1), slope().round(1)
+    (array([ 0. ,  0.7, 99. ]), array([0. , 0.5, 1. ]))
     """
     if not isinstance(a, np.ndarray):
         torch = namespace(a)
         return torch.nn.functional.softplus(a, threshold=40.0), a.sigmoid
-    shrunk = np.abs(a)
-    np.exp(np.negative(shrunk, out=shrunk), out=shrunk)  # e^−|a|
-    value = np.log1p(shrunk)
-    value += np.maximum(a, 0.0)
-    return value, lambda: np.where(a > 0, 1.0, shrunk) / (1.0 + shrunk)
+    if a.max(initial=0.0) <= LARGEST_EXPONENT:
+        grown = np.exp(a)
+        return np.log1p(grown), lambda: np.divide(grown, 1.0 + grown, out=grown)
+    shrunk = np.exp(-np.abs(a))
+    return np.log1p(shrunk) + np.maximum(a, 0.0), lambda: np.where(a > 0, 1.0, shrunk) / (1.0 + shrunk)
 
 
 def like(x: Array, constant: Floats) -> Array:

@@ -20,9 +20,9 @@ from tellwhy.detectors.scaling import Scaling
 from tellwhy.scoring.arrays import HOST, Array, Space, filled, namespace, on_host
 from tellwhy.scoring.model_rows import check_columns
 
-BLOCK_BYTES = 1 * 2**20  # what rows need on the way stays in the processor's cache
+BLOCK_BYTES = 4 * 2**20  # what rows need on the way stays in the processor's cache
 DEVICE_BYTES = 1024 * 2**20
-TOGETHER, GROUP = 8, 64  # blocks that a thread takes at once, and such parts between two reports of progress
+TOGETHER, GROUP = 2, 64  # blocks that a thread takes at once, and such parts between two reports of progress
 
 
 class Energy(Protocol):

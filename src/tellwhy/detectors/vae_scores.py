@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tellwhy.core.score_function import Floats
 from tellwhy.detectors.dense_network import Back, DenseNetwork, like, softplus
-from tellwhy.scoring.arrays import Array, namespace
+from tellwhy.scoring.arrays import Array, namespace, row_dot
 
 LEAST_VARIANCE = 1e-6  # of a code
 
@@ -26,7 +26,7 @@ class ReconstructionError:
     def __call__(self, network: DenseNetwork, x: Array, with_gradient: bool) -> tuple[Array, Array | None]:
         """Score of each row, and its slope where it is asked for."""
         missed, back = self._misses(network, x)
-        return (missed**2).sum(-1), 2.0 * (missed - back(missed)) if with_gradient else None
+        return row_dot(missed, missed), 2.0 * (missed - back(missed)) if with_gradient else None
 
     def _misses(self, network: DenseNetwork, x: Array) -> tuple[Array, Back]:
         """x − x̂, and from slopes by x̂ to slopes by x."""
@@ -75,7 +75,7 @@ class NegativeBound:
         xp = namespace(x)
         mean, variance, back_code = _encoded(network, x)
         output, back_output = network.decoded(self._codes(mean, variance))
-        divergence = 0.5 * (mean**2 + variance - 1.0 - xp.log(variance)).sum(-1)
+        divergence = 0.5 * (row_dot(mean, mean) + (variance - 1.0 - xp.log(variance)).sum(-1))
         value = self._surprise(self._misfits(x, output), x.shape[-1]) + divergence + self.constant
         if not with_gradient:
             return value, None
@@ -94,7 +94,8 @@ class NegativeBound:
         output = output.reshape(len(self.noise), *x.shape)
         if self.likelihood == "bernoulli":
             return (softplus(output)[0] - x * output).sum(-1).mean(0)
-        return ((x - output) ** 2).sum(-1).mean(0)
+        missed = (x - output).reshape(-1, x.shape[-1])
+        return row_dot(missed, missed).reshape(len(self.noise), -1).mean(0)
 
     def _surprise(self, misfits: Array, d: int) -> Array:
         if self.likelihood == "bernoulli":

@@ -215,7 +215,7 @@ class _Run:
         expected = row_dot(self.slope[going], trial - U) if self.edges.are_there else t * before
         levelled = (abs(after) < 0.5 * abs(before)) & (not self.edges.are_there)
         is_low = (rise <= _ARMIJO * expected) | (levelled & (rise <= _ROUNDING * (1.0 + abs(f))))
-        better = is_low & ((f < self.best_f[going]) | levelled)
+        better = true_rows(is_low & ((f < self.best_f[going]) | levelled))
         kept = going[better]
         self.best_U[kept], self.best_f[kept], self.best_G[kept] = trial[better], f[better], G[better]
         self.best_parts[kept], self.has_moved[kept] = parts[better], True
@@ -223,7 +223,7 @@ class _Run:
         searching = true_rows(~finished)
         if len(searching):
             self._lengthen(going[searching], is_low[searching], rise[searching])
-        moved = self._move(going[finished])
+        moved = self._move(going[true_rows(finished)])
         return joined(going[searching], self.aim(moved))
 
     def _is_far_enough(self, going: Array, is_low: Array, after: Array) -> Array:
