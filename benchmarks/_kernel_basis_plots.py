@@ -1,0 +1,118 @@
+"""Pictures of what kernel_bases.py measured, after the figures of the thesis' chapter IV."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+FOLDER = Path(__file__).parent.parent / "docs" / "images"
+COLOURS = {"random": "#7f7f7f", "unsupervised": "#1f77b4", "supervised": "#ff7f0e", "discriminative": "#d62728"}
+NAMES = {"mnist": "MNIST", "letter": "Letter", "usps": "USPS", "adult": "Adult", "covtype": "CoverType"}
+NAMES |= {"madelon": "Madelon", "cifar10": "CIFAR-10"}
+
+
+def draw_all(lines: pd.DataFrame) -> list[str]:
+    """Draw every figure there are results for; the names of the files."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    drawn, main = [], lines[lines.part.isin(["main", "wide"])]
+    for kernel in ("gaussian", "arccos"):
+        own = main[main.kernel == kernel]
+        if len(own):
+            drawn.append(draw_curves(own, f"kernel-bases-{kernel}.png"))
+    if len(lines[lines.part.isin(["transfer", "optimisation", "blocks", "deep"])]):
+        drawn.append(draw_variants(lines, "kernel-bases-variants.png"))
+    return drawn
+
+
+def draw_curves(lines: pd.DataFrame, file: str) -> str:
+    """Figures IV.1 and A.1: kernel error above, accuracy below, one column per set."""
+    import matplotlib.pyplot as plt
+
+    names = [name for name in NAMES if name in set(lines.set)]
+    figure, axes = plt.subplots(2, len(names), figsize=(2.3 * len(names) + 0.7, 4.8), squeeze=False, sharex=True)
+    for column, name in zip(axes.T, names, strict=True):
+        own = lines[lines.set == name]
+        _curves(column[0], own, "error")
+        _curves(column[1], own, "accuracy")
+        column[0].set(title=NAMES[name], yscale="log")
+        column[1].set(xlabel="features")
+    axes[0, 0].set(ylabel="kernel error")
+    axes[1, 0].set(ylabel="accuracy, %")
+    axes[1, -1].legend(fontsize=7, frameon=False, loc="lower right")
+    return _saved(figure, file)
+
+
+def _curves(axis: Any, lines: pd.DataFrame, value: str, style: str = "o-", suffix: str = "") -> None:
+    for basis, colour in COLOURS.items():
+        own = lines[lines.basis == basis].groupby("features")[value].mean().dropna()
+        factor = 1 if value in ("error", "epochs") else 100
+        if len(own):
+            label = basis + suffix
+            axis.plot(own.index, factor * own, style, color=colour, ms=3, lw=1.2, label=label)
+    axis.set_xscale("log")
+    axis.tick_params(labelsize=7)
+    axis.spines[["top", "right"]].set_visible(False)
+
+
+def draw_variants(lines: pd.DataFrame, file: str) -> str:
+    """Figures IV.2 to IV.5: transfer, deep kernels, structured blocks, epochs."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(2, 4, figsize=(12.5, 5.6), squeeze=False)
+    _draw_transfer(axes[:, 0], lines[lines.part == "transfer"])
+    _draw_deep(axes[:, 1], lines[lines.part.isin(["main", "deep"]) & (lines.set == "mnist")])
+    _draw_blocks(axes[:, 2], lines[(lines.part == "blocks") & (lines.set == "mnist")])
+    _draw_epochs(axes[:, 3], lines[lines.part == "optimisation"])
+    for axis in axes[1]:
+        axis.set_xlabel("features")
+    return _saved(figure, file)
+
+
+def _draw_transfer(axes: Any, lines: pd.DataFrame) -> None:
+    _curves(axes[0], lines, "accuracy")
+    _curves(axes[1], lines, "transferred")
+    axes[0].set(title="MNIST, five classes", ylabel="accuracy, %")
+    axes[1].set(title="the other five, same basis", ylabel="accuracy, %")
+    axes[0].legend(fontsize=7, frameon=False, loc="lower right")
+
+
+def _draw_deep(axes: Any, lines: pd.DataFrame) -> None:
+    for axis, basis in zip(axes, ("unsupervised", "discriminative"), strict=True):
+        for kernel, style in (("arccos", "o-"), ("arccos2", "s--"), ("arccos3", "^:")):
+            own = lines[(lines.kernel == kernel) & (lines.basis == basis) & (lines.features <= 1_000)]
+            _curves(axis, own, "accuracy", style, f", {kernel}")
+        axis.set(title=f"MNIST, {basis}", ylabel="accuracy, %")
+        axis.legend(fontsize=6, frameon=False, loc="lower right")
+
+
+def _draw_blocks(axes: Any, lines: pd.DataFrame) -> None:
+    for n_blocks, style in ((1, "o-"), (2, "s--"), (3, "^:")):
+        own = lines[lines.n_blocks == n_blocks]
+        _curves(axes[0], own[own.basis.isin(["random", "unsupervised"])], "error", style, f", {n_blocks}")
+        _curves(axes[1], own, "accuracy", style, f", {n_blocks}")
+    axes[0].set(title="MNIST, 1 to 3 blocks", ylabel="kernel error", yscale="log")
+    axes[0].legend(fontsize=6, frameon=False, loc="lower left")
+    axes[1].set(title="MNIST, 1 to 3 blocks", ylabel="accuracy, %")
+
+
+def _draw_epochs(axes: Any, lines: pd.DataFrame) -> None:
+    for axis, value, label in zip(axes, ("epochs", "accuracy"), ("epochs", "accuracy, %"), strict=True):
+        for kernel, name, style in (("gaussian", ", sin and cos", "o-"), ("arccos", ", ReLU", "s--")):
+            _curves(axis, lines[lines.kernel == kernel], value, style, name)
+        axis.set(title="MNIST, end to end", ylabel=label)
+        axis.legend(fontsize=6, frameon=False)
+
+
+def _saved(figure: Any, file: str) -> str:
+    for axis in figure.axes:
+        axis.title.set_fontsize(9)
+        axis.xaxis.label.set_fontsize(8)
+        axis.yaxis.label.set_fontsize(8)
+    figure.tight_layout()
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    figure.savefig(FOLDER / file, dpi=120)
+    return file
