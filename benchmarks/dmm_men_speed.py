@@ -15,14 +15,13 @@ import pandas as pd
 import torch
 from _results import publish
 
-from _dmm_men import N_SEGMENTS, SAMPLES, Results, images, lime, trained
+from _dmm_men import LOCAL, N_SEGMENTS, SAMPLES, Results, images, lime, trained
 from tellwhy.core.explanation import Explanation
 from tellwhy.explainers import DMMMEN, PRESETS, Priors
 from tellwhy.explainers.surrogate.sampler import Settings, design, sample
 
 FIGURE = Path(__file__).parent.parent / "docs" / "images" / "dmm-men-scaling.png"
-LOCAL = {"n_components": 3, "n_sweeps": 200, "n_burn": 300, "gating": "gaussian"}
-QUESTIONS = (SAMPLES, 4 * SAMPLES, 10 * SAMPLES)
+QUESTIONS = (SAMPLES, 4 * SAMPLES, 8 * SAMPLES)
 CLASS = 3  # the digit whose images the global fit takes
 SIZES = {"n": (250, 500, 1000, 2000, 4000), "p": (25, 50, 100, 200, 400), "J": (1, 2, 5, 10, 20)}
 USUAL = {"n": 1000, "p": 50, "J": 5}
@@ -214,7 +213,7 @@ if __name__ == "__main__":
     parser.add_argument("--results", type=Path, help="file of results; by default speed.jsonl in the cache")
     parser.add_argument("--images", type=int, default=20)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--sweeps", type=int, default=250)
+    parser.add_argument("--sweeps", type=int, default=500, help="burn-in of the global fit, and as many more")
     parser.add_argument("--tables", action="store_true", help="only write the tables and the picture from the results")
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
