@@ -161,7 +161,12 @@ def between(low: Any, high: Any) -> str:
 
 def cleaned(text: str) -> str:
     """Replace control characters, lone surrogates and direction marks; collapse white space."""
-    return _UNSAFE.sub("\ufffd", _BLANKS.sub(" ", text).strip())
+    return without_unsafe(_BLANKS.sub(" ", text).strip())
+
+
+def without_unsafe(text: str) -> str:
+    """Replace control characters, lone surrogates and direction marks."""
+    return _UNSAFE.sub("\ufffd", text)
 
 
 def shortened(text: Any, length: int = 60) -> str:

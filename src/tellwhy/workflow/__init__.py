@@ -11,14 +11,17 @@ if TYPE_CHECKING:
     from tellwhy.workflow.run_io import load_run, save_run
     from tellwhy.workflow.table_comparison import TableComparison, compare_table
     from tellwhy.workflow.table_run import explain_table
+    from tellwhy.workflow.text_labels import TextLabels, explain_texts
 
 _PUBLIC = {
     "GraphRun": "graph_run",
     "Run": "run",
     "TableComparison": "table_comparison",
+    "TextLabels": "text_labels",
     "compare_table": "table_comparison",
     "explain_graph": "graph_run",
     "explain_table": "table_run",
+    "explain_texts": "text_labels",
     "load_run": "run_io",
     "save_run": "run_io",
 }
@@ -27,9 +30,11 @@ __all__ = [
     "GraphRun",
     "Run",
     "TableComparison",
+    "TextLabels",
     "compare_table",
     "explain_graph",
     "explain_table",
+    "explain_texts",
     "load_run",
     "save_run",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as json_text
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,11 +13,25 @@ from tellwhy.views.cli import screen
 
 
 def fit_svm_command(
-    file: Annotated[Path, typer.Argument(help="Labelled rows: libsvm format (also .gz), .npz or .parquet.")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="Labelled rows: libsvm format (also .gz), .npz or .parquet; with --text any table (CSV, Excel, …)."
+        ),
+    ],
     *,
+    label: Annotated[str | None, typer.Option(metavar="COL", help="Column of labels of a table.")] = None,
+    text: Annotated[
+        str | None,
+        typer.Option(metavar="COL", help="Column of texts: train on their words, explain labels by them."),
+    ] = None,
+    ngrams: Annotated[int, typer.Option(help="With --text: 2 or 3 also count pairs, triples of words.")] = 1,
+    held_out: Annotated[
+        float, typer.Option(metavar="SHARE", help="With --text: share of rows kept for checking labels.")
+    ] = 0.1,
     c: Annotated[float, typer.Option("--c", help="C: weight of the losses.")] = 1.0,
     loss: Annotated[
-        str, typer.Option(help="ww (Weston–Watkins), cs (Crammer–Singer), llw (Lee–Lin–Wahba), ovr.")
+        str, typer.Option(help="ww (Weston–Watkins), cs (Crammer–Singer), llw (Lee–Lin–Wahba), ovr (one-vs-rest).")
     ] = "ww",
     ranks: Annotated[int, typer.Option(help="Processes, started with mpiexec; each holds a share of the model.")] = 1,
     threads: Annotated[int, typer.Option(help="Threads of each process.")] = 1,
@@ -25,8 +39,7 @@ def fit_svm_command(
     max_epochs: Annotated[int, typer.Option(help="Most passes over the data.")] = 1000,
     dtype: Annotated[str, typer.Option(help="float64 or float32.")] = "float64",
     intercept: Annotated[bool, typer.Option(help="Whether to add a constant feature.")] = True,
-    label: Annotated[str | None, typer.Option(metavar="COL", help="Column of labels of a Parquet table.")] = None,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder of the model; by default <name>-svm.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder of the model; by default NAME-svm.")] = None,
     checkpoint_every: Annotated[int, typer.Option(help="Epochs between checkpoints.")] = 20,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint of the same command.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of every random draw.")] = 0,
@@ -35,9 +48,12 @@ def fit_svm_command(
 ) -> None:
     """Train a multi-class SVM and write it to a folder; `tellwhy.classifiers.load` reads it.
 
+    With --text, the folder also gets `report.html`: texts with the words that decided, and the words of each class.
+
     Examples
     --------
     - `tellwhy fit-svm data.svm --c 1 --loss ww`
+    - `tellwhy fit-svm mails.csv --text body --label topic`
     - `tellwhy fit-svm data.svm --c 1 --loss ww --ranks 4`
     - `tellwhy fit-svm data.svm --c 1 --loss ww --ranks 4 --resume`
     """
@@ -49,17 +65,48 @@ def fit_svm_command(
         dtype=dtype, fit_intercept=intercept, label=label, seed=seed, checkpoint_every=checkpoint_every,
         resume=resume, quiet=quiet,
     )  # fmt: skip
-    model = train(job, lambda text: None if quiet else screen.err().print(text))
+
+    def show(line: str) -> None:
+        if not quiet:
+            screen.err().print(line)
+
+    if text is None:
+        _tell(train(job, show), {"model": str(folder)}, [], as_json=json)
+        return
+    _fit_texts(job, text, show, ngrams=ngrams, held_out=held_out, as_json=json, quiet=quiet)
+
+
+def _fit_texts(job: Any, text: str, show: Any, *, as_json: bool, quiet: bool, **settings: Any) -> None:
+    """Train on texts, write the report into the model's folder, and tell how many labels are right."""
+    from tellwhy.views.report import write_text_report
+    from tellwhy.workflow.text_training import train_on_texts
+
+    with screen.progress_bar(quiet=quiet), screen.warnings_as_notes():
+        run = train_on_texts(job, text, show=show, **settings)
+        report = write_text_report(run.labels, Path(job.out) / "report.html")
+    if not (as_json or quiet):
+        for note in run.notes:
+            screen.note(note)
+    found = run.labels
+    told = {"model": job.out, "report": str(report), "texts": found.n_texts, "wrong": found.n_wrong}
+    where = "of the texts held out" if run.n_held else "of the texts trained on"
+    part = 100 * (found.n_wrong or 0) / found.n_texts
+    lines = [f"{found.n_wrong:,} of {found.n_texts:,} {where} get another label than they came with ({part:.1f} %)."]
+    _tell(run.model.classifier_, told | {"held_out": run.n_held}, lines, as_json=as_json)
+
+
+def _tell(model: Any, told: dict[str, Any], lines: list[str], *, as_json: bool) -> None:
     told = {
-        "model": str(folder), "classes": len(model.classes_), "features": model.n_features_in_,
-        "objective": model.objective_, "dual_gap": model.dual_gap_, "epochs": model.n_iter_,
-        "seconds": model.history_[-1]["seconds"], "density": model.density_,
+        **told, "classes": len(model.classes_), "features": model.n_features_in_, "objective": model.objective_,
+        "dual_gap": model.dual_gap_, "epochs": model.n_iter_, "seconds": model.history_[-1]["seconds"],
+        "density": model.density_,
     }  # fmt: skip
-    if json:
+    if as_json:
         typer.echo(json_text.dumps(plain(told), indent=2))
         return
     typer.echo(
         f"{told['classes']} classes, {told['features']} features: objective {model.objective_:.6g}, certified to "
         f"{model.dual_gap_:.1e} in {model.n_iter_} epochs; {100 * model.density_:.1f} % of the weights are not zero."
     )
-    typer.echo(f"Model: {folder}")
+    for line in [*lines, f"Model: {told['model']}", *([f"Report: {told['report']}"] if "report" in told else [])]:
+        typer.echo(line)

@@ -61,7 +61,7 @@ def write_report(run: Run, path: str | Path, picture: NodePicture | None = None)
 def _page(run: Run, limits: Limits, picture: NodePicture | None) -> str:
     table = sections.lines(run, limits)
     page = (
-        _environment()
+        environment()
         .get_template("page.html.j2")
         .render(
             run=run,
@@ -81,20 +81,21 @@ def _page(run: Run, limits: Limits, picture: NodePicture | None) -> str:
             key_strip=range_strip(_KEY_QUANTILES, 40.0, 6.2, "Example of a range strip"),
             limits=limits,
             pictures=pictures(picture),
-            **_assets(),
+            **assets("style.css"),
         )
     )
     return page.encode("utf-8", "replace").decode()  # a lone surrogate cannot be written to a file
 
 
 @cache
-def _environment() -> Environment:
-    environment = Environment(
+def environment() -> Environment:
+    """Return what fills templates: everything is escaped, and a missing name is an error."""
+    made = Environment(
         loader=FunctionLoader(_read), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters.update(number=wording.number, clipped=clipped)
-    environment.globals["count"] = wording.count
-    return environment
+    made.filters.update(number=wording.number, clipped=clipped)
+    made.globals["count"] = wording.count
+    return made
 
 
 def _read(name: str) -> str:
@@ -102,9 +103,10 @@ def _read(name: str) -> str:
 
 
 @cache
-def _assets() -> dict[str, Any]:
+def assets(*styles: str) -> dict[str, Any]:
     """Style and scripts, and the policy that names their hashes and allows nothing else."""
-    style, theme, script = (_read(name) for name in ("style.css", "theme.js", "script.js"))
+    style = "".join(_read(name) for name in styles)
+    theme, script = _read("theme.js"), _read("script.js")
     policy = (
         f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(theme)} {_hash(script)}; "
         "img-src data:; base-uri 'none'; form-action 'none'"

@@ -1,0 +1,121 @@
+"""The page on labels of texts: colours where they belong, nothing in or out, whatever the texts hold."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+from views.chromium import Browser, chromium
+
+from tellwhy.classifiers import TextClassifier, load
+from tellwhy.views.cli.main import app
+from tellwhy.views.report import render_texts, write_text_report
+from tellwhy.workflow import TextLabels, explain_texts
+
+TEXTS = ["The engine will not start", "New brakes for my old car", "A rocket to the moon", "Orbit of the moon"]
+LABELS = ["autos", "autos", "space", "space"]
+HOSTILE = [
+    "<script>document.title='in'</script> moon & \"rocket\" <img src=https://x.invalid/a.png onerror=alert(1)>",
+    "\u202emoon\u202c \ud800 \x00 moon\u2028new line\r\nthe end",
+    "{{ 7 * 7 }} {% raw %} </style><style>*{display:none}</style> engine",
+    "moon " * 20_000,
+    "",
+]
+
+
+def page_of(texts: list[str], labels: list[str] | None = None) -> str:
+    return render_texts(explain_texts(TextClassifier().fit(TEXTS, LABELS), texts, labels))
+
+
+@cache
+def hostile() -> TextLabels:
+    labels = ["<b>autos</b>", "space</script><script>alert(1)</script>"]
+    model = TextClassifier(ngrams=2).fit([*TEXTS, *HOSTILE[:3]], np.array(labels)[[0, 0, 1, 1, 0, 1, 0]])
+    return explain_texts(
+        model, HOSTILE, [*labels, *labels, "'\"><i>"], source="<i>mails</i>.csv", notes=["<u>note</u>"]
+    )
+
+
+def test_words_are_coloured_for_and_against() -> None:
+    page = page_of(["The moon, a new moon!"], ["autos"])
+    assert re.search(r'<mark class="for-5" title="\+[\d.]+">moon</mark>, a <mark class="against-\d"', page)
+    assert "1 of 1 text gets another label" in page
+    assert "came with the label autos" in page
+    assert page.count("<article") == 1
+    assert "None of its words is known" in page_of(["zzz"])
+    assert "came with" not in page_of(["moon"])
+
+
+def test_every_class_has_its_words() -> None:
+    page = page_of(TEXTS, LABELS)
+    assert "All of 4 texts got the label they came with." in page
+    classes = page[page.index('id="classes"') :]
+    assert classes.index("moon") < classes.index("Settings")
+    assert classes.count("2 texts") == 2
+
+
+def test_hostile_texts_and_labels_stay_text() -> None:
+    page = render_texts(hostile())
+    for tag in ("<b>", "<i>", "<u>", "<img", "<script>alert", "<script>document", "<style>*", "onerror=alert(1)>"):
+        assert tag not in page
+    assert "{{ 7 * 7 }}" in page.replace("</mark>", "").replace("&#39;", "'")
+    assert not re.search("[\u202a-\u202e\ud800-\udfff\x00]", page)
+    assert len(page) < 200_000
+    assert not re.search(r"https?://(?!www\.w3\.org)", re.sub(r"https://x\.invalid", "", page))
+
+
+def test_the_page_is_written_whole(tmp_path: Path) -> None:
+    path = write_text_report(hostile(), tmp_path / "texts.html")
+    assert path.read_text(encoding="utf-8") == render_texts(hostile())
+    assert [p.name for p in tmp_path.iterdir()] == ["texts.html"]
+
+
+@pytest.fixture
+def mails(tmp_path: Path) -> Path:
+    path = tmp_path / "mails.csv"
+    pd.DataFrame({"body": TEXTS * 10, "topic": LABELS * 10}).to_csv(path, index=False)
+    return path
+
+
+def test_the_command_writes_model_and_report(mails: Path) -> None:
+    out = mails.with_name("model")
+    arguments = ["fit-svm", str(mails), "--text", "body", "--label", "topic", "--out", str(out), "--held-out", "0.25"]
+    done = CliRunner().invoke(app, [*arguments, "--json"])
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert (told["texts"], told["wrong"], told["held_out"]) == (10, 0, 10)
+    assert load(out).predict(["a new moon"]).tolist() == ["space"]
+    assert "moon</mark>" in Path(told["report"]).read_text(encoding="utf-8")
+    done = CliRunner().invoke(app, arguments)
+    assert "0 of 10 of the texts held out get another label" in done.stdout
+    done = CliRunner().invoke(app, ["fit-svm", str(mails), "--text", "subject", "--label", "topic"])
+    assert done.exit_code == 1
+    assert "--text must name a column" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if chromium() is None:
+        pytest.skip("no Chromium on this machine")
+    started = Browser()
+    yield started
+    started.close()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [1280, 360])
+def test_browser_requests_nothing_and_does_not_complain(browser: Browser, width: int, tmp_path: Path) -> None:
+    path = write_text_report(hostile(), tmp_path / "texts.html")
+    browser.open(path, width=width)
+    assert browser.requests() == [path.as_uri()]
+    assert browser.complaints() == []
+    assert browser.run("document.documentElement.scrollWidth") <= width
+    assert browser.run("document.title").startswith("Why these labels")
+    assert browser.run("getComputedStyle(document.querySelector('mark.for-5')).backgroundColor") != "rgba(0, 0, 0, 0)"

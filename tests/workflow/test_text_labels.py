@@ -1,0 +1,170 @@
+"""Labels of texts and their reasons: from Python, and from tables."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+
+from tellwhy.classifiers import LeeLinWahbaSVM, TextClassifier, WestonWatkinsSVM, load
+from tellwhy.classifiers.training_job import Job
+from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
+from tellwhy.workflow import explain_texts
+from tellwhy.workflow.text_training import read_text_columns, train_on_texts
+
+TOPICS = {
+    "autos": ["engine", "brakes", "car", "wheel", "road"],
+    "space": ["moon", "rocket", "orbit", "star", "launch"],
+    "hockey": ["puck", "goalie", "ice", "team", "score"],
+}
+
+
+def texts(n, seed=0):
+    rng = np.random.default_rng(seed)
+    labels = np.array(list(TOPICS))[np.arange(n) % 3]
+    filler = ["the", "and", "with", "some", "very"]
+    made = [" ".join([*rng.choice(TOPICS[label], 2), *rng.choice(filler, 3)]) for label in labels]
+    return made, labels
+
+
+MODELS = {
+    "ours": TextClassifier(LeeLinWahbaSVM(C=10, random_state=0), ngrams=2),
+    "pipeline": make_pipeline(TfidfVectorizer(), WestonWatkinsSVM(random_state=0)),
+    "scikit-learn": make_pipeline(CountVectorizer(), LogisticRegression()),
+}
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_reasons_are_the_lead_over_the_runner_up(model):
+    X, y = texts(60)
+    model = model.fit(X, y)
+    found = explain_texts(model, X[:9], y[:9])
+    assert [reasons.row for reasons in found.shown] == list(range(9))
+    scores = np.sort(model.decision_function(X[:9]), axis=1)
+    for reasons, row in zip(found.shown, scores, strict=True):
+        assert reasons.lead == pytest.approx(row[-1] - row[-2])
+        marked = sum(piece.relevance for piece in reasons.marked.pieces)
+        assert marked + reasons.base + reasons.marked.elsewhere == pytest.approx(reasons.lead)
+        assert sum(value for _, value in reasons.words) + reasons.others + reasons.base == pytest.approx(reasons.lead)
+        assert reasons.label != reasons.rival
+        assert set(max(reasons.words, key=lambda pair: pair[1])[0].split()) & set(TOPICS[reasons.label])
+    assert (found.n_texts, found.n_classes, found.n_wrong) == (9, 3, 0)
+    for words in found.classes:
+        assert words.words[0][0] in TOPICS[words.name]
+
+
+def test_two_classes_of_scikit_learn():
+    X, y = texts(60)
+    model = make_pipeline(CountVectorizer(), LogisticRegression()).fit(X, y == "space")
+    found = explain_texts(model, X[:4], y[:4] == "space")
+    assert {reasons.label for reasons in found.shown} == {"True", "False"}
+    assert found.n_wrong == 0
+    leads = [reasons.lead for reasons in found.shown]
+    np.testing.assert_allclose(leads, np.abs(model.decision_function(X[:4])))
+
+
+def test_wrong_labels_come_first_the_surest_of_them_at_the_top():
+    X, y = texts(300)
+    model = TextClassifier().fit(X, y)
+    truth = y.copy()
+    truth[[7, 100, 200]] = ["space", "hockey", "autos"]
+    found = explain_texts(model, X, truth, most=10, rows=1_000 + np.arange(300))
+    wrong = [reasons.row for reasons in found.shown if reasons.is_wrong]
+    assert {reasons.row for reasons in found.shown[: len(wrong)]} == set(wrong)
+    assert set(wrong) <= {1007, 1100, 1200}
+    assert found.n_wrong == len(wrong) == (truth != y).sum()
+    leads = [reasons.lead for reasons in found.shown]
+    assert leads[: len(wrong)] == sorted(leads[: len(wrong)], reverse=True)
+    assert leads[len(wrong) :] == sorted(leads[len(wrong) :])
+    assert found.order.startswith("10 of 300 texts: first those with a wrong label")
+    assert explain_texts(model, X, most=10).order == "10 of 300 texts: those whose label has the smallest lead."
+
+
+def test_texts_without_known_words_have_no_reasons():
+    X, y = texts(30)
+    (reasons,) = explain_texts(TextClassifier().fit(X, y), ["zzz"]).shown
+    assert reasons.words == ()
+    assert reasons.lead == pytest.approx(reasons.base)
+
+
+def test_what_cannot_be_explained_is_told():
+    X, y = texts(30)
+    model = TextClassifier().fit(X, y)
+    with pytest.raises(UnsupportedModel, match="begins with a vectorizer"):
+        explain_texts(model.classifier_, X)
+    with pytest.raises(InvalidInput, match="one label per text, 30 in all"):
+        explain_texts(model, X, y[:3])
+    with pytest.raises(InvalidInput, match="Row 2 is not a text"):
+        explain_texts(model, ["a", "b", None])
+    with pytest.raises(InvalidParameter, match="'most'"):
+        explain_texts(model, X, most=0)
+
+
+@pytest.fixture
+def table(tmp_path):
+    X, y = texts(90)
+    path = tmp_path / "mails.csv"
+    pd.DataFrame({"body": X, "topic": y, "n": range(90)}).to_csv(path, index=False)
+    return path
+
+
+def job(path, **settings):
+    return Job(data=str(path), out=str(path.with_name("model")), label="topic", **settings)
+
+
+@pytest.mark.parametrize("loss", ["ww", "cs", "llw", "ovr"])
+def test_training_from_a_table_is_training_in_python(table, loss):
+    run = train_on_texts(job(table, loss=loss, seed=3), "body", held_out=0.2)
+    assert run.n_held == run.labels.n_texts == 18
+    shown = {reasons.row for reasons in run.labels.shown}
+    frame = pd.read_csv(table)
+    rest = frame.drop(index=sorted(shown))
+    alone = TextClassifier(run.model.classifier).fit(rest["body"], rest["topic"])
+    assert alone.words_.tolist() == run.model.words_.tolist()
+    assert run.model.classifier_.objective_ == pytest.approx(alone.classifier_.objective_, rel=2e-3)
+    again = load(table.with_name("model"))
+    np.testing.assert_array_equal(again.decision_function(frame["body"]), run.model.decision_function(frame["body"]))
+
+
+def test_rows_with_holes_are_left_out_and_told(table):
+    frame = pd.read_csv(table)
+    frame.loc[4, "body"], frame.loc[7, "topic"] = None, None
+    frame.to_csv(table, index=False)
+    run = train_on_texts(job(table), "body", held_out=0)
+    assert run.notes[-1] == "2 rows without a text or a label were left out."
+    assert run.labels.n_texts == 88
+    assert not {4, 7} & {reasons.row for reasons in run.labels.shown}
+    assert "the same that are counted and shown here" in run.labels.notes[0]
+
+
+def test_numbers_as_labels_stay_numbers(table):
+    frame = pd.read_csv(table)
+    frame["topic"] = frame["n"] % 3
+    frame.to_parquet(table.with_suffix(".parquet"))
+    run = train_on_texts(job(table.with_suffix(".parquet")), "body")
+    assert run.model.classes_.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("text", "label", "told"),
+    [
+        ("subject", "topic", "--text must name a column .*body, topic, n. Got 'subject'"),
+        ("body", None, "--label must name a column .* Got none"),
+        ("body", "body", "same column"),
+        ("n", "topic", "holds numbers or dates"),
+    ],
+)
+def test_wrong_columns_are_told(table, text, label, told):
+    with pytest.raises(InvalidInput, match=told):
+        read_text_columns(table, text, label)
+
+
+def test_tables_without_rows_to_learn_from_are_told(table):
+    frame = pd.read_csv(table)
+    frame["topic"] = None
+    frame.to_parquet(table.with_suffix(".parquet"))
+    with pytest.raises(InvalidInput, match="No row of"):
+        read_text_columns(table.with_suffix(".parquet"), "body", "topic")
+    with pytest.raises(InvalidParameter, match="'held_out'"):
+        train_on_texts(job(table), "body", held_out=1.5)
