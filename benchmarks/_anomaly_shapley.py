@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tellwhy.data import fetch
-from tellwhy.detectors import DAGMM, VAE, GaussianMixture
+from tellwhy.detectors import DAGMM, VAE, GaussianMixture, load
 from tellwhy.evaluation import inject_anomalies
 from tellwhy.explainers import (
     AnomalyContribution,
@@ -66,13 +66,24 @@ def split(name: str) -> Split:
 
 
 @cache
-def fitted(name: str, detector: str) -> Any:
+def fitted(name: str, detector: str, models: Path | None = None) -> Any:
     """A detector of the paper: trained on the training rows, its size chosen and stopped on the validation rows.
 
     The networks, with the defaults of tellwhy, hold out a fifth of train and valid together, which is the paper's
-    share. (The paper's published program takes, of its candidates, those that detect the labelled anomalies among the
-    test rows best.)
+    share; they are kept in the folder `models`. (The paper's published program takes, of its candidates, those that
+    detect the labelled anomalies among the test rows best.)
     """
+    if detector == "VAE-r":
+        return copy(fitted(name, "VAE-e", models)).set_params(score="reconstruction")  # one network, two scores
+    if detector == "GMM" or models is None:
+        return _trained(name, detector)
+    place = models / f"{name}_{detector}"
+    if not place.exists():
+        _trained(name, detector).save(place)
+    return load(place)
+
+
+def _trained(name: str, detector: str) -> Any:
     data = split(name)
     if detector == "GMM":
         candidates = [GaussianMixture(k).fit(data.train) for k in COMPONENTS]
@@ -80,9 +91,7 @@ def fitted(name: str, detector: str) -> Any:
     both = np.vstack([data.train, data.valid])
     if detector == "DAGMM":
         return DAGMM(device="cpu").fit(both)
-    if detector == "VAE-e":
-        return VAE("elbo", "bernoulli" if data.is_binary else "gaussian", device="cpu").fit(both)
-    return copy(fitted(name, "VAE-e")).set_params(score="reconstruction")  # one network, two scores
+    return VAE("elbo", "bernoulli" if data.is_binary else "gaussian", device="cpu").fit(both)
 
 
 @cache
