@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
-from _results import publish
+from _results import machine, publish
 
 from _dmm_men import LOCAL, N_SEGMENTS, Clock, Results, images, lime, shap, trained
+from _dmm_men_tables import fidelity_tables, segment_tables, stability_tables
 from tellwhy.evaluation import fidelity, keep_top
 from tellwhy.explainers import DMMMEN, PRESETS
 
@@ -25,11 +25,15 @@ QUESTIONS = 4096  # to the network per explanation, for every method
 STABILITY = (512, 1024, 2048, 4096)
 SEEDS = 3
 TOP = {"mnist": 20, "fashion": 20, "cifar": 10}
-PUBLISHED = {
-    "mnist": {"DMMMEN": "99.89 / 100", "LIME": "99.84 / 99.95", "SHAP": "94.01 / 94.10"},
-    "fashion": {"DMMMEN": "97.59 / 100", "LIME": "93.49 / 98.32", "SHAP": "86.03 / 90.10"},
-    "cifar": {},
-}
+ABOUT = (
+    f"Keep the top segments (of about {N_SEGMENTS}; the top 20, of CIFAR-10 the top 10), the rest black: mean "
+    "probability of the network's own class (95 % bootstrap interval), and how often it stays the class. Every method "
+    f"asks the network {QUESTIONS} times an image. Test images from number {LOOKED_AT} on: the settings of DMM-MEN "
+    f"({LOCAL}) and the design of its neighbours were chosen on training images. LIME: its own regression and weights; "
+    "SHAP: KernelExplainer; both over the same segments. Published: probability / accuracy with the authors' networks "
+    "and segments. CIFAR-10 stands in for ImageNet, as no pretrained weights are at hand; its network saw 10,000 "
+    "images only."
+)
 
 
 def ready(name: str, cache: str, device: str) -> Any:
@@ -183,7 +187,7 @@ def measured_after(settings: argparse.Namespace, results: Results, key: str) -> 
 
 
 def run(settings: argparse.Namespace, results: Results) -> None:
-    clock = Clock(settings.minutes)
+    clock, place = Clock(settings.minutes), machine()
     for name in settings.sets:
         trained(name, settings.cache, epochs=settings.epochs, device=settings.device)
     waiting = [work for work in planned(settings) if work[0] not in results]
@@ -202,7 +206,7 @@ def run(settings: argparse.Namespace, results: Results) -> None:
             if failure := done.exception():
                 print(f"{key} failed: {failure!r}", flush=True)
                 continue
-            results.add(key, **done.result())
+            results.add(key, machine=place, **done.result())
             print(key, flush=True)
             waiting = measured_after(settings, results, key) + waiting
 
@@ -217,89 +221,12 @@ def class_fidelity(fitted: str, cache: str, device: str, numbers: dict[str, Any]
     return {"table": found.to_frame().to_dict("records")}
 
 
-def table_of_segments(results: Results, name: str, right: float) -> pd.DataFrame:
-    lines = []
-    chunks = list(results.starting(f"local:{name}:"))
-    for method in ("DMMMEN", "LIME", "SHAP"):
-        parts = [chunk[method] for chunk in chunks if "probability" in chunk[method]]
-        if not parts:
-            continue
-        p = np.concatenate([part["probability"] for part in parts])
-        a = np.concatenate([part["accuracy"] for part in parts])
-        drawn = np.random.default_rng(0).integers(len(p), size=(1000, len(p)))
-        low, high = np.quantile(p[drawn].mean(axis=1), [0.025, 0.975])
-        lines.append(
-            {
-                "network": f"{name} ({100 * right:.2f} %)",
-                "method": method,
-                "images": len(p),
-                "probability %": f"{100 * p.mean():.2f} ({100 * low:.2f}, {100 * high:.2f})",
-                "accuracy %": f"{100 * a.mean():.2f}",
-                "published": PUBLISHED[name].get(method, "–"),
-                "processor s an image": float(np.mean([part["seconds"] for part in parts])),
-            }
-        )
-    return pd.DataFrame(lines)
-
-
 def report(settings: argparse.Namespace, results: Results) -> None:
-    parts = []
-    tables = []
+    rights = {name: trained(name, settings.cache)[1] for name in settings.sets}
+    parts = segment_tables(results, rights, ABOUT) + stability_tables(results, settings.sets)
     for name in settings.sets:
-        _, right = trained(name, settings.cache)
-        if any(results.starting(f"local:{name}:")):
-            tables.append(table_of_segments(results, name, right))
-    if tables:
-        text = (
-            f"Keep the top segments (of about {N_SEGMENTS}; the top 20, of CIFAR-10 the top 10), the rest black: "
-            "mean probability of the network's own class (95 % bootstrap interval), and how often it stays the class. "
-            f"Every method asks the network {QUESTIONS} times an image. Test images from number {LOOKED_AT} on: the "
-            f"settings of DMM-MEN ({LOCAL}) and the design of its neighbours were chosen on training images. LIME: its "
-            "own regression and weights; SHAP: KernelExplainer; both over the same segments. Published: probability / "
-            "accuracy with the authors' networks and segments. CIFAR-10 stands in for ImageNet, as no pretrained "
-            "weights are at hand; its network saw 10,000 images only."
-        )
-        parts.append((text, pd.concat(tables, ignore_index=True)))
-    for name in settings.sets:
-        parts += curves(results, name)
+        parts += fidelity_tables(results, name)
     publish("dmm_men_images", "DMM-MEN on images", parts, peers=("torch",))
-
-
-def curves(results: Results, name: str) -> list[tuple[str, pd.DataFrame]]:
-    lines = [record for line in results.starting(f"fidelity:{name}:") for record in line["table"]]
-    if not lines:
-        return []
-    table = pd.DataFrame(lines)
-    classes = table["target"].nunique()
-    mean = table.groupby(["procedure", "chosen", "features"])["rate"].mean().unstack("features").reset_index()
-    each = table[table["features"] == 100].copy()
-    each["rate"] = [f"{r:.2f} ({a:.2f}, {b:.2f})" for r, a, b in zip(each.rate, each.low, each.high, strict=True)]
-    wide = each.pivot(index="target", columns=["procedure", "chosen"], values="rate")
-    wide.columns = [f"{procedure}, {chosen}" for procedure, chosen in wide.columns]
-    fits = pd.DataFrame(
-        [
-            {
-                "class": int(line["key"].rpartition(":")[2]),
-                "training images": line["rows"],
-                "fit, processor s": line["seconds"],
-                "R̂": line["r_hat"],
-                "effective draws": line["ess"],
-                "components": len(line["shares"]),
-            }
-            for line in results.starting(f"global:{name}:")
-        ]
-    )
-    about = (
-        f"{name}, mean over {classes} classes: share of inputs that the network puts into the class after the top (or "
-        "random) pixels of the class were set to 0 in its own images (nullified), to the class's mean in other images "
-        "(replaced), or alone kept from an image of the class while every other pixel is drawn at random (crafted); by "
-        "number of pixels. 30 % bootstraps of the test images."
-    )
-    return [
-        (about, mean),
-        (f"{name}, every class, 100 pixels: mean and 95 % limits over the bootstraps.", wide.reset_index()),
-        (f"{name}: the fits, two chains one after the other.", fits),
-    ]
 
 
 def main() -> None:
