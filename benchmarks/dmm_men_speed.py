@@ -211,7 +211,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cache", type=Path, default=Path("dmm-men-cache"), help="networks and results")
     parser.add_argument("--results", type=Path, help="file of results; by default speed.jsonl in the cache")
-    parser.add_argument("--images", type=int, default=20)
+    parser.add_argument("--images", type=int, default=30)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--sweeps", type=int, default=500, help="burn-in of the global fit, and as many more")
     parser.add_argument("--tables", action="store_true", help="only write the tables and the picture from the results")
