@@ -22,6 +22,7 @@ from oracles.mixture_calibration import (
 from oracles.mixture_oracles import independent_elastic_net, steps_with, successive_conditional
 from scipy import stats
 
+from tellwhy.core import progress
 from tellwhy.core.errors import UnreadableFile
 from tellwhy.explainers.surrogate import _compiled, checkpoint, sampler
 from tellwhy.explainers.surrogate.priors import PRESETS, Priors
@@ -135,6 +136,19 @@ def test_same_bits_whatever_the_number_of_threads(p):
     np.testing.assert_array_equal(runs[0].coef, runs[1].coef)
     np.testing.assert_array_equal(runs[0].z, runs[1].z)
     assert not np.array_equal(runs[0].coef[:40], runs[0].coef[40:80]), "chains are different"
+
+
+def test_progress_tells_how_far_chains_agree(monkeypatch):
+    monkeypatch.setattr(progress, "QUIET_SECONDS", -1.0)
+    monkeypatch.setattr(progress, "_REFRESH_SECONDS", 0.0)
+    rng, lines = np.random.default_rng(0), []
+    data = design(rng.normal(size=(20, 2)), rng.normal(size=20))
+    with progress.show_with(lambda label, done, total: lines.append((label, done, total))):
+        found = sample(data, Priors(), Settings(2, n_sweeps=40, n_burn=40), rng=rng).convergence
+    assert [line[1:] for line in lines] == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert lines[0][0] == "sampling the mixture (burn-in)"
+    assert lines[-1][0] == f"sampling the mixture ({found.words()})"
+    assert found.words() == f"R̂ ≤ {found.worst_r_hat:.2f}, effective draws ≥ {found.least_ess:.0f}"
 
 
 @pytest.fixture
