@@ -194,7 +194,7 @@ def _words(found: Sequence[Any], max_features: int) -> go.Figure:
         cells={"values": cells, "align": "left", "font": {"color": colors}, "fill_color": "white", "height": 24},
     )
     subtitle = f"Main features with their coefficients and {100 * found[0].credibility:.0f} % intervals"
-    return finish(go.Figure(table), "What the model has learned", subtitle, height=220 + 26 * longest)
+    return finish(go.Figure(table), "What the model has learned", subtitle, height=240 + 36 * longest)
 
 
 def _word_colors(insight: Any, max_features: int, longest: int) -> list[str]:
