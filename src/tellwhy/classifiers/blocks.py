@@ -96,13 +96,20 @@ class Lists:
         )
 
     def replace_parts(self, parts: list[tuple[int, int, Any, Any]]) -> None:
-        """Take the lists of consecutive ranges of rows, whose `start` counts from each range's own beginning."""
+        """Take the lists of consecutive ranges of rows, whose `start` counts from each range's own beginning.
+
+        `parts` is empty afterwards: lists can be larger than the weights, so that nothing is kept twice.
+        """
+        used = sum(len(part[2]) for part in parts)
+        self.cls = self.val = None
+        self.cls, self.val = np.empty(used, dtype=np.int32), np.empty(used, dtype=parts[0][3].dtype)
         used = 0
-        for first, last, cls, _ in parts:
+        parts.reverse()
+        while parts:
+            first, last, cls, val = parts.pop()
             self.start[first:last] += used
+            self.cls[used : used + len(cls)], self.val[used : used + len(cls)] = cls, val
             used += len(cls)
-        self.cls = np.concatenate([part[2] for part in parts])
-        self.val = np.concatenate([part[3] for part in parts])
         self.idle[:], self.used = 0, used
 
     def make_room(self, more: int) -> None:

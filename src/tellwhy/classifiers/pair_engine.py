@@ -13,7 +13,7 @@ from tellwhy.classifiers.blocks import Bundles, Group, Lists, Workers, aligned_z
 from tellwhy.classifiers.problem import Problem
 from tellwhy.classifiers.row_team import RowTeam
 from tellwhy.classifiers.schedule import rounds
-from tellwhy.classifiers.solver import Certificate, Visit
+from tellwhy.classifiers.solver import SLACK, Certificate, Visit
 from tellwhy.core.score_function import Integers
 
 TENTHS = 10  # an epoch meets all pairs of bundles this many times, on fresh tenths of the examples: that mixes them
@@ -73,18 +73,22 @@ class PairEngine:
 
     def certify(self, slack: float) -> Certificate:
         """Both objectives, and lists of every variable that may have to move."""
+        if self.problem.loss == "cs":
+            slack = max(slack, SLACK)  # counted from the largest violation, which alone would be listed without any
         return self._certificate(self._certified(self.lists, slack))
 
     def _certified(self, blocks: Iterable[tuple[int, int]], slack: float) -> Sums:
         """Losses and dual sums of some blocks, whose lists are made anew."""
         tasks = [(block, *part) for block in blocks for part in ranges(len(self.groups[block[0]].rows))]
         parts = self.workers.map(lambda task: self._certify(task[0], task[1], task[2], slack), tasks)
+        sums = Sums(sum(p[2] for p in parts), sum(p[3] for p in parts), max((p[4] for p in parts), default=0.0))
         by_block: dict[tuple[int, int], list[Any]] = {}
         for (block, first, last), part in zip(tasks, parts, strict=True):
             by_block.setdefault(block, []).append((first, last, part[0], part[1]))
+        del parts, part
         for block, pieces in by_block.items():
             self.lists[block].replace_parts(pieces)
-        return Sums(sum(p[2] for p in parts), sum(p[3] for p in parts), max((p[4] for p in parts), default=0.0))
+        return sums
 
     def _certificate(self, sums: Sums) -> Certificate:
         norm, constant = self.half_norm(), self.problem.constant

@@ -14,7 +14,9 @@ from tellwhy.classifiers.blocks import Group, Lists, Workers
 from tellwhy.classifiers.problem import Problem
 from tellwhy.core.score_function import Integers
 
-ENTRIES_A_SHARD = 24
+ENTRIES_A_SHARD = 24  # at least
+FEW_ENTRIES_A_SHARD = 8  # the same with many classes, where each entry is more work
+MANY_CLASSES = 256
 MOST_SHARDS = 8
 TRIAL = 16  # one of so many rows is visited by one thread, and one by all, to see which is faster
 TOO_FEW = 32  # rows for a trial
@@ -34,7 +36,8 @@ class Shards:
     def of(cls, problem: Problem) -> Shards:
         """Cut the features into as many shards as the entries of a row are worth, frequent and rare ones in each."""
         mean = problem.indptr[-1] / max(len(problem.indptr) - 1, 1)
-        n = int(np.clip(2 ** np.floor(np.log2(max(mean / ENTRIES_A_SHARD, 1))), 2, MOST_SHARDS))
+        least = ENTRIES_A_SHARD if problem.n_classes < MANY_CLASSES else FEW_ENTRIES_A_SHARD
+        n = int(np.clip(2 ** np.floor(np.log2(max(mean / least, 1))), 2, MOST_SHARDS))
         often = np.bincount(problem.indices, minlength=problem.n_features)
         turn = np.arange(problem.n_features) % (2 * n)
         shard = np.empty(problem.n_features, dtype=np.int64)

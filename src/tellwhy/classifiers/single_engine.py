@@ -58,13 +58,17 @@ class SingleEngine:
         self.recentre()
         tasks = [(b, *part) for b in self.own for part in ranges(self.problem.n_examples)]
         parts = self.workers.map(lambda task: self._certify(task[0], task[1], task[2], slack), tasks)
-        for b, piece in self.lists.items():
-            mine = [(first, last, p[0], p[1]) for (of, first, last), p in zip(tasks, parts, strict=True) if of == b]
-            piece.replace_parts(mine)
         norm, constant = self.half_norm(), self.problem.constant
         losses, mass = sum(p[2] for p in parts) + constant, sum(p[3] for p in parts) + constant
+        worst = max(p[4] for p in parts)
+        by_bundle: dict[int, list[Any]] = {b: [] for b in self.own}
+        for (b, first, last), part in zip(tasks, parts, strict=True):
+            by_bundle[b].append((first, last, part[0], part[1]))
+        del parts, part
+        for b, pieces in by_bundle.items():
+            self.lists[b].replace_parts(pieces)
         listed = sum(len(piece.cls) for piece in self.lists.values())
-        return Certificate(norm + losses, mass - norm, max(p[4] for p in parts), listed)
+        return Certificate(norm + losses, mass - norm, worst, listed)
 
     def recentre(self) -> None:
         """Set w̄ so that the weights of all classes sum to zero."""

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from tellwhy.core.progress import track
 
 SLACK = 0.1  # variables whose margin is below 1 + SLACK are swept
+FAR = 0.5  # at a larger gap margins still move so much that only variables whose margin is below 1 are swept
 CALM = 0.1  # rows with less than this share of the mean violation are left out until the next certificate
 DENSE_EPOCHS = 2
 MOST_SWEEPS = 10  # between two certificates
@@ -115,7 +116,7 @@ def is_done(progress: Progress, settings: Settings) -> bool:
 def _until_done(engine: Engine, settings: Settings, progress: Progress) -> Any:
     while True:
         started = time.perf_counter()
-        found = engine.certify(SLACK if settings.shrinking else math.inf)
+        found = engine.certify(_slack(progress, settings))
         progress.seconds += time.perf_counter() - started
         progress.history.append(_line(found, progress))
         yield progress
@@ -131,6 +132,12 @@ def _until_done(engine: Engine, settings: Settings, progress: Progress) -> Any:
             if visit.visited == 0:
                 break
         progress.seconds += time.perf_counter() - started
+
+
+def _slack(progress: Progress, settings: Settings) -> float:
+    if not settings.shrinking:
+        return math.inf
+    return SLACK if progress.history and progress.last["gap"] < FAR else 0.0
 
 
 def _line(found: Certificate, progress: Progress) -> dict[str, Any]:
