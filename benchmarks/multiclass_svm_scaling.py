@@ -132,7 +132,7 @@ def ranks(tell: Tell) -> None:
 
 def large(tell: Tell) -> None:
     """From a file, with checkpoints, as `tellwhy fit-svm` does."""
-    s, n = lshtc_look_alike(100_000, 10_000, 50_000, words=60), min(CORES, 2)
+    s, n = lshtc_look_alike(100_000, 10_000, 50_000, words=60), min(CORES, 4)
     with tempfile.TemporaryDirectory() as place:
         data = stored(s, Path(place))
         job = Job(str(data), str(data.with_name("model")), dtype="float32", threads=n, checkpoint_every=10)
