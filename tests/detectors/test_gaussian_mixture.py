@@ -7,7 +7,7 @@ from oracles.score_oracles import central_differences
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter, NotConverged
 from tellwhy.detectors import GaussianMixture
-from tellwhy.detectors.gaussian_mixture import left_out_energies
+from tellwhy.detectors.gaussian_mixture import conditional_surprises, left_out_energies
 
 RNG = np.random.default_rng(0)
 CENTRES = np.array([[0.0, 0.0, 0.0], [60.0, 0.0, 5.0], [0.0, 900.0, -5.0]])
@@ -62,6 +62,47 @@ def test_no_component_is_narrower_than_a_share_of_the_column(covariance):
     odd = rows[:1] + np.array([0.0, 0.01 * units[1], 0.0, 0.0])  # a hundredth of a standard deviation is no anomaly
     detector = GaussianMixture(2, covariance=covariance).fit(rows)
     assert abs(detector.outlierness(odd) - detector.outlierness(rows[:1])) < 1.0
+
+
+@pytest.mark.parametrize("covariance", ["full", "diag"])
+def test_conditional_surprises_are_what_the_likeliest_value_of_a_cell_would_save(covariance):
+    score = GaussianMixture(1, covariance=covariance).fit(X).to_score()
+    mixture = score.mixture
+    found = conditional_surprises(score, NEW)
+    for x, row in zip(NEW, found, strict=True):
+        for i in range(3):
+            rest = [j for j in range(3) if j != i]
+            block = mixture.covariances[0][np.ix_(rest, rest)]
+            gain = np.linalg.solve(block, mixture.covariances[0][rest, i])
+            mended = x.copy()
+            mended[i] = mixture.means[0, i] + gain @ (x - mixture.means[0])[rest]
+            assert row[i] == pytest.approx((score.value(x[None]) - score.value(mended[None]))[0], rel=1e-6, abs=1e-9)
+
+
+def test_conditional_surprises_average_over_components_by_their_shares():
+    score = GaussianMixture(2).fit(X).to_score()
+    mixture = score.mixture
+    expected = np.zeros_like(NEW)
+    for n, x in enumerate(NEW):
+        parts = oracle.shares(x, mixture.weights, mixture.means, mixture.covariances)
+        for share, mean, covariance in zip(parts, mixture.means, mixture.covariances, strict=True):
+            P = np.linalg.inv(covariance)
+            expected[n] += share * 0.5 * (P @ (x - mean)) ** 2 / np.diag(P)
+    np.testing.assert_allclose(conditional_surprises(score, NEW), expected, rtol=1e-6)
+
+
+def test_regularisation_is_strong_where_values_repeat_and_weaker_where_columns_follow_from_many_others():
+    rng = np.random.default_rng(0)
+    spikes = np.round(np.abs(rng.standard_cauchy(size=(900, 6))).clip(max=30))
+    free = rng.normal(size=(1500, 24))
+    sums = free @ rng.normal(size=(24, 6)) / np.sqrt(24) + 0.05 * rng.normal(size=(1500, 6))
+    strong = GaussianMixture(regularisation="auto").fit(spikes)
+    weak = GaussianMixture(1, regularisation="auto").fit(np.hstack([free, sums]))
+    assert (strong.regularisation_, weak.regularisation_) == (0.1, 0.01)
+    assert strong.n_components_ in (2, 3, 4)
+    assert weak.n_components_ == 1
+    assert GaussianMixture(2, regularisation=0.02).fit(X).regularisation_ == 0.02
+    assert GaussianMixture(regularisation="auto").fit(X[:3]).n_components_ == 1
 
 
 def test_few_rows_get_few_components():

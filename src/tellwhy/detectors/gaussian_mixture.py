@@ -17,11 +17,13 @@ from tellwhy.core.params import Rule, Rules, generator, integer, one_of, real, s
 from tellwhy.core.registry import register_detector
 from tellwhy.core.score_function import Floats
 from tellwhy.detectors.base import Detector, calibration_rows
+from tellwhy.detectors.moved_cells import MovedCells
 from tellwhy.detectors.scaling import Scaling
 from tellwhy.scoring import MixtureScore, ScaledMixture
 from tellwhy.scoring.mixture_score import log_sum
 
 _LEAST_SHRINKAGE = 1e-9
+STRENGTHS = (1e-3, 1e-2, 1e-1)  # of regularisation, that 'auto' compares
 
 component_counts = Rule(
     "a sequence of ints of at least 1",
@@ -54,9 +56,11 @@ class GaussianMixture(Detector):
         repeated value, or on columns that nearly determine each other, gains at most −½ log(regularisation), 3.5 nats,
         in each such direction. At 1e-6 it would gain 6.9, and a cell that is off by a hundredth of a standard deviation
         would cost 50. A hundred evenly spread values lie 3 % of a standard deviation apart, so that columns with as
-        many or more are seen as continuous.
+        many or more are seen as continuous. 'auto' compares 0.001, 0.01 and 0.1 on rows held out, in which one cell is
+        moved by one to two standard deviations: the mean logarithm of that cell's share in the conditional surprises of
+        the row's cells counts. Likelihoods cannot choose it: those of repeated values grow without end.
     validation_share
-        Share of the rows held out to choose K; the chosen mixture is then fitted to all rows.
+        Share of the rows held out to choose K and the regularisation; the chosen mixture is then fitted to all rows.
     false_alarms
         Share of training rows, each scored as if it were new, above the threshold that `fit` sets.
     random_state
@@ -64,8 +68,8 @@ class GaussianMixture(Detector):
 
     Attributes
     ----------
-    n_components_
-        K in use.
+    n_components_, regularisation_
+        Those in use.
     validation_energies_
         Pairs (K, mean energy of the rows held out), where K was chosen.
     parts_
@@ -84,7 +88,7 @@ class GaussianMixture(Detector):
         "n_components": (one_of("auto"), integer(1)),
         "candidates": component_counts,
         "covariance": one_of("full", "diag"),
-        "regularisation": real(0, 1),
+        "regularisation": (one_of("auto"), real(0, 1)),
         "validation_share": real(0, 1),
         "false_alarms": real(0, 0.5, closed="right"),
         "random_state": seed,
@@ -96,7 +100,7 @@ class GaussianMixture(Detector):
         candidates: Sequence[int] = (2, 3, 4),
         covariance: str = "full",
         *,
-        regularisation: float = 1e-3,
+        regularisation: str | float = 1e-3,
         validation_share: float = 0.2,
         false_alarms: float = 0.1,
         random_state: Any = 0,
@@ -114,6 +118,7 @@ class GaussianMixture(Detector):
         scaling = Scaling.of(X)
         Z = scaling.apply(X)
         self.validation_energies_: tuple[tuple[int, float], ...] = ()
+        self.regularisation_ = self._strength(Z, rng)
         model = (
             self._chosen(Z, rng) if isinstance(self.n_components, str) else self._start(Z, int(self.n_components), rng)
         )
@@ -122,25 +127,48 @@ class GaussianMixture(Detector):
             message = f"The mixture did not settle in {model.max_iter} rounds of expectation maximisation."
             warnings.warn(message, NotConverged, stacklevel=3)
         self.n_components_ = int(model.n_components)
-        self.parts_ = ScaledMixture(
-            np.log(model.weights_), model.means_, model.precisions_cholesky_, scaling.centre, scaling.scale
-        )
+        self.parts_ = _parts(model, scaling)
         self.training_scores_ = left_out_energies(self.to_score(), X[calibration_rows(len(X))], len(X))
         self.set_threshold(contamination=self.false_alarms)
 
     def _chosen(self, Z: Floats, rng: np.random.Generator) -> ExpectationMaximisation:
         """Return the candidate under which rows held out are likeliest, to be fitted further to all rows."""
-        order = rng.permutation(len(Z))
-        n_held = max(1, round(self.validation_share * len(Z)))
-        held, kept = Z[order[:n_held]], Z[order[n_held:]]
+        held, kept = self._split(Z, rng)
         counts = sorted({k for k in self.candidates if 2 * k <= len(kept)})
         if len(counts) < 2:
             return self._start(Z, counts[0] if counts else 1, rng)
+        best = self._likeliest(held, kept, counts, rng)
+        return best.set_params(weights_init=best.weights_, means_init=best.means_, precisions_init=best.precisions_)
+
+    def _split(self, Z: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """Return rows held out, and the others."""
+        order = rng.permutation(len(Z))
+        n_held = max(1, round(self.validation_share * len(Z)))
+        return Z[order[:n_held]], Z[order[n_held:]]
+
+    def _likeliest(
+        self, held: Floats, kept: Floats, counts: list[int], rng: np.random.Generator
+    ) -> ExpectationMaximisation:
         fitted = [self._maximised(self._start(kept, k, rng), kept) for k in counts]
         energies = [float(-model.score_samples(held).mean()) for model in fitted]
         self.validation_energies_ = tuple(zip(counts, energies, strict=True))
-        best = fitted[int(np.argmin(energies))]
-        return best.set_params(weights_init=best.weights_, means_init=best.means_, precisions_init=best.precisions_)
+        return fitted[int(np.argmin(energies))]
+
+    def _strength(self, Z: Floats, rng: np.random.Generator) -> float:
+        """Return the regularisation, the one under which moved cells have the largest share where it is to be found."""
+        if not isinstance(self.regularisation, str):
+            return float(self.regularisation)
+        held, kept = self._split(Z, rng)
+        asked = self.candidates if isinstance(self.n_components, str) else [int(self.n_components)]
+        counts = sorted({k for k in asked if 2 * k <= len(kept)}) or [1]
+        cells = MovedCells.drawn(len(held), Z.shape[1], rng)
+        losses = []
+        for strength in STRENGTHS:
+            self.regularisation_ = strength
+            model = self._likeliest(held, kept, counts, rng)
+            score = MixtureScore(_parts(model, Scaling.none(Z.shape[1])))
+            losses.append(cells.surprise(conditional_surprises(score, cells.applied(held))))
+        return STRENGTHS[int(np.argmin(losses))]
 
     def _start(self, Z: Floats, n_components: int, rng: np.random.Generator) -> ExpectationMaximisation:
         if n_components > len(Z):
@@ -150,7 +178,7 @@ class GaussianMixture(Detector):
         return ExpectationMaximisation(
             n_components,
             covariance_type=self.covariance,
-            reg_covar=self.regularisation,
+            reg_covar=self.regularisation_,
             max_iter=500,
             random_state=int(rng.integers(2**31 - 1)),
         )
@@ -162,7 +190,7 @@ class GaussianMixture(Detector):
                 return model.fit(Z)
             except ValueError as error:
                 raise InvalidInput(
-                    f"A component's covariance is singular at regularisation={self.regularisation:g} ({error}) "
+                    f"A component's covariance is singular at regularisation={self.regularisation_:g} ({error}) "
                     "Raise the regularisation, or take fewer components."
                 ) from error
 
@@ -175,6 +203,27 @@ class GaussianMixture(Detector):
             describes=f"energy e(x) = −log p(x) of {type(self).__name__}",
             threshold=getattr(self, "threshold_", None),
         )
+
+
+def _parts(model: ExpectationMaximisation, scaling: Scaling) -> ScaledMixture:
+    factors = model.precisions_cholesky_
+    return ScaledMixture(np.log(model.weights_), model.means_, factors, scaling.centre, scaling.scale)
+
+
+def conditional_surprises(score: MixtureScore, X: Floats) -> Floats:
+    """½(P(x − μ))_i² / P_ii of each cell, averaged over the components by their shares; shape (n, d).
+
+    With P the precision of a component, that is by how much −log p falls in it when x_i takes the value that is
+    likeliest given the other cells.
+    """
+    whitened = score.whitened(X)
+    log_terms = score.log_peaks - 0.5 * np.stack([(Y**2).sum(axis=1) for Y in whitened], axis=1)
+    shares = np.exp(log_terms - log_sum(log_terms)[:, None])
+    surprises = np.zeros_like(X)
+    for Y, W, share in zip(whitened, score.parts.factors, shares.T, strict=True):
+        pulls = Y * W if W.ndim == 1 else Y @ W.T
+        surprises += share[:, None] * 0.5 * pulls**2 / (W**2 if W.ndim == 1 else (W**2).sum(axis=1))
+    return surprises
 
 
 def left_out_energies(score: MixtureScore, X: Floats, n_training: int) -> Floats:

@@ -12,12 +12,13 @@ from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import Rules, boolean, integer, one_of, validate_value
 from tellwhy.core.registry import register_detector
 from tellwhy.core.score_function import Floats, Integers
+from tellwhy.detectors.moved_cells import MovedCells
 from tellwhy.detectors.network_detector import NETWORK_PARAMETERS, NetworkDetector, scores_as_if_new
 from tellwhy.detectors.network_score import NetworkScore
 from tellwhy.detectors.scaling import Scaling
 from tellwhy.detectors.torch_networks import Layout
 from tellwhy.detectors.vae_scores import NegativeBound, ReconstructionError
-from tellwhy.detectors.vae_training import LEAST_NOISE, EvidenceBound, LocatingBound, MovedCells
+from tellwhy.detectors.vae_training import LEAST_NOISE, EvidenceBound, LocatingBound
 
 LAYERS: Layout = {
     "encode": ("column", "hidden"),

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tellwhy.core.parallel import row_batches
-from tellwhy.core.score_function import Floats, Integers
+from tellwhy.core.score_function import Floats
+from tellwhy.detectors.moved_cells import TINY, MovedCells
 from tellwhy.detectors.torch_networks import Stack, Tensor
 from tellwhy.detectors.vae_scores import LEAST_VARIANCE
 
 LEAST_NOISE = 1e-4  # variance of standardised columns around their reconstruction
-MOVED, MOST_MOVED = 400, 4_000  # cells moved in rows held out
-TINY = 1e-12
 
 
 def encoded(stack: Stack, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -94,22 +92,6 @@ class EvidenceBound:
         parts = row_batches(len(held), row_bytes, 64 * 2**20)
         sums = [self._sums(stack, held[part], self.held_noise[part]) for part in parts]
         return self._mean(sum(m for m, _ in sums), sum(k for _, k in sums), *held.shape)
-
-
-@dataclass(frozen=True)
-class MovedCells:
-    """One cell in each of some rows: its row and column, and how far it is moved."""
-
-    rows: Integers
-    columns: Integers
-    shifts: Floats
-
-    @classmethod
-    def drawn(cls, n_rows: int, n_columns: int, rng: np.random.Generator) -> MovedCells:
-        """Cells of all rows, of few rows several times, of many rows some; shifts between 1 and 2 either way."""
-        rows = np.arange(min(max(MOVED, n_rows), MOST_MOVED)) % n_rows
-        shifts = rng.choice([-1.0, 1.0], len(rows)) * rng.uniform(1.0, 2.0, len(rows))
-        return cls(rows, rng.integers(n_columns, size=len(rows)), shifts)
 
 
 class LocatingBound(EvidenceBound):

@@ -1,0 +1,47 @@
+"""Rows held out with one cell moved, and how much of what a detector finds odd falls on that cell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tellwhy.core.score_function import Floats, Integers
+
+MOVED, MOST_MOVED = 400, 4_000
+TINY = 1e-12
+
+
+@dataclass(frozen=True)
+class MovedCells:
+    """One cell in each of some rows: its row and column, and how far it is moved, in standard deviations."""
+
+    rows: Integers
+    columns: Integers
+    shifts: Floats
+
+    @classmethod
+    def drawn(cls, n_rows: int, n_columns: int, rng: np.random.Generator) -> MovedCells:
+        """Cells of all rows, of few rows several times, of many rows some; shifts between 1 and 2 either way."""
+        rows = np.arange(min(max(MOVED, n_rows), MOST_MOVED)) % n_rows
+        shifts = rng.choice([-1.0, 1.0], len(rows)) * rng.uniform(1.0, 2.0, len(rows))
+        return cls(rows, rng.integers(n_columns, size=len(rows)), shifts)
+
+    def applied(self, Z: Floats) -> Floats:
+        """Return the rows of a standardised table with their cells moved."""
+        moved = Z[self.rows]
+        moved[np.arange(len(moved)), self.columns] += self.shifts
+        return moved
+
+    def surprise(self, terms: Floats) -> float:
+        """Return the mean −log share of the moved cells in what each row's cells add up to, terms of shape (n, d).
+
+        Examples
+        --------
+        >>> cells = MovedCells(np.array([0]), np.array([1]), np.array([1.5]))
+        >>> round(float(np.exp(-cells.surprise(np.array([[1.0, 3.0]])))), 6)
+        0.75
+        """
+        terms = terms + TINY
+        own = terms[np.arange(len(terms)), self.columns]
+        return float((np.log(terms.sum(axis=1)) - np.log(own)).mean())
