@@ -87,7 +87,8 @@ class DMMMEN(Explainer):
     background
         Values that replaced segments take: the "mean" of the rows given to `fit`, a number, or an input.
     n_neighbours, n_segments
-        Neighbours of each row, and about how many segments each has.
+        Neighbours of each row, best a power of two, and about how many segments each row has. Seeds agree on what comes
+        first from about 4096 neighbours on.
     credibility
         Probability of the intervals.
     n_jobs
@@ -138,7 +139,7 @@ class DMMMEN(Explainer):
         gating: str = "none",
         scale: str = "columns",
         background: Any = "mean",
-        n_neighbours: int = 500,
+        n_neighbours: int = 1024,
         n_segments: int = 50,
         credibility: float = 0.95,
         n_jobs: int = -1,
