@@ -16,6 +16,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -39,8 +40,8 @@ Lines = list[dict[str, Any]]
 Tell = Callable[[list[tuple[str, pd.DataFrame]]], None]
 
 
-def documents() -> Split:
-    return lshtc_look_alike(5_000, 1_000, 20_000)
+def documents(n: int = 5_000, n_classes: int = 1_000, n_terms: int = 20_000) -> Split:
+    return replace(lshtc_look_alike(n, n_classes, n_terms), name="generated documents")
 
 
 def over_threads(s: Split, cls: Any, *, n_bundles: int, tol: float) -> Lines:
@@ -123,7 +124,7 @@ def ranks(tell: Tell) -> None:
         )
         parts.append((text + "has all classes in one bundle, more ranks two bundles each.", pd.DataFrame(lines)))
         tell(parts)
-    s = lshtc_look_alike(12_000, 2_500, 50_000)
+    s = documents(12_000, 2_500, 50_000)
     lines = over_ranks(s, "ww", WW_TOL, MEMORY_EPOCHS) + over_ranks(s, "llw", LLW_TOL, MEMORY_EPOCHS)
     text = f"Memory: 12,000 documents, 50,000 terms, 2,500 classes (weights of 1 GB); {MEMORY_EPOCHS} epochs only. "
     parts.append((text + "Gigabytes are what a rank grew by; rank 0 also gathers the model.", pd.DataFrame(lines)))
@@ -157,19 +158,20 @@ def draw(by: str) -> None:
 
     tables = [pd.DataFrame(lines) for lines in json.loads(kept(by).read_text())]
     figure, axes = plt.subplots(1, 2 if by == "ranks" else 1, figsize=(9, 3.8), layout="constrained", squeeze=False)
+    counts = tables[0][by].unique()
     for table in tables:
         for keys, lines in table.groupby([c for c in ("data", "solver", "loss", "bundles") if c in table], sort=False):
-            words = ", ".join(str(k) for k in keys[:2]) + (f", {keys[2]} bundles" if len(keys) > 2 else "")
-            if lines["epochs"].max() > MEMORY_EPOCHS:
-                axes[0, 0].plot(lines[by], lines["times faster"], "o-", label=words)
-            elif by == "ranks":
-                axes[0, 1].plot(lines[by], lines["GB of the fullest other rank"], "o-", label=words)
-    counts = tables[0][by].unique()
+            words = ", ".join(str(k) for k in keys[:2]) + (f", {keys[2]} bundle(s)" if len(keys) > 2 else "")
+            memory = by == "ranks" and lines["epochs"].max() <= MEMORY_EPOCHS
+            column, panel = ("GB of the fullest other rank", 1) if memory else ("times faster", 0)
+            axes[0, panel].plot(lines[by], lines[column], "o-", label=words)
     axes[0, 0].plot(counts, counts, ":", color="0.6")
-    axes[0, 0].set(xlabel=by, ylabel=f"times faster than with one of the {by}", xscale="log", yscale="log")
-    if by == "ranks":
-        axes[0, 1].set(xlabel=by, ylabel="GB a rank", xscale="log", yscale="log")
-    for ax in axes.flat:
+    for ax, words in zip(axes.flat, (f"times faster than with one of the {by}", "GB a rank"), strict=False):
+        ax.set(xlabel=by, ylabel=words)
+        ax.set_xscale("log", base=2)
+        ax.set_yscale("log", base=2)
+        ax.set_xticks(counts, [str(n) for n in counts])
+        ax.yaxis.set_major_formatter("{x:g}")
         ax.spines[["top", "right"]].set_visible(False)
         ax.legend(frameon=False, fontsize=7)
     figure.savefig(DOCS / "images" / f"multiclass-svm-{by}.png", dpi=110)
