@@ -10,10 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
+from tellwhy.scoring import _compiled_descent as compiled
+from tellwhy.scoring._compiled_descent import ARMIJO, ENOUGH_TRIALS, FARTHEST, ROUNDING, STALLED, TRIALS, WOLFE
 from tellwhy.scoring.arrays import (
     Array,
     at_least,
@@ -35,13 +38,8 @@ Precondition = Callable[[Array, Array, Array, Array], Array]  # problems, parts,
 
 TOLERANCE = 1e-14  # of the decrease that a last step promises, against 1 + |f|
 NEWTON_TOLERANCE = 1e-18  # the same with a precondition, which gets there in a step more
-STALLED = 1e-8  # the same, where rounding lets no step decrease the value any more, and for problems that take long
 CRAWLING = 1e-5  # the same for problems that take very long: they follow a kink or a bent valley step by step
 _PATIENCE = 30
-_TRIALS, _ENOUGH_TRIALS = 24, 4  # a problem that has gone down by then, or has nowhere to go, ends its search
-_FARTHEST = 1e9
-_ARMIJO, _WOLFE = 1e-4, 0.9
-_ROUNDING = 1e-11  # values closer than this may differ by rounding only; slopes then tell which point is lower
 
 
 @dataclass(frozen=True)
@@ -102,7 +100,8 @@ def descend(
     >>> descend(bowl, np.array([[3.0, 4.0]])).converged
     array([ True])
     """
-    run = _Run(
+    is_plain = precondition is None and not (edges and edges.are_there) and isinstance(start, np.ndarray)
+    run = (_CompiledRun if is_plain else _Run)(
         evaluate,
         start,
         precondition=precondition,
@@ -143,7 +142,8 @@ class _Run:
         first = TOLERANCE if precondition is None else NEWTON_TOLERANCE
         self.tolerances = placed(start, _tolerances(first, max_iterations, edges.weights is None))
         self.U = copied(start)
-        self.f, self.G, self.parts = evaluate(counted(start, n), start)
+        self.f, G, self.parts = evaluate(counted(start, n), start)
+        self.G = G if not isinstance(G, np.ndarray) else np.ascontiguousarray(G)
         self.past = LastSteps(start, n, d)
         self.slope, self.D, self.best_U, self.best_G = (filled(start, (n, d), 0.0) for _ in range(4))
         self.best_f, self.best_parts = copied(self.f), copied(self.parts)
@@ -169,7 +169,7 @@ class _Run:
             which, f, slope, D, promise = which[going], f[going], slope[going], D[going], promise[going]
         self.slope[which], self.D[which], self.promise[which] = slope, D, promise
         self.before[which] = row_dot(self.G[which], D)
-        self.longest[which] = _FARTHEST / at_least(row_largest(D), float(np.finfo(float).tiny))
+        self.longest[which] = FARTHEST / at_least(row_largest(D), float(np.finfo(float).tiny))
         self.t[which], self.low[which], self.high[which] = 1.0, 0.0, np.inf
         self.best_f[which], self.has_moved[which], self.n_tried[which] = f, False, 0
         self.iteration[which] += 1
@@ -214,7 +214,7 @@ class _Run:
         rise, after, before = f - self.f[going], row_dot(G, D), self.before[going]
         expected = row_dot(self.slope[going], trial - U) if self.edges.are_there else t * before
         levelled = (abs(after) < 0.5 * abs(before)) & (not self.edges.are_there)
-        is_low = (rise <= _ARMIJO * expected) | (levelled & (rise <= _ROUNDING * (1.0 + abs(f))))
+        is_low = (rise <= ARMIJO * expected) | (levelled & (rise <= ROUNDING * (1.0 + abs(f))))
         better = true_rows(is_low & ((f < self.best_f[going]) | levelled))
         kept = going[better]
         self.best_U[kept], self.best_f[kept], self.best_G[kept] = trial[better], f[better], G[better]
@@ -229,12 +229,12 @@ class _Run:
     def _is_far_enough(self, going: Array, is_low: Array, after: Array) -> Array:
         """Tell which searches are over: low enough and not steep, or tried often enough."""
         before, f = self.before[going], self.f[going]
-        is_flat = (after >= _WOLFE * before) | self.edges.are_there | (2.0 * self.t[going] > self.longest[going])
+        is_flat = (after >= WOLFE * before) | self.edges.are_there | (2.0 * self.t[going] > self.longest[going])
         self.n_tried[going] += 1
         n_tried = self.n_tried[going]
         is_noise = -before <= STALLED * (1.0 + abs(f))
-        enough = ((self.best_f[going] < f) | is_noise) & (n_tried >= _ENOUGH_TRIALS)
-        return (is_low & is_flat) | enough | (n_tried >= _TRIALS)
+        enough = ((self.best_f[going] < f) | is_noise) & (n_tried >= ENOUGH_TRIALS)
+        return (is_low & is_flat) | enough | (n_tried >= TRIALS)
 
     def _lengthen(self, which: Array, is_low: Array, rise: Array) -> None:
         """Choose the next length: within what was found too far and what was not far enough."""
@@ -268,6 +268,35 @@ class _Run:
         self.U[which], self.f[which], self.G[which] = self.best_U[which], self.best_f[which], G
         self.parts[which] = self.best_parts[which]
         return joined(which, stuck[again]) if len(stuck) else which
+
+
+class _CompiledRun(_Run):
+    """Smooth problems in numpy arrays."""
+
+    @cached_property
+    def _tables(self) -> tuple[Any, ...]:
+        rules = (
+            (self.tolerances, 0.0, self.f)
+            if self.slack is None
+            else (self.tolerances, self.slack.share, self.slack.tops)
+        )
+        return (
+            (self.U, self.G, self.D, self.best_U, self.best_G),
+            (self.f, self.best_f, self.promise, self.before, self.longest, self.t, self.low, self.high),
+            (self.n_tried, self.iteration, self.has_moved, self.converged),
+            (self.past.steps, self.past.changes, self.past.rho, self.past.count),
+            rules,
+        )
+
+    def aim(self, which: Array) -> Array:
+        """Choose the directions of some problems; return those that have not arrived."""
+        return compiled.aim(which, *self._tables)
+
+    def advance(self, going: Array) -> Array:
+        """Try the next length of each problem; those that have gone far enough aim anew. Return who is still going."""
+        trials = self.U[going] + self.t[going, None] * self.D[going]
+        values, slopes, _ = self.evaluate(going, trials)
+        return compiled.advance(going, trials, values, np.ascontiguousarray(slopes), *self._tables)
 
 
 def _next_length(t: Array, low: Array, high: Array, before: Array, rise: Array) -> Array:

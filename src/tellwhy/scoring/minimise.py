@@ -227,22 +227,22 @@ class _Problems:
         return namespace(moved).where(self.task.free[self.masks], moved, 0.0)
 
     def points(self, which: Array, U: Array) -> Array:
-        """Points at coordinates U: the row itself in the columns that are not free."""
-        X = self.task.X[self.rows[which]]
-        return namespace(U).where(self.task.free[self.masks[which]], self.task.around.points(X, U), X)
+        """Points at coordinates U, which are 0 in the columns that are not free: there, the row itself."""
+        return self.task.around.points(self.task.X[self.rows[which]], U)
 
-    def cost(self, which: Array, U: Array) -> tuple[Array, Array]:
-        """Weighted distance of each problem, and its slope."""
+    def cost(self, which: Array, X: Array, U: Array) -> tuple[Array, Array]:
+        """Weighted distance of each problem from its row, and its slope."""
         masks = self.masks[which]
-        cost, slope = self.task.around.cells(self.task.X[self.rows[which]], U)
+        cost, slope = self.task.around.cells(X, U)
         weights = self.task.weights[masks]
         return weights * row_dot(cost, self.task.free[masks]), weights[:, None] * slope
 
     def evaluate(self, which: Array, U: Array) -> tuple[Array, Array, Array]:
         """Value, slope and lowest quadratic form at coordinates U."""
-        Y = self.points(which, U)
-        value, slopes, parts = self.task.scores.evaluate(Y, self.rows[which])
-        cost, cost_slope = self.cost(which, U)
+        rows = self.rows[which]
+        X = self.task.X[rows]
+        value, slopes, parts = self.task.scores.evaluate(self.task.around.points(X, U), rows)
+        cost, cost_slope = self.cost(which, X, U)
         G = slopes * self.task.around.scales
         G += cost_slope
         G *= self.task.free[self.masks[which]]
@@ -250,7 +250,8 @@ class _Problems:
 
     def value(self, which: Integers, U: Floats) -> Floats:
         """Value alone, for scores without a gradient."""
-        return self.task.scores.value(self.points(which, U), self.rows[which]) + self.cost(which, U)[0]
+        X = self.task.X[self.rows[which]]
+        return self.task.scores.value(self.points(which, U), self.rows[which]) + self.cost(which, X, U)[0]
 
     @property
     def newton(self) -> Precondition | None:
