@@ -74,7 +74,7 @@ def test_nothing_to_read(tmp_path):
         read_rows(tmp_path / "none.svm")
 
 
-def test_npz_and_parquet_hold_the_same(tmp_path):
+def test_npz_and_tables_hold_the_same(tmp_path):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(10, 3)), np.arange(10) % 3
     np.savez(tmp_path / "dense.npz", X=X, y=y)
@@ -82,8 +82,11 @@ def test_npz_and_parquet_hold_the_same(tmp_path):
     np.savez(
         tmp_path / "sparse.npz", data=table.data, indices=table.indices, indptr=table.indptr, shape=table.shape, y=y
     )
-    pd.DataFrame(X, columns=["a", "b", "c"]).assign(kind=y).to_parquet(tmp_path / "table.parquet")
-    for name, label in (("dense.npz", None), ("sparse.npz", None), ("table.parquet", "kind")):
+    table = pd.DataFrame(X, columns=["a", "b", "c"]).assign(kind=y)
+    table.to_parquet(tmp_path / "table.parquet")
+    table.to_csv(tmp_path / "table.csv.gz", index=False)
+    files = (("dense.npz", None), ("sparse.npz", None), ("table.parquet", "kind"), ("table.csv.gz", "kind"))
+    for name, label in files:
         found = read_rows(tmp_path / name, label=label)
         np.testing.assert_array_equal(found.X.toarray(), X)
         np.testing.assert_array_equal(found.y, y)
@@ -97,5 +100,15 @@ def test_other_files_are_refused(tmp_path):
     pd.DataFrame({"a": [1.0], "t": ["x"], "y": [1]}).to_parquet(tmp_path / "text.parquet")
     with pytest.raises(InvalidInput, match="not numbers: t"):
         read_rows(tmp_path / "text.parquet", label="y")
-    with pytest.raises(InvalidInput, match="needs a column of labels"):
+    with pytest.raises(InvalidInput, match=r"--label must name a column of .*: a, t, y. Got 'z'"):
         read_rows(tmp_path / "text.parquet", label="z")
+
+
+def test_labels_of_tables_are_checked(tmp_path):
+    pd.DataFrame({"a": [1.0, 2.0, 3.0], "y": ["u", None, None]}).to_csv(tmp_path / "holes.csv", index=False)
+    with pytest.raises(InvalidInput, match=r"no label in row 1 \(2 such rows in all\)"):
+        read_rows(tmp_path / "holes.csv", label="y")
+    pd.DataFrame({"a": [1.0, 2.0], "y": ["u", "v"]}).to_csv(tmp_path / "fine.csv", index=False)
+    assert read_rows(tmp_path / "fine.csv", label="y").y.tolist() == ["u", "v"]
+    with pytest.raises(UnreadableFile, match="is a folder"):
+        survey(tmp_path)

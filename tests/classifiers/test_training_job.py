@@ -5,6 +5,7 @@ import sys
 import threading
 import time
 import uuid
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from typer.testing import CliRunner
 from tellwhy.classifiers import WestonWatkinsSVM, load
 from tellwhy.classifiers.training_files import read_rows
 from tellwhy.classifiers.training_job import Alone, Job, run_rank, train
-from tellwhy.core.errors import InvalidInput, InvalidParameter, TellwhyError, UnreadableFile
+from tellwhy.core.errors import CannotWrite, InvalidInput, InvalidParameter, TellwhyError, UnreadableFile
 from tellwhy.views.cli import app
 
 
@@ -109,6 +110,26 @@ def test_the_command(data, tmp_path):
     done = CliRunner().invoke(app, ["fit-svm", str(data), "--out", str(out)])
     assert done.exit_code == 1
     assert "line 2" in done.stderr
+
+
+def test_places_that_cannot_be_written_are_told_before_training(data, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("keep")
+    told = []
+    with pytest.raises(CannotWrite, match="was not written by tellwhy"):
+        train(replace(job(data), out=str(tmp_path / "mine")), told.append)
+    with pytest.raises(CannotWrite, match="Cannot write to"):
+        train(replace(job(data), out=str(tmp_path / "mine" / "notes.txt" / "model")), told.append)
+    assert told == []
+    assert [p.name for p in (tmp_path / "mine").iterdir()] == ["notes.txt"]
+    with pytest.raises(UnreadableFile, match="There is no file"):
+        train(job(tmp_path / "none.svm"))
+
+
+def test_options_of_texts_want_texts(data):
+    done = CliRunner().invoke(app, ["fit-svm", str(data), "--held-out", "0.2"])
+    assert done.exit_code == 1
+    assert "--held-out goes with --text" in done.stderr
 
 
 def test_ranks_reach_the_same_objective(data):

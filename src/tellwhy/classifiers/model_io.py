@@ -16,6 +16,7 @@ from tellwhy.classifiers.one_vs_rest import OneVsRestSVM
 from tellwhy.classifiers.softmax import SoftmaxState
 from tellwhy.classifiers.text_classifier import TextClassifier
 from tellwhy.classifiers.weston_watkins import WestonWatkinsSVM
+from tellwhy.core.files import check_new_folder
 from tellwhy.core.saved_models import Shelf, load_model, save_model
 
 _SVMS = (WestonWatkinsSVM, CrammerSingerSVM, LeeLinWahbaSVM, OneVsRestSVM)
@@ -38,6 +39,11 @@ def save(model: Any, folder: str | Path) -> Path:
     True
     """
     return save_model(_SHELF, model, folder)
+
+
+def check_place(folder: str | Path) -> None:
+    """Raise now if a model could not be written there: before training, not after."""
+    check_new_folder(Path(folder), marker=_SHELF.head)
 
 
 def load(folder: str | Path) -> Any:

@@ -1,4 +1,4 @@
-"""Labelled rows from files: libsvm format, npz and Parquet; a process may keep only the rows of some classes."""
+"""Labelled rows from files: libsvm format, npz and tables; a process may keep only the rows of some classes."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from tellwhy.core.errors import InvalidInput, UnreadableFile
 from tellwhy.core.score_function import Integers
 
 LINES = 20_000  # read at a time
+TABLES = (".parquet", ".pq", ".csv", ".tsv", ".tab", ".xlsx", ".xlsm", ".json", ".jsonl", ".ndjson")
 Keep = Callable[[Any], Any]  # labels -> which of them to keep
 
 
@@ -40,9 +41,10 @@ class Survey:
 
 def survey(path: Path, label: str | None = None) -> Survey:
     """Read all labels and count the features, without keeping any row."""
+    check_is_file(path)
     if _kind(path) != "libsvm":
         rows = read_rows(path, label=label)
-        names = [n for n in _table(path).columns if n != label] if _kind(path) == "parquet" else None
+        names = [n for n in _table(path).columns if n != label] if _kind(path) == "table" else None
         return Survey(rows.y, rows.X.shape[1], names)
     labels, most = [], 0
     for y, X, _ in _libsvm_chunks(path):
@@ -62,28 +64,39 @@ def read_rows(
     ----------
     path
         `.npz`: arrays `y` and either `X` or the parts of a CSR matrix as scipy saves it (`data`, `indices`, `indptr`,
-        `shape`). `.parquet`: a table of numbers with a column of labels. Else libsvm format, also gzipped.
+        `shape`). A table of numbers (Parquet, CSV, Excel, JSON lines) with a column of labels. Else libsvm format, also
+        gzipped.
     label
-        Name of the column of labels of a Parquet table.
+        Name of the column of labels of a table.
     keep
         Function of an array of labels that returns which of them to keep.
     n_features
         Number of features, where the file may not show the last ones.
     """
     kind = _kind(path)
-    if not path.is_file():
-        raise UnreadableFile(f"There is no file {path}.")
+    check_is_file(path)
     if kind == "libsvm":
         return _read_libsvm(path, keep, n_features)
-    X, y = _read_npz(path) if kind == "npz" else _read_parquet(path, label)
+    X, y = _read_npz(path) if kind == "npz" else _read_table(path, label)
     if X.shape[0] != len(y):
         raise UnreadableFile(f"{path} holds {X.shape[0]} rows, but {len(y)} labels.")
     chosen = np.arange(len(y)) if keep is None else np.flatnonzero(keep(y))
     return LabelledRows(X[chosen], y[chosen], chosen)
 
 
+def check_is_file(path: Path) -> None:
+    """Say that a file is not there, or is a folder."""
+    if path.is_dir():
+        raise UnreadableFile(f"{path} is a folder; expected a file of labelled rows.")
+    if not path.is_file():
+        raise UnreadableFile(f"There is no file {path}. Check the name and the folder.")
+
+
 def _kind(path: Path) -> str:
-    return {".npz": "npz", ".parquet": "parquet"}.get(path.suffix.lower(), "libsvm")
+    name = path.name.lower().removesuffix(".gz").removesuffix(".zip")
+    if name.endswith(".npz"):
+        return "npz"
+    return "table" if name.endswith(TABLES) else "libsvm"
 
 
 def _read_npz(path: Path) -> tuple[Any, Any]:
@@ -102,26 +115,33 @@ def _read_npz(path: Path) -> tuple[Any, Any]:
 
 
 def _table(path: Path) -> Any:
-    import pandas as pd
+    from tellwhy.data import read_table
 
-    try:
-        return pd.read_parquet(path)
-    except (OSError, ValueError) as error:
-        raise UnreadableFile(f"{path} cannot be read as a Parquet table: {error}") from error
+    return read_table(path).frame
 
 
-def _read_parquet(path: Path, label: str | None) -> tuple[Any, Any]:
+def _read_table(path: Path, label: str | None) -> tuple[Any, Any]:
     table = _table(path)
     if label is None or label not in table.columns:
-        columns = ", ".join(map(str, table.columns[:8]))
-        raise InvalidInput(f"{path} needs a column of labels; got {label!r}. Its columns are {columns}, …")
+        listed = ", ".join(map(str, table.columns[:12])) + ("" if len(table.columns) <= 12 else ", …")
+        got = "none" if label is None else repr(label)
+        raise InvalidInput(f"--label must name a column of {path}: {listed}. Got {got}.")
+    without = np.flatnonzero(table[label].isna())
+    if len(without):
+        raise InvalidInput(
+            f"{path} has no label in row {without[0]} ({len(without)} such rows in all). Drop them first."
+        )
     rows = table.drop(columns=label)
     text = [str(name) for name in rows.columns if rows[name].dtype.kind not in "biuf"]
     if text:
         raise InvalidInput(
-            f"{path} has columns that are not numbers: {', '.join(text[:5])}. Encode or drop them first."
+            f"{path} has columns that are not numbers: {', '.join(text[:5])}. Encode or drop them first, or train on "
+            "one column of texts with --text."
         )
-    return sparse.csr_array(rows.to_numpy(dtype=np.float64)), table[label].to_numpy()
+    labels = table[label].to_numpy()
+    return sparse.csr_array(rows.to_numpy(dtype=np.float64)), labels if labels.dtype.kind in "biuf" else labels.astype(
+        str
+    )
 
 
 def _read_libsvm(path: Path, keep: Keep | None, n_features: int | None) -> LabelledRows:

@@ -25,13 +25,13 @@ from tellwhy.classifiers.base import MulticlassSVM, default_bundles
 from tellwhy.classifiers.crammer_singer import CrammerSingerSVM
 from tellwhy.classifiers.distributed import RankPairEngine, RankSingleEngine
 from tellwhy.classifiers.lee_lin_wahba import LeeLinWahbaSVM
-from tellwhy.classifiers.model_io import load
+from tellwhy.classifiers.model_io import check_place, load
 from tellwhy.classifiers.one_vs_rest import OneVsRestSVM
 from tellwhy.classifiers.pair_engine import PairEngine
 from tellwhy.classifiers.problem import Labels, Problem, make_problem, with_intercept
 from tellwhy.classifiers.single_engine import SingleEngine
 from tellwhy.classifiers.solver import Progress, Settings, is_done, solve
-from tellwhy.classifiers.training_files import read_rows, survey
+from tellwhy.classifiers.training_files import check_is_file, read_rows, survey
 from tellwhy.classifiers.weston_watkins import WestonWatkinsSVM
 from tellwhy.core.errors import InvalidInput, InvalidParameter, MissingExtra, TellwhyError
 from tellwhy.core.optional import require
@@ -109,6 +109,8 @@ class Alone:
 def train(job: Job, show: Callable[[str], None] = lambda _: None) -> MulticlassSVM:
     """Train as the job says, save the model in its folder and return it."""
     job.validate()
+    check_is_file(Path(job.data))
+    check_place(job.out)
     if job.ranks == 1:
         run_rank(job, Alone(), show)
     else:

@@ -22,13 +22,7 @@ def new_folder(target: Path, *, marker: str) -> Iterator[Path]:
 
     An existing target is replaced only if it is empty or holds the file `marker`, which says that it is ours.
     """
-    if target.exists() and not _is_ours(target, marker):
-        raise CannotWrite(f"{target} exists and was not written by tellwhy (it has no {marker}): choose another.")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    except OSError as error:
-        raise CannotWrite(f"Cannot write to {target.parent}: {error.strerror or error}.") from error
+    work = _work_folder(target, marker)
     try:
         yield work
         _take_place(work, target)
@@ -36,6 +30,21 @@ def new_folder(target: Path, *, marker: str) -> Iterator[Path]:
         raise CannotWrite(f"Cannot write {target}: {error.strerror or error}. Nothing was written.") from error
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+def check_new_folder(target: Path, *, marker: str) -> None:
+    """Raise now what `new_folder` would raise: for work that takes long before there is anything to write."""
+    shutil.rmtree(_work_folder(target, marker), ignore_errors=True)
+
+
+def _work_folder(target: Path, marker: str) -> Path:
+    if target.exists() and not _is_ours(target, marker):
+        raise CannotWrite(f"{target} exists and was not written by tellwhy (it has no {marker}): choose another.")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        return Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    except OSError as error:
+        raise CannotWrite(f"Cannot write to {target.parent}: {error.strerror or error}.") from error
 
 
 def _is_ours(target: Path, marker: str) -> bool:

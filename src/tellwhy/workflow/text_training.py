@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tellwhy.classifiers.model_io import check_place
 from tellwhy.classifiers.text_classifier import TextClassifier
 from tellwhy.classifiers.training_job import ESTIMATORS, Job, train
 from tellwhy.core.errors import InvalidInput
@@ -63,6 +64,7 @@ def train_on_texts(
     """
     job.validate()
     validate_value("fit-svm", "held_out", held_out, real(0, 0.9, closed="both"))
+    check_place(job.out)
     columns = read_text_columns(Path(job.data), text, job.label)
     held = _held(len(columns.texts), held_out, job.seed)
     rest = np.setdiff1d(np.arange(len(columns.texts)), held)

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.files import plain
 from tellwhy.views.cli import screen
 
@@ -16,7 +17,7 @@ def fit_svm_command(
     file: Annotated[
         Path,
         typer.Argument(
-            help="Labelled rows: libsvm format (also .gz), .npz or .parquet; with --text any table (CSV, Excel, …)."
+            help="Labelled rows: libsvm format, .npz, or a table (Parquet, CSV, Excel, JSON lines) with --label."
         ),
     ],
     *,
@@ -25,10 +26,13 @@ def fit_svm_command(
         str | None,
         typer.Option(metavar="COL", help="Column of texts: train on their words, explain labels by them."),
     ] = None,
-    ngrams: Annotated[int, typer.Option(help="With --text: 2 or 3 also count pairs, triples of words.")] = 1,
+    ngrams: Annotated[
+        int | None, typer.Option(help="With --text: 2 or 3 also count pairs, triples of words; by default 1.")
+    ] = None,
     held_out: Annotated[
-        float, typer.Option(metavar="SHARE", help="With --text: share of rows kept for checking labels.")
-    ] = 0.1,
+        float | None,
+        typer.Option(metavar="SHARE", help="With --text: share of rows kept for checking labels; by default 0.1."),
+    ] = None,
     c: Annotated[float, typer.Option("--c", help="C: weight of the losses.")] = 1.0,
     loss: Annotated[
         str, typer.Option(help="ww (Weston–Watkins), cs (Crammer–Singer), llw (Lee–Lin–Wahba), ovr (one-vs-rest).")
@@ -53,6 +57,7 @@ def fit_svm_command(
     Examples
     --------
     - `tellwhy fit-svm data.svm --c 1 --loss ww`
+    - `tellwhy fit-svm measurements.csv --label species`
     - `tellwhy fit-svm mails.csv --text body --label topic`
     - `tellwhy fit-svm data.svm --c 1 --loss ww --ranks 4`
     - `tellwhy fit-svm data.svm --c 1 --loss ww --ranks 4 --resume`
@@ -70,10 +75,14 @@ def fit_svm_command(
         if not quiet:
             screen.err().print(line)
 
+    asked = {"ngrams": ngrams, "held_out": held_out}
+    given = {name: value for name, value in asked.items() if value is not None}
     if text is None:
+        if given:
+            raise InvalidParameter(f"--{next(iter(given)).replace('_', '-')} goes with --text, which names the texts.")
         _tell(train(job, show), {"model": str(folder)}, [], as_json=json)
         return
-    _fit_texts(job, text, show, ngrams=ngrams, held_out=held_out, as_json=json, quiet=quiet)
+    _fit_texts(job, text, show, as_json=json, quiet=quiet, **given)
 
 
 def _fit_texts(job: Any, text: str, show: Any, *, as_json: bool, quiet: bool, **settings: Any) -> None:
