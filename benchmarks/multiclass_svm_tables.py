@@ -87,23 +87,26 @@ def line(name: str, s: Split, C: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def table(s: Split, solvers: Any = SOLVERS, tell: Callable[[str], None] = print) -> list[dict[str, Any]]:
+def table(
+    s: Split, solvers: Any = SOLVERS, tell: Callable[[str], None] = print, there: Any = ()
+) -> list[dict[str, Any]]:
     found = []
     for name in solvers:
-        for C in LLW_GRID if name == "LLW" else GRID:
+        for C in [C for C in (LLW_GRID if name == "LLW" else GRID) if C not in there]:
             found.append(line(name, s, C))
             tell(json.dumps(found[-1]))
     return found
 
 
 def piece(name: str, solver: str, path: Path) -> None:
-    """Run one solver on one set, adding each line to a file as soon as it is there."""
+    """Run one solver on one set, adding each line to a file as soon as it is there; lines of the file are kept."""
+    there = {json.loads(text)["C"] for text in path.read_text().splitlines()} if path.exists() else set()
 
     def add(text: str) -> None:
         with path.open("a", encoding="utf-8") as file:
             file.write(text + "\n")
 
-    table(SETS[name](), [solver], add)
+    table(SETS[name](), [solver], add, there)
 
 
 def merge(folder: Path) -> None:
