@@ -164,8 +164,8 @@ def card_line(how: str, d: int, n: int, device: str, copy: float) -> dict[str, A
         took, peak = seconds_of(lambda: stack.features(Z), device), peak_of(lambda: stack.features(Z), device)
     least, moved = 4 * (n * d + n * FEATURES), moved_bytes(how.removesuffix(", TF32"), n, d)
     told = {"columns": d, "features": how, "ms": 1e3 * took, "GB moved": moved / 1e9}
-    told |= {"GB/s moved": moved / took / 1e9, "of the copy's": moved / took / copy}
-    told |= {"rows and features alone, of the copy's": least / took / copy}
+    told |= {"GB/s moved": moved / took / 1e9, "share of the copy's": moved / took / copy}
+    told |= {"share, rows and features alone": least / took / copy}
     told |= {"peak GB beyond rows and features": (peak - 4 * n * FEATURES) / 1e9, "largest error": error}
     return told | {"ms of a step of training, 1,000 rows": 1e3 * training_seconds(stack, Z[:1000], device)}
 
@@ -227,7 +227,10 @@ def publish_card(path: Path) -> None:
         f"Gaussian features. In the same run a plain copy moves {found['copy'] / 1e9:.0f} GB/s, "
         f"{found['copy'] / found['nominal']:.0%} of the {found['nominal'] / 1e9:.0f} GB/s that the memory's clock and "
         "width make. 'GB moved' counts what the operations read and write, each operand once; 'rows and features "
-        "alone' is what cannot be saved. Errors are those of sines and cosines against double precision."
+        "alone' is what cannot be saved. Errors are those of sines and cosines against double precision; TF32 is "
+        "PyTorch's 'high' precision, everything else its default. A step of training is features and their gradients, "
+        "operations launched one by one (a basis is trained by playing a recorded step again, without that cost); both "
+        "Hadamard rows train through products."
     )
     publish("kernel_bases_gpu", "Kernel features on a graphics card", [(text, pd.DataFrame(found["lines"]))])
 

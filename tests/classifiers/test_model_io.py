@@ -141,10 +141,27 @@ def test_cut_files_are_refused(name, share, tmp_path):
         load(folder)
 
 
+def test_sparse_weights_that_point_outside_are_refused(tmp_path):
+    folder = WestonWatkinsSVM(random_state=0).fit(X, Y).sparsify(0.05).save(tmp_path / "model")
+    with np.load(folder / "arrays.npz") as stored:
+        arrays = dict(stored)
+    arrays["coef_.indices"][5] = 10**6
+    np.savez(folder / "arrays.npz", **arrays)
+    with pytest.raises(UnreadableFile, match="does not hold a working WestonWatkinsSVM"):
+        load(folder)
+
+
 def test_heads_and_bases_that_do_not_belong_together_are_refused(tmp_path):
     folder = KernelBasisClassifier(BASIS, WestonWatkinsSVM(random_state=0)).fit(X, Y).save(tmp_path / "model")
     edited(folder, ("learned", "head_", "is", "learned", "is", "n_features_in_"), 39)
     with pytest.raises(UnreadableFile, match="do not fit together"):
         load(folder)
+    wide, narrow = (
+        KernelBasisClassifier(KernelBasis(n_features=n, random_state=0), WestonWatkinsSVM(random_state=0)).fit(X, Y)
+        for n in (20, 10)
+    )
+    wide.head_ = narrow.head_
+    with pytest.raises(UnreadableFile, match="do not fit together"):
+        load(wide.save(tmp_path / "model"))
     with pytest.raises(UnreadableFile, match=r"classifier\.json"):
         load(tmp_path / "nowhere")

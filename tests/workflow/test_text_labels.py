@@ -7,7 +7,7 @@ from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from tellwhy.classifiers import LeeLinWahbaSVM, TextClassifier, WestonWatkinsSVM, load
+from tellwhy.classifiers import LeeLinWahbaSVM, OneVsRestSVM, TextClassifier, WestonWatkinsSVM, load
 from tellwhy.classifiers.training_job import Job
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
 from tellwhy.workflow import explain_texts
@@ -68,17 +68,30 @@ def test_wrong_labels_come_first_the_surest_of_them_at_the_top():
     X, y = texts(300)
     model = TextClassifier().fit(X, y)
     truth = y.copy()
-    truth[[7, 100, 200]] = ["space", "hockey", "autos"]
-    found = explain_texts(model, X, truth, most=10, rows=1_000 + np.arange(300))
-    wrong = [reasons.row for reasons in found.shown if reasons.is_wrong]
-    assert {reasons.row for reasons in found.shown[: len(wrong)]} == set(wrong)
-    assert set(wrong) <= {1007, 1100, 1200}
-    assert found.n_wrong == len(wrong) == (truth != y).sum()
-    leads = [reasons.lead for reasons in found.shown]
-    assert leads[: len(wrong)] == sorted(leads[: len(wrong)], reverse=True)
-    assert leads[len(wrong) :] == sorted(leads[len(wrong) :])
-    assert found.order.startswith("10 of 300 texts: first those with a wrong label")
-    assert explain_texts(model, X, most=10).order == "10 of 300 texts: those whose label has the smallest lead."
+    truth[::40] = np.roll(np.array(list(TOPICS)), 1)[np.arange(300) % 3][::40]
+    found = explain_texts(model, X, truth, most=12, rows=1_000 + np.arange(300))
+    wrong = np.flatnonzero(model.predict(X) != truth)
+    assert [reasons.is_wrong for reasons in found.shown] == [True] * len(wrong) + [False] * (12 - len(wrong))
+    assert found.n_wrong == len(wrong) == 8
+    scores = np.sort(model.decision_function(X), axis=1)
+    leads = scores[:, -1] - scores[:, -2]
+    assert [reasons.row - 1_000 for reasons in found.shown[:8]] == wrong[np.argsort(-leads[wrong])].tolist()
+    assert max(reasons.lead for reasons in found.shown[8:]) <= np.sort(np.delete(leads, wrong))[3] + 1e-12
+    assert found.order.startswith("12 of 300 texts: first those with a wrong label")
+    closest = explain_texts(model, X, most=10)
+    assert closest.order == "10 of 300 texts: those whose label has the smallest lead."
+    np.testing.assert_allclose([reasons.lead for reasons in closest.shown], np.sort(leads)[:10])
+
+
+def test_words_of_a_class_are_above_the_mean_of_all():
+    X, y = texts(60)
+    model = TextClassifier(OneVsRestSVM(random_state=0)).fit(X, y)
+    found = explain_texts(model, X)
+    coef = np.asarray(model.classifier_.coef_)
+    assert np.abs(coef.mean(axis=0)).max() > 0.05
+    for words in found.classes:
+        own = coef[list(model.classes_).index(words.name)] - coef.mean(axis=0)
+        np.testing.assert_allclose([weight for _, weight in words.words], np.sort(own)[::-1][: len(words.words)])
 
 
 def test_texts_without_known_words_have_no_reasons():
@@ -119,6 +132,7 @@ def test_training_from_a_table_is_training_in_python(table, loss):
     assert run.n_held == run.labels.n_texts == 18
     shown = {reasons.row for reasons in run.labels.shown}
     frame = pd.read_csv(table)
+    assert all(reasons.truth == frame["topic"][reasons.row] for reasons in run.labels.shown)
     rest = frame.drop(index=sorted(shown))
     alone = TextClassifier(run.model.classifier).fit(rest["body"], rest["topic"])
     assert alone.words_.tolist() == run.model.words_.tolist()
