@@ -190,3 +190,27 @@ def test_pairs_of_no_use_are_passed_over(space):
     assert not on_host(past.are_there(which)).any()
     plain = on_host(past.inverse_times(which, space.array(5.0 * slope)))
     assert np.abs(plain).max() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("kind", [module._Run, module._CompiledRun])
+def test_a_search_that_finds_nothing_is_tried_once_more_without_the_last_steps(kind):
+    start = START[:2]
+    run = kind(
+        lambda _, U: ((U**2).sum(axis=1), 2.0 * U, np.zeros(len(U), dtype=int)),
+        start,
+        precondition=None,
+        edges=Edges(),
+        slack=None,
+        max_iterations=9,
+    )
+    run.past.add(np.array([0]), np.ones((1, D)), np.ones((1, D)))  # problem 1 has no steps to forget
+    going = run.aim(np.arange(2))
+    run.evaluate = lambda _, U: (np.full(len(U), 1e9), -np.ones(U.shape), np.zeros(len(U), dtype=int))  # nothing lower
+    while 1 in going:
+        going = run.advance(going)
+    assert going.tolist() == [0]
+    assert not run.past.are_there(going).any()
+    while len(going):
+        going = run.advance(going)
+    assert not run.converged.any()
+    np.testing.assert_array_equal(run.U, start)
