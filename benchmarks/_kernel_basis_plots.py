@@ -54,7 +54,7 @@ def _curves(axis: Any, lines: pd.DataFrame, value: str, style: str = "o-", suffi
             label = basis + suffix
             axis.plot(own.index, factor * own, style, color=colour, ms=3, lw=1.2, label=label)
     axis.set_xscale("log")
-    axis.tick_params(labelsize=7)
+    axis.tick_params(which="both", labelsize=7)
     axis.spines[["top", "right"]].set_visible(False)
 
 

@@ -23,7 +23,7 @@ def units(args: argparse.Namespace) -> list[dict[str, Any]]:
         rate, epochs = RATES[unit["basis"]] * args.faster, args.epochs
         if unit["part"] == "optimisation":
             rate, epochs = 1e-3, 2 * epochs
-        if sizes:
+        if sizes and unit["basis"] in args.bases:
             found.append({**unit, "sizes": sizes, "rate": rate, "epochs": epochs if rate else 0})
     return found
 
@@ -51,6 +51,12 @@ def _wide(sets: list[str]) -> Iterator[dict[str, Any]]:
             yield _unit("wide", name, kernel, "random", sizes)
 
 
+def _wider(sets: list[str]) -> Iterator[dict[str, Any]]:
+    """Trained bases beyond the main experiment."""
+    for name, kernel in itertools.product(sets, KERNELS):
+        yield _unit("wide", name, kernel, "unsupervised", WIDE[0])
+
+
 def _transfer(sets: list[str]) -> Iterator[dict[str, Any]]:
     """Figure IV.2: MNIST only."""
     for split, basis in itertools.product(range(5), KINDS):
@@ -70,6 +76,8 @@ def _blocks(sets: list[str]) -> Iterator[dict[str, Any]]:
     names = [name for name in sets if name in ("mnist", "covtype")]
     for name, basis, n_blocks in itertools.product(names, KINDS, (1, 2, 3)):
         yield _unit("blocks", name, "gaussian", basis, SMALL, structure="hadamard", n_blocks=n_blocks)
+    for name, sizes, n_blocks in itertools.product(names, (LARGE, *WIDE), (1, 2, 3)):
+        yield _unit("blocks", name, "gaussian", "random", sizes, structure="hadamard", n_blocks=n_blocks)
 
 
 def _deep(sets: list[str]) -> Iterator[dict[str, Any]]:
@@ -101,6 +109,7 @@ def _exact(sets: list[str]) -> Iterator[dict[str, Any]]:
 PARTS = {
     "main": _main,
     "wide": _wide,
+    "wider": _wider,
     "transfer": _transfer,
     "optimisation": _optimisation,
     "blocks": _blocks,

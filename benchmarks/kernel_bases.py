@@ -19,7 +19,7 @@ from _kernel_basis_limits import exact_accuracy, least_errors
 from _kernel_basis_pool import finished
 from _kernel_basis_sets import READERS, Rows, load, prepare
 from _kernel_basis_softmax import accuracies
-from _kernel_basis_units import key_of, units
+from _kernel_basis_units import KINDS, key_of, units
 from tellwhy.bases.adaptation import objective_of
 from tellwhy.bases.feature_map import FeatureMap
 from tellwhy.bases.objectives import KernelValues, SoftmaxLoss
@@ -179,6 +179,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--prepared", type=Path, required=True, help="folder of the sets, as `--prepare` writes them")
     parser.add_argument("--sets", nargs="+", default=list(READERS))
     parser.add_argument("--parts", nargs="+", default=["main"], help="main, wide, transfer, …, or all")
+    parser.add_argument("--bases", nargs="+", default=list(KINDS))
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--max-features", type=int, default=30_000)
     parser.add_argument("--batches", type=int, default=1_000, help="of an epoch")
