@@ -1,6 +1,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from oracles.multiclass_svm import optimum
 from scipy import sparse
@@ -253,6 +254,10 @@ def test_bad_input_is_told(cls):
         cls().fit(sparse.csr_array(np.where(bad == bad, bad, np.inf)), y)
     with pytest.raises(InvalidInput, match="sample"):
         cls().fit(X, y[:-1])
+    with pytest.raises(InvalidInput, match="'x' in row 0, column 'a'"):
+        cls().fit(pd.DataFrame({"a": ["x"] * 80, "b": y}), y)
+    with pytest.raises(InvalidInput, match="TextClassifier learns from texts"):
+        cls().fit(["a text"] * 80, y)
     with pytest.raises(InvalidInput, match="at least one non-zero"):
         cls().fit(X, y, np.zeros(80))
     with pytest.raises(InvalidInput):

@@ -163,5 +163,13 @@ def test_heads_and_bases_that_do_not_belong_together_are_refused(tmp_path):
     wide.head_ = narrow.head_
     with pytest.raises(UnreadableFile, match="do not fit together"):
         load(wide.save(tmp_path / "model"))
-    with pytest.raises(UnreadableFile, match=r"classifier\.json"):
+
+
+def test_folders_that_hold_something_else_are_told(tmp_path):
+    with pytest.raises(UnreadableFile, match="nowhere is not there; expected the folder of a saved classifier"):
         load(tmp_path / "nowhere")
+    (tmp_path / "note.txt").write_text("keep")
+    with pytest.raises(UnreadableFile, match=r"note\.txt is a file"):
+        load(tmp_path / "note.txt")
+    with pytest.raises(UnreadableFile, match=r"classifier\.json is missing. It holds arrays\.npz, basis\.json"):
+        load(KernelBasis(n_features=4, random_state=0).fit(X).save(tmp_path / "basis"))

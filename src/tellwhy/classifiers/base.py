@@ -37,7 +37,7 @@ from tellwhy.core.params import (
     validate_value,
 )
 from tellwhy.core.score_function import Floats
-from tellwhy.core.tables import column_names
+from tellwhy.core.tables import column_names, not_a_number
 
 SPARSE_BELOW = 0.3  # `coef_` becomes sparse if fewer of its entries than this share are not zero
 SPARSE_FROM = 10_000  # entries
@@ -237,7 +237,7 @@ class MulticlassSVM(Saved, ClassifierMixin, BaseEstimator):
             else:
                 rows, y = validate_data(self, X, y, **checks)
         except ValueError as error:
-            raise InvalidInput(str(error)) from error
+            raise InvalidInput(_rows_words(X, error)) from error
         rows = sparse.csr_array(rows)
         _check_entries(rows, column_names(X))
         return rows if y is None else (rows, y)
@@ -259,7 +259,8 @@ class MulticlassSVM(Saved, ClassifierMixin, BaseEstimator):
             self.__dict__.pop("dual_coef_", None)
         if len(self.classes_) < 2:
             raise InvalidInput(
-                f"{name} needs at least 2 classes in y; got 1 class ({self.classes_[0]!r}). Add rows of another class."
+                f"{name} needs at least 2 classes in y; got 1 class ({self.classes_.tolist()[0]!r}). Add rows of "
+                "another class."
             )
         return Labels.of_classes(numbers), len(self.classes_)
 
@@ -366,6 +367,15 @@ def _rescaled(duals: Any, before: Floats, now: Floats) -> Any:
     """Move dual variables from old caps to new ones: what was feasible stays so."""
     factor = np.divide(now, before, out=np.zeros_like(now), where=before > 0)
     return sparse.csr_array(sparse.diags_array(factor) @ duals)
+
+
+def _rows_words(X: Any, error: ValueError) -> str:
+    """What is wrong with rows; where they are texts, what learns from texts."""
+    if "could not convert" not in str(error):
+        return str(error)
+    if np.ndim(X) == 1:
+        return "X holds texts; expected rows of numbers. TextClassifier learns from texts."
+    return not_a_number(np.asarray(X), column_names(X), error)
 
 
 def _check_entries(rows: Any, names: list[str] | None) -> None:

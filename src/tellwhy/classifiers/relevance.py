@@ -100,7 +100,8 @@ def _number(name: Any, classes: Any, parameter: str) -> int:
     if len(found) == 0:
         raise InvalidParameter(
             f"There is no class {name!r} for the {parameter!r} parameter; expected one of the {len(classes)} classes, "
-            f"such as {classes[0]!r}" + (", or None or 'runner_up'." if parameter == "against" else ".")
+            f"such as {np.asarray(classes).tolist()[0]!r}"
+            + (", or None or 'runner_up'." if parameter == "against" else ".")
         )
     return int(found[0])
 

@@ -69,6 +69,7 @@ def save_model(shelf: Shelf, model: Any, folder: str | Path) -> Path:
 def load_model(shelf: Shelf, folder: str | Path) -> Any:
     """Read an estimator that `save_model` wrote; `UnreadableFile` for what is damaged, of another version, made up."""
     place = Path(folder)
+    _check_folder(place, shelf)
     head, arrays = _read_head(place / shelf.head, shelf.what), _read_arrays(place / ARRAYS)
     cls = shelf.classes().get(head[shelf.what])
     if cls is None:
@@ -81,6 +82,16 @@ def load_model(shelf: Shelf, folder: str | Path) -> Any:
     except _MISFITS as error:
         raise UnreadableFile(f"{place} does not hold a working {cls.__name__}: {error}") from error
     return model
+
+
+def _check_folder(place: Path, shelf: Shelf) -> None:
+    """Say that there is no folder, or that something else is in it."""
+    if not place.is_dir():
+        what = "is a file" if place.exists() else "is not there"
+        raise UnreadableFile(f"{place} {what}; expected the folder of a saved {shelf.what}.")
+    if not (place / shelf.head).is_file():
+        held = ", ".join(sorted(path.name for path in place.iterdir())[:5]) or "nothing"
+        raise UnreadableFile(f"{place} holds no saved {shelf.what}: {shelf.head} is missing. It holds {held}.")
 
 
 _PARTS = ("params", "learned")
