@@ -28,8 +28,8 @@ def class_labels(y: Any, owner: str) -> tuple[Any, Integers]:
     classes, labels = np.unique(y, return_inverse=True)
     if len(classes) < 2:
         raise InvalidInput(
-            f"{owner} needs rows of at least two classes; y holds only one class, {classes.tolist()[0]!r}. Give rows of "
-            "the other classes too."
+            f"{owner} needs rows of at least two classes; y holds only one class, {classes.tolist()[0]!r}. Give rows "
+            "of the other classes too."
         )
     return classes, labels.astype(np.int64)
 
