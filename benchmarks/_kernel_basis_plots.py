@@ -65,7 +65,7 @@ def draw_variants(lines: pd.DataFrame, file: str) -> str:
     figure, axes = plt.subplots(2, 4, figsize=(12.5, 5.6), squeeze=False)
     _draw_transfer(axes[:, 0], lines[lines.part == "transfer"])
     _draw_deep(axes[:, 1], lines[lines.part.isin(["main", "deep"]) & (lines.set == "mnist")])
-    _draw_blocks(axes[:, 2], lines[(lines.part == "blocks") & (lines.set == "mnist")])
+    _draw_blocks(axes[:, 2], lines[lines.part == "blocks"])
     _draw_epochs(axes[:, 3], lines[lines.part == "optimisation"])
     for axis in axes[1]:
         axis.set_xlabel("features")
@@ -73,11 +73,14 @@ def draw_variants(lines: pd.DataFrame, file: str) -> str:
 
 
 def _draw_transfer(axes: Any, lines: pd.DataFrame) -> None:
-    _curves(axes[0], lines, "accuracy")
-    _curves(axes[1], lines, "transferred")
+    """Bases trained in steps shorter than the largest ones are dashed."""
+    short = (lines.rate > 0) & (lines.rate < lines.rate.max())
+    for axis, value in zip(axes, ("accuracy", "transferred"), strict=True):
+        _curves(axis, lines[~short], value)
+        _curves(axis, lines[short], value, "s--", ", short steps")
     axes[0].set(title="MNIST, five classes", ylabel="accuracy, %")
     axes[1].set(title="the other five, same basis", ylabel="accuracy, %")
-    axes[0].legend(fontsize=7, frameon=False, loc="lower right")
+    axes[0].legend(fontsize=6, frameon=False, loc="lower right")
 
 
 def _draw_deep(axes: Any, lines: pd.DataFrame) -> None:
@@ -90,13 +93,15 @@ def _draw_deep(axes: Any, lines: pd.DataFrame) -> None:
 
 
 def _draw_blocks(axes: Any, lines: pd.DataFrame) -> None:
+    names = [name for name in ("covtype", "mnist") if name in set(lines.set)]
     for n_blocks, style in ((1, "o-"), (2, "s--"), (3, "^:")):
         own = lines[lines.n_blocks == n_blocks]
-        _curves(axes[0], own[own.basis.isin(["random", "unsupervised"])], "error", style, f", {n_blocks}")
-        _curves(axes[1], own, "accuracy", style, f", {n_blocks}")
-    axes[0].set(title="MNIST, 1 to 3 blocks", ylabel="kernel error", yscale="log")
+        errors = own[(own.set == names[0]) & own.basis.isin(["random", "unsupervised"])]
+        _curves(axes[0], errors, "error", style, f", {n_blocks}")
+        _curves(axes[1], own[(own.set == names[-1]) & (own.features <= 1_000)], "accuracy", style, f", {n_blocks}")
+    axes[0].set(title=f"{NAMES[names[0]]}, 1 to 3 blocks", ylabel="kernel error", yscale="log")
     axes[0].legend(fontsize=6, frameon=False, loc="lower left")
-    axes[1].set(title="MNIST, 1 to 3 blocks", ylabel="accuracy, %")
+    axes[1].set(title=f"{NAMES[names[-1]]}, 1 to 3 blocks", ylabel="accuracy, %")
 
 
 def _draw_epochs(axes: Any, lines: pd.DataFrame) -> None:
