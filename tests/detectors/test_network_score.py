@@ -7,6 +7,7 @@ import pytest
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.detectors import DAGMM, VAE, load, network_score
+from tellwhy.detectors.dense_network import softplus
 from tellwhy.scoring.arrays import HOST, Space, on_host
 
 torch = pytest.importorskip("torch")
@@ -41,6 +42,16 @@ def test_slopes_are_those_that_autograd_finds(name):
     value, slope = score._energy(score.network, score._scaled(rows), True)
     expected = torch.autograd.grad(value.sum(), rows)[0] * torch.tensor(score.scaling.scale)
     np.testing.assert_allclose(slope.detach(), expected, rtol=1e-9, atol=1e-11)
+
+
+def test_softplus_and_its_slope():
+    at = np.array([-600.0, -40.0, -3.0, 0.0, 5.0, 21.0, 79.0])
+    for a in (at, np.append(at, [81.0, 900.0])):  # beyond 80 the exponential is avoided
+        expected = np.array([max(v, 0.0) + np.log1p(np.exp(-abs(v))) for v in a])
+        for x in (a, torch.tensor(a)):
+            value, slope = softplus(x)
+            np.testing.assert_allclose(value, expected, rtol=1e-14, atol=1e-17)
+            np.testing.assert_allclose(slope(), [1.0 / (1.0 + np.exp(min(-v, 700.0))) for v in a], rtol=1e-13)
 
 
 @every_model
