@@ -119,11 +119,15 @@ def test_all_threads_work_only_while_that_is_faster(monkeypatch):
     order = np.arange(3200)
     pace = Pace(2)
     np.testing.assert_array_equal(np.concatenate(pace.share(order, visits({1: 1.0, 2: 0.6}))), order)
-    assert used == [(2, 200), (1, 200), (2, 2800)]
-    for _ in range(3):
+    assert used == [(2, 400), (1, 400), (2, 2400)]
+    for _ in range(9):
         np.testing.assert_array_equal(np.concatenate(pace.share(order, visits({1: 1.0, 2: 5.0}))), order)
-    assert used[-1] == (1, 2800)
-    assert Pace(1).share(order, visits({1: 1.0}))[0] is order
+    assert used[-1] == (1, 3200)
+    alone = Pace(1)
+    assert [[len(part) for part in alone.share(order, visits({1: 1.0}))] for _ in range(2)] == [
+        [400, 400, 2400],
+        [3200],
+    ]
     assert len(pace.share(order[:100], visits({1: 1.0}))) == 1
 
 

@@ -18,7 +18,8 @@ ENTRIES_A_SHARD = 24  # at least
 FEW_ENTRIES_A_SHARD = 8  # the same with many classes, where each entry is more work
 MANY_CLASSES = 256
 MOST_SHARDS = 8
-TRIAL = 16  # one of so many rows is visited by one thread, and one by all, to see which is faster
+TRIAL = 8  # one of so many rows is visited by one thread, and one by all, to see which is faster
+TRIAL_EVERY = 4  # sweeps
 TOO_FEW = 32  # rows for a trial
 FRESH_ENTRIES = 4_000_000  # of variables that a call makes room for
 
@@ -53,16 +54,20 @@ class Pace:
 
     def __init__(self, n_threads: int):
         self.seconds = dict.fromkeys((n_threads, 1), 0.0)  # per row
+        self.sweeps = 0
 
     def share(self, order: Integers, visit: Callable[[Integers, int], Any]) -> list[Any]:
-        """Results of `visit(rows, number of threads)` for consecutive parts of the rows."""
+        """Results of `visit(rows, number of threads)` for consecutive parts of the rows, the same ones at any pace."""
         trial = len(order) // TRIAL
-        if len(self.seconds) == 1 or trial < TOO_FEW:
+        if trial < TOO_FEW:
             return [visit(order, 1)]
-        parts = zip(self.seconds, (order[:trial], order[trial : 2 * trial]), strict=True)
-        found = [self._timed(part, n, visit) for n, part in parts]
+        found, first = [], 0
+        if self.sweeps % TRIAL_EVERY == 0:
+            counts, first = (max(self.seconds), 1), 2 * trial
+            found = [self._timed(order[i * trial : (i + 1) * trial], n, visit) for i, n in enumerate(counts)]
+        self.sweeps += 1
         best = min(self.seconds, key=lambda n: self.seconds[n])
-        return [*found, visit(order[2 * trial :], best)]
+        return [*found, visit(order[first:], best)]
 
     def _timed(self, part: Integers, n: int, visit: Callable[[Integers, int], Any]) -> Any:
         started = time.perf_counter()
