@@ -149,3 +149,18 @@ def test_weights_leave_their_bundles():
     W = {b: rng.normal(size=(600, bundles.width)) for b in range(3)}
     expected = np.concatenate(list(W.values()), axis=1)[:, bundles.position]
     np.testing.assert_array_equal(unbundled(W, bundles), expected)
+
+
+def test_lists_of_parts_follow_each_other():
+    lists = Lists.empty(5, np.float64)
+    lists.start[:], lists.count[:] = [0, 2, 0, 1, 3], [2, 1, 1, 2, 0]
+    first, second = (
+        (np.array([3, 7, 1], dtype=np.int32), np.ones(3)),
+        (np.array([4, 5, 6], dtype=np.int32), np.full(3, 2.0)),
+    )
+    parts = [(0, 2, *first), (2, 5, *second)]
+    lists.replace_parts(parts)
+    assert parts == []
+    np.testing.assert_array_equal(lists.start, [0, 2, 3, 4, 6])
+    rows, classes, _ = lists.entries(np.arange(5), np.arange(10))
+    assert list(zip(rows, classes, strict=True)) == [(0, 3), (0, 7), (1, 1), (2, 4), (3, 5), (3, 6)]
