@@ -55,6 +55,12 @@ def test_words_are_coloured_for_and_against() -> None:
     assert "came with" not in page_of(["moon"])
 
 
+def test_lines_and_tabs_stay_and_empty_lines_are_few() -> None:
+    page = page_of(["zzz\tyyy\r\n\r\n \r\n\r\nxxx\u2028www"])
+    assert "zzz yyy\n\nxxx\nwww" in page
+    assert "\ufffd" not in page
+
+
 def test_every_class_has_its_words() -> None:
     page = page_of(TEXTS, LABELS)
     assert "All of 4 texts got the label they came with." in page

@@ -18,7 +18,8 @@ from tellwhy.workflow.marked_text import Piece
 from tellwhy.workflow.text_labels import ClassWords, TextLabels, TextReasons
 
 SHADES = 5  # of each colour
-_LINES = re.compile("[\n\r\x0b\x0c\x85\u2028\u2029]+")
+_BREAK = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
+_EMPTY_LINES = re.compile(r"\n[ \t]*\n[ \t\n]*\n")
 
 Text = Markup | str
 
@@ -164,7 +165,7 @@ def _rest(reasons: TextReasons, reach: float) -> str:
 
 def _piece(piece: Piece, largest: float) -> Markup:
     """A piece of text, escaped; a word with relevance in the shade of it."""
-    text = _LINES.sub("\n", piece.text)
+    text = _EMPTY_LINES.sub("\n\n", _BREAK.sub("\n", piece.text)).replace("\t", " ")
     safe = "\n".join(wording.without_unsafe(part) for part in text.split("\n"))
     shade = round(SHADES * abs(piece.relevance) / largest) if largest > 0 else 0
     if shade == 0:
