@@ -53,6 +53,11 @@ class Asked(NamedTuple):
     tries: int | None
     rows: int
     models: Path
+    methods: list[str]
+
+    def methods_for(self, detector: str) -> list[str]:
+        """The methods asked for that apply to a detector."""
+        return [m for m in methods_for(detector) if m in self.methods]
 
 
 def located(made: Any, X: np.ndarray, truth: np.ndarray) -> Figures:
@@ -157,7 +162,7 @@ def measure(measured: Measured, asked: Asked) -> None:
     """Measure the tables asked for, the most important first."""
     for d_anom in sorted({TABLES[t][1] for t in asked.tables & set(TABLES)}):
         for name, detector in asked.pairs:
-            for method in methods_for(detector):
+            for method in asked.methods_for(detector):
                 key = (name, detector, method, d_anom)
                 measured.take(partial(synthetic, asked, *key), "synthetic", *key)
         if d_anom == 1:
@@ -179,7 +184,7 @@ def smaller_tables(measured: Measured, asked: Asked) -> None:
             measured.take(partial(regularised, name, regularisation), "regularised", name, regularisation)
     for name, detector in asked.pairs:
         if 4 in asked.tables and name in REAL_SETS:
-            for method in methods_for(detector):
+            for method in asked.methods_for(detector):
                 measured.take(partial(real, asked, name, detector, method), "real", name, detector, method)
 
 
@@ -334,6 +339,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--tables", default="2,3,4,5,6,8,9", help="comma-separated numbers")
     parser.add_argument("--sets", default=",".join(SETS))
     parser.add_argument("--detectors", default=",".join(DETECTORS), help="of GMM, VAE-r, VAE-e, DAGMM; any case")
+    parser.add_argument("--methods", default=",".join(METHODS), help="of tables 2, 3, 4, 8, 9")
     parser.add_argument("--tries", type=int, help="draws of tables 2, 3, 8, 9; by default 2 (20 for lympho)")
     parser.add_argument("--rows", type=int, default=ROWS, help="normal rows of tables 2, 3, 8, 9, at most")
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "tellwhy_anomaly_shapley")
@@ -356,5 +362,5 @@ if __name__ == "__main__":
             fitted(*pair, models)
         raise SystemExit
     if not asked.write_only:
-        measure(kept, Asked(tables, pairs, asked.tries, asked.rows, models))
+        measure(kept, Asked(tables, pairs, asked.tries, asked.rows, models, asked.methods.split(",")))
     write(kept, f" {asked.note}" if asked.note else "")
