@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from scipy import sparse
 
 from tellwhy.classifiers.solver import Progress
 from tellwhy.core.errors import InvalidInput, UnreadableFile
-from tellwhy.core.files import new_folder, read_versioned, write_json
+from tellwhy.core.files import new_folder, read_versioned, stored_arrays, write_json
 from tellwhy.core.score_function import Integers
 
 SCHEMA = 1
@@ -56,11 +55,11 @@ def read(folder: Path, rows: Integers, n_classes: int, settings: dict[str, Any])
 
 
 def _read_part(path: Path) -> tuple[Any, Any, Any]:
-    try:
-        with np.load(path, allow_pickle=False) as stored:
-            return stored["row"], stored["cls"], stored["val"]
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
-        raise UnreadableFile(f"{path} is missing or damaged: {error}") from error
+    arrays = stored_arrays(path)
+    missing = {"row", "cls", "val"} - set(arrays)
+    if missing:
+        raise UnreadableFile(f"{path} lacks {sorted(missing)}.")
+    return arrays["row"], arrays["cls"], arrays["val"]
 
 
 def remove(folder: Path) -> None:

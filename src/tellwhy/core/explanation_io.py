@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 from tellwhy.core.errors import UnreadableFile
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.extras import Extras
-from tellwhy.core.files import new_folder, read_versioned, write_json
+from tellwhy.core.files import new_folder, read_versioned, stored_arrays, write_json
 
 SCHEMA = 1
 _HEAD = "explanation.json"
@@ -51,11 +50,7 @@ def save(explanation: Explanation, folder: Path) -> Path:
 def load(folder: Path) -> Explanation:
     """Read what `save` wrote."""
     head = _read_head(folder)
-    try:
-        with open(folder / "arrays.npz", "rb") as file, np.load(file, allow_pickle=False) as stored:
-            arrays: dict[str, Any] = {name: stored[name] for name in stored.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, KeyError) as error:
-        raise UnreadableFile(f"{folder / 'arrays.npz'} is missing or damaged: {error}.") from error
+    arrays = stored_arrays(folder / "arrays.npz")
     missing = {"values", "scores", "base_values"} - set(arrays)
     if missing:
         raise UnreadableFile(f"{folder / 'arrays.npz'} lacks {sorted(missing)}.")

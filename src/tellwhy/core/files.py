@@ -6,6 +6,8 @@ import json
 import os
 import shutil
 import tempfile
+import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +16,8 @@ from typing import Any
 import numpy as np
 
 from tellwhy.core.errors import CannotWrite, UnreadableFile
+
+_DAMAGES = (OSError, ValueError, EOFError, KeyError, NotImplementedError, MemoryError, zipfile.BadZipFile, zlib.error)
 
 
 @contextmanager
@@ -114,3 +118,12 @@ def read_versioned(path: Path, schema: int, what: str) -> dict[str, Any]:
     if got != schema:
         raise UnreadableFile(f"{path} has schema {got!r}; this version of tellwhy reads schema {schema}.")
     return dict(head)
+
+
+def stored_arrays(path: Path) -> dict[str, Any]:
+    """Read all arrays of an .npz file; `UnreadableFile` where it is missing, damaged or holds objects."""
+    try:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as stored:
+            return {name: stored[name] for name in stored.files}
+    except _DAMAGES as error:
+        raise UnreadableFile(f"{path} is missing or damaged: {error}.") from error

@@ -9,8 +9,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import numbers
-import zipfile
-import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,13 +18,12 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.core.errors import CannotWrite, UnreadableFile
-from tellwhy.core.files import new_folder, read_versioned, write_json
+from tellwhy.core.files import new_folder, read_versioned, stored_arrays, write_json
 from tellwhy.core.params import validate_parameters
 
 SCHEMA = 1
 ARRAYS = "arrays.npz"
 _MISFITS = (TypeError, ValueError, LookupError, AttributeError, MemoryError, RuntimeError)  # PyTorch's are the last
-_DAMAGES = (OSError, ValueError, EOFError, KeyError, NotImplementedError, MemoryError, zipfile.BadZipFile, zlib.error)
 
 Records = Mapping[str, tuple[Any, Callable[[Any], bool]]]  # name -> (class, whether its parts fit together)
 
@@ -233,17 +230,8 @@ def _read_head(path: Path, what: str) -> dict[str, Any]:
     return head
 
 
-def _stored_arrays(path: Path) -> dict[str, Any]:
-    """Read all arrays of an .npz file; `UnreadableFile` where it is missing, damaged or holds objects."""
-    try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as stored:
-            return {name: stored[name] for name in stored.files}
-    except _DAMAGES as error:
-        raise UnreadableFile(f"{path} is missing or damaged: {error}.") from error
-
-
 def _read_arrays(path: Path) -> dict[str, Any]:
-    arrays = _stored_arrays(path)
+    arrays = stored_arrays(path)
     for name, array in arrays.items():
         if array.dtype.kind not in "biuf" or not np.isfinite(array).all():
             raise UnreadableFile(f"{path} holds something else than finite numbers in {name!r}.")
