@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from _results import machine, publish
 
-from _dmm_men import LOCAL, N_SEGMENTS, Clock, Results, images, lime, shap, trained
+from _dmm_men import LOCAL, N_SEGMENTS, Clock, Results, images, lime, probabilities, shap, trained
 from _dmm_men_tables import fidelity_tables, segment_tables, stability_tables
 from tellwhy.evaluation import fidelity, keep_top
 from tellwhy.explainers import DMMMEN, PRESETS
@@ -112,14 +112,11 @@ def first_segments(explanation: Any, X: np.ndarray, k: int = 10) -> list[set[int
     return found
 
 
-def global_class(name: str, cache: str, target: int, sweeps: int) -> dict[str, Any]:
+def global_class(name: str, cache: str, device: str, target: int, sweeps: int) -> dict[str, Any]:
     """The average insight into one class, from the training images that the network puts into it."""
-    import torch
-
-    model = ready(name, cache, "cpu")
-    X = images(name)[0]
-    with torch.no_grad():
-        chosen = np.concatenate([model(torch.as_tensor(x)).argmax(1).numpy() for x in np.array_split(X, 60)])
+    model = ready(name, cache, device)
+    X, ask = images(name)[0], probabilities(model)
+    chosen = np.concatenate([ask(part).argmax(axis=1) for part in np.array_split(X, 60)])
     mine = X[chosen == target].astype(np.float64)
     preset = PRESETS["mnist" if name == "mnist" else "fashion-mnist"]
     explainer = DMMMEN(model, scale="common", n_sweeps=sweeps, n_burn=sweeps, n_jobs=1, **preset)
@@ -163,7 +160,7 @@ def planned(settings: argparse.Namespace) -> list[Work]:
     work: list[Work] = []
     for name in settings.sets:
         for target in range(settings.classes if name != "cifar" and "global" in parts else 0):
-            work.append((f"global:{name}:{target}", global_class, (name, cache, target, settings.sweeps)))
+            work.append((f"global:{name}:{target}", global_class, (name, cache, device, target, settings.sweeps)))
     starts = range(LOOKED_AT, LOOKED_AT + settings.images, CHUNK)
     for start in starts if "local" in parts else ():
         work += [(f"local:{name}:{start:05d}", local_chunk, (name, cache, device, start)) for name in settings.sets]
