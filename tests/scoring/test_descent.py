@@ -9,6 +9,7 @@ from tellwhy.scoring.arrays import HOST, Space, on_host
 from tellwhy.scoring.descent import Slack, descend
 from tellwhy.scoring.edges import Edges
 from tellwhy.scoring.last_steps import HISTORY, LastSteps
+from tellwhy.scoring.surroundings import Surroundings
 
 RNG = np.random.default_rng(0)
 N, D = 12, 4
@@ -94,6 +95,16 @@ def test_walls_hold(space):
     for i in range(N):
         best = by_scipy(i, bounds=[(-0.4, 0.4)] * D)
         assert on_host(found.values)[i] == pytest.approx(best.fun, abs=1e-7)
+
+
+def test_walls_of_binary_columns(space):
+    """[0, 1], and next to the end where a cell did not start, since the cross-entropy is infinite there."""
+    scales, binary = np.array([1.0, 0.5, 2.0]), np.array([True, True, False])
+    rows = np.array([[0.0, 1.0, 7.0], [0.25, 0.0, 7.0]])
+    around = Surroundings(space.array(scales), "squared", space.array(binary))
+    low, high = (on_host(wall) for wall in around.walls(space.array(rows), None))
+    np.testing.assert_allclose(low, [[0.0, (1e-6 - 1.0) / 0.5, -np.inf], [1e-6 - 0.25, 0.0, -np.inf]], rtol=1e-12)
+    np.testing.assert_allclose(high, [[1.0 - 1e-6, 0.0, np.inf], [0.75 - 1e-6, (1.0 - 1e-6) / 0.5, np.inf]], rtol=1e-12)
 
 
 def test_kinks_keep_what_is_not_worth_moving(space):
