@@ -112,3 +112,22 @@ def test_labels_of_tables_are_checked(tmp_path):
     assert read_rows(tmp_path / "fine.csv", label="y").y.tolist() == ["u", "v"]
     with pytest.raises(UnreadableFile, match="is a folder"):
         survey(tmp_path)
+    pd.DataFrame({"a": [1.0, None], "y": ["u", "v"]}).to_csv(tmp_path / "gap.csv", index=False)
+    with pytest.raises(InvalidInput, match="NaN in row 1, column 'a'"):
+        read_rows(tmp_path / "gap.csv", label="y")
+
+
+@pytest.mark.parametrize("how", ["centred", "plain"])
+def test_columns_are_scaled_over_all_rows_and_weights_scaled_back(tmp_path, how):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 3)) * [1.0, 100.0, 0.0] + [5.0, -300.0, 7.0]
+    pd.DataFrame(X, columns=list("abc")).assign(y=np.arange(30) % 2).to_csv(tmp_path / "t.csv", index=False)
+    found = read_rows(tmp_path / "t.csv", label="y", keep=lambda y: y == 1, scale=how)
+    mean = X.mean(axis=0) if how == "centred" else 0.0
+    spread = np.where(X.std(axis=0) > 1e-9, X.std(axis=0), 1.0)
+    np.testing.assert_allclose(found.X.toarray(), ((X - mean) / spread)[1::2], atol=1e-9)
+    weights = rng.normal(size=(4, 4 if how == "centred" else 3))
+    ones = np.ones((15, 1)) if how == "centred" else np.empty((15, 0))
+    raw = found.scaling.undone(weights, centred=how == "centred").toarray()
+    expected = np.hstack([found.X.toarray(), ones]) @ weights.T
+    np.testing.assert_allclose(np.hstack([X[1::2], ones]) @ raw.T, expected, atol=1e-9)

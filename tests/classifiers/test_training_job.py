@@ -10,12 +10,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_wine
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from typer.testing import CliRunner
 
 from tellwhy.classifiers import WestonWatkinsSVM, load
 from tellwhy.classifiers.training_files import read_rows
 from tellwhy.classifiers.training_job import Alone, Job, run_rank, train
 from tellwhy.core.errors import CannotWrite, InvalidInput, InvalidParameter, TellwhyError, UnreadableFile
+from tellwhy.explainers import LinearRelevance
 from tellwhy.views.cli import app
 
 
@@ -124,6 +128,31 @@ def test_places_that_cannot_be_written_are_told_before_training(data, tmp_path):
     assert [p.name for p in (tmp_path / "mine").iterdir()] == ["notes.txt"]
     with pytest.raises(UnreadableFile, match="There is no file"):
         train(job(tmp_path / "none.svm"))
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_tables_are_scaled_and_models_take_rows_as_they_came(tmp_path, intercept):
+    X, y = load_wine(return_X_y=True, as_frame=True)
+    X.assign(kind=y).to_csv(tmp_path / "wine.csv", index=False)
+    settings = {"C": 0.1, "tol": 1e-7, "fit_intercept": intercept, "max_epochs": 20_000}
+    model = train(job(tmp_path / "wine.csv", label="kind", scale=True, **settings))
+    scaler = StandardScaler(with_mean=intercept)
+    peer = make_pipeline(scaler, WestonWatkinsSVM(random_state=0, **settings)).fit(X, y)
+    assert model.objective_ == pytest.approx(peer[-1].objective_, rel=1e-5)
+    np.testing.assert_allclose(model.decision_function(X), peer.decision_function(X), atol=1e-3)
+    again = load(tmp_path / "model")
+    ours, theirs = again.explain(X), LinearRelevance(peer).explain(X)
+    np.testing.assert_allclose(ours.values, theirs.values, atol=1e-3)
+    np.testing.assert_allclose(ours.base_values, theirs.base_values, atol=1e-3)
+    np.testing.assert_allclose(ours.residual, 0, atol=1e-9)
+    np.testing.assert_array_equal(LinearRelevance(again).explain(X).values, ours.values)
+    assert hasattr(again, "centre_") == intercept
+    assert not hasattr(again.fit(X / X.max(), y), "centre_")
+
+
+def test_only_tables_are_scaled(data):
+    with pytest.raises(InvalidParameter, match="Only the columns of tables"):
+        train(job(data, scale=True))
 
 
 def test_options_of_texts_want_texts(data):

@@ -191,6 +191,7 @@ class MulticlassSVM(Saved, ClassifierMixin, BaseEstimator):
         return linear_relevance(
             self.coef_, self.intercept_, self._validated(X), self.classes_,
             against=against, of=of, feature_names=names, data=X, model=type(self).__name__,
+            centre=getattr(self, "centre_", None),
         )  # fmt: skip
 
     def sparsify(self, threshold: float = 0.0) -> Self:
@@ -343,7 +344,8 @@ class MulticlassSVM(Saved, ClassifierMixin, BaseEstimator):
         self.n_iter_ = progress.epochs
         self.objective_ = progress.last["objective"]
         self.dual_gap_ = progress.last["gap"]
-        self.__dict__.pop("temperature_", None)
+        for name in ("temperature_", "centre_"):
+            self.__dict__.pop(name, None)
 
     def _scores(self, X: Any) -> Floats:
         check_is_fitted(self)

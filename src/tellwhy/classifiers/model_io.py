@@ -59,7 +59,9 @@ def _is_svm(model: MulticlassSVM) -> bool:
     if not hasattr(model, "coef_"):
         return True
     shape = (len(model.classes_), model.n_features_in_)
-    return model.coef_.shape == shape and model.coef_.dtype.kind == "f" and model.intercept_.shape == shape[:1]
+    centre = getattr(model, "centre_", None)
+    sits = model.coef_.shape == shape and model.intercept_.shape == shape[:1] and model.coef_.dtype.kind == "f"
+    return sits and (centre is None or centre.shape == shape[1:])
 
 
 def _is_kernel_classifier(model: KernelBasisClassifier) -> bool:

@@ -24,6 +24,7 @@ def linear_relevance(
     feature_names: Any = None,
     data: Any = None,
     model: str = "a linear classifier",
+    centre: Floats | None = None,
 ) -> Explanation:
     """R_j = w_cj x_j, or (w_cj − w_rj) x_j against a rival r; base = intercepts, and nothing is left over.
 
@@ -42,6 +43,8 @@ def linear_relevance(
         Class to explain; by default the one with the highest score.
     feature_names, data, model
         What the explanation shows.
+    centre
+        A row m to measure from: R_j = w_cj (x_j − m_j), and w_c·m joins the base. None measures from zero.
 
     Returns
     -------
@@ -60,8 +63,9 @@ def linear_relevance(
     if rivals is not None:
         direction, base = direction - _rows_of(weights, rivals), base - np.asarray(intercept)[rivals]
         extras["rival"] = named[rivals]
-    values = rows.multiply(direction)
-    values = values.toarray() if sparse.issparse(values) else np.asarray(values)
+    if centre is not None:
+        base = base + direction @ centre
+    values = _products(rows, direction, centre)
     what = "the score of the class" if rivals is None else "the lead of the class over its rival"
     return Explanation(
         values=values,
@@ -73,6 +77,13 @@ def linear_relevance(
         params={"explains": f"{what}, by {model}", "against": None if against is None else str(against)},
         extras=Extras(extras),
     )
+
+
+def _products(rows: Any, direction: Any, centre: Floats | None) -> Floats:
+    if centre is not None:
+        return np.asarray((rows.toarray() - centre) * direction)
+    values = rows.multiply(direction)
+    return values.toarray() if sparse.issparse(values) else np.asarray(values)
 
 
 def _plain_names(classes: Any) -> Any:

@@ -14,7 +14,8 @@ import numpy as np
 from scipy import sparse
 
 from tellwhy.core.errors import InvalidInput, UnreadableFile
-from tellwhy.core.score_function import Integers
+from tellwhy.core.score_function import Floats, Integers
+from tellwhy.core.tables import check_finite
 
 LINES = 20_000  # read at a time
 TABLES = (".parquet", ".pq", ".csv", ".tsv", ".tab", ".xlsx", ".xlsm", ".json", ".jsonl", ".ndjson")
@@ -22,12 +23,39 @@ Keep = Callable[[Any], Any]  # labels -> which of them to keep
 
 
 @dataclass(frozen=True)
+class Scaling:
+    """Mean and standard deviation of each column of a table (1 for a constant one)."""
+
+    mean: Floats
+    spread: Floats
+
+    @classmethod
+    def of(cls, X: Any) -> Scaling:
+        """Measure the columns."""
+        spread = X.std(axis=0)
+        return cls(X.mean(axis=0), np.where(spread > 0, spread, 1.0))
+
+    def applied(self, X: Any, *, centred: bool) -> Any:
+        """Columns of unit variance, with mean zero where they are centred."""
+        return (X - self.mean) / self.spread if centred else X / self.spread
+
+    def undone(self, weights: Any, *, centred: bool) -> Any:
+        """Weights for the columns as they came; where these were centred, the last one is the intercept's."""
+        table = sparse.csr_array(weights)
+        if not centred:
+            return sparse.csr_array(table / self.spread)
+        own = sparse.csr_array(table[:, :-1] / self.spread)
+        return sparse.hstack([own, table[:, [-1]] - (own @ self.mean)[:, None]], format="csr")
+
+
+@dataclass(frozen=True)
 class LabelledRows:
-    """Rows, their labels, and which rows of the file they are."""
+    """Rows, their labels, which rows of the file they are, and how their columns were scaled, if at all."""
 
     X: Any
     y: Any
     numbers: Integers
+    scaling: Scaling | None = None
 
 
 @dataclass(frozen=True)
@@ -56,7 +84,12 @@ def survey(path: Path, label: str | None = None) -> Survey:
 
 
 def read_rows(
-    path: Path, *, label: str | None = None, keep: Keep | None = None, n_features: int | None = None
+    path: Path,
+    *,
+    label: str | None = None,
+    keep: Keep | None = None,
+    n_features: int | None = None,
+    scale: str | None = None,
 ) -> LabelledRows:
     """Read labelled rows; with `keep`, only those whose labels it selects.
 
@@ -72,6 +105,8 @@ def read_rows(
         Function of an array of labels that returns which of them to keep.
     n_features
         Number of features, where the file may not show the last ones.
+    scale
+        Of a table: 'centred' gives columns mean zero and unit variance, over all rows, 'plain' unit variance alone.
     """
     kind = _kind(path)
     check_is_file(path)
@@ -81,7 +116,11 @@ def read_rows(
     if X.shape[0] != len(y):
         raise UnreadableFile(f"{path} holds {X.shape[0]} rows, but {len(y)} labels.")
     chosen = np.arange(len(y)) if keep is None else np.flatnonzero(keep(y))
-    return LabelledRows(X[chosen], y[chosen], chosen)
+    if scale is None or kind != "table":
+        return LabelledRows(X[chosen], y[chosen], chosen)
+    scaling = Scaling.of(X.toarray())
+    scaled = sparse.csr_array(scaling.applied(X[chosen].toarray(), centred=scale == "centred"))
+    return LabelledRows(scaled, y[chosen], chosen, scaling)
 
 
 def check_is_file(path: Path) -> None:
@@ -90,6 +129,11 @@ def check_is_file(path: Path) -> None:
         raise UnreadableFile(f"{path} is a folder; expected a file of labelled rows.")
     if not path.is_file():
         raise UnreadableFile(f"There is no file {path}. Check the name and the folder.")
+
+
+def is_table(path: Path) -> bool:
+    """Whether a file is read as a table, by its name."""
+    return _kind(path) == "table"
 
 
 def _kind(path: Path) -> str:
@@ -138,10 +182,9 @@ def _read_table(path: Path, label: str | None) -> tuple[Any, Any]:
             f"{path} has columns that are not numbers: {', '.join(text[:5])}. Encode or drop them first, or train on "
             "one column of texts with --text."
         )
-    labels = table[label].to_numpy()
-    return sparse.csr_array(rows.to_numpy(dtype=np.float64)), labels if labels.dtype.kind in "biuf" else labels.astype(
-        str
-    )
+    numbers, labels = rows.to_numpy(dtype=np.float64), table[label].to_numpy()
+    check_finite(numbers, [str(name) for name in rows.columns], what=str(path))
+    return sparse.csr_array(numbers), labels if labels.dtype.kind in "biuf" else labels.astype(str)
 
 
 def _read_libsvm(path: Path, keep: Keep | None, n_features: int | None) -> LabelledRows:

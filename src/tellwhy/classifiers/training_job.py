@@ -31,7 +31,7 @@ from tellwhy.classifiers.pair_engine import PairEngine
 from tellwhy.classifiers.problem import Labels, Problem, make_problem, with_intercept
 from tellwhy.classifiers.single_engine import SingleEngine
 from tellwhy.classifiers.solver import Progress, Settings, is_done, solve
-from tellwhy.classifiers.training_files import check_is_file, read_rows, survey
+from tellwhy.classifiers.training_files import Scaling, check_is_file, is_table, read_rows, survey
 from tellwhy.classifiers.weston_watkins import WestonWatkinsSVM
 from tellwhy.core.errors import InvalidInput, InvalidParameter, MissingExtra, TellwhyError
 from tellwhy.core.optional import require
@@ -60,6 +60,7 @@ class Job:
     threads: int = 1
     dtype: str = "float64"
     fit_intercept: bool = True
+    scale: bool = False
     label: str | None = None
     seed: int = 0
     checkpoint_every: int = 20
@@ -80,6 +81,11 @@ class Job:
         for name in ("max_epochs", "ranks", "threads", "checkpoint_every"):
             validate_value(owner, name, getattr(self, name), integer(1))
         validate_value(owner, "dtype", self.dtype, one_of("float64", "float32"))
+        if self.scale and not is_table(Path(self.data)):
+            raise InvalidParameter(
+                f"Only the columns of tables can be scaled (CSV, Parquet, …). Got {self.data}: scale its values "
+                "before, and leave out --scale."
+            )
         if self.loss == "cs" and self.ranks > 1:
             raise InvalidParameter(
                 "A Crammer–Singer row needs the weights of all classes at once, so that it trains on one rank. "
@@ -129,7 +135,8 @@ def run_rank(job: Job, comm: Any, show: Callable[[str], None] = lambda _: None) 
     problem = _problem(job, rows, classes)
     at = rows.numbers[problem.source]
     engine = _engine(job, comm, problem, sizes)
-    settings = {"loss": job.loss, "C": job.C, "fit_intercept": job.fit_intercept, "rows": len(numbers)}
+    settings = {"loss": job.loss, "C": job.C, "fit_intercept": job.fit_intercept, "scale": job.scale}
+    settings["rows"] = len(numbers)
     progress = None
     if job.resume:
         table, progress = checkpoint.read(job.checkpoint, at, len(classes), settings)
@@ -148,12 +155,13 @@ def run_rank(job: Job, comm: Any, show: Callable[[str], None] = lambda _: None) 
         progress = solve(engine, stop, progress, warm=job.resume, report=report)
     finally:
         engine.close()
-    _save(job, comm, engine, _Learned(classes, found.names, progress))
+    _save(job, comm, engine, _Learned(classes, found.names, progress, rows.scaling))
     if comm.rank == 0:
         checkpoint.remove(job.checkpoint)
         if not is_done(progress, stop):
             show(
-                f"stopped at a gap of {progress.last['gap']:.2g}, short of {job.tol:g}: raise --max-epochs or lower --c"
+                f"stopped at a gap of {progress.last['gap']:.2g}, short of {job.tol:g}: raise --max-epochs, lower --c, "
+                "or scale rows to unit length or columns to unit variance"
             )
 
 
@@ -170,7 +178,8 @@ def _rows_of_rank(job: Job, comm: Any, classes: Any, sizes: Any, n_features: int
         owner = RankPairEngine.owners(sizes, comm.size, job.threads, job.dtype)
         mine = classes[owner == comm.rank]
         keep = lambda y: np.isin(y, mine)  # noqa: E731
-    return read_rows(Path(job.data), label=job.label, keep=keep, n_features=n_features)
+    scale = None if not job.scale else "centred" if job.fit_intercept else "plain"
+    return read_rows(Path(job.data), label=job.label, keep=keep, n_features=n_features, scale=scale)
 
 
 def _problem(job: Job, rows: Any, classes: Any) -> Problem:
@@ -197,6 +206,7 @@ class _Learned:
     classes: Any
     names: list[str] | None
     progress: Progress
+    scaling: Scaling | None = None
 
 
 def _save(job: Job, comm: Any, engine: Any, learned: _Learned) -> None:
@@ -211,7 +221,11 @@ def _save(job: Job, comm: Any, engine: Any, learned: _Learned) -> None:
         C=job.C, tol=job.tol, max_epochs=job.max_epochs, fit_intercept=job.fit_intercept, dtype=job.dtype,
         random_state=job.seed,
     )  # fmt: skip
+    if learned.scaling is not None:
+        coef = learned.scaling.undone(coef, centred=job.fit_intercept)
     model.adopt(coef, learned.classes, learned.progress, feature_names=learned.names)
+    if learned.scaling is not None and job.fit_intercept:
+        model.centre_ = learned.scaling.mean
     model.save(job.out)
 
 

@@ -97,6 +97,7 @@ class LinearRelevance:
         return linear_relevance(
             coef, intercept, rows, last.classes_,
             against=against, of=of, feature_names=_names(X, steps, last), data=X, model=type(last).__name__,
+            centre=getattr(last, "centre_", None),
         )  # fmt: skip
 
     def _parts(self) -> tuple[Any, Any]:

@@ -43,6 +43,9 @@ def fit_svm_command(
     max_epochs: Annotated[int, typer.Option(help="Most passes over the data.")] = 1000,
     dtype: Annotated[str, typer.Option(help="float64 or float32.")] = "float64",
     intercept: Annotated[bool, typer.Option(help="Whether to add a constant feature.")] = True,
+    scale: Annotated[
+        bool | None, typer.Option(help="Train on columns of mean 0 and variance 1; by default for tables.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder of the model; by default NAME-svm.")] = None,
     checkpoint_every: Annotated[int, typer.Option(help="Epochs between checkpoints.")] = 20,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint of the same command.")] = False,
@@ -62,13 +65,14 @@ def fit_svm_command(
     - `tellwhy fit-svm data.svm --c 1 --loss ww --ranks 4`
     - `tellwhy fit-svm data.svm --c 1 --loss ww --ranks 4 --resume`
     """
+    from tellwhy.classifiers.training_files import is_table
     from tellwhy.classifiers.training_job import Job, train
 
     folder = Path(f"{file.name.partition('.')[0]}-svm") if out is None else out
     job = Job(
         data=str(file), out=str(folder), loss=loss, C=c, tol=tol, max_epochs=max_epochs, ranks=ranks, threads=threads,
         dtype=dtype, fit_intercept=intercept, label=label, seed=seed, checkpoint_every=checkpoint_every,
-        resume=resume, quiet=quiet,
+        resume=resume, quiet=quiet, scale=text is None and (is_table(file) if scale is None else scale),
     )  # fmt: skip
 
     def show(line: str) -> None:
