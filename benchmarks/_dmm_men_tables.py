@@ -23,7 +23,7 @@ PUBLISHED = {
     "cifar": {},
 }
 METHODS = {"DMMMEN": "DMM-MEN", "LIME": "LIME", "SHAP": "SHAP"}
-PROCEDURES = ("nullified", "replaced", "crafted")
+PROCEDURES = ("nullified", "replaced", "crafted", "alone")
 OWN, PLAIN = "#c65307", "#777777"
 Parts = list[tuple[str, pd.DataFrame]]
 
@@ -99,9 +99,10 @@ def fidelity_tables(results: Results, name: str) -> Parts:
     about = (
         f"{TITLES[name]}, mean over {len(found)} classes: share of inputs that the network puts into the class after "
         "the top (or random) pixels of the class were set to 0 in its own images (nullified), to the class's mean in "
-        "other images (replaced), or alone kept from an image of the class while every other pixel is drawn at random "
-        f"(crafted). 30 % bootstraps of the test images. Measured on {measured_on(found)}.\n\n![Fidelity of every "
-        f"class, with 95 % limits over the bootstraps](../images/dmm-men-fidelity-{name}.png)"
+        "other images (replaced), or kept from an image of the class while every other pixel takes its value in an "
+        "image drawn at random (crafted) or is 0 (alone). 30 % bootstraps of the test images. Measured on "
+        f"{measured_on(found)}.\n\n![Fidelity of every class, with 95 % limits over the "
+        f"bootstraps](../images/dmm-men-fidelity-{name}.png)"
     )
     gallery = (
         f"{TITLES[name]}: the fits, two chains one after the other, and what they say adds to each class (mean "
@@ -144,10 +145,12 @@ def _save(figure: Any, file: str) -> None:
 def draw_curves(table: pd.DataFrame, name: str) -> None:
     """One panel per procedure and class: top pixels against random ones."""
     targets = sorted(table["target"].unique(), key=int)
-    size = (1.35 * len(targets) + 0.6, 4.6)
-    figure, axes = _pyplot().subplots(3, len(targets), figsize=size, sharex=True, sharey=True, squeeze=False)
+    size = (1.35 * len(targets) + 0.6, 5.6)
+    figure, axes = _pyplot().subplots(
+        len(PROCEDURES), len(targets), figsize=size, sharex=True, sharey=True, squeeze=False
+    )
     for row, procedure in zip(axes, PROCEDURES, strict=True):
-        row[0].set_ylabel(f"{procedure}\nput into the class")
+        row[0].set_ylabel(procedure)
         for axis, target in zip(row, targets, strict=True):
             mine = table[(table["procedure"] == procedure) & (table["target"] == target)]
             for chosen, colour in (("top", OWN), ("random", PLAIN)):
@@ -160,8 +163,9 @@ def draw_curves(table: pd.DataFrame, name: str) -> None:
         axis.set_title(CLASSES[name][int(target)], fontsize=10)
     for axis in axes[-1]:
         axis.set_xticks([50, 100, 150])
-    axes[-1][0].legend(fontsize=7)
-    figure.supxlabel("pixels changed", fontsize=10)
+    axes[1][0].legend(fontsize=7)
+    figure.supxlabel("top or random pixels", fontsize=10)
+    figure.supylabel("put into the class", fontsize=10)
     _save(figure, f"dmm-men-fidelity-{name}.png")
 
 

@@ -32,6 +32,7 @@ def test_named_features_decide_and_random_ones_do_not(insight, rows):
     assert (found.rates["nullified"][:, 1] == 0).all(), "without both columns nothing is left of the class"
     assert (found.rates["replaced"][:, 1] == 1).all()
     assert (found.rates["crafted"][:, 1] == 1).all()
+    assert (found.rates["alone"][:, 1] == 1).all()
     assert found.random_rates["nullified"][:, 1].mean() > 0.5
     assert found.random_rates["replaced"][:, 1].mean() < 0.5
     assert found.random_rates["crafted"][:, 1].mean() < 0.9
@@ -46,9 +47,12 @@ def test_rates_by_hand(insight, rows):
     negative = drawn[model(drawn)[:, 1] <= 0.5].copy()
     first = insight.ranking()[0]
     negative[:, first] = positive[:, first].mean()
+    alone = np.zeros_like(positive)
+    alone[:, first] = positive[:, first]
     positive[:, first] = 0.0
     assert found.rates["nullified"][0, 0] == (model(positive)[:, 1] > 0.5).mean()
     assert found.rates["replaced"][0, 0] == (model(negative)[:, 1] > 0.5).mean()
+    assert found.rates["alone"][0, 0] == (model(alone)[:, 1] > 0.5).mean()
 
 
 def test_ranking_counts_from_the_baseline(insight):
@@ -62,7 +66,7 @@ def test_table_has_limits(insight, rows):
     assert sorted(table["features"].unique()) == [1, 2], "more features than there are"
     assert ((table["low"] <= table["rate"] + 1e-12) & (table["rate"] <= table["high"] + 1e-12)).all()
     assert set(table["chosen"]) == {"top", "random"}
-    assert len(table) == 3 * 2 * 2
+    assert len(table) == 4 * 2 * 2
 
 
 def test_same_seed_same_rates(insight, rows):

@@ -19,7 +19,7 @@ from tellwhy.explainers.surrogate.model_outputs import ClassLogits, as_outputs, 
 if TYPE_CHECKING:
     import pandas as pd
 
-PROCEDURES = ("nullified", "replaced", "crafted")
+PROCEDURES = ("nullified", "replaced", "crafted", "alone")
 COUNTS = (50, 75, 100, 125, 150)
 LEVEL = 0.95
 
@@ -38,7 +38,8 @@ class Fidelity:
         For each procedure, the share of changed inputs that the model still (or now) puts into the class, shape
         (bootstraps, counts): "nullified" of the class's own rows, whose top features are set to the baseline;
         "replaced" of the other rows, whose top features get the mean of the class; "crafted" of new inputs with the
-        top features of a row of the class, while every other feature takes its value in a row drawn at random.
+        top features of a row of the class, while every other feature takes its value in a row drawn at random;
+        "alone" of the same, while every other feature is at the baseline.
     """
 
     target: str
@@ -74,7 +75,8 @@ def fidelity(
 ) -> Fidelity:
     """Change the features that an insight ranks highest, and watch how often the model decides for its class.
 
-    The three procedures of Guo et al. (2018), with as many random features beside them, on the same bootstraps.
+    The three procedures of Guo et al. (2018), with as many random features beside them, on the same bootstraps. What
+    they set the other features of new inputs to can be read in two ways: both are measured ("crafted", "alone").
 
     Parameters
     ----------
@@ -185,7 +187,9 @@ class _Sample:
         nullified[:, features] = self.baseline
         replaced[:, features] = self.mean[features]
         crafted[:, features] = self.positive[:, features]
-        made = zip(PROCEDURES, (nullified, replaced, crafted), strict=True)
+        alone = np.full_like(self.positive, self.baseline)
+        alone[:, features] = self.positive[:, features]
+        made = zip(PROCEDURES, (nullified, replaced, crafted, alone), strict=True)
         return {name: flat.reshape(len(flat), *self.shape) for name, flat in made}
 
 
