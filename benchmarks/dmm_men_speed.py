@@ -198,7 +198,7 @@ def draw(results: Results) -> None:
         axis.loglog([line["size"] for line in lines], [line["milliseconds"] for line in lines], "o-", color="#c65307")
         axis.set_xlabel({"n": "rows n", "p": "columns p", "J": "components J"}[name])
         axis.set_xticks(SIZES[name], [str(size) for size in SIZES[name]])
-        axis.set_yticks([0.2, 0.5, 1, 2, 5], ["0.2", "0.5", "1", "2", "5"])
+        axis.set_yticks([0.2, 0.5, 1, 2, 5, 10], ["0.2", "0.5", "1", "2", "5", "10"])
         axis.minorticks_off()
         axis.grid(alpha=0.3)
     axes[0].set_ylabel("ms a sweep")
