@@ -1,11 +1,13 @@
 """Time per row of Anomaly Shapley: the paper's table 7 and figure 3, and shap.KernelExplainer in the same run.
 
-`--models folder` keeps fitted networks for the next run; `--clock cpu` is for a machine that others use too.
+`--models folder` keeps fitted networks for the next run, `--cache file` the times of table 7, so that an interrupted
+run continues; `--clock cpu` is for a machine that others use too.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from collections.abc import Callable
 from functools import partial
@@ -59,8 +61,8 @@ def rows_of(name: str, n: int) -> np.ndarray:
 
 def table_7(asked: argparse.Namespace) -> pd.DataFrame:
     """Milliseconds per row of each set and detector."""
-    lines = []
-    for name in asked.sets:
+    lines = json.loads(asked.cache.read_text()) if asked.cache and asked.cache.exists() else []
+    for name in [name for name in asked.sets if name not in {line["set"] for line in lines}]:
         X, calls = rows_of(name, ROWS), {}
         for detector in (d for d in asked.detectors if f"{name}:{d}" not in asked.skip):
             made = AnomalyShapley(model(name, detector, asked.models)).fit(split(name).train)
@@ -80,6 +82,8 @@ def table_7(asked: argparse.Namespace) -> pd.DataFrame:
             }
             print(line, flush=True)
             lines.append(line)
+        if asked.cache:
+            asked.cache.write_text(json.dumps(lines, indent=1))
     return pd.DataFrame(lines)
 
 
@@ -134,6 +138,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--skip", nargs="*", default=[], help="pairs to leave out, e.g. arrhythmia:DAGMM")
     parser.add_argument("--without-shap", action="store_true", help="do not run shap.KernelExplainer")
     parser.add_argument("--models", type=Path, help="folder of fitted networks")
+    parser.add_argument("--cache", type=Path, help="JSON file of times")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--clock", choices=("wall", "cpu"), default="wall")
     asked = parser.parse_args()
