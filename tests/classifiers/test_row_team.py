@@ -164,3 +164,10 @@ def test_lists_of_parts_follow_each_other():
     np.testing.assert_array_equal(lists.start, [0, 2, 3, 4, 6])
     rows, classes, _ = lists.entries(np.arange(5), np.arange(10))
     assert list(zip(rows, classes, strict=True)) == [(0, 3), (0, 7), (1, 1), (2, 4), (3, 5), (3, 6)]
+    lists.val[[1, 4]] = 0.0
+    expected = [(0, 3), (1, 1), (2, 4), (3, 6)]
+    for _ in range(2):
+        rows, classes, _ = lists.entries(np.arange(5), np.arange(10))
+        assert list(zip(rows, classes, strict=True)) == expected
+        lists.drop_zeros()
+    assert len(lists.cls) == lists.used == 4

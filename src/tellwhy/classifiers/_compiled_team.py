@@ -85,6 +85,19 @@ def _meet(t, n_threads, team, meeting):
 
 
 @_compiled
+def drop_zeros(start, count, cls, val, kept_cls, kept_val):
+    """Copy the listed variables that are not zero into arrays with room for them."""
+    used = 0
+    for r in range(len(start)):
+        at, start[r] = start[r], used
+        for j in range(at, at + count[r]):
+            if val[j] != 0.0:
+                kept_cls[used], kept_val[used] = cls[j], val[j]
+                used += 1
+        count[r] = used - start[r]
+
+
+@_compiled
 def shard_rows(shard, n_shards, indptr, indices, values):
     """Order the entries of each row by shard: the cuts between shards, indices and values."""
     n = len(indptr) - 1

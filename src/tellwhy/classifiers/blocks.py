@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from tellwhy.classifiers._compiled_team import drop_zeros
 from tellwhy.classifiers.problem import Labels, Problem
 from tellwhy.classifiers.schedule import balanced_bundles
 from tellwhy.core.score_function import Floats, Integers
@@ -121,6 +122,13 @@ class Lists:
                 new = np.empty(size, dtype=old.dtype)
                 new[: self.used] = old[: self.used]
                 setattr(self, name, new)
+
+    def drop_zeros(self) -> None:
+        """List only variables that are not zero."""
+        kept = int(np.count_nonzero(self.val[: self.used]))
+        cls, val = np.empty(kept, dtype=np.int32), np.empty(kept, dtype=self.val.dtype)
+        drop_zeros(self.start, self.count, self.cls, self.val, cls, val)
+        self.cls, self.val, self.used = cls, val, kept
 
     def entries(self, examples: Integers, classes: Integers) -> tuple[Integers, Integers, Any]:
         """Example, class and value of every variable that is not zero."""

@@ -79,6 +79,9 @@ class PairEngine:
 
     def _certified(self, blocks: Iterable[tuple[int, int]], slack: float) -> Sums:
         """Losses and dual sums of some blocks, whose lists are made anew."""
+        blocks = list(blocks)
+        for block in blocks:
+            self.lists[block].drop_zeros()
         tasks = [(block, *part) for block in blocks for part in ranges(len(self.groups[block[0]].rows))]
         parts = self.workers.map(lambda task: self._certify(task[0], task[1], task[2], slack), tasks)
         sums = Sums(sum(p[2] for p in parts), sum(p[3] for p in parts), max((p[4] for p in parts), default=0.0))

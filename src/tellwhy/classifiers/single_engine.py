@@ -56,6 +56,8 @@ class SingleEngine:
     def certify(self, slack: float) -> Certificate:
         """Both objectives, and lists of every variable that may have to move."""
         self.recentre()
+        for piece in self.lists.values():
+            piece.drop_zeros()
         tasks = [(b, *part) for b in self.own for part in ranges(self.problem.n_examples)]
         parts = self.workers.map(lambda task: self._certify(task[0], task[1], task[2], slack), tasks)
         norm, constant = self.half_norm(), self.problem.constant
