@@ -162,6 +162,7 @@ def draw(by_set: pd.DataFrame, by_d: pd.DataFrame, by_n: pd.DataFrame) -> None:
     for column, colour in zip(means, ("C0", "0.6"), strict=True):
         axes[0].plot(means.index, means[column], "o-", color=colour, label=column.split(",")[0])
     axes[0].set(title="Mean over detectors, by set", ylabel="ms a row", yscale="log")
+    axes[0].tick_params(axis="x", rotation=30)
     axes[0].legend(frameon=False)
     axes[1].loglog(by_d["d"], by_d["ms a row"], "o-")
     axes[1].set(title="By columns, mixture of two", xlabel="columns", ylabel="ms a row")
