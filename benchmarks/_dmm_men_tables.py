@@ -39,30 +39,38 @@ def measured_on(lines: Sequence[dict[str, Any]]) -> str:
     return "; ".join(sorted({line["machine"] for line in lines if "machine" in line}))
 
 
-def segment_tables(results: Results, rights: dict[str, float], about: str) -> Parts:
-    """Keep the top segments: one line per network and method."""
+def segment_tables(results: Results, rights: dict[str, float], sure: dict[str, np.ndarray], *, about: str) -> Parts:
+    """Keep the top segments: one line per network and method, after one of the whole images."""
     lines, places = [], []
     for name, right in rights.items():
         chunks = list(results.starting(f"local:{name}:"))
         places += chunks
+        network = f"{TITLES[name]} ({100 * right:.2f} %)"
+        if chunks:
+            lines.append(_line(network, "whole images", sure[name], None, "–", "–"))
         for method, title in METHODS.items():
             parts = [chunk[method] for chunk in chunks if "probability" in chunk[method]]
             if not parts:
                 continue
             p, a = (np.concatenate([part[of] for part in parts]) for of in ("probability", "accuracy"))
-            low, high = limits(p)
-            lines.append(
-                {
-                    "network": f"{TITLES[name]} ({100 * right:.2f} %)",
-                    "method": title,
-                    "images": len(p),
-                    "probability %": f"{100 * p.mean():.2f} ({100 * low:.2f}, {100 * high:.2f})",
-                    "accuracy %": f"{100 * a.mean():.2f}",
-                    "published": PUBLISHED[name].get(method, "–"),
-                    "processor s an image": float(np.mean([part["seconds"] for part in parts])),
-                }
-            )
+            seconds = f"{np.mean([part['seconds'] for part in parts]):.2f}"
+            lines.append(_line(network, title, p, a, PUBLISHED[name].get(method, "–"), seconds))
     return [(f"{about} Measured on {measured_on(places)}.", pd.DataFrame(lines))] if lines else []
+
+
+def _line(
+    network: str, title: str, p: np.ndarray, a: np.ndarray | None, published: str, seconds: str
+) -> dict[str, Any]:
+    low, high = limits(p)
+    return {
+        "network": network,
+        "method": title,
+        "images": len(p),
+        "probability %": f"{100 * p.mean():.2f} ({100 * low:.2f}, {100 * high:.2f})",
+        "accuracy %": "–" if a is None else f"{100 * a.mean():.2f}",
+        "published": published,
+        "processor s an image": seconds,
+    }
 
 
 def stability_tables(results: Results, names: Sequence[str]) -> Parts:
@@ -163,8 +171,8 @@ def draw_curves(table: pd.DataFrame, name: str) -> None:
         axis.set_title(CLASSES[name][int(target)], fontsize=10)
     for axis in axes[-1]:
         axis.set_xticks([50, 100, 150])
-    axes[1][0].legend(fontsize=7)
-    figure.supxlabel("top or random pixels", fontsize=10)
+    figure.legend(*axes[0][0].get_legend_handles_labels(), fontsize=9, ncols=2, loc="lower right", frameon=False)
+    figure.supxlabel("number of pixels", fontsize=10)
     figure.supylabel("put into the class", fontsize=10)
     _save(figure, f"dmm-men-fidelity-{name}.png")
 

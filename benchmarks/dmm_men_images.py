@@ -218,9 +218,17 @@ def class_fidelity(fitted: str, cache: str, device: str, numbers: dict[str, Any]
     return {"table": found.to_frame().to_dict("records")}
 
 
+def whole_images(name: str, settings: argparse.Namespace, results: Results) -> np.ndarray:
+    """Probability of the network's own class for the images that were explained, before anything is taken away."""
+    ask = probabilities(trained(name, settings.cache)[0])
+    starts = [int(line["key"].rpartition(":")[2]) for line in results.starting(f"local:{name}:")]
+    return np.concatenate([np.zeros(0), *(ask(images(name)[2][s : s + CHUNK]).max(axis=1) for s in starts)])
+
+
 def report(settings: argparse.Namespace, results: Results) -> None:
     rights = {name: trained(name, settings.cache)[1] for name in settings.sets}
-    parts = segment_tables(results, rights, ABOUT) + stability_tables(results, settings.sets)
+    sure = {name: whole_images(name, settings, results) for name in settings.sets}
+    parts = segment_tables(results, rights, sure, about=ABOUT) + stability_tables(results, settings.sets)
     for name in settings.sets:
         parts += fidelity_tables(results, name)
     publish("dmm_men_images", "DMM-MEN on images", parts, peers=("torch",))
