@@ -190,6 +190,9 @@ def test_sparse_weights_where_they_pay():
 def test_probabilities_only_after_calibration():
     model, X, y = fitted(WestonWatkinsSVM)
     assert not hasattr(model, "predict_proba")
+    with pytest.raises(AttributeError) as refusal:
+        _ = model.predict_proba
+    assert "Call calibrate(X, y) first" in str(refusal.value.__cause__)
     other, labels = rows(n=200, seed=1)
     model.calibrate(other, labels)
     found = model.predict_proba(other)

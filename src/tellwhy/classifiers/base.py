@@ -43,6 +43,12 @@ SPARSE_BELOW = 0.3  # `coef_` becomes sparse if fewer of its entries than this s
 SPARSE_FROM = 10_000  # entries
 
 
+def _is_calibrated(model: Any) -> bool:
+    if not hasattr(model, "temperature_"):
+        raise AttributeError("Call calibrate(X, y) first, with rows that were not trained on.")
+    return True
+
+
 class MulticlassSVM(Saved, ClassifierMixin, BaseEstimator):
     """Base of the multi-class SVMs; subclasses name their loss and whether rows may have several labels."""
 
@@ -177,7 +183,7 @@ class MulticlassSVM(Saved, ClassifierMixin, BaseEstimator):
         self.temperature_ = best_temperature(scores, np.searchsorted(self.classes_, y))
         return self
 
-    @available_if(lambda self: hasattr(self, "temperature_"))
+    @available_if(_is_calibrated)
     def predict_proba(self, X: Any) -> Floats:
         """Probability of each class, once `calibrate` was called."""
         return softmax(self._scores(X) / self.temperature_)
