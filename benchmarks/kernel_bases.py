@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import time
 from pathlib import Path
 from typing import Any
@@ -110,7 +111,7 @@ def whole_features(stack: BasisStack, Z: Any) -> Any:
     return out
 
 
-def measured(unit: dict[str, Any], rows: Rows, plan: Plan, device: str) -> list[dict]:
+def measured(unit: dict[str, Any], rows: Rows, plan: Plan, device: str, *, errors_only: bool = False) -> list[dict]:
     """Errors, accuracies and epochs of a kind of basis, one record per number of features."""
     if unit["part"] == "limits":
         return least_errors(rows, unit["kernel"], unit["sizes"])
@@ -122,6 +123,8 @@ def measured(unit: dict[str, Any], rows: Rows, plan: Plan, device: str) -> list[
     stack, softmax, found = tasks[0].adapted(unit, maps, plan)
     for line, size, error in zip(found, unit["sizes"], tasks[0].kernel_errors(stack), strict=True):
         line.update(features=size, error=error)
+    if errors_only:
+        return [{**line, "accuracy": math.nan} for line in found]
     if softmax is not None and unit["basis"] == "discriminative":
         for line, accuracy in zip(found, tasks[0].own_accuracies(stack, softmax), strict=True):
             line["accuracy"] = accuracy
@@ -158,7 +161,7 @@ class Work:
             record=not args.eager,
         )
         started = time.perf_counter()
-        found = measured(unit, self.loaded[name], plan, args.device)
+        found = measured(unit, self.loaded[name], plan, args.device, errors_only=args.errors_only)
         device = "CPU"
         if args.device == "cuda":
             device = torch.cuda.get_device_name()
@@ -188,6 +191,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=1e9, help="start nothing new after this time")
     parser.add_argument("--cores", nargs="+", type=int, default=[], help="processor cores, one process on each")
     parser.add_argument("--eager", action="store_true", help="launch each operation instead of playing recorded steps")
+    parser.add_argument("--errors-only", action="store_true", help="leave out classifiers on fixed bases")
     parser.add_argument("--prepare", action="store_true", help="only write the sets into the folder")
     parser.add_argument("--tables", action="store_true", help="only publish what the cache holds")
     return parser.parse_args()
