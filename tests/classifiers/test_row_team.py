@@ -70,12 +70,19 @@ def test_the_number_of_threads_changes_no_bit(loss):
 
 
 @pytest.mark.parametrize("cls", [WestonWatkinsSVM, CrammerSingerSVM])
-def test_fits_do_not_depend_on_threads(cls):
+def test_fits_do_not_depend_on_threads(cls, monkeypatch):
+    monkeypatch.setattr(row_team, "WORTH_MEETING", 0)
     p = problem_of()
     X, y = sparse.csr_array((p.values, p.indices, p.indptr), shape=(N, D)), p.labels
     models = [cls(n_jobs=n, random_state=0, tol=1e-2, max_epochs=5000).fit(X, y) for n in (1, 2)]
     np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
     assert [h["gap"] for h in models[0].history_] == [h["gap"] for h in models[1].history_]
+
+
+def test_threads_meet_only_for_rows_with_much_work(monkeypatch):
+    assert set(engine_of().team.pace.seconds) == {1}
+    monkeypatch.setattr(row_team, "WORTH_MEETING", 100)
+    assert set(engine_of().team.pace.seconds) == {2, 1}
 
 
 def test_rows_that_were_calm_are_left_out():

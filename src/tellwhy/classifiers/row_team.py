@@ -21,6 +21,7 @@ MOST_SHARDS = 8
 TRIAL = 8  # one of so many rows is visited by one thread, and one by all, to see which is faster
 TRIAL_EVERY = 4  # sweeps
 TOO_FEW = 32  # rows for a trial
+WORTH_MEETING = 20_000  # entries of a row times classes: with less work threads would wait more than they gain
 FRESH_ENTRIES = 4_000_000  # of variables that a call makes room for
 
 
@@ -83,7 +84,8 @@ class RowTeam:
     def __init__(self, problem: Problem, group: Group, W: Any, piece: Lists, workers: Workers):
         self.m, self.group, self.W, self.piece, self.workers = problem.n_classes, group, W, piece, workers
         self.shards = Shards.of(problem)
-        n = min(workers.n_threads, self.shards.n)
+        work = problem.n_classes * len(problem.indices) / max(len(problem.indptr) - 1, 1)
+        n = min(workers.n_threads, self.shards.n) if work >= WORTH_MEETING else 1
         self.dense_pace, self.pace = Pace(n), Pace(n)
 
     def sweep_all(self, order: Integers, exact: bool) -> None:
