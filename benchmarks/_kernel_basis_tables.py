@@ -177,15 +177,18 @@ def publish_all(units: list[dict[str, Any]]) -> None:
 
     lines = lines_of(units)
     pictures = ", ".join(f"[{name}](../images/{name})" for name in draw_all(lines))
-    trained = lines[~lines.part.isin(["limits", "exact", "optimisation"])]
-    devices = ", ".join(sorted(trained.device.unique()))
-    epochs = " or ".join(str(n) for n in sorted(trained.planned[trained.planned > 0].unique()))
-    rates = " or ".join(f"{rate:g}" for rate in sorted(trained.rate[trained.rate > 0].unique()))
+    trained = lines[(lines.rate > 0) & (lines.part != "optimisation")]
+    runs = trained.groupby("set", sort=False).agg(device=("device", "first"), epochs=("planned", "max"))
+    where = "; ".join(
+        f"{', '.join(own.index)}: {epochs} epochs on {device}"
+        for (device, epochs), own in runs.groupby(["device", "epochs"], sort=False)
+    )
+    rates = " or ".join(f"{rate:g}" for rate in sorted(trained.rate.unique()))
     about = (
-        f"Trained on: {devices}. Columns centred and scaled to [−1, 1]; σ is the mean distance to the 50th neighbour. "
-        f"Bases: Adam, batches of 64, {lines.batches.max():,} batches an epoch (thesis: 10,000), {epochs} epochs, a "
-        f"learning rate that falls from {rates} to 0 in a straight line; the epoch, and where there were several the "
-        "rate and the number of epochs, that did best on validation rows is kept. On a fixed basis the softmax is a "
+        "Columns centred and scaled to [−1, 1]; σ is the mean distance to the 50th neighbour. Bases: Adam, batches of "
+        f"64, {lines.batches.max():,} batches an epoch (thesis: 10,000), a learning rate that falls from {rates} to 0 "
+        f"in a straight line ({where}); the epoch, and where there were several the rate, that did best on validation "
+        "rows is kept. On a fixed basis the softmax is a "
         "convex problem: it is solved by limited-memory BFGS for five ridges, and the weights with the fewest wrong "
         "validation rows are kept. One repeat (thesis: 3). Accuracies are those of test rows; 'best' takes the best "
         "number of features on the test rows, as the thesis does. RB, UAB, SAB, DAB: random, unsupervised, supervised "
