@@ -3,7 +3,8 @@
 Every C of the grid is reported: none is chosen on test rows. No intercept, as in the thesis. `python
 benchmarks/multiclass_svm_tables.py iris_xcsvm glass_xcsvm` runs some of the sets; results of the others are kept. With
 `piece letter LLW lines.jsonl` one solver runs on one set and adds a line per C to a file, `merge folder` takes such
-files in, and `publish` only writes page and picture (time against C, figure III.3) again.
+files in (with the words in its machine.txt on where they were run), and `publish` only writes page and picture (time
+against C, figure III.3) again.
 """
 
 from __future__ import annotations
@@ -50,6 +51,10 @@ PUBLISHED = pd.DataFrame(
 )  # fmt: skip
 
 
+def grid(solver: str) -> tuple[float, ...]:
+    return LLW_GRID if solver == "LLW" else GRID
+
+
 def most_epochs(s: Split) -> int:
     return int(np.clip(VISITS / (s.X.shape[0] * len(np.unique(s.y))), 100, 100_000))
 
@@ -94,7 +99,7 @@ def table(
     found = []
     for name in solvers:
         fit(name, replace(s, X=s.X[:60], y=np.arange(60) % 3), 1e-3)  # compiled code is loaded
-        for C in [C for C in (LLW_GRID if name == "LLW" else GRID) if C not in there]:
+        for C in [C for C in grid(name) if C not in there]:
             found.append(line(name, s, C))
             tell(json.dumps(found[-1]))
     return found
@@ -121,7 +126,8 @@ def merge(folder: Path) -> None:
         before = [entry for entry in stored.get(name, {"lines": []})["lines"] if entry["solver"] not in done]
         lines = sorted(before + fresh, key=lambda entry: SOLVERS.index(entry["solver"]))
         if fresh:
-            stored[name] = described(SETS[name]()) | {"lines": lines}
+            where = f"{', '.join(sorted(done, key=SOLVERS.index))}: {(folder / 'machine.txt').read_text().strip()}"
+            stored[name] = described(SETS[name]()) | {"lines": lines, "where": where}
     KEPT.write_text(json.dumps(stored, indent=1))
 
 
@@ -173,6 +179,10 @@ def write() -> None:
             text = (
                 f"{name}: {entry['rows']} training rows, {entry['how']}; gap {gap:g}, at most {entry['epochs']} epochs."
             )
+            text += f" Run elsewhere: {entry['where']}." if "where" in entry else ""
+            there = {(line["solver"], line["C"]) for line in entry["lines"]}
+            missing = [f"{v} at C = {C:g}" for v in SOLVERS for C in grid(v) if (v, C) not in there]
+            text += f" Stopped after some minutes: {', '.join(missing)}." if missing else ""
             parts.append((text, pd.DataFrame(entry["lines"])))
     publish("multiclass_svm_tables", "Multi-class SVMs over C", parts)
     if find_spec("matplotlib"):
