@@ -103,6 +103,13 @@ def test_regularisation_is_strong_where_values_repeat_and_weaker_where_columns_f
     assert weak.n_components_ == 1
     assert GaussianMixture(2, regularisation=0.02).fit(X).regularisation_ == 0.02
     assert GaussianMixture(regularisation="auto").fit(X[:3]).n_components_ == 1
+    assert GaussianMixture(regularisation="auto").fit(X[:2]).regularisation_ == 0.001
+    assert GaussianMixture(regularisation="auto", validation_share=0.99).fit(X[:9]).regularisation_ == 0.001
+
+
+def test_energies_of_rows_held_out_tell_of_components_alone():
+    assert [k for k, _ in GaussianMixture(regularisation="auto").fit(X).validation_energies_] == [2, 3, 4]
+    assert GaussianMixture(2, regularisation="auto").fit(X).validation_energies_ == ()
 
 
 def test_few_rows_get_few_components():

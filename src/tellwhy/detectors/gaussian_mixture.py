@@ -137,7 +137,7 @@ class GaussianMixture(Detector):
         counts = sorted({k for k in self.candidates if 2 * k <= len(kept)})
         if len(counts) < 2:
             return self._start(Z, counts[0] if counts else 1, rng)
-        best = self._likeliest(held, kept, counts, rng)
+        best, self.validation_energies_ = self._likeliest(held, kept, counts, rng)
         return best.set_params(weights_init=best.weights_, means_init=best.means_, precisions_init=best.precisions_)
 
     def _split(self, Z: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
@@ -148,24 +148,26 @@ class GaussianMixture(Detector):
 
     def _likeliest(
         self, held: Floats, kept: Floats, counts: list[int], rng: np.random.Generator
-    ) -> ExpectationMaximisation:
+    ) -> tuple[ExpectationMaximisation, tuple[tuple[int, float], ...]]:
+        """Return the count under which rows held out are likeliest, fitted, and the pairs (count, energy) of all."""
         fitted = [self._maximised(self._start(kept, k, rng), kept) for k in counts]
         energies = [float(-model.score_samples(held).mean()) for model in fitted]
-        self.validation_energies_ = tuple(zip(counts, energies, strict=True))
-        return fitted[int(np.argmin(energies))]
+        return fitted[int(np.argmin(energies))], tuple(zip(counts, energies, strict=True))
 
     def _strength(self, Z: Floats, rng: np.random.Generator) -> float:
         """Return the regularisation, the one under which moved cells have the largest share where it is to be found."""
         if not isinstance(self.regularisation, str):
             return float(self.regularisation)
         held, kept = self._split(Z, rng)
+        if len(kept) < 2:  # too few rows to compare on
+            return STRENGTHS[0]
         asked = self.candidates if isinstance(self.n_components, str) else [int(self.n_components)]
         counts = sorted({k for k in asked if 2 * k <= len(kept)}) or [1]
         cells = MovedCells.drawn(len(held), Z.shape[1], rng)
         losses = []
         for strength in STRENGTHS:
             self.regularisation_ = strength
-            model = self._likeliest(held, kept, counts, rng)
+            model, _ = self._likeliest(held, kept, counts, rng)
             score = MixtureScore(_parts(model, Scaling.none(Z.shape[1])))
             losses.append(cells.surprise(conditional_surprises(score, cells.applied(held))))
         return STRENGTHS[int(np.argmin(losses))]
