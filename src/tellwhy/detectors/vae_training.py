@@ -54,6 +54,12 @@ def divergence(mean: Tensor, variance: Tensor, mask: Tensor) -> Tensor:
     return 0.5 * ((mean.square() + variance - 1.0 - variance.log()) * mask).sum(-1)
 
 
+def _batches(stack: Stack, n: int) -> list[slice]:
+    """Parts of n rows that go through all networks at once."""
+    row_bytes = 32 * len(stack) * (stack.widths["hidden"] + stack.widths["column"])
+    return row_batches(n, row_bytes, 64 * 2**20)
+
+
 class EvidenceBound:
     """The negative evidence lower bound, with one draw of noise a row.
 
@@ -88,9 +94,7 @@ class EvidenceBound:
 
     def held_loss(self, stack: Stack, kept: Tensor, held: Tensor) -> Tensor:  # noqa: ARG002
         """Mean over the rows held out, shape (E,), always with the same noise."""
-        row_bytes = 32 * len(stack) * (stack.widths["hidden"] + stack.widths["column"])
-        parts = row_batches(len(held), row_bytes, 64 * 2**20)
-        sums = [self._sums(stack, held[part], self.held_noise[part]) for part in parts]
+        sums = [self._sums(stack, held[part], self.held_noise[part]) for part in _batches(stack, len(held))]
         return self._mean(sum(m for m, _ in sums), sum(k for _, k in sums), *held.shape)
 
 
@@ -103,9 +107,8 @@ class LocatingBound(EvidenceBound):
 
     def held_loss(self, stack: Stack, kept: Tensor, held: Tensor) -> Tensor:  # noqa: ARG002
         """Return the mean −log share of moved cells in their row's squared error, shape (E,)."""
-        row_bytes = 32 * len(stack) * (stack.widths["hidden"] + stack.widths["column"])
-        parts = row_batches(len(self.cells.rows), row_bytes, 64 * 2**20)
-        return sum(self._surprises(stack, held, part).sum(1) for part in parts) / len(self.cells.rows)
+        n = len(self.cells.rows)
+        return sum(self._surprises(stack, held, part).sum(1) for part in _batches(stack, n)) / n
 
     def _surprises(self, stack: Stack, held: Tensor, part: slice) -> Tensor:
         """−log share of the moved cell of some rows, shape (E, n)."""
