@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from views.chromium import Browser, chromium
+from views.chromium import Browser
 from views.example_run import example_run, hostile_run
 
 from tellwhy.views.report import render
@@ -16,15 +15,6 @@ from tellwhy.workflow.run import Run
 @pytest.fixture(scope="module")
 def run() -> Run:
     return example_run()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    if chromium() is None:
-        pytest.skip("no Chromium on this machine")
-    started = Browser()
-    yield started
-    started.close()
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
@@ -14,11 +13,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
-from views.chromium import Browser, chromium
+from views.chromium import Browser
 
 from tellwhy.classifiers import TextClassifier, load
 from tellwhy.views.cli.main import app
-from tellwhy.views.report import render_texts, write_text_report
+from tellwhy.views.report import render_texts, text_page, write_text_report
 from tellwhy.workflow import TextLabels, explain_texts
 
 TEXTS = ["The engine will not start", "New brakes for my old car", "A rocket to the moon", "Orbit of the moon"]
@@ -48,7 +47,7 @@ def hostile() -> TextLabels:
 def test_words_are_coloured_for_and_against() -> None:
     page = page_of(["The moon, a new moon!"], ["autos"])
     assert re.search(r'<mark class="for-5" title="\+[\d.]+">moon</mark>, a <mark class="against-\d"', page)
-    assert "1 of 1 text gets another label" in page
+    assert "1 of 1 text gets another label than it came with" in page
     assert "came with the label autos" in page
     assert page.count("<article") == 1
     assert "None of its words is known" in page_of(["zzz"])
@@ -96,6 +95,21 @@ def test_hostile_texts_and_labels_stay_text(known: bool) -> None:
     assert not re.search(r"https?://(?!www\.w3\.org)", re.sub(r"https://x\.invalid", "", page))
 
 
+def test_long_sources_and_notes_are_cut() -> None:
+    model = TextClassifier().fit(TEXTS, LABELS)
+    found = explain_texts(model, ["moon"], source="s" * 1_000_000, notes=["n" * 1_000_000] * 50)
+    assert len(render_texts(found)) < 100_000
+
+
+def test_a_page_that_would_be_too_large_shows_fewer_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_page, "MOST_BYTES", 60_000)
+    page = page_of(["moon " * 300] * 8)
+    shown = page.count("<article")
+    assert 0 < shown < 8
+    assert f"The first {shown} fit on this page." in page
+    assert re.search(rf"<dt>explained below</dt><dd>{shown}</dd>", page)
+
+
 def test_the_page_is_written_whole(tmp_path: Path) -> None:
     path = write_text_report(hostile(), tmp_path / "texts.html")
     assert path.read_text(encoding="utf-8") == render_texts(hostile())
@@ -119,19 +133,13 @@ def test_the_command_writes_model_and_report(mails: Path) -> None:
     assert load(out).predict(["a new moon"]).tolist() == ["space"]
     assert "moon</mark>" in Path(told["report"]).read_text(encoding="utf-8")
     done = CliRunner().invoke(app, arguments)
-    assert "0 of 10 of the texts held out get another label" in done.stdout
+    assert "0 of the 10 texts held out get another label" in done.stdout
+    done = CliRunner().invoke(app, [*arguments, "--scale"])
+    assert done.exit_code == 1
+    assert "--scale is for tables of numbers" in done.stderr
     done = CliRunner().invoke(app, ["fit-svm", str(mails), "--text", "subject", "--label", "topic"])
     assert done.exit_code == 1
     assert "--text must name a column" in done.stderr
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    if chromium() is None:
-        pytest.skip("no Chromium on this machine")
-    started = Browser()
-    yield started
-    started.close()
 
 
 @pytest.mark.browser

@@ -81,6 +81,10 @@ def fit_svm_command(
 
     asked = {"ngrams": ngrams, "held_out": held_out}
     given = {name: value for name, value in asked.items() if value is not None}
+    if text is not None and scale:
+        raise InvalidParameter(
+            "--scale is for tables of numbers; the features of texts, with --text, have unit length."
+        )
     if text is None:
         if given:
             raise InvalidParameter(f"--{next(iter(given)).replace('_', '-')} goes with --text, which names the texts.")
@@ -102,9 +106,9 @@ def _fit_texts(job: Any, text: str, show: Any, *, as_json: bool, quiet: bool, **
             screen.note(note)
     found = run.labels
     told = {"model": job.out, "report": str(report), "texts": found.n_texts, "wrong": found.n_wrong}
-    where = "of the texts held out" if run.n_held else "of the texts trained on"
+    texts = f"{found.n_texts:,} texts {'held out' if run.n_held else 'trained on'}"
     part = 100 * (found.n_wrong or 0) / found.n_texts
-    lines = [f"{found.n_wrong:,} of {found.n_texts:,} {where} get another label than they came with ({part:.1f} %)."]
+    lines = [f"{found.n_wrong:,} of the {texts} get another label than they came with ({part:.1f} %)."]
     _tell(run.model.classifier_, told | {"held_out": run.n_held}, lines, as_json=as_json)
 
 

@@ -101,13 +101,13 @@ def _page(found: TextLabels, n: int) -> str:
         .render(
             source=clipped(found.source, 80),
             headline=_headline(found),
-            figures=_figures(found),
+            figures=_figures(found, n),
             notes=[wording.shortened(note, 400) for note in found.notes[:20]],
             order=found.order if n == len(found.shown) else f"{found.order} The first {n} fit on this page.",
             cards=[_card(reasons) for reasons in shown],
             groups=[_group(words) for words in found.classes],
             more_classes=found.n_classes - len(found.classes),
-            settings=[("model", found.model), ("input", found.source), ("tellwhy", __version__)],
+            settings=[("model", found.model), ("input", clipped(found.source, 80)), ("tellwhy", __version__)],
             shades=range(1, SHADES + 1),
             **assets("style.css", "text.css"),
         )
@@ -122,16 +122,16 @@ def _headline(found: TextLabels) -> str:
     if found.n_wrong == 0:
         return f"All of {texts} got the label they came with."
     part = wording.share(found.n_wrong / found.n_texts)
-    verb = "gets" if found.n_wrong == 1 else "get"
-    return f"{wording.number(found.n_wrong)} of {texts} {verb} another label than they came with ({part})."
+    words = "gets another label than it" if found.n_wrong == 1 else "get another label than they"
+    return f"{wording.number(found.n_wrong)} of {texts} {words} came with ({part})."
 
 
-def _figures(found: TextLabels) -> list[tuple[str, Text]]:
+def _figures(found: TextLabels, n: int) -> list[tuple[str, Text]]:
     return [
         ("texts", wording.number(found.n_texts)),
         ("classes", wording.number(found.n_classes)),
         ("words known", wording.number(found.n_words)),
-        ("explained below", wording.number(len(found.shown))),
+        ("explained below", wording.number(n)),
     ]
 
 
