@@ -12,6 +12,7 @@ Tensor = Any
 _WHOLE = 128  # up to this size, H_p is one matrix; beyond, the Kronecker product of two
 _FUSED = range(256, 8193)  # sizes whose factors suit tensor cores and whose rows fit into registers
 _HELD = 4096  # numbers that a program of the fused kernel holds, if rows are shorter than that
+_PROGRAMS = 65_535  # that CUDA starts side by side along the rows
 
 
 def structured_projections(x: Tensor, diagonals: Tensor, factor: float) -> Tensor:
@@ -43,9 +44,7 @@ def structured_projections(x: Tensor, diagonals: Tensor, factor: float) -> Tenso
     v = rows.reshape(E, 1, n, a, b).transpose(2, 3).expand(E, copies, a, n, b)
     for block in range(k - 1, -1, -1):
         scale = factor if block == k - 1 else 1.0
-        lines = diagonals[:, :, block].reshape(-1, b, 1) * (
-            scale * right
-        )  # diag(D_i) H_b, shape (E · copies · a, b, b)
+        lines = diagonals[:, :, block].reshape(-1, b, 1) * (scale * right)  # diag(D_i) H_b, (E · copies · a, b, b)
         v = v.reshape(-1, n, b).bmm(lines)
         if a > 1:
             v = left.expand(E * copies, a, a).bmm(v.reshape(-1, a, n * b))
@@ -69,7 +68,8 @@ def _can_fuse(x: Tensor, diagonals: Tensor) -> bool:
     import torch
 
     wants_gradient = torch.is_grad_enabled() and (x.requires_grad or diagonals.requires_grad)
-    fits = x.is_cuda and x.dtype == torch.float32 and diagonals.shape[-1] in _FUSED
+    p = diagonals.shape[-1]
+    fits = x.is_cuda and x.dtype == torch.float32 and p in _FUSED and x.shape[1] <= _PROGRAMS * _rows_held(p)
     return bool(fits and not wants_gradient and _works(str(x.device)))
 
 
@@ -94,7 +94,7 @@ def _fused_waves(x: Tensor, diagonals: Tensor, factor: float, gain: Tensor) -> T
     (E, copies, k, p), (n, d), width = diagonals.shape, x.shape[1:], gain.shape[-1] // 2
     a, b = _factors(p)
     left, right = (_hadamard_matrix(size, str(x.device), x.dtype) for size in (a, b))
-    held = max(1, _HELD // p)
+    held = _rows_held(p)
     out = torch.empty((E, n, 2 * width), dtype=x.dtype, device=x.device)
     rows = x if x.stride(-1) == 1 else x.contiguous()
     for e in range(E):
@@ -103,6 +103,10 @@ def _fused_waves(x: Tensor, diagonals: Tensor, factor: float, gain: Tensor) -> T
             K=k, A=a, B=b, R=held, num_warps=max(_HELD, p) // 1024,
         )  # fmt: skip
     return out
+
+
+def _rows_held(p: int) -> int:
+    return max(1, _HELD // p)
 
 
 def _factors(p: int) -> tuple[int, int]:
