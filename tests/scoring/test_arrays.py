@@ -10,15 +10,6 @@ RNG = np.random.default_rng(0)
 A, B = RNG.normal(size=(4, 3)), RNG.normal(size=(4, 3))
 
 
-@pytest.fixture(params=["numpy", "torch"])
-def space(request):
-    """Where arrays are."""
-    if request.param == "numpy":
-        return HOST
-    pytest.importorskip("torch")
-    return Space("cpu")
-
-
 def test_functions(space):
     a, b = space.array(A), space.array(B)
     expected = {
