@@ -153,6 +153,10 @@ def test_truncated_arrays_are_refused(saved):
         (saved / "arrays.npz").write_bytes(whole[: int(share * len(whole))])
         with pytest.raises(UnreadableFile, match=r"arrays.npz"):
             detectors.load(saved)
+    with open(saved / "arrays.npz", "wb") as file:
+        np.save(file, np.ones(3))
+    with pytest.raises(UnreadableFile, match="holds one array"):
+        detectors.load(saved)
     (saved / "arrays.npz").unlink()
     with pytest.raises(UnreadableFile, match="missing or damaged"):
         detectors.load(saved)

@@ -80,6 +80,14 @@ def test_nothing_that_surely_matters_and_what_to_do(folder):
     assert "Raise --sweeps, or lower --components" in " ".join(result.stderr.split())
 
 
+def test_a_folder_of_others_is_refused_before_the_model_is_asked(folder):
+    (folder / "theirs").mkdir()
+    (folder / "theirs" / "letter.txt").write_text("dear")
+    refused = run("no_such_module:f", "rows.csv", "--out", "theirs", *SHORT, expect=1)
+    assert "was not written by tellwhy" in " ".join(refused.stderr.split())
+    assert [path.name for path in (folder / "theirs").iterdir()] == ["letter.txt"]
+
+
 @pytest.mark.parametrize(
     ("model", "data", "words"),
     [
@@ -89,7 +97,10 @@ def test_nothing_that_surely_matters_and_what_to_do(folder):
         ("own_models_of_test:missing", "rows.csv", "has no 'missing'"),
         ("own_models_of_test:score", "absent.csv", "absent.csv"),
         ("own_models_of_test:score", "text.csv", "do not hold numbers"),
-        ("own_models_of_test:score", "bad.npz", "cannot be read"),
+        ("own_models_of_test:score", "bad.npz", "bad.npz is missing or damaged"),
+        ("own_models_of_test:score", "alone.npz", "holds one array"),
+        ("own_models_of_test:score", "words.npz", "does not hold numbers"),
+        ("own_models_of_test:score", "none.npz", "name the inputs X"),
         ("own_models_of_test:score", "two.npz", "name the inputs X"),
     ],
 )
@@ -98,6 +109,10 @@ def test_refusals(folder, model, data, words):
     (folder / "bad.npz").write_bytes(b"no zip")
     (folder / "broken_model_of_test.py").write_text("f = 1 / 0")
     np.savez("two.npz", a=np.ones(3), b=np.ones(3))
+    np.savez("words.npz", X=np.array(["a", "b"]))
+    np.savez("none.npz")
+    with open("alone.npz", "wb") as file:
+        np.save(file, np.ones((3, 2)))
     result = run(model, data, *SHORT, expect=1)
     assert words in " ".join(result.stderr.split())
     assert not (folder / "tellwhy-insight-rows").exists()

@@ -123,7 +123,10 @@ def read_versioned(path: Path, schema: int, what: str) -> dict[str, Any]:
 def stored_arrays(path: Path) -> dict[str, Any]:
     """Read all arrays of an .npz file; `UnreadableFile` where it is missing, damaged or holds objects."""
     try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as stored:
+        with open(path, "rb") as file:
+            stored = np.load(file, allow_pickle=False)
+            if isinstance(stored, np.ndarray):
+                raise ValueError("it holds one array, as in an .npy file")
             return {name: stored[name] for name in stored.files}
     except _DAMAGES as error:
         raise UnreadableFile(f"{path} is missing or damaged: {error}.") from error

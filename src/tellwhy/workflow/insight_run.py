@@ -5,19 +5,19 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tellwhy.core.errors import InvalidInput, InvalidParameter, UnreadableFile
-from tellwhy.core.files import new_folder, write_json
+from tellwhy.core.errors import InvalidInput, InvalidParameter
+from tellwhy.core.files import check_new_folder, new_folder, stored_arrays, write_json
 from tellwhy.data import read_table
 from tellwhy.explainers import DMMMEN, Insight
 
 SCHEMA = 1
+FILE = "insights.json"
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,16 +97,13 @@ def read_rows(path: Path) -> tuple[Any, tuple[str, ...]]:
         if words:
             raise InvalidInput(f"{path}: the columns {words[:5]} do not hold numbers. Encode them, or leave them out.")
         return table.frame, table.notices
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            name = "X" if "X" in arrays.files else arrays.files[0] if len(arrays.files) == 1 else ""
-            if not name:
-                raise InvalidInput(f"{path} holds the arrays {arrays.files}; name the inputs X.")
-            return np.asarray(arrays[name], dtype=np.float64), ()
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
-        if isinstance(error, InvalidInput):
-            raise
-        raise UnreadableFile(f"{path} cannot be read as arrays: {error}.") from error
+    arrays = stored_arrays(path)
+    name = "X" if "X" in arrays else next(iter(arrays), "")
+    if name != "X" and len(arrays) != 1:
+        raise InvalidInput(f"{path} holds the arrays {list(arrays)}; name the inputs X.")
+    if arrays[name].dtype.kind not in "biuf":
+        raise InvalidInput(f"The array {name} of {path} does not hold numbers but {arrays[name].dtype}.")
+    return arrays[name].astype(np.float64), ()
 
 
 def insight_record(insight: Insight) -> dict[str, Any]:
@@ -134,10 +131,15 @@ def run_record(run: InsightRun) -> dict[str, Any]:
     }
 
 
+def check_place(folder: Path) -> None:
+    """Raise now what `save_insights` would raise."""
+    check_new_folder(folder, marker=FILE)
+
+
 def save_insights(run: InsightRun, folder: Path, *, add: Any = None) -> Path:
     """Write `insights.json`, and what `add(folder)` writes, whole or not at all."""
-    with new_folder(folder, marker="insights.json") as work:
-        write_json(work / "insights.json", run_record(run))
+    with new_folder(folder, marker=FILE) as work:
+        write_json(work / FILE, run_record(run))
         if add is not None:
             add(work)
     return folder

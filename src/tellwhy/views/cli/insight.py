@@ -14,7 +14,7 @@ from rich.table import Table
 from tellwhy.core.files import plain
 from tellwhy.views.cli import screen
 from tellwhy.views.wording import between, number
-from tellwhy.workflow.insight_run import InsightRun, learn_insights, run_record, save_insights
+from tellwhy.workflow.insight_run import InsightRun, check_place, learn_insights, run_record, save_insights
 
 MOST_SHOWN = 8  # features per line; the files hold all
 OPTIONS = {"Raise n_burn and n_sweeps, or lower n_components": "Raise --sweeps, or lower --components"}
@@ -50,6 +50,8 @@ def insight_command(
     - `tellwhy insight my_models:predict data.csv`
     - `tellwhy insight my_models:network digits.npz --top 150 --scale common`
     """
+    folder = Path(f"tellwhy-insight-{data.name.partition('.')[0]}") if out is None else out
+    check_place(folder)
     with screen.progress_bar(quiet=quiet), screen.warnings_as_notes(OPTIONS):
         run = learn_insights(
             model,
@@ -64,7 +66,6 @@ def insight_command(
             scale=scale,
             random_state=seed,
         )
-        folder = Path(f"tellwhy-insight-{data.name.partition('.')[0]}") if out is None else out
         save_insights(run, folder, add=lambda work: _write_gallery(run, work / "insights.html"))
     if json:
         typer.echo(json_format.dumps(plain({**run_record(run), "out": str(folder)}), indent=2, ensure_ascii=False))
