@@ -142,6 +142,17 @@ def test_the_command_writes_model_and_report(mails: Path) -> None:
     assert "--text must name a column" in done.stderr
 
 
+def test_texts_of_one_class_are_refused_in_words_of_the_user(mails: Path) -> None:
+    table = pd.read_csv(mails)
+    table.assign(topic="space").to_csv(mails, index=False)
+    done = CliRunner().invoke(
+        app, ["fit-svm", str(mails), "--text", "body", "--label", "topic", "--out", str(mails) + "-m"]
+    )
+    assert done.exit_code == 1
+    assert "at least two classes" in " ".join(done.stderr.split())
+    assert "words.npz" not in done.stderr
+
+
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [1280, 360])
 def test_browser_requests_nothing_and_does_not_complain(browser: Browser, width: int, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from tellwhy.classifiers.model_io import check_place
 from tellwhy.classifiers.text_classifier import TextClassifier
 from tellwhy.classifiers.training_job import ESTIMATORS, Job, train
+from tellwhy.core.class_labels import class_labels
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import real, validate_value
 from tellwhy.core.progress import stage
@@ -68,6 +69,7 @@ def train_on_texts(
     columns = read_text_columns(Path(job.data), text, job.label)
     held = _held(len(columns.texts), held_out, job.seed)
     rest = np.setdiff1d(np.arange(len(columns.texts)), held)
+    class_labels(columns.labels[rest], "fit-svm")
     empty = ESTIMATORS[job.loss](
         C=job.C, tol=job.tol, max_epochs=job.max_epochs, fit_intercept=job.fit_intercept, dtype=job.dtype,
         random_state=job.seed,
