@@ -148,6 +148,14 @@ def test_localisation_keeps_more_of_the_error_on_moved_cells_than_the_bound_does
     assert surprise["localisation"] < 0.92 * surprise["bound"]
 
 
+def test_a_single_column_is_judged_by_the_bound():
+    """The share of its only cell in a row's error is always 1."""
+    column = {**QUICK, "latent": 1}
+    losses = [VAE(criterion=c, **column).fit(X[:, :1]).validation_losses_ for c in ("localisation", "bound")]
+    assert losses[0] == losses[1]
+    assert losses[0][0][1] != 0.0
+
+
 def test_linear_maps_beside_the_layers_rebuild_rows_that_are_few_for_their_columns():
     rng = np.random.default_rng(5)
     wide = rng.normal(size=(160, 6)) @ rng.normal(size=(6, 30)) + 0.2 * rng.normal(size=(160, 30))

@@ -62,7 +62,8 @@ class VAE(NetworkDetector):
         is moved by one to two standard deviations (flipped for 'bernoulli'), and the mean logarithm of its share in
         the row's squared error counts: a network that rebuilds too little has errors elsewhere, one that copies its
         input has none there. 'bound': the evidence lower bound, for the density rather than for errors that point at
-        cells; it takes narrow codes where rows are few. Either way, weights descend on the bound.
+        cells; it takes narrow codes where rows are few, and is used for a single column, whose share is always 1.
+        Either way, weights descend on the bound.
     bypass
         Whether there are linear maps beside the layers; False is the plain network.
     n_samples
@@ -169,7 +170,7 @@ class VAE(NetworkDetector):
 
     def _objective(self, n_held: int, widths: Mapping[str, int], rng: np.random.Generator) -> EvidenceBound:
         noise = rng.standard_normal((n_held, widths["latent"]))
-        if self.criterion == "bound":
+        if self.criterion == "bound" or widths["column"] == 1:
             return EvidenceBound(self.likelihood, noise)
         return LocatingBound(self.likelihood, noise, MovedCells.drawn(n_held, widths["column"], rng))
 
