@@ -146,7 +146,7 @@ def test_rows_with_holes_are_left_out_and_told(table):
     frame.loc[4, "body"], frame.loc[7, "topic"] = None, None
     frame.to_csv(table, index=False)
     run = train_on_texts(job(table), "body", held_out=0)
-    assert run.notes[-1] == "2 rows without a text or a label were left out."
+    assert run.notes[-1] == "Rows left out, without a text or a label: 2."
     assert run.labels.n_texts == 88
     assert not {4, 7} & {reasons.row for reasons in run.labels.shown}
     assert "the same that are counted and shown here" in run.labels.notes[0]
@@ -172,6 +172,17 @@ def test_numbers_as_labels_stay_numbers(table):
 def test_wrong_columns_are_told(table, text, label, told):
     with pytest.raises(InvalidInput, match=told):
         read_text_columns(table, text, label)
+
+
+@pytest.mark.parametrize(
+    ("column", "labels"),
+    [("1\n2\n\n1", [1, 2, 1]), ("1.5\n2\n\n1", ["1.5", "2.0", "1.0"]), ("x\n2\n\n1", ["x", "2", "1"])],
+    ids=["whole", "broken", "mixed"],
+)
+def test_labels_beside_gaps_are_what_was_written(tmp_path, column, labels):
+    rows = [f"some words,{label}" for label in column.split("\n")]
+    (tmp_path / "t.csv").write_text("\n".join(["body,topic", *rows]) + "\n")
+    assert read_text_columns(tmp_path / "t.csv", "body", "topic").labels.tolist() == labels
 
 
 def test_tables_without_rows_to_learn_from_are_told(table):

@@ -102,12 +102,16 @@ def read_text_columns(path: Path, text: str, label: str | None) -> TextColumns:
     if not kept.any():
         raise InvalidInput(f"No row of {path} has both a text in {text!r} and a label in {label!r}.")
     lost = int((~kept).sum())
-    notes = (f"{lost:,} rows without a text or a label were left out.",) if lost else ()
-    own = frame[label].to_numpy()[kept]
-    labels = own.astype(str) if own.dtype.kind not in "biu" else own
-    return TextColumns(
-        [str(t) for t in frame[text].to_numpy()[kept]], labels, np.flatnonzero(kept), (*table.notices, *notes)
-    )
+    notes = (f"Rows left out, without a text or a label: {lost:,}.",) if lost else ()
+    texts, labels = [str(t) for t in frame[text].to_numpy()[kept]], _as_labels(frame[label].to_numpy()[kept])
+    return TextColumns(texts, labels, np.flatnonzero(kept), (*table.notices, *notes))
+
+
+def _as_labels(column: Any) -> Any:
+    """Whole numbers and truths as they are, all else as text; whole numbers beside gaps were read as floats."""
+    if column.dtype.kind == "f" and (np.abs(column) < 2**53).all() and (column == np.round(column)).all():
+        return column.astype(np.int64)
+    return column if column.dtype.kind in "biu" else column.astype(str)
 
 
 def _held(n: int, share: float, seed: int) -> Integers:
