@@ -45,3 +45,18 @@ def test_row_that_is_the_background_itself(image):
     explanation = DMMMEN(bright, n_segments=16, n_neighbours=64, **SHORT).fit(image).explain(0.0 * image)
     assert (explanation.values == 0).all()
     np.testing.assert_allclose(explanation.base_values + explanation.residual, explanation.scores)
+
+
+def test_few_kept_segments_tell_what_is_enough_by_itself():
+    """Each of two segments is enough: near the row neither matters, alone both do."""
+    x = np.array([[1.0, 1.0, 1.0, 1.0]])
+
+    def model(rows):
+        return np.maximum(rows[:, 0], rows[:, 1])
+
+    near, alone = (
+        DMMMEN(model, n_neighbours=256, kept=kept, **SHORT).fit(x).explain(x).values[0] for kept in (0.9, 0.1)
+    )
+    assert np.abs(near[:2]).max() < 0.2
+    assert alone[:2].min() > 0.7
+    assert np.abs(alone[2:]).max() < 0.1

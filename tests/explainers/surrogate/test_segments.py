@@ -56,6 +56,8 @@ def test_every_segment_and_nearly_every_pair_is_lost_equally_often():
     at_random = np.corrcoef((np.random.default_rng(3).random((1024, 20)) < 0.75).T)[np.triu_indices(20, 1)]
     assert np.median(np.abs(together)) < 0.2 * np.median(np.abs(at_random))
     assert (masks[0] == 1).all()
+    few = neighbour_masks(20, 1024, np.random.default_rng(3), kept=0.25)
+    np.testing.assert_allclose(few.mean(axis=0), 0.25, atol=0.002)
 
 
 def test_coefficients_are_nearer_to_those_of_many_neighbours_than_with_random_ones():

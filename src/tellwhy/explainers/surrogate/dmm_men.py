@@ -89,6 +89,9 @@ class DMMMEN(Explainer):
     n_neighbours, n_segments
         Neighbours of each row, best a power of two, and about how many segments each row has. Seeds agree on what comes
         first from about 4096 neighbours on.
+    kept
+        Share of the segments that neighbours keep: a large one asks what matters in the row as it is, a small one what
+        is enough by itself.
     credibility
         Probability of the intervals.
     n_jobs
@@ -119,6 +122,7 @@ class DMMMEN(Explainer):
         "background": _background_rule,
         "n_neighbours": integer(10),
         "n_segments": integer(2),
+        "kept": real(0.0, 1.0),
         "credibility": real(0.0, 1.0),
         "n_jobs": integer(-64, 1024),
         "random_state": seed,
@@ -141,6 +145,7 @@ class DMMMEN(Explainer):
         background: Any = "mean",
         n_neighbours: int = 1024,
         n_segments: int = 50,
+        kept: float = 0.75,
         credibility: float = 0.95,
         n_jobs: int = -1,
         random_state: Any = 0,
@@ -159,6 +164,7 @@ class DMMMEN(Explainer):
         self.background = background
         self.n_neighbours = n_neighbours
         self.n_segments = n_segments
+        self.kept = kept
         self.credibility = credibility
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -385,6 +391,7 @@ class DMMMEN(Explainer):
             group=self.group_,
             n_neighbours=self.n_neighbours,
             n_segments=self.n_segments,
+            kept=self.kept,
         )
         found = explain_locally(
             rows.X,

@@ -27,6 +27,7 @@ class Neighbourhood:
     group: Integers | None
     n_neighbours: int
     n_segments: int
+    kept: float = 0.75
 
     def label(self, x: Floats) -> Integers:
         """Segment of each cell of a flattened input."""
@@ -101,7 +102,7 @@ def _fit_one(  # noqa: PLR0917
     # Segments that already show the background cannot matter: they stay, and get no coefficient.
     differing = np.flatnonzero(np.bincount(label, x != where.background, minlength=n_segments))
     masks = np.ones((where.n_neighbours, n_segments))
-    masks[:, differing] = neighbour_masks(len(differing), where.n_neighbours, rng)
+    masks[:, differing] = neighbour_masks(len(differing), where.n_neighbours, rng, kept=where.kept)
     y = outputs(neighbours(x, where.background, label, masks))[:, explained[1]]
     surrogate = fit_surrogate(masks, y, plan, rng=rng, origin=np.zeros(n_segments))
     uniforms = rng.random(len(surrogate.coef))

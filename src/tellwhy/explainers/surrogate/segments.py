@@ -10,7 +10,6 @@ from tellwhy.core.score_function import Floats, Integers
 
 COMPACTNESS = 0.5  # weight of a segment's diameter against the standard deviation of the pixels
 ROUNDS = 10
-KEPT = 0.75  # share of the segments that neighbours keep; a dyadic fraction, which Sobol points hit exactly
 CHANNELS = (1, 3, 4)
 
 
@@ -82,11 +81,11 @@ def present_cells(x: Floats, background: Floats) -> Integers:
     return label.reshape(x.shape)
 
 
-def neighbour_masks(n_segments: int, n_neighbours: int, rng: np.random.Generator) -> Floats:
+def neighbour_masks(n_segments: int, n_neighbours: int, rng: np.random.Generator, *, kept: float = 0.75) -> Floats:
     """Which segments each neighbour keeps (1) or loses (0); the first neighbour is the input itself.
 
-    Three quarters of the segments are kept, by a scrambled Sobol sequence: each segment, and nearly each pair, is lost
-    equally often, so that coefficients depend little on the draw. Best with 2ᵐ neighbours.
+    A share of the segments is kept, by a scrambled Sobol sequence: each segment, and nearly each pair, is lost equally
+    often, so that coefficients depend little on the draw. Best with 2ᵐ neighbours and a share of ¼, ½ or ¾.
 
     Examples
     --------
@@ -99,7 +98,7 @@ def neighbour_masks(n_segments: int, n_neighbours: int, rng: np.random.Generator
     shown = min(n_segments, qmc.Sobol.MAXDIM)
     places = qmc.Sobol(shown, seed=rng).random_base2(max(0, int(n_neighbours - 1).bit_length()))[:n_neighbours]
     rest = rng.random((n_neighbours, n_segments - shown))
-    masks = (np.hstack([places, rest]) < KEPT).astype(np.float64)
+    masks = (np.hstack([places, rest]) < kept).astype(np.float64)
     masks[0] = 1.0
     return masks
 
