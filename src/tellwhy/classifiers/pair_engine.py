@@ -131,6 +131,10 @@ class PairEngine:
                 piece.start, piece.count, piece.cls, piece.val,
             )  # fmt: skip
 
+    def forget_duals(self) -> None:
+        """Free the dual variables: only weights are left."""
+        self.lists, self.team = {}, None
+
     def close(self) -> None:
         """End the threads."""
         self.workers.close()

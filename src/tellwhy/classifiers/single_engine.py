@@ -107,6 +107,10 @@ class SingleEngine:
                 p.values, self.W[b], self._tally(b), piece.start, piece.count, piece.cls, piece.val,
             )  # fmt: skip
 
+    def forget_duals(self) -> None:
+        """Free the dual variables: only weights are left."""
+        self.lists = {}
+
     def close(self) -> None:
         """End the threads."""
         self.workers.close()

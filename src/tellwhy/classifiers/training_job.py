@@ -211,8 +211,9 @@ class _Learned:
 
 def _save(job: Job, comm: Any, engine: Any, learned: _Learned) -> None:
     """Gather the weights of all ranks, as sparse rows, and write the model."""
+    engine.forget_duals()
     held, weights = engine.own_weights() if comm.size > 1 else (np.arange(len(learned.classes)), engine.weights())
-    parts = comm.gather((held, sparse.csr_array(weights.T)))
+    parts = comm.gather((held, _sparse_rows(weights.T)))
     if comm.rank > 0:
         return
     order = np.argsort(np.concatenate([part[0] for part in parts]))
@@ -227,6 +228,13 @@ def _save(job: Job, comm: Any, engine: Any, learned: _Learned) -> None:
     if learned.scaling is not None and job.fit_intercept:
         model.centre_ = learned.scaling.mean
     model.save(job.out)
+
+
+def _sparse_rows(table: Any, at_once: int = 256) -> Any:
+    """Dense rows as CSR, some at a time: all at once would need several times their memory."""
+    return sparse.vstack(
+        [sparse.csr_array(table[i : i + at_once]) for i in range(0, len(table), at_once)], format="csr"
+    )
 
 
 def _launch(job: Job) -> None:
