@@ -18,7 +18,6 @@ from tellwhy.classifiers.calibration import best_temperature, softmax
 from tellwhy.classifiers.pair_engine import PairEngine
 from tellwhy.classifiers.problem import Labels, Problem, make_multilabel_problem, make_problem, with_intercept
 from tellwhy.classifiers.relevance import linear_relevance
-from tellwhy.classifiers.saved import Saved
 from tellwhy.classifiers.single_engine import SingleEngine
 from tellwhy.classifiers.solver import Progress, Settings, is_done, solve
 from tellwhy.core.errors import InvalidInput, NotConverged
@@ -36,6 +35,7 @@ from tellwhy.core.params import (
     validate_parameters,
     validate_value,
 )
+from tellwhy.core.saved_models import SavedModel
 from tellwhy.core.score_function import Floats
 from tellwhy.core.tables import column_names, not_a_number
 
@@ -49,13 +49,14 @@ def _is_calibrated(model: Any) -> bool:
     return True
 
 
-class MulticlassSVM(Saved, ClassifierMixin, BaseEstimator):
+class MulticlassSVM(SavedModel, ClassifierMixin, BaseEstimator):
     """Base of the multi-class SVMs; subclasses name their loss and whether rows may have several labels."""
 
     _loss: ClassVar[str]
     _multilabel: ClassVar[bool] = False
     coef_: Any
     classes_: Any
+    _model_io = "tellwhy.classifiers.model_io"
     _parameters: ClassVar[dict[str, Rules]] = {
         "C": real(0),
         "tol": real(0),

@@ -11,7 +11,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.bases.adaptation import held_rows
 from tellwhy.bases.kernel_basis import KernelBasis
-from tellwhy.classifiers.saved import Saved
 from tellwhy.classifiers.softmax import (
     SoftmaxPlan,
     SoftmaxState,
@@ -35,12 +34,13 @@ from tellwhy.core.params import (
     seed,
     validate_parameters,
 )
+from tellwhy.core.saved_models import SavedModel
 from tellwhy.core.score_function import Floats, Integers
 
 _a_classifier = Rule("a scikit-learn classifier", lambda v: hasattr(v, "fit") and hasattr(v, "decision_function"))
 
 
-class KernelBasisClassifier(Saved, ClassifierMixin, BaseEstimator):
+class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
     """Softmax (or any linear classifier) on the features of a kernel basis: a kernel machine for many rows.
 
     Parameters
@@ -82,6 +82,7 @@ class KernelBasisClassifier(Saved, ClassifierMixin, BaseEstimator):
     True
     """
 
+    _model_io = "tellwhy.classifiers.model_io"
     _parameters: ClassVar[dict[str, Rules]] = {
         "basis": (none, instance_of(KernelBasis, words="a KernelBasis")),
         "head": (one_of("softmax"), _a_classifier),

@@ -10,15 +10,15 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.classifiers.base import MulticlassSVM
-from tellwhy.classifiers.saved import Saved
 from tellwhy.classifiers.weston_watkins import WestonWatkinsSVM
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.params import Rules, instance_of, integer, none, validate_parameters
+from tellwhy.core.saved_models import SavedModel
 from tellwhy.core.score_function import Floats
 
 
-class TextClassifier(Saved, ClassifierMixin, BaseEstimator):
+class TextClassifier(SavedModel, ClassifierMixin, BaseEstimator):
     """A multi-class SVM on the words of texts: 1 + log(count) times log of rarity, scaled to unit length.
 
     Parameters
@@ -54,6 +54,7 @@ class TextClassifier(Saved, ClassifierMixin, BaseEstimator):
     'moon'
     """
 
+    _model_io = "tellwhy.classifiers.model_io"
     _parameters: ClassVar[dict[str, Rules]] = {
         "classifier": (none, instance_of(MulticlassSVM, words="an SVM of tellwhy.classifiers")),
         "ngrams": integer(1, 3),

@@ -10,8 +10,9 @@ import dataclasses
 import math
 import numbers
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
@@ -41,6 +42,25 @@ class Shelf:
     def head(self) -> str:
         """Name of the JSON file."""
         return f"{self.what}.json"
+
+
+class SavedModel:
+    """An estimator that is written to a folder and read again."""
+
+    _model_io: ClassVar[str]  # the module whose `save` and `load` know its kind
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the fitted model to a folder (JSON and arrays, no pickle); `load` reads it."""
+        place: Path = import_module(self._model_io).save(self, folder)
+        return place
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """Read a model of this class that `save` wrote: it gives the same scores, bit for bit."""
+        model = import_module(cls._model_io).load(folder)
+        if not isinstance(model, cls):
+            raise UnreadableFile(f"{folder} holds a {type(model).__name__}, not a {cls.__name__}.")
+        return model
 
 
 def save_model(shelf: Shelf, model: Any, folder: str | Path) -> Path:

@@ -3,40 +3,20 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tellwhy.core.errors import InvalidInput, UnreadableFile
+from tellwhy.core.errors import InvalidInput
 from tellwhy.core.estimator_rows import validated_rows
 from tellwhy.core.params import Rules, real, validate_parameters, validate_value
+from tellwhy.core.saved_models import SavedModel
 from tellwhy.core.score_function import Floats, ScoreFunction
 from tellwhy.scoring.observed import Observed
 
 CALIBRATION_ROWS = 20_000
-
-
-class SavedModel:
-    """An estimator that is written to a folder and read again."""
-
-    def save(self, folder: str | Path) -> Path:
-        """Write the fitted model to a folder (JSON and arrays, no pickle); `tellwhy.detectors.load` reads it."""
-        from tellwhy.detectors.model_io import save
-
-        return save(self, folder)
-
-    @classmethod
-    def load(cls, folder: str | Path) -> Self:
-        """Read a model of this class that `save` wrote."""
-        from tellwhy.detectors.model_io import load
-
-        detector = load(folder)
-        if not isinstance(detector, cls):
-            raise UnreadableFile(f"{folder} holds a {type(detector).__name__}, not a {cls.__name__}.")
-        return detector
 
 
 class Detector(SavedModel, OutlierMixin, BaseEstimator):
@@ -46,6 +26,7 @@ class Detector(SavedModel, OutlierMixin, BaseEstimator):
     that thresholds are drawn from) and `threshold_`, and `to_score()`.
     """
 
+    _model_io = "tellwhy.detectors.model_io"
     _parameters: ClassVar[dict[str, Rules]] = {}
     training_scores_: Floats
     threshold_: float

@@ -28,10 +28,10 @@ from tellwhy.core.params import (
     validate_parameters,
 )
 from tellwhy.core.progress import track
+from tellwhy.core.saved_models import SavedModel
 from tellwhy.core.score_function import Floats
 from tellwhy.core.tables import check_finite, column_names
 from tellwhy.data.graphs import Graph, Grid, as_graph
-from tellwhy.detectors.base import SavedModel
 from tellwhy.detectors.lccad_balls import Balls, Loss, named_loss
 from tellwhy.detectors.lccad_couplings import Couplings
 from tellwhy.detectors.lccad_fit import Alternation, Settings, State
@@ -117,6 +117,7 @@ class LCCAD(SavedModel, BaseEstimator):
     (True, 50)
     """
 
+    _model_io = "tellwhy.detectors.model_io"
     _parameters: ClassVar[dict[str, Rules]] = {
         "n_classes": integer(1, 127),
         "theta": real(0, 1, closed="both"),
