@@ -15,7 +15,7 @@ import numpy as np
 from _results import machine, publish
 
 from _dmm_men import LOCAL, N_SEGMENTS, Clock, Results, images, lime, probabilities, shap, trained
-from _dmm_men_tables import fidelity_tables, segment_tables, stability_tables
+from _dmm_men_tables import few_kept_tables, fidelity_tables, segment_tables, stability_tables
 from tellwhy.evaluation import fidelity, keep_top
 from tellwhy.explainers import DMMMEN, PRESETS
 
@@ -46,7 +46,9 @@ def ready(name: str, cache: str, device: str) -> Any:
     return trained(name, Path(cache), device=device)[0]
 
 
-def explained(method: str, model: Any, X: np.ndarray, *, seed: int = 0, questions: int = QUESTIONS) -> Any:
+def explained(
+    method: str, model: Any, X: np.ndarray, *, seed: int = 0, questions: int = QUESTIONS, kept: float = 0.75
+) -> Any:
     """Explain images by one method."""
     if method == "LIME":
         return lime(model, X, seed=seed, samples=questions)
@@ -58,6 +60,7 @@ def explained(method: str, model: Any, X: np.ndarray, *, seed: int = 0, question
         background=0.0,
         n_segments=N_SEGMENTS,
         n_neighbours=questions,
+        kept=kept,
         n_jobs=1,
         random_state=seed,
         **LOCAL,
@@ -87,6 +90,14 @@ def local_chunk(name: str, cache: str, device: str, start: int) -> dict[str, Any
         if method == "DMMMEN":
             found[method]["r_hat"] = explanation.extras["r_hat"].round(3).tolist()
     return found
+
+
+def few_kept_chunk(name: str, cache: str, device: str, start: int) -> dict[str, Any]:
+    """The same as `local_chunk` by DMM-MEN alone, with neighbours that keep a quarter of the segments."""
+    model = ready(name, cache, device)
+    X = images(name)[2][start : start + CHUNK].astype(np.float64)
+    kept = keep_top(explained("DMMMEN", model, X, questions=QUESTIONS // 4, kept=0.25), model, k=TOP[name])
+    return {"probability": kept.probability.round(6).tolist(), "accuracy": kept.accuracy.tolist()}
 
 
 def stability_chunk(name: str, cache: str, device: str, questions: int, start: int) -> dict[str, Any]:
@@ -164,6 +175,8 @@ def planned(settings: argparse.Namespace) -> list[Work]:
     starts = range(LOOKED_AT, LOOKED_AT + settings.images, CHUNK)
     for start in starts if "local" in parts else ():
         work += [(f"local:{name}:{start:05d}", local_chunk, (name, cache, device, start)) for name in settings.sets]
+    for start in starts if "few" in parts and "cifar" in settings.sets else ():
+        work.append((f"few:cifar:{start:05d}", few_kept_chunk, ("cifar", cache, device, start)))
     for questions in STABILITY if "stability" in parts else ():
         for start in starts[: settings.stable // CHUNK]:
             for name in settings.sets:
@@ -228,7 +241,8 @@ def whole_images(name: str, settings: argparse.Namespace, results: Results) -> n
 def report(settings: argparse.Namespace, results: Results) -> None:
     rights = {name: trained(name, settings.cache)[1] for name in settings.sets}
     sure = {name: whole_images(name, settings, results) for name in settings.sets}
-    parts = segment_tables(results, rights, sure, about=ABOUT) + stability_tables(results, settings.sets)
+    parts = segment_tables(results, rights, sure, about=ABOUT) + few_kept_tables(results)
+    parts += stability_tables(results, settings.sets)
     for name in settings.sets:
         parts += fidelity_tables(results, name)
     publish("dmm_men_images", "DMM-MEN on images", parts, peers=("torch",))
@@ -239,7 +253,7 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, default=Path("dmm-men-cache"), help="networks and results")
     parser.add_argument("--results", type=Path, help="file of results; by default results.jsonl in the cache")
     parser.add_argument("--sets", nargs="+", default=["mnist", "fashion", "cifar"])
-    parser.add_argument("--parts", nargs="+", default=["global", "local", "stability", "fidelity"])
+    parser.add_argument("--parts", nargs="+", default=["global", "local", "few", "stability", "fidelity"])
     parser.add_argument("--images", type=int, default=1000)
     parser.add_argument("--stable", type=int, default=100, help="images explained with several seeds")
     parser.add_argument("--classes", type=int, default=10)
