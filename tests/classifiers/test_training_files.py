@@ -104,6 +104,17 @@ def test_other_files_are_refused(tmp_path):
         read_rows(tmp_path / "text.parquet", label="z")
 
 
+def test_matrices_that_point_outside_are_refused(tmp_path):
+    parts = {"data": np.ones(2), "indptr": np.array([0, 1, 2]), "shape": np.array([2, 3]), "y": np.array([0, 1])}
+    np.savez(tmp_path / "outside.npz", indices=np.array([0, 7]), **parts)
+    with pytest.raises(UnreadableFile, match=r"outside.npz cannot be read as labelled rows"):
+        read_rows(tmp_path / "outside.npz")
+    np.save(tmp_path / "single.npy", np.ones(3))
+    (tmp_path / "single.npy").rename(tmp_path / "single.npz")
+    with pytest.raises(UnreadableFile, match=r"single.npz"):
+        read_rows(tmp_path / "single.npz")
+
+
 def test_labels_of_tables_are_checked(tmp_path):
     pd.DataFrame({"a": [1.0, 2.0, 3.0], "y": ["u", None, None]}).to_csv(tmp_path / "holes.csv", index=False)
     with pytest.raises(InvalidInput, match=r"no label in row 1 \(2 such rows in all\)"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -14,6 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from tellwhy.core.errors import InvalidInput, UnreadableFile
+from tellwhy.core.files import stored_arrays
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.tables import check_finite
 
@@ -23,14 +23,14 @@ Keep = Callable[[Any], Any]  # labels -> which of them to keep
 
 
 @dataclass(frozen=True)
-class Scaling:
+class ColumnScaling:
     """Mean and standard deviation of each column of a table (1 for a constant one)."""
 
     mean: Floats
     spread: Floats
 
     @classmethod
-    def of(cls, X: Any) -> Scaling:
+    def of(cls, X: Any) -> ColumnScaling:
         """Measure the columns."""
         spread = X.std(axis=0)
         return cls(X.mean(axis=0), np.where(spread > 0, spread, 1.0))
@@ -55,7 +55,7 @@ class LabelledRows:
     X: Any
     y: Any
     numbers: Integers
-    scaling: Scaling | None = None
+    scaling: ColumnScaling | None = None
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def read_rows(
     chosen = np.arange(len(y)) if keep is None else np.flatnonzero(keep(y))
     if scale is None or kind != "table":
         return LabelledRows(X[chosen], y[chosen], chosen)
-    scaling = Scaling.of(X.toarray())
+    scaling = ColumnScaling.of(X.toarray())
     scaled = sparse.csr_array(scaling.applied(X[chosen].toarray(), centred=scale == "centred"))
     return LabelledRows(scaled, y[chosen], chosen, scaling)
 
@@ -144,14 +144,15 @@ def _kind(path: Path) -> str:
 
 
 def _read_npz(path: Path) -> tuple[Any, Any]:
+    arrays = stored_arrays(path)
     try:
-        with np.load(path, allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in stored.files}
         if "X" in arrays:
             return sparse.csr_array(arrays["X"].astype(np.float64)), arrays["y"]
         parts = (arrays["data"].astype(np.float64), arrays["indices"], arrays["indptr"])
-        return sparse.csr_array(parts, shape=tuple(arrays["shape"])), arrays["y"]
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        matrix = sparse.csr_array(parts, shape=tuple(arrays["shape"]))
+        matrix.check_format(full_check=True)
+        return matrix, arrays["y"]
+    except (TypeError, ValueError, KeyError) as error:
         raise UnreadableFile(
             f"{path} cannot be read as labelled rows ({error}); expected arrays y and X, or y, data, indices, indptr "
             "and shape."

@@ -31,7 +31,7 @@ from tellwhy.classifiers.pair_engine import PairEngine
 from tellwhy.classifiers.problem import Labels, Problem, make_problem, with_intercept
 from tellwhy.classifiers.single_engine import SingleEngine
 from tellwhy.classifiers.solver import Progress, Settings, is_done, solve
-from tellwhy.classifiers.training_files import Scaling, check_is_file, is_table, read_rows, survey
+from tellwhy.classifiers.training_files import ColumnScaling, check_is_file, is_table, read_rows, survey
 from tellwhy.classifiers.weston_watkins import WestonWatkinsSVM
 from tellwhy.core.errors import InvalidInput, InvalidParameter, MissingExtra, TellwhyError
 from tellwhy.core.optional import require
@@ -206,7 +206,7 @@ class _Learned:
     classes: Any
     names: list[str] | None
     progress: Progress
-    scaling: Scaling | None = None
+    scaling: ColumnScaling | None = None
 
 
 def _save(job: Job, comm: Any, engine: Any, learned: _Learned) -> None:
