@@ -24,14 +24,15 @@ def units(args: argparse.Namespace) -> list[dict[str, Any]]:
         if unit["part"] == "optimisation":
             rate, epochs = 1e-3, 2 * epochs
         if sizes and unit["basis"] in args.bases:
-            found.append({**unit, "sizes": sizes, "rate": rate, "epochs": epochs if rate else 0})
+            plan = {"rate": rate, "epochs": epochs if rate else 0, "batches": args.batches}
+            found.append({**unit, "sizes": sizes, **plan})
     return found
 
 
 def key_of(unit: dict[str, Any]) -> str:
     """Name of a unit."""
     words = [unit["part"], unit["set"], unit["kernel"], unit["basis"], f"{unit['structure']}{unit['n_blocks']}"]
-    words += [unit["split"], f"rate {unit['rate']:g}", f"epochs {unit['epochs']}", "D"]
+    words += [unit["split"], f"rate {unit['rate']:g}", f"epochs {unit['epochs']} of {unit['batches']}", "D"]
     return " ".join(str(w) for w in [*words, *unit["sizes"]])
 
 
@@ -53,8 +54,8 @@ def _wide(sets: list[str]) -> Iterator[dict[str, Any]]:
 
 def _wider(sets: list[str]) -> Iterator[dict[str, Any]]:
     """Trained bases beyond the main experiment."""
-    for name, kernel in itertools.product(sets, KERNELS):
-        yield _unit("wide", name, kernel, "unsupervised", WIDE[0])
+    for name, kernel, basis in itertools.product(sets, KERNELS, KINDS[1:]):
+        yield _unit("wide", name, kernel, basis, WIDE[0])
 
 
 def _transfer(sets: list[str]) -> Iterator[dict[str, Any]]:

@@ -154,7 +154,7 @@ class Work:
             self.loaded[name] = load(name, args.prepared)
         plan = Plan(
             learning_rate=unit["rate"],
-            n_batches=args.batches,
+            n_batches=unit["batches"],
             max_epochs=unit["epochs"],
             patience=10 if unit["part"] == "optimisation" else unit["epochs"],
             decay=unit["part"] != "optimisation",
@@ -166,7 +166,7 @@ class Work:
         if args.device == "cuda":
             device = torch.cuda.get_device_name()
             torch.cuda.empty_cache()  # several processes share the card
-        about = {"device": device, "batches": args.batches, "seconds": time.perf_counter() - started}
+        about = {"device": device, "seconds": time.perf_counter() - started}
         return {**unit, **about, "found": found}
 
 
