@@ -1,6 +1,7 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -17,7 +18,7 @@ from typer.testing import CliRunner
 
 from tellwhy.classifiers import WestonWatkinsSVM, load
 from tellwhy.classifiers.training_files import read_rows
-from tellwhy.classifiers.training_job import Alone, Job, run_rank, train
+from tellwhy.classifiers.training_job import Alone, Job, _read_job, mpiexec, run_rank, train
 from tellwhy.core.errors import CannotWrite, InvalidInput, InvalidParameter, TellwhyError, UnreadableFile
 from tellwhy.explainers import LinearRelevance
 from tellwhy.views.cli import app
@@ -42,6 +43,16 @@ def data(tmp_path):
 
 def job(data, **options):
     return Job(**({"data": str(data), "out": str(data.with_name("model")), "C": 0.1, "tol": 1e-7} | options))
+
+
+def interrupt_at(words):
+    """Tell a training's lines to nobody, and interrupt it at the first that has these words."""
+
+    def show(text):
+        if words in text:
+            raise KeyboardInterrupt
+
+    return show
 
 
 def test_one_rank_equals_the_estimator(data):
@@ -78,13 +89,23 @@ def test_a_checkpoint_of_other_settings_is_refused(data):
     with pytest.raises(InvalidInput, match="no checkpoint"):
         train(job(data, resume=True))
 
-    def stop(text):
-        raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        run_rank(job(data, checkpoint_every=1), Alone(), lambda t: stop(t) if "epoch 7" in t else None)
+        run_rank(job(data, checkpoint_every=1), Alone(), interrupt_at("epoch 7"))
     with pytest.raises(InvalidInput, match=r"was made with C = 0\.1, this training has 1\.0"):
         train(job(data, C=1.0, resume=True))
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_no_more_epochs_than_asked_for(data, ranks):
+    if ranks > 1:
+        pytest.importorskip("mpi4py")
+    told = []
+    assert train(job(data, max_epochs=1, ranks=ranks, quiet=True), told.append).n_iter_ == 1
+    assert ranks > 1 or told[-1].startswith("stopped at a gap of")
+    with pytest.raises(KeyboardInterrupt):
+        run_rank(job(data, checkpoint_every=1), Alone(), interrupt_at("epoch 7"))
+    reached = json.loads((job(data).checkpoint / "checkpoint.json").read_text())["epochs"]
+    assert train(job(data, max_epochs=1, ranks=ranks, quiet=True, resume=True)).n_iter_ == reached
 
 
 def test_settings_are_checked(data):
@@ -94,6 +115,8 @@ def test_settings_are_checked(data):
         train(job(data, loss="cs", ranks=2))
     with pytest.raises(InvalidParameter, match="'ranks'"):
         train(job(data, ranks=0))
+    with pytest.raises(InvalidParameter, match="'seed'"):
+        train(job(data, seed=-1))
 
 
 def test_one_class_is_refused(tmp_path):
@@ -134,8 +157,8 @@ def test_places_that_cannot_be_written_are_told_before_training(data, tmp_path):
 def test_tables_are_scaled_and_models_take_rows_as_they_came(tmp_path, intercept):
     X, y = load_wine(return_X_y=True, as_frame=True)
     X.assign(kind=y).to_csv(tmp_path / "wine.csv", index=False)
-    settings = {"C": 0.1, "tol": 1e-7, "fit_intercept": intercept, "max_epochs": 20_000}
-    model = train(job(tmp_path / "wine.csv", label="kind", scale=True, **settings))
+    settings = {"C": 0.01, "tol": 1e-7, "fit_intercept": intercept, "max_epochs": 20_000}
+    model = train(job(tmp_path / "wine.csv", label="kind", scale=True, checkpoint_every=10_000, **settings))
     scaler = StandardScaler(with_mean=intercept)
     peer = make_pipeline(scaler, WestonWatkinsSVM(random_state=0, **settings)).fit(X, y)
     assert model.objective_ == pytest.approx(peer[-1].objective_, rel=1e-5)
@@ -187,6 +210,50 @@ def test_a_malformed_file_ends_the_job_with_its_line(data):
     data.write_text("1 1:1\n2 1:1\n3 oops\n")
     with pytest.raises(TellwhyError, match=r"line 3: 'oops'"):
         train(job(data, ranks=2, quiet=True))
+
+
+def in_ranks(described, ranks=2):
+    module = "tellwhy.classifiers.training_job"
+    command = [*mpiexec(), "-n", str(ranks), sys.executable, "-m", "mpi4py", "-m", module, str(described)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+
+def test_ranks_are_started_by_hand_from_a_file(data, tmp_path):
+    pytest.importorskip("mpi4py")
+    described = tmp_path / "job.json"
+    described.write_text(json.dumps({"data": str(data), "out": str(tmp_path / "by-hand"), "C": 0.1}))
+    done = in_ranks(described)
+    assert done.returncode == 0, done.stderr
+    assert "objective" in done.stdout
+    assert load(tmp_path / "by-hand").objective_ == pytest.approx(train(job(data)).objective_, rel=2e-3)
+    described.write_text(json.dumps({"data": str(data), "out": str(tmp_path / "by-hand"), "c": 1}))
+    done = in_ranks(described)
+    assert done.returncode != 0
+    assert "unexpected keyword argument 'c'" in done.stderr + done.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "does not describe a training"),
+        ("[]", "does not describe a training"),
+        ('{"data": "rows.svm"}', "missing 1 required positional argument: 'out'"),
+        ('{"data": "rows.svm", "out": "m", "loss": "hinge"}', "one of 'ww'"),
+        ('{"data": "none.svm", "out": "m"}', r"There is no file none\.svm"),
+    ],
+)
+def test_descriptions_that_make_no_job_are_told(tmp_path, text, words):
+    (tmp_path / "job.json").write_text(text)
+    with pytest.raises(TellwhyError, match=words):
+        _read_job(tmp_path / "job.json", 2)
+
+
+def test_a_description_is_run_over_the_ranks_that_there_are(data, tmp_path):
+    (tmp_path / "job.json").write_text(json.dumps({"data": str(data), "out": str(tmp_path / "m"), "ranks": 7}))
+    found, failure = _read_job(tmp_path / "job.json", 2)
+    assert (found.ranks, failure) == (2, None)
+    with pytest.raises(UnreadableFile, match="Cannot read"):
+        _read_job(tmp_path / "none.json", 2)
 
 
 def ranks_with(mark):
@@ -242,11 +309,7 @@ def test_without_mpi_the_install_is_named(data, monkeypatch):
 
 def test_a_damaged_checkpoint_is_told(data):
     with pytest.raises(KeyboardInterrupt):
-        run_rank(
-            job(data, checkpoint_every=1),
-            Alone(),
-            lambda t: (_ for _ in ()).throw(KeyboardInterrupt) if "epoch 7" in t else None,
-        )
+        run_rank(job(data, checkpoint_every=1), Alone(), interrupt_at("epoch 7"))
     (job(data).checkpoint / "rank-0.npz").write_bytes(b"nothing")
     with pytest.raises(UnreadableFile, match="missing or damaged"):
         train(job(data, resume=True))

@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 
 from tellwhy.classifiers import LeeLinWahbaSVM, OneVsRestSVM, TextClassifier, WestonWatkinsSVM, load
 from tellwhy.classifiers.training_job import Job
-from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
+from tellwhy.core.errors import CannotWrite, InvalidInput, InvalidParameter, UnsupportedModel
 from tellwhy.workflow import explain_texts
 from tellwhy.workflow.text_training import read_text_columns, train_on_texts
 
@@ -139,6 +139,26 @@ def test_training_from_a_table_is_training_in_python(table, loss):
     assert run.model.classifier_.objective_ == pytest.approx(alone.classifier_.objective_, rel=2e-3)
     again = load(table.with_name("model"))
     np.testing.assert_array_equal(again.decision_function(frame["body"]), run.model.decision_function(frame["body"]))
+
+
+def test_the_folder_of_the_model_is_written_once_and_whole(table, monkeypatch):
+    def full(self, folder):
+        raise CannotWrite(f"Cannot write {folder}: the disk is full.")
+
+    whole = job(table, tol=1e-9, checkpoint_every=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(TextClassifier, "save", full)
+        with pytest.raises(CannotWrite, match="the disk is full"):
+            train_on_texts(whole, "body")
+    assert sorted(path.name for path in table.parent.iterdir()) == ["mails.csv", "model-checkpoint"]
+    run = train_on_texts(job(table, tol=1e-9, resume=True), "body")
+    assert run.model.classifier_.history_[0]["epoch"] < run.model.classifier_.n_iter_
+    assert sorted(path.name for path in table.parent.iterdir()) == ["mails.csv", "model"]
+    with monkeypatch.context() as patch:
+        patch.setattr(TextClassifier, "save", full)
+        with pytest.raises(CannotWrite, match="the disk is full"):
+            train_on_texts(job(table, C=9.0), "body")
+    np.testing.assert_array_equal(load(table.with_name("model")).classifier_.coef_, run.model.classifier_.coef_)
 
 
 def test_rows_with_holes_are_left_out_and_told(table):

@@ -307,8 +307,9 @@ class MulticlassSVM(SavedModel, ClassifierMixin, BaseEstimator):
             engine.set_duals(_rescaled(before, self.dual_caps_, problem.caps))
         progress = solve(engine, settings, warm=warm)
         if not is_done(progress, settings):
+            passes = "1 epoch" if progress.epochs == 1 else f"{progress.epochs} epochs"
             warnings.warn(
-                f"{type(self).__name__} stopped after {progress.epochs} epochs at a relative duality gap of "
+                f"{type(self).__name__} stopped after {passes} at a relative duality gap of "
                 f"{progress.last['gap']:.2g}; asked for {self.tol:g}. Raise max_epochs or tol, or lower C.",
                 NotConverged,
                 stacklevel=3,

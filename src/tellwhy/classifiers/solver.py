@@ -96,7 +96,7 @@ def solve(
     """
     progress = progress or Progress()
     if not warm:
-        for _ in range(DENSE_EPOCHS):
+        for _ in range(min(DENSE_EPOCHS, settings.max_epochs)):
             started = time.perf_counter()
             engine.dense_epoch()
             progress.epochs += 1

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ from tellwhy.classifiers.single_engine import SingleEngine
 from tellwhy.classifiers.solver import Progress, Settings, is_done, solve
 from tellwhy.classifiers.training_files import ColumnScaling, check_is_file, is_table, read_rows, survey
 from tellwhy.classifiers.weston_watkins import WestonWatkinsSVM
-from tellwhy.core.errors import InvalidInput, InvalidParameter, MissingExtra, TellwhyError
+from tellwhy.core.errors import InvalidInput, InvalidParameter, MissingExtra, TellwhyError, UnreadableFile
 from tellwhy.core.optional import require
 from tellwhy.core.params import integer, one_of, real, validate_value
 
@@ -66,6 +66,7 @@ class Job:
     checkpoint_every: int = 20
     resume: bool = False
     quiet: bool = False
+    aside: str | None = None  # folder of a model that is only a part of what goes to `out`; the checkpoint stays
 
     @property
     def checkpoint(self) -> Path:
@@ -81,6 +82,7 @@ class Job:
         for name in ("max_epochs", "ranks", "threads", "checkpoint_every"):
             validate_value(owner, name, getattr(self, name), integer(1))
         validate_value(owner, "dtype", self.dtype, one_of("float64", "float32"))
+        validate_value(owner, "seed", self.seed, integer(0))
         if self.scale and not is_table(Path(self.data)):
             raise InvalidParameter(
                 f"Only the columns of tables can be scaled (CSV, Parquet, …). Got {self.data}: scale its values "
@@ -114,14 +116,19 @@ class Alone:
 
 def train(job: Job, show: Callable[[str], None] = lambda _: None) -> MulticlassSVM:
     """Train as the job says, save the model in its folder and return it."""
-    job.validate()
-    check_is_file(Path(job.data))
-    check_place(job.out)
+    _check(job)
     if job.ranks == 1:
         run_rank(job, Alone(), show)
     else:
         _launch(job)
-    return load(job.out)
+    return load(job.aside or job.out)
+
+
+def _check(job: Job) -> None:
+    """Raise now what can be known before any training."""
+    job.validate()
+    check_is_file(Path(job.data))
+    check_place(job.out)
 
 
 def run_rank(job: Job, comm: Any, show: Callable[[str], None] = lambda _: None) -> None:
@@ -157,7 +164,8 @@ def run_rank(job: Job, comm: Any, show: Callable[[str], None] = lambda _: None) 
         engine.close()
     _save(job, comm, engine, _Learned(classes, found.names, progress, rows.scaling))
     if comm.rank == 0:
-        checkpoint.remove(job.checkpoint)
+        if job.aside is None:
+            checkpoint.remove(job.checkpoint)
         if not is_done(progress, stop):
             show(
                 f"stopped at a gap of {progress.last['gap']:.2g}, short of {job.tol:g}: raise --max-epochs, lower --c, "
@@ -227,7 +235,7 @@ def _save(job: Job, comm: Any, engine: Any, learned: _Learned) -> None:
     model.adopt(coef, learned.classes, learned.progress, feature_names=learned.names)
     if learned.scaling is not None and job.fit_intercept:
         model.centre_ = learned.scaling.mean
-    model.save(job.out)
+    model.save(job.aside or job.out)
 
 
 def _sparse_rows(table: Any, at_once: int = 256) -> Any:
@@ -273,18 +281,39 @@ def mpiexec() -> list[str]:
 
 
 def main(described: str) -> None:
-    """Run one rank of the job that a JSON file describes."""
+    """Run one rank of the job that a JSON file describes: the fields of `Job`, `data` and `out` at least."""
     from mpi4py import MPI
 
-    settings = json.loads(Path(described).read_text(encoding="utf-8"))
-    failure = Path(settings.pop("failure"))
+    comm, failure = MPI.COMM_WORLD, None
     try:
-        job = Job(**settings)
-        run_rank(job, MPI.COMM_WORLD, lambda text: None if job.quiet else print(text, flush=True))
+        job, failure = comm.bcast(_read_job(Path(described), comm.size) if comm.rank == 0 else None)
+        run_rank(job, comm, lambda text: None if job.quiet else print(text, flush=True))
     except TellwhyError as error:
-        failure.write_text(str(error), encoding="utf-8")
-        MPI.COMM_WORLD.Abort(1)
+        if failure is not None:
+            failure.write_text(str(error), encoding="utf-8")
+        else:
+            print(error, file=sys.stderr, flush=True)
+        comm.Abort(1)
+
+
+def _read_job(path: Path, n_ranks: int) -> tuple[Job, Path | None]:
+    """The job of a file, over as many ranks as there are, and where to say what went wrong (None: on stderr)."""
+    try:
+        settings = json.loads(path.read_text(encoding="utf-8"))
+        failure = settings.pop("failure", None)
+        job = replace(Job(**settings), ranks=n_ranks)
+    except OSError as error:
+        raise UnreadableFile(f"Cannot read {path}: {error.strerror or error}.") from error
+    except (ValueError, TypeError, AttributeError) as error:
+        raise UnreadableFile(
+            f"{path} does not describe a training ({error}); expected JSON such as "
+            f'{{"data": "rows.svm", "out": "model"}} with any of {", ".join(f.name for f in fields(Job)[2:])}.'
+        ) from error
+    _check(job)
+    return job, None if failure is None else Path(failure)
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("Expected one argument, a JSON file that describes the training.")
     main(sys.argv[1])

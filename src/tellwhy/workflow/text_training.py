@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tellwhy.classifiers import checkpoint
 from tellwhy.classifiers.model_io import check_place
 from tellwhy.classifiers.text_classifier import TextClassifier
 from tellwhy.classifiers.training_job import ESTIMATORS, Job, train
@@ -78,6 +79,7 @@ def train_on_texts(
     stage("counting words")
     rows = model.learn_words([columns.texts[i] for i in rest])
     model.adopt(_trained(job, rows, columns.labels[rest], show)).save(job.out)
+    checkpoint.remove(job.checkpoint)
     at = held if len(held) else rest
     labels = explain_texts(
         model, [columns.texts[i] for i in at], columns.labels[at],
@@ -131,4 +133,4 @@ def _trained(job: Job, rows: Any, labels: Any, show: Callable[[str], None]) -> A
         path = Path(place) / "words.npz"
         parts = {"data": rows.data, "indices": rows.indices, "indptr": rows.indptr, "shape": np.array(rows.shape)}
         np.savez(path, y=labels, allow_pickle=False, **parts)
-        return train(replace(job, data=str(path), label=None), show)
+        return train(replace(job, data=str(path), label=None, aside=str(Path(place) / "svm")), show)

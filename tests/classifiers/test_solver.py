@@ -1,0 +1,79 @@
+"""The loop around the sweeps: when it stops, and how far it may go."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from tellwhy.classifiers import CrammerSingerSVM, LeeLinWahbaSVM, OneVsRestSVM, WestonWatkinsSVM
+from tellwhy.classifiers.pair_engine import PairEngine
+from tellwhy.classifiers.problem import Labels, make_problem
+from tellwhy.classifiers.solver import Progress, Settings, is_done, solve
+from tellwhy.core.errors import NotConverged
+
+
+class Counted(PairEngine):
+    """An engine that counts the passes over its variables."""
+
+    passes = 0
+
+    def dense_epoch(self):
+        self.passes += 1
+        super().dense_epoch()
+
+    def epoch(self, calm, patience):
+        self.passes += 1
+        return super().epoch(calm, patience)
+
+
+def rows():
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(60, 8)), np.arange(60) % 5
+
+
+def engine():
+    X, y = rows()
+    problem = make_problem(
+        sparse.csr_array(X), Labels.of_classes(y), np.ones(60), n_classes=5, loss="ww", dtype="float64"
+    )
+    return Counted(problem, n_bundles=1, n_jobs=1, seed=np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 4, 13])
+def test_no_more_epochs_than_asked_for(most):
+    counted = engine()
+    progress = solve(counted, Settings(tol=1e-12, max_epochs=most))
+    assert counted.passes == progress.epochs == progress.last["epoch"] == most
+
+
+@pytest.mark.parametrize(("before", "most"), [(0, 1), (6, 7), (6, 6), (9, 6)])
+def test_epochs_before_count_where_a_solution_goes_on(before, most):
+    first, counted = engine(), engine()
+    solve(first, Settings(tol=1e-12, max_epochs=4))
+    counted.set_duals(first.duals())
+    progress = solve(counted, Settings(tol=1e-12, max_epochs=most), Progress(before), warm=True)
+    assert counted.passes == max(most - before, 0)
+    assert progress.epochs == max(before, most)
+    assert progress.last["objective"] > progress.last["dual"] > 0
+
+
+@pytest.mark.parametrize("cls", [WestonWatkinsSVM, CrammerSingerSVM, LeeLinWahbaSVM, OneVsRestSVM])
+def test_an_estimator_of_one_epoch(cls):
+    X, y = rows()
+    with pytest.warns(NotConverged, match="stopped after 1 epoch at a relative duality gap"):
+        model = cls(max_epochs=1, tol=1e-9, warm_start=True, random_state=0).fit(X, y)
+    assert model.n_iter_ == 1
+    with pytest.warns(NotConverged):
+        again = model.fit(X, y)
+    assert again.n_iter_ == 1
+    assert again.dual_gap_ > 0
+
+
+@pytest.mark.parametrize("stopping", ["gap", "violation"])
+def test_it_stops_at_the_first_certificate_that_is_good_enough(stopping):
+    settings = Settings(tol=1e-2, stopping=stopping)
+    progress = solve(engine(), settings)
+    assert is_done(progress, settings)
+    assert all(line[stopping] > 1e-2 for line in progress.history[:-1])
+    epochs = [line["epoch"] for line in progress.history]
+    assert epochs == sorted(epochs)
+    assert [line["seconds"] for line in progress.history] == sorted(line["seconds"] for line in progress.history)
