@@ -11,6 +11,7 @@ FOLDER = Path(__file__).parent.parent / "docs" / "images"
 COLOURS = {"random": "#7f7f7f", "unsupervised": "#1f77b4", "supervised": "#ff7f0e", "discriminative": "#d62728"}
 NAMES = {"mnist": "MNIST", "letter": "Letter", "usps": "USPS", "adult": "Adult", "covtype": "CoverType"}
 NAMES |= {"madelon": "Madelon", "cifar10": "CIFAR-10"}
+BAND = 4  # sets side by side
 
 
 def draw_all(lines: pd.DataFrame) -> list[str]:
@@ -29,20 +30,23 @@ def draw_all(lines: pd.DataFrame) -> list[str]:
 
 
 def draw_curves(lines: pd.DataFrame, file: str) -> str:
-    """Figures IV.1 and A.1: kernel error above, accuracy below, one column per set."""
+    """Figures IV.1 and A.1: each set has a panel of kernel errors and, below, one of accuracies; four sets a band."""
     import matplotlib.pyplot as plt
 
     names = [name for name in NAMES if name in set(lines.set)]
-    figure, axes = plt.subplots(2, len(names), figsize=(2.3 * len(names) + 0.7, 4.8), squeeze=False, sharex=True)
-    for column, name in zip(axes.T, names, strict=True):
+    bands = -(-(len(names) + 1) // BAND)
+    figure, axes = plt.subplots(2 * bands, BAND, figsize=(2.7 * BAND, 4.1 * bands), squeeze=False, layout="constrained")
+    places = [axes[2 * band : 2 * band + 2, column] for band in range(bands) for column in range(BAND)]
+    for place, name in zip(places, names, strict=False):
         own = lines[lines.set == name]
-        _curves(column[0], own, "error")
-        _curves(column[1], own, "accuracy")
-        column[0].set(title=NAMES[name], yscale="log")
-        column[1].set(xlabel="features")
-    axes[0, 0].set(ylabel="kernel error")
-    axes[1, 0].set(ylabel="accuracy, %")
-    axes[1, -1].legend(fontsize=7, frameon=False, loc="lower right")
+        _curves(place[0], own, "error")
+        _curves(place[1], own, "accuracy")
+        place[0].set(title=NAMES[name], yscale="log", ylabel="kernel error", xlim=(7, 45_000))
+        place[1].set(xlabel="features", ylabel="accuracy, %", xlim=(7, 45_000))
+    for place in places[len(names) :]:
+        place[0].set_axis_off()
+        place[1].set_axis_off()
+    places[-1][0].legend(*places[0][0].get_legend_handles_labels(), frameon=False, loc="center", fontsize=10)
     return _saved(figure, file)
 
 
@@ -62,7 +66,7 @@ def draw_variants(lines: pd.DataFrame, file: str) -> str:
     """Figures IV.2 to IV.5: transfer, deep kernels, structured blocks, epochs."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(2, 4, figsize=(12.5, 5.6), squeeze=False)
+    figure, axes = plt.subplots(2, 4, figsize=(13, 6.4), squeeze=False, layout="constrained")
     _draw_transfer(axes[:, 0], lines[lines.part == "transfer"])
     _draw_deep(axes[:, 1], lines[lines.part.isin(["main", "deep"]) & (lines.set == "mnist")])
     _draw_blocks(axes[:, 2], lines[lines.part == "blocks"])
@@ -80,16 +84,16 @@ def _draw_transfer(axes: Any, lines: pd.DataFrame) -> None:
         _curves(axis, lines[short], value, "s--", ", short steps")
     axes[0].set(title="MNIST, five classes", ylabel="accuracy, %")
     axes[1].set(title="the other five, same basis", ylabel="accuracy, %")
-    axes[0].legend(fontsize=6, frameon=False, loc="lower right")
+    axes[0].legend(fontsize=7, frameon=False, loc="lower right")
 
 
 def _draw_deep(axes: Any, lines: pd.DataFrame) -> None:
-    for axis, basis in zip(axes, ("unsupervised", "discriminative"), strict=True):
+    for axis, basis in zip(axes, ("unsupervised", "supervised"), strict=True):
         for kernel, style in (("arccos", "o-"), ("arccos2", "s--"), ("arccos3", "^:")):
             own = lines[(lines.kernel == kernel) & (lines.basis == basis) & (lines.features <= 1_000)]
             _curves(axis, own, "accuracy", style, f", {kernel}")
         axis.set(title=f"MNIST, {basis}", ylabel="accuracy, %")
-        axis.legend(fontsize=6, frameon=False, loc="lower right")
+        axis.legend(fontsize=7, frameon=False, loc="lower right")
 
 
 def _draw_blocks(axes: Any, lines: pd.DataFrame) -> None:
@@ -98,10 +102,12 @@ def _draw_blocks(axes: Any, lines: pd.DataFrame) -> None:
         own = lines[lines.n_blocks == n_blocks]
         errors = own[(own.set == names[0]) & own.basis.isin(["random", "unsupervised"])]
         _curves(axes[0], errors, "error", style, f", {n_blocks}")
-        _curves(axes[1], own[(own.set == names[-1]) & (own.features <= 1_000)], "accuracy", style, f", {n_blocks}")
-    axes[0].set(title=f"{NAMES[names[0]]}, 1 to 3 blocks", ylabel="kernel error", yscale="log")
-    axes[0].legend(fontsize=6, frameon=False, loc="lower left")
-    axes[1].set(title=f"{NAMES[names[-1]]}, 1 to 3 blocks", ylabel="accuracy, %")
+        if n_blocks != 2:  # much like three
+            few = own[(own.set == names[-1]) & (own.features <= 1_000)]
+            _curves(axes[1], few, "accuracy", style, f", {n_blocks}")
+    axes[0].set(title=f"{NAMES[names[0]]}, 1 to 3 Hadamard blocks", ylabel="kernel error", yscale="log")
+    axes[1].set(title=f"{NAMES[names[-1]]}, 1 block (full) and 3 (dotted)", ylabel="accuracy, %")
+    axes[0].legend(fontsize=7, frameon=False, loc="lower left")
 
 
 def _draw_epochs(axes: Any, lines: pd.DataFrame) -> None:
@@ -109,7 +115,7 @@ def _draw_epochs(axes: Any, lines: pd.DataFrame) -> None:
         for kernel, name, style in (("gaussian", ", sin and cos", "o-"), ("arccos", ", ReLU", "s--")):
             _curves(axis, lines[lines.kernel == kernel], value, style, name)
         axis.set(title="MNIST, end to end", ylabel=label)
-        axis.legend(fontsize=6, frameon=False)
+        axis.legend(fontsize=7, frameon=False)
 
 
 def _saved(figure: Any, file: str) -> str:
@@ -117,7 +123,6 @@ def _saved(figure: Any, file: str) -> str:
         axis.title.set_fontsize(9)
         axis.xaxis.label.set_fontsize(8)
         axis.yaxis.label.set_fontsize(8)
-    figure.tight_layout()
     FOLDER.mkdir(parents=True, exist_ok=True)
     figure.savefig(FOLDER / file, dpi=120)
     return file

@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import pytest
+from oracles.basis_oracles import arc_cosine_kernel, gaussian_kernel
 from sklearn.datasets import load_digits
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -14,8 +15,8 @@ from tellwhy.core.errors import InvalidInput, MissingExtra
 
 torch = pytest.importorskip("torch")
 
-from tellwhy.bases.adaptation import objective_of  # noqa: E402
-from tellwhy.bases.objectives import Alignment  # noqa: E402
+from tellwhy.bases.adaptation import held_rows, objective_of  # noqa: E402
+from tellwhy.bases.objectives import Alignment, KernelValues, SoftmaxLoss  # noqa: E402
 from tellwhy.bases.torch_stack import BasisStack  # noqa: E402
 from tellwhy.bases.training import Plan, TrainingRows, Watch, train  # noqa: E402
 
@@ -65,6 +66,26 @@ def test_training_on_the_kernel_lowers_its_error_on_other_rows(kernel, structure
     assert adapted.losses_[-1] < adapted.losses_[0]
 
 
+@pytest.mark.parametrize(("kernel", "depth"), [("gaussian", 1), ("arccos", 1), ("arccos3", 3)])
+def test_the_loss_of_pairs_is_half_the_mean_squared_error(kernel, depth):
+    one = drawn(kernel)
+    index = np.array([[0, 3, 7, 9], [5, 1, 7, 2]])
+    features = one.apply(X[:10])
+    exact = [
+        gaussian_kernel(a, b, 1.0) if kernel == "gaussian" else arc_cosine_kernel(a, b, depth)
+        for a, b in zip(X[index[0]], X[index[1]], strict=True)
+    ]
+    errors = exact - (features[index[0]] * features[index[1]]).sum(axis=1)
+    rows = torch.tensor(X[:10], dtype=torch.float32)
+    found = KernelValues(kernel, depth).losses(BasisStack.of([one], "cpu"), rows, None, torch.tensor(index))
+    assert found.tolist() == pytest.approx([0.5 * (errors**2).mean()], rel=1e-3)
+
+
+def test_the_loss_held_out_is_the_kernel_error_of_other_rows():
+    basis = KernelBasis(basis="unsupervised", n_features=16, max_epochs=2, n_batches=60, random_state=0).fit(X[:1200])
+    assert basis.losses_.min() == pytest.approx(basis.kernel_error(X[1200:]), rel=0.3)
+
+
 def alignment(features, labels):
     K, same = features @ features.T, labels[:, None] == labels[None, :]
     return (K * same).sum() / np.sqrt((K**2).sum() * same.sum())
@@ -86,6 +107,13 @@ def test_end_to_end_training_brings_a_classifier():
     assert (basis.classes_[scores.argmax(axis=1)] == Y[1200:]).mean() > 0.8
 
 
+def test_an_offset_of_the_rows_changes_nothing():
+    params = {"basis": "discriminative", "n_features": 20, "max_epochs": 2, "learning_rate": 0.01, "random_state": 0}
+    near, far = (KernelBasis(**params).fit(rows, Y) for rows in (X, X + 50.0))
+    np.testing.assert_allclose(far.softmax_.weights, near.softmax_.weights, atol=1e-2)
+    np.testing.assert_allclose(far.transform(X + 50.0), near.transform(X), atol=1e-2)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_only_the_diagonals_of_a_structured_basis_are_trained(kind):
     params = {"n_features": 30, "structure": "hadamard", **BRIEF}
@@ -104,6 +132,40 @@ def test_the_same_seed_gives_the_same_bits(kind):
 
     np.testing.assert_array_equal(features(1), features(1))
     assert np.abs(features(1) - features(2)).max() > 1e-3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_fitting_again_starts_afresh_and_batches_repeat_to_the_bit(kind):
+    def grown():
+        basis = KernelBasis(basis=kind, n_features=6, **BRIEF).partial_fit(X[:200], Y[:200], classes=np.arange(10))
+        return basis.partial_fit(X[200:400], Y[200:400])
+
+    one, other = grown(), grown()
+    np.testing.assert_array_equal(one.transform(X[:5]), other.transform(X[:5]))
+    fresh = KernelBasis(basis=kind, n_features=6, **BRIEF).fit(X[:200], Y[:200])
+    np.testing.assert_array_equal(one.fit(X[:200], Y[:200]).transform(X[:5]), fresh.transform(X[:5]))
+    np.testing.assert_array_equal(one.losses_, fresh.losses_)
+
+
+def test_rows_held_out_are_not_learned_from():
+    rows = TrainingRows.of(X[:6], Y[:6], np.array([1, 4]), "cpu")
+    np.testing.assert_allclose(rows.Z, X[[0, 2, 3, 5]], atol=1e-6)
+    np.testing.assert_allclose(rows.held_Z, X[[1, 4]], atol=1e-6)
+    assert rows.labels.tolist() == Y[[0, 2, 3, 5]].tolist()
+    assert rows.held_labels.tolist() == Y[[1, 4]].tolist()
+    places = held_rows(5, 0.99, np.random.default_rng(0))
+    assert len(places) == len(set(places.tolist())) == 4
+
+
+def test_every_pass_of_a_softmax_sees_each_row_once_in_another_order():
+    objective, rng = SoftmaxLoss(1, 4, 2, "cpu"), np.random.default_rng(0)
+    order = objective.draw(rng, 12, 6, 4).ravel()
+    for part in (order[:12], order[12:]):
+        assert sorted(part) == list(range(12))
+        assert list(part) != sorted(part)
+    assert list(order[:12]) != list(order[12:])
+    parts = objective.held_parts(rng, 5_000, 64)
+    assert sorted(np.concatenate(parts).tolist()) == list(range(5_000))
 
 
 def stack_rows(n=400):
@@ -166,6 +228,19 @@ def test_bad_labels_and_losses_are_refused():
             KernelBasis(basis=kind, **BRIEF).fit(X, Y + 0.5)
     with pytest.raises(InvalidInput, match="not finite"):
         KernelBasis("arccos", "unsupervised", 8, **BRIEF).fit(X * 1e15)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_holes_are_named(kind):
+    hole = X[:50].copy()
+    hole[3, 1] = np.nan
+    with pytest.raises(InvalidInput, match="NaN in row 3, column 1"):
+        KernelBasis(basis=kind, n_features=4, **BRIEF).fit(hole, Y[:50])
+    basis = KernelBasis(basis=kind, n_features=4, **BRIEF).fit(X[:50], Y[:50])
+    before = basis.map_
+    with pytest.raises(InvalidInput, match="NaN in row 3, column 1"):
+        basis.partial_fit(hole, Y[:50])
+    assert basis.map_ is before
 
 
 def test_adapting_without_pytorch_says_what_to_install(monkeypatch):

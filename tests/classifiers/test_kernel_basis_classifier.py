@@ -108,7 +108,7 @@ def test_new_classes_on_an_old_basis():
     low = Y < 5
     model = KernelBasisClassifier(BASIS, max_epochs=20, random_state=0).fit(X[low], Y[low])
     before = model.decision_function(X)
-    other = model.transfer(X[~low], Y[~low])
+    other = model.transfer(X[~low], y_new=Y[~low])
     assert other.basis_ is model.basis_
     assert other.classes_.tolist() == [5, 6, 7, 8, 9]
     assert other.score(X[~low], Y[~low]) > 0.9

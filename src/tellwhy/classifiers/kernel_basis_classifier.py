@@ -125,15 +125,15 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
         self._fit_head(rows, labels)
         return self
 
-    def transfer(self, X: Any, y: Any) -> KernelBasisClassifier:
+    def transfer(self, X: Any, y_new: Any) -> KernelBasisClassifier:
         """Return a classifier of new classes on the basis that this one has: only the head is trained.
 
-        The columns of X are those that this classifier was fitted on; y may hold other classes.
+        The columns of X are those that this classifier was fitted on; y_new may hold other classes.
         """
         check_is_fitted(self)
         validated_rows(self, X, reset=False, dtype=_PRECISIONS)
         new = clone(self)
-        rows, labels = new._checked(X, y)
+        rows, labels = new._checked(X, y_new)
         new.basis_ = self.basis_
         new._fit_head(rows, labels, keep_trained=False)
         return new
