@@ -7,6 +7,7 @@ from scipy import sparse
 from tellwhy.classifiers import CrammerSingerSVM, LeeLinWahbaSVM, OneVsRestSVM, WestonWatkinsSVM
 from tellwhy.classifiers.pair_engine import PairEngine
 from tellwhy.classifiers.problem import Labels, make_problem
+from tellwhy.classifiers.single_engine import SingleEngine
 from tellwhy.classifiers.solver import Progress, Settings, is_done, solve
 from tellwhy.core.errors import NotConverged
 
@@ -77,3 +78,27 @@ def test_it_stops_at_the_first_certificate_that_is_good_enough(stopping):
     epochs = [line["epoch"] for line in progress.history]
     assert epochs == sorted(epochs)
     assert [line["seconds"] for line in progress.history] == sorted(line["seconds"] for line in progress.history)
+
+
+@pytest.mark.parametrize("n_bundles", [1, 3])
+@pytest.mark.parametrize("loss", ["ww", "cs", "ovr"])
+def test_weights_that_no_variable_reaches_are_zero(loss, n_bundles):
+    rng, y, X = np.random.default_rng(1), np.arange(300) % 20, np.zeros((300, 200))
+    for _ in range(4):
+        X[np.arange(300), 10 * y + rng.integers(0, 10, 300)] += 1  # a word of the row's own class
+    for _ in range(2):
+        X[np.arange(300), rng.integers(0, 200, 300)] += rng.uniform(0.5, 1, 300)
+    X = sparse.csr_array(X / np.linalg.norm(X, axis=1, keepdims=True))
+    problem = make_problem(X, Labels.of_classes(y), np.ones(300), n_classes=20, loss=loss, dtype="float64")
+    kind = SingleEngine if loss == "ovr" else PairEngine
+    solved = kind(problem, n_bundles=n_bundles, n_jobs=1, seed=rng)
+    progress = solve(solved, Settings(tol=1e-6))
+    W, held = solved.weights(), solved.duals().toarray()
+    if loss != "ovr":
+        held[np.arange(300), y] += held.sum(axis=1)  # a row's variables reach the weights of its own class too
+    reached = (X.T @ held) > 0
+    assert not reached.all()
+    np.testing.assert_array_equal(W[~reached], 0)
+    found = solved.certify(0.1)
+    assert found.primal == pytest.approx(progress.last["objective"], rel=1e-10)
+    assert found.dual == pytest.approx(progress.last["dual"], rel=1e-10)

@@ -44,6 +44,9 @@ class Certificate:
 class Engine(Protocol):
     """Weights and dual variables, in memory or spread over processes."""
 
+    problem: Any
+    lists: Any  # of dual variables, by blocks
+
     def dense_epoch(self) -> None:
         """Visit every variable once."""
 
@@ -54,6 +57,13 @@ class Engine(Protocol):
     def certify(self, slack: float) -> Certificate:
         """Both objectives; lists every variable that may have to move."""
         ...
+
+    def duals(self) -> Any:
+        """Dual variables that are not zero, examples × classes."""
+        ...
+
+    def set_duals(self, table: Any) -> None:
+        """Take given dual variables, and the weights that follow from them."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +113,19 @@ def solve(
             progress.seconds += time.perf_counter() - started
     for _ in track(_until_done(engine, settings, progress), settings.max_epochs, "fitting"):
         report(progress)
+    started = time.perf_counter()
+    _tidy(engine)
+    progress.seconds += time.perf_counter() - started
     return progress
+
+
+def _tidy(engine: Engine) -> None:
+    """Sum the weights afresh: variables that moved to and fro left rounding errors where a weight is zero."""
+    if engine.problem.loss == "llw":  # whose weights have their mean taken off, so that hardly any is zero
+        return
+    for piece in engine.lists.values():
+        piece.drop_zeros()
+    engine.set_duals(engine.duals())
 
 
 def is_done(progress: Progress, settings: Settings) -> bool:
