@@ -10,6 +10,7 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tellwhy.bases import KernelBasis
+from tellwhy.bases.feature_map import FeatureMap
 from tellwhy.classifiers import KernelBasisClassifier, WestonWatkinsSVM
 from tellwhy.classifiers.softmax import (
     SoftmaxPlan,
@@ -89,6 +90,22 @@ def test_other_heads(head):
     assert not hasattr(model, "partial_fit")
     model.set_params(head="softmax", max_epochs=1).fit(X[:100], Y[:100])
     assert not hasattr(model, "head_")
+
+
+@pytest.mark.parametrize("head", ["softmax", LinearSVC(random_state=0)], ids=["softmax", "svm"])
+def test_rows_are_classified_batch_by_batch(head, monkeypatch):
+    """Features of all rows are never held at once."""
+    model = KernelBasisClassifier(BASIS, head, max_epochs=2, random_state=0).fit(X[:300], Y[:300])
+    whole, scores = model.predict(X), model.decision_function(X)
+    seen, apply = [], FeatureMap.apply
+    monkeypatch.setattr(
+        "tellwhy.core.parallel.row_batches", lambda n, width: [slice(i, i + 50) for i in range(0, n, 50)]
+    )
+    monkeypatch.setattr(FeatureMap, "apply", lambda self, rows: seen.append(len(rows)) or apply(self, rows))
+    np.testing.assert_array_equal(model.predict(X), whole)
+    np.testing.assert_allclose(model.decision_function(X), scores, atol=1e-12)
+    assert max(seen) == 50
+    assert sum(seen) == 2 * len(X)
 
 
 def test_the_classifier_trained_with_the_basis_is_used():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -22,6 +23,7 @@ from tellwhy.classifiers.softmax import (
 from tellwhy.core.class_labels import class_labels, class_places
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.estimator_rows import validated_rows
+from tellwhy.core.parallel import tracked_batches
 from tellwhy.core.params import (
     Rule,
     Rules,
@@ -204,20 +206,23 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
             lambda part: fitted.apply(rows[part]), labels, held, start=state, plan=self._plan(), rng=rng
         )
 
-    def _scores(self, X: Any) -> Floats:
+    def _of_features(self, X: Any, compute: Callable[[Any], Any]) -> Any:
+        """Join what is computed from the features of each batch of rows; only one batch is held at a time."""
         check_is_fitted(self)
         rows = validated_rows(self, X, reset=False, dtype=_PRECISIONS)
-        return class_scores(self.basis_.map_.apply(rows), self.softmax_.weights)
+        fitted = self.basis_.map_
+        batches = tracked_batches(len(rows), rows.itemsize * fitted.n_features, "classifying rows")
+        return np.concatenate([compute(fitted.apply(rows[batch])) for batch in batches])
 
-    def _features(self, X: Any) -> Any:
+    def _scores(self, X: Any) -> Floats:
         check_is_fitted(self)
-        return self.basis_.map_.apply(validated_rows(self, X, reset=False, dtype=_PRECISIONS))
+        return np.asarray(self._of_features(X, lambda features: class_scores(features, self.softmax_.weights)))
 
     def decision_function(self, X: Any) -> Floats:
         """Score of each class; with two classes, how far the second is ahead of the first."""
         check_is_fitted(self)
         if hasattr(self, "head_"):
-            return np.asarray(self.head_.decision_function(self._features(X)))
+            return np.asarray(self._of_features(X, self.head_.decision_function))
         scores = self._scores(X)
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
@@ -225,7 +230,7 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
         """Return the most likely class of each row."""
         check_is_fitted(self)
         if hasattr(self, "head_"):
-            return self.head_.predict(self._features(X))
+            return self._of_features(X, self.head_.predict)
         return self.classes_[self._scores(X).argmax(axis=1)]
 
     @available_if(lambda self: isinstance(self.head, str))
