@@ -26,8 +26,8 @@ THESIS = {
 }
 
 
-def lines_of(units: list[dict[str, Any]]) -> pd.DataFrame:
-    """One line per basis that was measured; of several rates and epochs, the one that did best on rows held out."""
+def tried_lines(units: list[dict[str, Any]]) -> pd.DataFrame:
+    """One line per basis that was trained; `judged` is the smaller, the better it did on rows held out."""
     keys = ("part", "set", "kernel", "basis", "structure", "n_blocks", "split", "rate", "device", "batches")
     rows = []
     for unit in units:
@@ -37,6 +37,12 @@ def lines_of(units: list[dict[str, Any]]) -> pd.DataFrame:
     lines = lines[lines.basis.isin(list(SHORT))]
     by_label = lines.basis.eq("supervised") & lines.held_accuracy.notna()
     lines["judged"] = lines.held.where(~by_label, -lines.held_accuracy).fillna(0.0)
+    return lines
+
+
+def lines_of(units: list[dict[str, Any]]) -> pd.DataFrame:
+    """One line per basis that was measured; of several rates and epochs, the one that did best on rows held out."""
+    lines = tried_lines(units)
     place = ["part", "set", "kernel", "basis", "structure", "n_blocks", "split", "features", "shown_rate"]
     lines["shown_rate"] = lines.rate.where(lines.part == "transfer", 0.0)  # all of them, as it matters there
     return lines.sort_values("judged", kind="stable").drop_duplicates(place).sort_index().reset_index(drop=True)
@@ -161,10 +167,46 @@ LIMITS = (
     "features of whatever kind, from the kernel's eigenvalues. 'Any phases': √(2/D)[sin, cos] of D/2 phases chosen for "
     "each row freely, found by descent from two starts. To gain 10 times, UAB would have to reach the last column."
 )
+CHOICES = (
+    "Learning rates that were tried for bases of 1,000 features and more, the best on validation rows first. 'Long': "
+    "ten times the batches an epoch, as many as in the thesis."
+)
 PRINTED = (
     "Kernel errors with the thesis' printed factor √(1/D) in place of √(2/D). Random features then tend to half the "
     "kernel and their error stalls, while training makes up for the factor."
 )
+
+
+def trained_with(lines: pd.DataFrame) -> str:
+    """Epochs and device of each set."""
+    trained = lines[(lines.rate > 0) & (lines.part != "optimisation")]
+    runs = trained.groupby("set", sort=False).agg(device=("device", "first"), epochs=("planned", "max"))
+    return "; ".join(
+        f"{', '.join(own.index)}: {epochs} epochs on {device}"
+        for (device, epochs), own in runs.groupby(["device", "epochs"], sort=False)
+    )
+
+
+def choices(tried: pd.DataFrame) -> pd.DataFrame:
+    """What was tried where there was a choice: accuracies on rows held out, which decided, and on test rows."""
+    place = ["set", "kernel", "basis", "features"]
+    own = tried[tried.part.isin(["main", "wide"]) & tried.basis.isin(["supervised", "discriminative"])]
+    own = own[(own.features >= 1_000) & (own.groupby(place).part.transform("size") > 1)].sort_values([*place, "judged"])
+    rows = []
+    for (name, kernel, basis, size), group in own.groupby(place, sort=False):
+        row = {"set": name, "kernel": kernel, "basis": SHORT[basis], "D": f"{size:,}"}
+        shown = [
+            f"{line.rate:g}{'' if line.batches == tried.batches.min() else ', long'}: "
+            f"{100 * held_accuracy(line):.1f} → {100 * line.accuracy:.1f}"
+            for line in group.itertuples()
+        ]
+        rows.append({**row, "rate: validation → test, in % (the first was kept)": "; ".join(shown)})
+    return pd.DataFrame(rows)
+
+
+def held_accuracy(line: Any) -> float:
+    """Share of right rows held out: of the classifier on a fixed basis, or of the one trained with it."""
+    return line.held_accuracy if line.basis == "supervised" else 1 - line.held
 
 
 def percent(lines: pd.DataFrame) -> pd.DataFrame:
@@ -177,18 +219,11 @@ def publish_all(units: list[dict[str, Any]]) -> None:
 
     lines = lines_of(units)
     pictures = ", ".join(f"[{name}](../images/{name})" for name in draw_all(lines))
-    trained = lines[(lines.rate > 0) & (lines.part != "optimisation")]
-    runs = trained.groupby("set", sort=False).agg(device=("device", "first"), epochs=("planned", "max"))
-    where = "; ".join(
-        f"{', '.join(own.index)}: {epochs} epochs on {device}"
-        for (device, epochs), own in runs.groupby(["device", "epochs"], sort=False)
-    )
-    rates = " or ".join(f"{rate:g}" for rate in sorted(trained.rate.unique()))
     about = (
         "Columns centred and scaled to [−1, 1]; σ is the mean distance to the 50th neighbour. Bases: Adam, batches of "
-        f"64, {lines.batches.max():,} batches an epoch (thesis: 10,000), a learning rate that falls from {rates} to 0 "
-        f"in a straight line ({where}); the epoch, and where there were several the rate, that did best on validation "
-        "rows is kept. On a fixed basis the softmax is a "
+        f"64, {lines.batches.min():,} batches an epoch (thesis: 10,000), a learning rate that falls to 0 in a straight "
+        f"line ({trained_with(lines)}); the epoch, and where several rates or lengths were tried the one, that did "
+        "best on validation rows is kept (last table). On a fixed basis the softmax is a "
         "convex problem: it is solved by limited-memory BFGS for five ridges, and the weights with the fewest wrong "
         "validation rows are kept. One repeat (thesis: 3). Accuracies are those of test rows; 'best' takes the best "
         "number of features on the test rows, as the thesis does. RB, UAB, SAB, DAB: random, unsupervised, supervised "
@@ -196,5 +231,7 @@ def publish_all(units: list[dict[str, Any]]) -> None:
         f"patch centres; Madelon takes the place of Gisette. Pictures: {pictures}."
     )
     parts = parts_of(lines)
+    if len(table := choices(tried_lines(units))):
+        parts.append((CHOICES, table))
     parts[0] = (f"{about}\n\n{parts[0][0]}", parts[0][1])
     publish("kernel_bases", "Kernel bases: random and adapted", parts, peers=("torch",))
