@@ -22,7 +22,7 @@ from tellwhy.bases.training import Plan, TrainingRows, Watch, train  # noqa: E40
 
 X, Y = load_digits(return_X_y=True)
 X = X / 16 - X.mean(axis=0) / 16
-BRIEF = {"max_epochs": 2, "n_batches": 4, "random_state": 0}
+BRIEF = {"max_epochs": 2, "n_batches": 4, "learning_rate": 1e-3, "random_state": 0}
 KINDS = ("unsupervised", "supervised", "discriminative")
 
 
@@ -304,6 +304,16 @@ def test_a_learning_rate_that_falls_takes_shorter_and_shorter_steps():
     train(stack, Slope(), stack_rows(), plan, np.random.default_rng(0))
     moved = (before - stack.layers[0].detach()).numpy()
     np.testing.assert_allclose(moved, 3 * 0.1 * (1 + 0.75 + 0.5 + 0.25), rtol=1e-4)
+
+
+def test_steps_of_a_basis_shorten_unless_told_otherwise():
+    def moved(**params):
+        basis = KernelBasis(basis="unsupervised", n_features=6, n_batches=1, max_epochs=2, random_state=0, **params)
+        start = KernelBasis(n_features=6, random_state=0).fit(X).map_.layers[0].matrix
+        return np.abs(basis.fit(X).map_.layers[0].matrix - start).max()
+
+    assert moved(decay=False) == pytest.approx(0.04, abs=0.005)  # two steps of at most 0.02
+    assert moved() == pytest.approx(0.03, abs=0.005)  # 0.02 and 0.01
 
 
 def test_an_objective_may_stop_by_something_else_than_its_loss():

@@ -18,7 +18,7 @@ from tellwhy.bases.training import Plan
 from tellwhy.core.class_labels import class_labels, class_places
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.estimator_rows import validated_rows
-from tellwhy.core.params import Rules, generator, integer, one_of, real, seed, validate_parameters
+from tellwhy.core.params import Rules, boolean, generator, integer, one_of, real, seed, validate_parameters
 from tellwhy.core.saved_models import load_model, save_model
 from tellwhy.core.score_function import Integers
 from tellwhy.kernels.distances import centre_and_unit
@@ -53,8 +53,11 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         Blocks H D_i of structure='hadamard': 1, 2 or 3. A single block does not converge to the kernel.
     device
         'cpu', 'cuda', or 'auto' for the latter where there is one; for training.
-    learning_rate, batch_size
-        Steps of Adam, and the rows (or pairs of rows) of each.
+    learning_rate, decay
+        Steps of Adam, and whether they shorten to nothing, in a straight line, over `max_epochs`. Directions have
+        entries near 1 whatever the scale of the data, so that the default suits most of them.
+    batch_size
+        Rows (or pairs of rows) of each step.
     n_batches
         Steps of an epoch; 'auto' takes as many as there are batches in the data, at least 100.
     max_epochs, patience
@@ -100,6 +103,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         "n_blocks": integer(1, 3),
         "device": one_of("auto", "cpu", "cuda"),
         "learning_rate": real(0, 1),
+        "decay": boolean,
         "batch_size": integer(2),
         "n_batches": (one_of("auto"), integer(1)),
         "max_epochs": integer(1),
@@ -119,10 +123,11 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         *,
         n_blocks: int = 3,
         device: str = "auto",
-        learning_rate: float = 1e-3,
+        learning_rate: float = 0.02,
+        decay: bool = True,
         batch_size: int = 64,
         n_batches: str | int = "auto",
-        max_epochs: int = 100,
+        max_epochs: int = 50,
         patience: int = 10,
         validation_share: float = 0.2,
         random_state: Any = None,
@@ -135,6 +140,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.n_blocks = n_blocks
         self.device = device
         self.learning_rate = learning_rate
+        self.decay = decay
         self.batch_size = batch_size
         self.n_batches = n_batches
         self.max_epochs = max_epochs
@@ -157,7 +163,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return self
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Self:
-        """Fit the basis to a first batch of rows, and train it on by one epoch with each further batch.
+        """Fit the basis to a first batch of rows, and train it on by one epoch, in full steps, with each further one.
 
         Parameters
         ----------
@@ -212,7 +218,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             self.map_,
             X,
             labels,
-            plan=Plan(self.learning_rate, self.batch_size, int(n_batches), max_epochs, self.patience),
+            plan=Plan(self.learning_rate, self.batch_size, int(n_batches), max_epochs, self.patience, self.decay),
             validation_share=self.validation_share,
             device=self.device,
             rng=rng,
