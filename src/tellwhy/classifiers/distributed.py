@@ -2,8 +2,9 @@
 
 Weston–Watkins: a rank holds the rows of its classes, their dual variables and the weights of its classes, in two halves
 of several bundles. Ranks meet in the rounds of the same schedule as classes do. When two ranks meet, each borrows half
-of the other's weights at a time, works on its own rows against them and gives back what changed; as they borrow
-opposite halves, both work at the same time on disjoint weights. Rows and dual variables never travel.
+of the other's weights at a time, works on its own rows against them and gives them back; as they borrow opposite
+halves, both work at the same time on disjoint weights. Only weights travel that the rows to be visited will read: those
+of their features and listed classes. Rows and dual variables never travel.
 
 Lee–Lin–Wahba and one-vs-rest: a rank holds all rows, but weights and dual variables of its own classes only; all that
 travels is the sum of the weights over classes.
@@ -13,73 +14,39 @@ The kernels are those that run in one process.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tellwhy.classifiers.blocks import Bundles
+from tellwhy.classifiers import _compiled_exchange as kernels
+from tellwhy.classifiers.blocks import Bundles, aligned_zeros
 from tellwhy.classifiers.pair_engine import PairEngine, Sums
 from tellwhy.classifiers.problem import Problem
+from tellwhy.classifiers.rank_messages import Asking, Post, Request
 from tellwhy.classifiers.schedule import rounds
 from tellwhy.classifiers.single_engine import SingleEngine
 from tellwhy.classifiers.solver import Certificate, Visit
 from tellwhy.core.score_function import Integers
 
-LOOKS = 200
-PARTS = 2  # of the rows, an epoch: more mix better, fewer travel less
+PARTS = 5  # of the rows, an epoch: more mix better, fewer travel less
+SUMMED_ROWS = 4096  # of weights that are summed over ranks at once
+NOTHING = Request(np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int32))
 HALVES = ((0, 0), (0, 1), (1, 1), (1, 0))  # (own half, half of the other) of the lower rank, in turn
 
-
-def exchange(comm: Any, other: int, part: Any) -> Any:
-    """Send bytes to another rank and receive those that it sends, of whatever length."""
-    from mpi4py import MPI
-
-    sending, status = comm.Isend([part, MPI.BYTE], other), MPI.Status()
-    _wait(lambda: comm.Iprobe(source=other, status=status))
-    received = np.empty(status.Get_count(MPI.BYTE), dtype=np.uint8)
-    comm.Recv([received, MPI.BYTE], source=other)
-    _wait(sending.Test)
-    return received
+Part = dict[int, Integers]  # which examples of each group
+Ask = Callable[[tuple[int, int], Integers, int], None]  # names what a block needs of the weights from a row on
+Visiting = Callable[[tuple[int, int], Integers], Any]
 
 
-def _wait(is_done: Callable[[], bool]) -> None:
-    """Look often, then now and then: with more ranks than cores the others need this one's."""
-    for _ in range(LOOKS):
-        if is_done():
-            return
-    while not is_done():
-        time.sleep(1e-4)
+@dataclass(frozen=True)
+class Meeting:
+    """Rows of half `mine` of this rank meet the classes of half `theirs` of another."""
 
-
-def packed(values: Any, before: Any = None) -> Any:
-    """Bytes of the values that are not zero (or that differ from `before`) with their positions.
-
-    Where that would be longer, all values; the number in front says how many positions there are, −1 for all.
-
-    Examples
-    --------
-    >>> weights = np.array([0.0, 0.0, 0.5, 0.0, 0.0, 0.0])
-    >>> again = np.zeros(6)
-    >>> unpack(packed(weights), again)
-    >>> len(packed(weights)), again
-    (24, array([0. , 0. , 0.5, 0. , 0. , 0. ]))
-    """
-    at = np.flatnonzero(values if before is None else values != before)
-    sparse = len(at) * (8 + values.itemsize) < values.nbytes
-    head = np.array([len(at) if sparse else -1], dtype=np.int64)
-    parts = [head, at, values.ravel()[at]] if sparse else [head, np.ascontiguousarray(values).ravel()]
-    return np.concatenate([part.view(np.uint8) for part in parts])
-
-
-def unpack(part: Any, into: Any) -> None:
-    """Write what `packed` made into an array of the same shape."""
-    n = int(part[:8].view(np.int64)[0])
-    if n < 0:
-        into[...] = part[8:].view(into.dtype).reshape(into.shape)
-    else:
-        into.reshape(-1)[part[8 : 8 + 8 * n].view(np.int64)] = part[8 + 8 * n :].view(into.dtype)
+    other: int
+    mine: int
+    theirs: int
 
 
 class RankPairEngine(PairEngine):
@@ -95,59 +62,83 @@ class RankPairEngine(PairEngine):
         An MPI communicator.
     n_jobs
         Threads of each rank; all ranks must have as many.
+    half
+        Bundles in each half of a rank, one for each thread unless told.
     """
 
-    def __init__(self, problem: Problem, sizes: Integers, *, comm: Any, n_jobs: int, seed: np.random.Generator):
-        self.comm, self.half = comm, n_jobs
-        bundles = self._bundled(sizes, comm.size, n_jobs, problem.values.dtype)
-        own = range(2 * n_jobs * comm.rank, 2 * n_jobs * (comm.rank + 1))
+    def __init__(
+        self,
+        problem: Problem,
+        sizes: Integers,
+        *,
+        comm: Any,
+        n_jobs: int,
+        seed: np.random.Generator,
+        half: int | None = None,
+    ):
+        self.comm, self.half = comm, half or n_jobs
+        bundles = self._bundled(sizes, comm.size, self.half, problem.values.dtype)
+        own = range(2 * self.half * comm.rank, 2 * self.half * (comm.rank + 1))
         self._set_up(problem, bundles, own, n_jobs, seed)
-        self._learn_needs()
+        self._make_room()
+        self.meetings = self._meetings()
 
     @staticmethod
-    def _bundled(sizes: Integers, n_ranks: int, n_jobs: int, dtype: Any) -> Bundles:
-        return Bundles.of(sizes, 2 * n_jobs * n_ranks, np.dtype(dtype).itemsize)
+    def _bundled(sizes: Integers, n_ranks: int, half: int, dtype: Any) -> Bundles:
+        return Bundles.of(sizes, 2 * half * n_ranks, np.dtype(dtype).itemsize)
 
     @classmethod
-    def owners(cls, sizes: Integers, n_ranks: int, n_jobs: int, dtype: Any) -> Integers:
+    def owners(cls, sizes: Integers, n_ranks: int, half: int, dtype: Any) -> Integers:
         """The rank that holds each class."""
-        bundles = cls._bundled(sizes, n_ranks, n_jobs, dtype)
-        return bundles.position // bundles.width // (2 * n_jobs)
+        bundles = cls._bundled(sizes, n_ranks, half, dtype)
+        return bundles.position // bundles.width // (2 * half)
 
-    def _learn_needs(self) -> None:
-        """Tell all ranks which features the rows of each half of this rank have."""
-        p, needs = self.problem, []
-        for half in (0, 1):
-            has = np.zeros(p.n_features, dtype=bool)
-            for g in self._bundles_of(self.comm.rank, half):
-                for row in self.groups[g].rows:
-                    has[p.indices[p.indptr[row] : p.indptr[row + 1]]] = True
-            needs.append(has)
-        every = np.empty((self.comm.size, 2, p.n_features), dtype=bool)
-        self.comm.Allgather(np.array(needs), every)
-        self.needs = {(r, h): np.flatnonzero(every[r, h]) for r in range(self.comm.size) for h in (0, 1)}
+    def _make_room(self) -> None:
+        """Let the own weights lie in one matrix, and have one for those of half a rank, wherever they come from."""
+        d, width, dtype = self.problem.n_features, self.bundles.width, self.problem.values.dtype
+        self.held = aligned_zeros((2 * self.half * d, width), dtype)
+        self.room = aligned_zeros((self.half * d * (self.comm.size > 1), width), dtype)
+        self.asking = Asking(len(self.room), width)
+        self.post = Post(self.comm, self.asking.kind)
+        for b in range(len(self.bundles)):
+            matrix, at = (self.held, b - self.own[0]) if b in self.own else (self.room, b % self.half)
+            self.W[b] = matrix[at * d : (at + 1) * d]
 
     def _bundles_of(self, rank: int, half: int) -> range:
         first = 2 * self.half * rank + self.half * half
         return range(first, first + self.half)
 
+    def _half_held(self, half: int) -> Any:
+        n = len(self.held) // 2
+        return self.held[half * n : (half + 1) * n]
+
+    def dense_epoch(self) -> None:
+        """Visit every variable once."""
+        self._meet_everyone(self._dense, self._ask_for_all)
+
     def epoch(self, calm: float, patience: int) -> Visit:
         """Visit the listed variables once, leaving out rows that were calm before."""
-        found = self._meet(lambda block, order: self._sparse(block, order, calm, patience))
+
+        def ask(block: tuple[int, int], order: Integers, first: int) -> None:
+            rows, m = self.groups[block[0]].rows, len(self.bundles.members[block[1]])
+            self.asking.listed(order, rows, self.problem, first, piece=self.lists[block], patience=patience, m=m)
+
+        found = self._meet_everyone(lambda block, order: self._sparse(block, order, calm, patience), ask)
         sums = np.array([sum(f[1] for f in found), sum(f[2] for f in found)], dtype=np.float64)
         total = _summed(self.comm, sums)
         return Visit(_largest(self.comm, max(f[0] for f in found)), float(total[0] / max(total[1], 1)), int(total[1]))
 
     def certify(self, slack: float) -> Certificate:
         """Both objectives over all ranks, and lists of every variable that may have to move."""
-        me, found = self.comm.rank, [self._certified([(g, b) for g in self.own for b in self.own], slack)]
+        found = [self._certified([(g, b) for g in self.own for b in self.own], slack)]
+        everyone = {g: np.arange(len(group.rows)) for g, group in self.groups.items()}
         for other in self._opponents():
             for half in (0, 1):
-                lent = np.union1d(self.needs[other, 0], self.needs[other, 1])
-                borrowed = np.union1d(self.needs[me, 0], self.needs[me, 1])
-                self._borrow(other, self._bundles_of(me, half), lent, self._bundles_of(other, half), borrowed)
-                found.append(self._certified([(g, b) for g in self.own for b in self._bundles_of(other, half)], slack))
-                self._forget(self._bundles_of(other, half))
+                foreign = self._bundles_of(other, half)
+                asked = self._ask(self._ask_for_all, everyone, other, self.own, foreign)
+                self._borrow(other, asked, self._half_held(half))
+                found.append(self._certified([(g, b) for g in self.own for b in foreign], slack))
+        self.post.finish()
         mine = self._certificate(Sums(sum(f.losses for f in found), sum(f.mass for f in found), 0.0))
         total = _summed(self.comm, np.array([mine.primal, mine.dual, mine.listed], dtype=np.float64))
         worst = _largest(self.comm, max(f.worst for f in found))
@@ -159,74 +150,96 @@ class RankPairEngine(PairEngine):
         found = [b if a == me else a for pairs in rounds(self.comm.size) for a, b in pairs if me in (a, b)]
         return [int(other) for other in found]
 
-    def _meet(self, visit: Any) -> list[Any]:
-        """Let all bundles meet: those of this rank, then those of the ranks it meets, a part of the rows at a time."""
+    def _meetings(self) -> list[Meeting]:
+        """The meetings of one part of the rows; the higher rank takes what the lower neither works with nor lends."""
+        return [
+            Meeting(other, mine, theirs) if self.comm.rank < other else Meeting(other, 1 - theirs, 1 - mine)
+            for other in self._opponents()
+            for mine, theirs in HALVES
+        ]
+
+    def _meet_everyone(self, visit: Visiting, ask: Ask) -> list[Any]:
+        """Let all bundles meet: those of this rank, then those of the ranks it meets, a part of the rows at a time.
+
+        What a meeting needs is told the other rank before the work of the meeting before it.
+        """
         orders = {g: self._rng.permutation(len(group.rows)) for g, group in self.groups.items()}
-        found: list[Any] = []
-        for start in range(PARTS):
-            part = {g: order[start::PARTS] for g, order in orders.items()}
+        parts = [{g: order[i::PARTS] for g, order in orders.items()} for i in range(PARTS)]
+        ahead = iter([(part, meeting) for part in parts for meeting in self.meetings])
+
+        def ask_ahead() -> Request:
+            for part, meeting in ahead:
+                ours = self._bundles_of(self.comm.rank, meeting.mine)
+                return self._ask(ask, part, meeting.other, ours, self._bundles_of(meeting.other, meeting.theirs))
+            return NOTHING
+
+        found, asked = [], ask_ahead()
+        for part in parts:
             found += self._meet_at_home(visit, part)
-            for other in self._opponents():
-                for mine, theirs in HALVES:
-                    # The higher rank takes what the lower one neither works with nor lends.
-                    halves = (mine, theirs) if self.comm.rank < other else (1 - theirs, 1 - mine)
-                    found += self._meet_away(visit, part, other, *halves)
+            for meeting in self.meetings:
+                needed, lent = asked, self._half_held(1 - meeting.mine)
+                theirs = self._borrow(meeting.other, needed, lent)
+                asked = ask_ahead()
+                found += self._work(visit, part, meeting)
+                self.post.swap(meeting.other, (needed, self.room), (theirs, lent))
+        self.post.finish()
         return found
 
-    def _meet_away(self, visit: Any, part: dict[int, Integers], other: int, mine: int, theirs: int) -> list[Any]:
-        """Work on the rows of one half of this rank against one half of the other's classes."""
-        me, n = self.comm.rank, self.half
-        ours, foreign = self._bundles_of(me, mine), self._bundles_of(other, theirs)
-        lent, theirs_needed, needed = (
-            self._bundles_of(me, 1 - mine),
-            self.needs[other, 1 - theirs],
-            self.needs[me, mine],
-        )
-        before = self._borrow(other, lent, theirs_needed, foreign, needed)
+    def _ask(self, ask: Ask, part: Part, other: int, ours: range, foreign: range) -> Request:
+        """Tell another rank which weights of its bundles the rows of some of ours need."""
+        for at, b in enumerate(foreign):
+            for g in ours:
+                ask((g, b), part[g], at * self.problem.n_features)
+        request = self.asking.request()
+        self.post.ask(other, request)
+        return request
+
+    def _ask_for_all(self, block: tuple[int, int], order: Integers, first: int) -> None:
+        self.asking.all_of(order, self.groups[block[0]].rows, self.problem, first)
+
+    def _borrow(self, other: int, needed: Request, lent: Any) -> Request:
+        """Swap weights that were asked for; returns what the other rank asked for."""
+        theirs = self.post.asked(other)
+        self.post.swap(other, (theirs, lent), (needed, self.room))
+        return theirs
+
+    def _work(self, visit: Visiting, part: Part, meeting: Meeting) -> list[Any]:
+        """Visit the rows of one half of this rank against the classes of half of another rank."""
+        ours = self._bundles_of(self.comm.rank, meeting.mine)
+        foreign = self._bundles_of(meeting.other, meeting.theirs)
         found: list[Any] = []
-        for shift in range(n):
-            pairs = [(ours[i], foreign[(i + shift) % n]) for i in range(n)]
+        for shift in range(self.half):
+            pairs = [(ours[i], foreign[(i + shift) % self.half]) for i in range(self.half)]
             found += self.workers.map(lambda pair: visit(pair, part[pair[0]]), pairs)
-        now = np.stack([self.W[b][needed] for b in foreign])
-        self._forget(foreign)
-        back = np.stack([self.W[b][theirs_needed] for b in lent])
-        unpack(exchange(self.comm, other, packed(now, before)), back)
-        for b, w in zip(lent, back, strict=True):
-            self.W[b][theirs_needed] = w
         return found
 
-    def _borrow(self, other: int, lent: range, lent_rows: Integers, borrowed: range, needed: Integers) -> Any:
-        """Swap copies of weights with another rank: `lent` bundles of ours for the `borrowed` ones of theirs."""
-        out = np.stack([self.W[b][lent_rows] for b in lent])
-        got = np.zeros((len(borrowed), len(needed), self.bundles.width), dtype=out.dtype)
-        unpack(exchange(self.comm, other, packed(out)), got)
-        for b, w in zip(borrowed, got, strict=True):
-            self.W[b] = np.zeros((self.problem.n_features, self.bundles.width), dtype=out.dtype)
-            self.W[b][needed] = w
-        return got
-
-    def _forget(self, borrowed: range) -> None:
-        for b in borrowed:
-            del self.W[b]
+    def _sparse(self, block: tuple[int, int], order: Integers, calm: float, patience: int) -> Any:
+        (g, b), p = block, self.problem
+        if g == b:
+            return super()._sparse(block, order, calm, patience)
+        group, own, piece = self.groups[g], self.lists[g, g], self.lists[block]
+        return kernels.sweep_two_bundles(
+            order, group.rows, group.labels, group.norms, group.tops, p.indptr, p.indices, p.values,
+            len(self.bundles.members[g]), self.W[g], own.start, own.count, own.cls, own.val,
+            len(self.bundles.members[b]), self.W[b], piece.start, piece.count, piece.cls, piece.val, piece.idle,
+            patience, calm,
+        )  # fmt: skip
 
     def set_duals(self, table: Any) -> None:
         """Start from given dual variables of this rank's examples × all classes."""
-        for b in self.own:
-            self.W[b][:] = 0
-        shape = (self.problem.n_features, self.bundles.width)
+        self.held[:] = 0
         for b in range(len(self.bundles)):
             if b not in self.own:
-                self.W[b] = np.zeros(shape, dtype=self.problem.values.dtype)
+                self.W[b][:] = 0
             for g in self.own:
                 self._set_block((g, b), table[self.groups[g].examples][:, self.bundles.members[b]])
             owner = b // (2 * self.half)
-            change = self.W[b].astype(np.float64)
-            total = np.empty_like(change) if owner == self.comm.rank else None
-            self.comm.Reduce(change, total, root=owner)
-            if total is not None:
-                self.W[b][:] = total
-            else:
-                del self.W[b]
+            for first in range(0, self.problem.n_features, SUMMED_ROWS):
+                some = self.W[b][first : first + SUMMED_ROWS]
+                total = np.empty(some.shape) if owner == self.comm.rank else None
+                self.comm.Reduce(some.astype(np.float64), total, root=owner)
+                if total is not None:
+                    some[:] = total
 
     def own_weights(self) -> tuple[Integers, Any]:
         """Classes held here and their weights, features × classes."""
