@@ -10,6 +10,7 @@ import argparse
 import json
 import math
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -160,8 +161,9 @@ class Work:
             decay=unit["part"] != "optimisation",
             record=not args.eager,
         )
-        started = time.perf_counter()
-        found = measured(unit, self.loaded[name], plan, args.device, errors_only=args.errors_only)
+        started, rows = time.perf_counter(), self.loaded[name]
+        rows = replace(rows, n_held=unit.get("held", rows.n_held))
+        found = measured(unit, rows, plan, args.device, errors_only=args.errors_only)
         device = "CPU"
         if args.device == "cuda":
             device = torch.cuda.get_device_name()
