@@ -1,5 +1,7 @@
 """Hadamard projections and waves in PyTorch: the plain definition, the compiled code, and gradients."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from oracles.basis_oracles import hadamard_matrix
@@ -89,3 +91,23 @@ def test_without_a_card_and_triton_features_come_from_products():
     z = structured_projections(rows, diagonals, 1e-3).flatten(2)[..., :100]
     torch.testing.assert_close(structured_waves(rows, diagonals, 1e-3, gain), torch.cat([z.sin(), z.cos()], -1))
     assert not torch_features._can_fuse(rows, diagonals)
+
+
+def test_the_fused_kernel_is_for_cards_and_for_features_alone(monkeypatch):
+    """It has no gradient, and knows single precision and some sizes only."""
+    monkeypatch.setattr(torch_features, "_works", lambda device: device == "cuda:0")
+
+    def fuses(p=1024, n=5, *, rows_trained=False, trained=False, dtype=torch.float32, device="cuda:0"):
+        rows = SimpleNamespace(is_cuda=True, dtype=dtype, shape=(1, n, 900), requires_grad=rows_trained, device=device)
+        return torch_features._can_fuse(rows, SimpleNamespace(shape=(1, 2, 3, p), requires_grad=trained))
+
+    assert fuses()
+    assert not fuses(trained=True)
+    assert not fuses(rows_trained=True)
+    with torch.no_grad():
+        assert fuses(trained=True)
+    assert not fuses(dtype=torch.float64)
+    assert not fuses(p=128)
+    assert not fuses(p=16_384)
+    assert not fuses(n=10**6)
+    assert not fuses(device="cuda:1")

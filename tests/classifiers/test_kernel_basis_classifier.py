@@ -15,6 +15,7 @@ from tellwhy.classifiers import KernelBasisClassifier, WestonWatkinsSVM
 from tellwhy.classifiers.softmax import (
     SoftmaxPlan,
     SoftmaxState,
+    adam_step,
     class_scores,
     log_probabilities,
     loss_gradient,
@@ -51,6 +52,51 @@ def test_the_gradient_is_that_of_the_loss():
     assert check_grad(loss, lambda w: loss_gradient(features, labels, w.reshape(5, 3)).ravel(), start) < 1e-6
     whole = mean_loss(lambda rows: features[rows], labels, np.arange(20), start.reshape(5, 3))
     assert whole == pytest.approx(loss(start))
+
+
+def test_steps_are_those_of_adam():
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    start, gradients = rng.normal(size=(3, 2)), rng.normal(size=(5, 3, 2))
+    weights, state = torch.tensor(start, requires_grad=True), SoftmaxState(start, np.zeros((3, 2)), np.zeros((3, 2)))
+    optimiser = torch.optim.Adam([weights], lr=0.03)
+    for gradient in gradients:
+        weights.grad = torch.tensor(gradient)
+        optimiser.step()
+        state = adam_step(state, gradient, 0.03)
+    np.testing.assert_allclose(state.weights, weights.detach().numpy(), rtol=1e-6)
+
+
+def test_two_classes_have_one_score_and_batches_repeat_to_the_bit():
+    def grown():
+        model = KernelBasisClassifier(BASIS, random_state=0)
+        for part in (slice(0, 80), slice(80, 160), slice(160, 240)):
+            model.partial_fit(X[part], Y[part] % 2, classes=[0, 1])
+        return model
+
+    one, other = grown(), grown()
+    np.testing.assert_array_equal(one.decision_function(X), other.decision_function(X))
+    np.testing.assert_array_equal(one.decision_function(X) > 0, one.predict(X) == 1)
+    odds = one.predict_log_proba(X)
+    np.testing.assert_allclose(one.decision_function(X), odds[:, 1] - odds[:, 0], atol=1e-9)
+
+
+def test_rows_held_out_do_not_train_the_softmax():
+    seen, features = set(), np.random.default_rng(0).normal(size=(40, 3))
+
+    def noted(rows):
+        seen.update(rows.tolist())
+        return features[rows]
+
+    plan = SoftmaxPlan(0.1, 8, 1, 1)
+    labels, held = np.arange(40) % 2, np.arange(10)
+    flipped = np.where(np.arange(40) < 10, 1 - labels, labels)
+    found = [
+        train_softmax(noted, y, held, start=SoftmaxState.zero(3, 2), plan=plan, rng=np.random.default_rng(1))[0]
+        for y in (labels, flipped)
+    ]
+    np.testing.assert_array_equal(found[0].weights, found[1].weights)
+    assert seen == set(range(40))
 
 
 def test_training_comes_close_to_the_optimum_and_keeps_the_best_epoch():
