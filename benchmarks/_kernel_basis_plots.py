@@ -12,6 +12,7 @@ COLOURS = {"random": "#7f7f7f", "unsupervised": "#1f77b4", "supervised": "#ff7f0
 NAMES = {"mnist": "MNIST", "letter": "Letter", "usps": "USPS", "adult": "Adult", "covtype": "CoverType"}
 NAMES |= {"madelon": "Madelon", "cifar10": "CIFAR-10"}
 BAND = 4  # sets side by side
+SHORT_STEPS = 0.001  # learning rate of the dashed curves
 
 
 def draw_all(lines: pd.DataFrame) -> list[str]:
@@ -70,18 +71,17 @@ def draw_variants(lines: pd.DataFrame, file: str) -> str:
     _draw_transfer(axes[:, 0], lines[lines.part == "transfer"])
     _draw_deep(axes[:, 1], lines[lines.part.isin(["main", "deep"]) & (lines.set == "mnist")])
     _draw_blocks(axes[:, 2], lines[lines.part == "blocks"])
-    _draw_epochs(axes[:, 3], lines[lines.part == "optimisation"])
+    _draw_epochs(axes[:, 3], lines[(lines.part == "optimisation") & (lines.set == "mnist")])
     for axis in axes[1]:
         axis.set_xlabel("features")
     return _saved(figure, file)
 
 
 def _draw_transfer(axes: Any, lines: pd.DataFrame) -> None:
-    """Bases trained in steps shorter than the largest ones are dashed."""
-    short = (lines.rate > 0) & (lines.rate < lines.rate.max())
+    """Bases trained in short steps are dashed."""
     for axis, value in zip(axes, ("accuracy", "transferred"), strict=True):
-        _curves(axis, lines[~short], value)
-        _curves(axis, lines[short], value, "s--", ", short steps")
+        _curves(axis, lines[lines.rate.isin([0, lines.rate.max()])], value)
+        _curves(axis, lines[lines.rate == SHORT_STEPS], value, "s--", ", short steps")
     axes[0].set(title="MNIST, five classes", ylabel="accuracy, %")
     axes[1].set(title="the other five, same basis", ylabel="accuracy, %")
     axes[0].legend(fontsize=7, frameon=False, loc="lower right")
@@ -107,7 +107,7 @@ def _draw_blocks(axes: Any, lines: pd.DataFrame) -> None:
             _curves(axes[1], few, "accuracy", style, f", {n_blocks}")
     axes[0].set(title=f"{NAMES[names[0]]}, 1 to 3 Hadamard blocks", ylabel="kernel error", yscale="log")
     axes[1].set(title=f"{NAMES[names[-1]]}, 1 block (full) and 3 (dotted)", ylabel="accuracy, %")
-    axes[0].legend(fontsize=7, frameon=False, loc="lower left")
+    axes[0].legend(fontsize=7, frameon=False, loc="upper right")
 
 
 def _draw_epochs(axes: Any, lines: pd.DataFrame) -> None:
