@@ -134,6 +134,23 @@ def test_a_warm_start_needs_fewer_epochs_and_ends_the_same():
     assert (warm.dual_coef_.toarray() <= 2.0 + 1e-12).all()
 
 
+@pytest.mark.parametrize("cls", ALL)
+@pytest.mark.parametrize("sets", [False, True])
+def test_a_warm_start_from_other_labels_ends_where_a_cold_one_does(cls, sets):
+    if sets and cls not in (WestonWatkinsSVM, OneVsRestSVM):
+        pytest.skip("takes one label a row")
+    X, y = rows()
+    other = np.roll(y, 1)
+    if sets:
+        y, other = (np.eye(4, dtype=int)[labels] for labels in (y, other))
+    options = {"C": 0.1, "tol": 1e-5, "random_state": 0, "max_epochs": 5000}
+    warm = cls(warm_start=True, **options).fit(X, y).fit(X, other)
+    cold = cls(**options).fit(X, other)
+    assert warm.objective_ == pytest.approx(cold.objective_, rel=2e-5)
+    assert -1e-12 < warm.dual_gap_ <= 1e-5
+    np.testing.assert_array_equal(warm.predict(X), cold.predict(X))
+
+
 def test_dual_variables_move_with_their_caps():
     before, now = np.array([2.0, 0.0, 4.0]), np.array([1.0, 3.0, 8.0])
     moved = _rescaled(sparse.csr_array([[2.0, 1.0], [0.0, 0.0], [4.0, 0.0]]), before, now)
@@ -267,10 +284,25 @@ def test_bad_input_is_told(cls):
         cls().fit(X, y, -np.ones(80))
     with pytest.raises(InvalidParameter, match="'C'"):
         cls(C=0).fit(X, y)
+    with pytest.raises(InvalidParameter, match=r"'n_jobs' .* must be None or -1 or an int"):
+        cls(n_jobs=0).fit(X, y)
+    with pytest.raises(InvalidInput, match=r"gives class 2 the factor -1\.0; expected finite factors"):
+        cls(class_weight={2: -1.0}).fit(X, y)
+    with pytest.raises(InvalidInput, match="not in class_weight"):
+        cls(class_weight={7: 1.0}).fit(X, y)
     with pytest.raises(NotFittedError):
         cls().predict(X)
     with pytest.raises(InvalidInput, match="features"):
         cls(random_state=0).fit(X, y).predict(X[:, :3])
+
+
+def test_weights_that_no_machine_can_hold_are_told(monkeypatch):
+    def refuse(*args, **kwargs):
+        raise MemoryError("Unable to allocate 128 GiB")
+
+    monkeypatch.setattr("tellwhy.classifiers.base.PairEngine", refuse)
+    with pytest.raises(InvalidInput, match=r"no memory for the weights of 31 features and 4 classes \(0\.0 GiB\)"):
+        WestonWatkinsSVM().fit(*rows())
 
 
 def test_nothing_of_the_users_is_changed():

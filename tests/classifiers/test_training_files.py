@@ -39,7 +39,7 @@ def test_chunks_fit_together(tmp_path, monkeypatch):
     ]
     path = tmp_path / "many.svm.gz"
     path.write_bytes(gzip.compress("\n".join(lines).encode()))
-    monkeypatch.setattr("tellwhy.classifiers.training_files.LINES", 7)
+    monkeypatch.setattr("tellwhy.classifiers.libsvm_format.LINES", 7)
     found = read_rows(path, n_features=9)
     np.testing.assert_array_equal(found.X.toarray(), X.toarray())
     assert found.numbers.tolist() == list(range(50))
@@ -56,6 +56,15 @@ def test_chunks_fit_together(tmp_path, monkeypatch):
         ("1 0:1", "feature 0 follows feature 0"),
         ("1 3:1 2:1", "feature 2 follows feature 3"),
         ("nan 1:1", "the label 'nan'"),
+        ("1: 1:1", "the label '1:'"),
+        ("1 1:2:3 4", "'1:2:3' is not of the form"),
+        ("1 1: 2", "'1:' is not of the form"),
+        ("1 1 :2", "'1' is not of the form"),
+        ("1 1.0:2", "'1.0:2' is not of the form"),
+        ("1 qid:7 1:2", "'qid:7' is not of the form"),
+        ("1 2147483648:1", "feature '2147483648' is too large a number; at most 2147483647"),
+        ("1 " + "9" * 5000 + ":1", "is too large a number"),
+        ("?" * 99 + " 1:1", "the label '" + "?" * 40 + "…' is not a number"),
     ],
 )
 def test_malformed_lines_are_named(tmp_path, line, words):
@@ -64,6 +73,14 @@ def test_malformed_lines_are_named(tmp_path, line, words):
     with pytest.raises(UnreadableFile, match="line 3") as error:
         read_rows(path)
     assert words in str(error.value)
+
+
+def test_marks_of_other_systems_are_read(tmp_path):
+    path = tmp_path / "windows.svm"
+    path.write_bytes(b"\xef\xbb\xbf+1 1:3\t2:1\r\n-1 1:2 \r\n")
+    found = read_rows(path)
+    assert found.y.tolist() == [1, -1]
+    np.testing.assert_array_equal(found.X.toarray(), [[3, 1], [2, 0]])
 
 
 def test_nothing_to_read(tmp_path):
@@ -95,7 +112,7 @@ def test_npz_and_tables_hold_the_same(tmp_path):
 
 def test_other_files_are_refused(tmp_path):
     np.savez(tmp_path / "odd.npz", Z=np.zeros(3))
-    with pytest.raises(UnreadableFile, match="expected arrays y and X"):
+    with pytest.raises(UnreadableFile, match=r"lacks y, data, .*; expected arrays y and X.* It holds Z\."):
         read_rows(tmp_path / "odd.npz")
     pd.DataFrame({"a": [1.0], "t": ["x"], "y": [1]}).to_parquet(tmp_path / "text.parquet")
     with pytest.raises(InvalidInput, match="not numbers: t"):
@@ -113,6 +130,42 @@ def test_matrices_that_point_outside_are_refused(tmp_path):
     (tmp_path / "single.npy").rename(tmp_path / "single.npz")
     with pytest.raises(UnreadableFile, match=r"single.npz"):
         read_rows(tmp_path / "single.npz")
+
+
+@pytest.mark.parametrize(
+    ("arrays", "words"),
+    [
+        ({"X": np.ones(3)}, r"an array X of shape \(3,\) .* rows × features"),
+        ({"X": np.ones((3, 2)) * 1j}, "type complex128; expected real numbers"),
+        ({"X": np.array([["1"]] * 3)}, "type <U1; expected real numbers"),
+        ({"X": np.array([[1.0], [np.nan], [2.0]])}, r"odd\.npz contains NaN in row 1, column 0"),
+        ({"X": np.array([[1.0], [2.0], [-np.inf]])}, r"infinity \(-inf\) in row 2, column 0"),
+        ({"X": np.ones((4, 2))}, "holds 4 rows, but 3 labels"),
+        ({"y": np.eye(3)}, r"labels of shape \(3, 3\); expected one label per row"),
+        ({"y": np.array([0.0, np.nan, np.nan])}, r"no label in row 1 \(2 such rows in all\)"),
+    ],
+)
+def test_arrays_that_are_no_labelled_rows_are_told(tmp_path, arrays, words):
+    np.savez(tmp_path / "odd.npz", **({"X": np.ones((3, 2)), "y": np.arange(3)} | arrays))
+    with pytest.raises(InvalidInput, match=words):
+        survey(tmp_path / "odd.npz")
+
+
+@pytest.mark.parametrize(
+    ("y", "expected"),
+    [
+        (np.array([1.0, 2.0]), [1, 2]),
+        (np.array([1.5, 2.0]), [1.5, 2.0]),
+        (np.array([True, False]), [True, False]),
+        (np.array(["2020-01-01", "2021-01-01"], dtype="M8[D]"), ["2020-01-01", "2021-01-01"]),
+    ],
+    ids=["whole", "broken", "truths", "dates"],
+)
+def test_labels_are_whole_numbers_or_text(tmp_path, y, expected):
+    np.savez(tmp_path / "rows.npz", X=np.ones((2, 2)), y=y)
+    found = read_rows(tmp_path / "rows.npz").y.tolist()
+    assert found == expected
+    assert [type(label) for label in found] == [type(label) for label in expected]
 
 
 def test_labels_of_tables_are_checked(tmp_path):

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from tellwhy.classifiers import WestonWatkinsSVM, load
 from tellwhy.classifiers.training_files import read_rows
-from tellwhy.classifiers.training_job import Alone, Job, _read_job, mpiexec, run_rank, train
+from tellwhy.classifiers.training_job import Alone, Job, _read_job, mpiexec, now_and_then, run_rank, train
 from tellwhy.core.errors import CannotWrite, InvalidInput, InvalidParameter, TellwhyError, UnreadableFile
 from tellwhy.explainers import LinearRelevance
 from tellwhy.views.cli import app
@@ -93,6 +93,10 @@ def test_a_checkpoint_of_other_settings_is_refused(data):
         run_rank(job(data, checkpoint_every=1), Alone(), interrupt_at("epoch 7"))
     with pytest.raises(InvalidInput, match=r"was made with C = 0\.1, this training has 1\.0"):
         train(job(data, C=1.0, resume=True))
+    lines = data.read_text().splitlines()
+    data.write_text("\n".join(lines[1:] + lines[:1]) + "\n")
+    with pytest.raises(InvalidInput, match="made from rows with other labels"):
+        train(job(data, resume=True))
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
@@ -121,8 +125,33 @@ def test_settings_are_checked(data):
 
 def test_one_class_is_refused(tmp_path):
     (tmp_path / "one.svm").write_text("1 1:1\n1 2:1\n")
-    with pytest.raises(InvalidInput, match="has 1 classes"):
+    with pytest.raises(InvalidInput, match=r"one\.svm needs rows of at least two classes"):
         train(job(tmp_path / "one.svm"))
+
+
+def test_files_that_cannot_be_learned_from_are_told_before_training(tmp_path):
+    def told(name, text, words, **options):
+        (tmp_path / name).write_text(text)
+        with pytest.raises(InvalidInput, match=words):
+            train(job(tmp_path / name, **options), pytest.fail)
+        assert not (tmp_path / "model").exists()
+
+    told("empty.svm", "1\n2\n1\n", "has no feature in any row")
+    told("price.svm", "1.5 1:1\n2.25 1:2\n1.5 2:1\n", "continuous")
+    told("rows.svm", "1 1:1\n2 1:2\n", "leave out --label", label="kind")
+    told("alone.csv", "kind\n1\n2\n", "no feature", label="kind")
+
+
+def test_certificates_are_told_now_and_then():
+    told = []
+    show = now_and_then(told.append, pause=1e9)
+    for text in ("epoch 2 …", "epoch 7 …", "stopped at a gap of 0.1", "epoch 12 …"):
+        show(text)
+    assert told == ["epoch 2 …", "stopped at a gap of 0.1"]
+    show = now_and_then(told.append, pause=0)
+    show("epoch 17 …")
+    show("epoch 22 …")
+    assert told[2:] == ["epoch 17 …", "epoch 22 …"]
 
 
 def test_the_command(data, tmp_path):

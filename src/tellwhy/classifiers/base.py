@@ -16,7 +16,16 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from tellwhy.classifiers.calibration import best_temperature, softmax
 from tellwhy.classifiers.pair_engine import PairEngine
-from tellwhy.classifiers.problem import Labels, Problem, make_multilabel_problem, make_problem, with_intercept
+from tellwhy.classifiers.problem import (
+    Labels,
+    Problem,
+    check_entries,
+    feasible,
+    make_multilabel_problem,
+    make_problem,
+    memory_for,
+    with_intercept,
+)
 from tellwhy.classifiers.relevance import linear_relevance
 from tellwhy.classifiers.single_engine import SingleEngine
 from tellwhy.classifiers.solver import Progress, Settings, is_done, solve
@@ -65,7 +74,7 @@ class MulticlassSVM(SavedModel, ClassifierMixin, BaseEstimator):
         "fit_intercept": boolean,
         "intercept_scaling": real(0),
         "class_weight": (none, one_of("balanced"), instance_of(dict, words="a dict")),
-        "n_jobs": (none, integer(-1)),
+        "n_jobs": (none, one_of(-1), integer(1)),
         "n_bundles": (one_of("auto"), integer(1)),
         "shrinking": boolean,
         "dtype": one_of("float64", "float32"),
@@ -247,7 +256,7 @@ class MulticlassSVM(SavedModel, ClassifierMixin, BaseEstimator):
         except ValueError as error:
             raise InvalidInput(_rows_words(X, error)) from error
         rows = sparse.csr_array(rows)
-        _check_entries(rows, column_names(X))
+        check_entries(rows, column_names(X))
         return rows if y is None else (rows, y)
 
     def _read_labels(self, y: Any) -> tuple[Labels, int]:
@@ -280,9 +289,21 @@ class MulticlassSVM(SavedModel, ClassifierMixin, BaseEstimator):
             raise InvalidInput(str(error)) from error
         caps: Floats = self.C * weights
         if self.class_weight is not None and not self.multilabel_:
-            y = self.classes_[labels.owned]
-            caps = caps * compute_class_weight(self.class_weight, classes=self.classes_, y=y)[labels.owned]
+            caps = caps * self._class_factors(labels)[labels.owned]
         return caps
+
+    def _class_factors(self, labels: Labels) -> Floats:
+        try:
+            found = compute_class_weight(self.class_weight, classes=self.classes_, y=self.classes_[labels.owned])
+        except ValueError as error:
+            raise InvalidInput(f"{type(self).__name__}: {error}. Got classes {self.classes_.tolist()[:5]}.") from error
+        bad = np.flatnonzero(~(np.isfinite(found) & (found >= 0)))
+        if len(bad):
+            raise InvalidInput(
+                f"class_weight of {type(self).__name__} gives class {self.classes_.tolist()[bad[0]]!r} the factor "
+                f"{found[bad[0]]}; expected finite factors of at least 0."
+            )
+        return np.asarray(found, dtype=np.float64)
 
     def _problem(self, rows: Any, labels: Labels, caps: Floats, n_classes: int) -> Problem:
         if self.fit_intercept:
@@ -296,7 +317,8 @@ class MulticlassSVM(SavedModel, ClassifierMixin, BaseEstimator):
         pairs = self._loss in ("ww", "cs")
         n = default_bundles(problem.n_classes, pairs=pairs) if self.n_bundles == "auto" else int(self.n_bundles)
         kind = PairEngine if pairs else SingleEngine
-        return kind(problem, n_bundles=min(n, problem.n_classes), n_jobs=threads, seed=generator(self.random_state))
+        with memory_for(problem):
+            return kind(problem, n_bundles=min(n, problem.n_classes), n_jobs=threads, seed=generator(self.random_state))
 
     def _ascend(self, engine: Any, problem: Problem) -> Progress:
         settings = Settings(self.tol, self.stopping, self.max_epochs, self.shrinking)
@@ -304,13 +326,14 @@ class MulticlassSVM(SavedModel, ClassifierMixin, BaseEstimator):
         shape = (problem.n_examples, problem.n_classes)
         warm = before is not None and before.shape == shape
         if warm:
-            engine.set_duals(_rescaled(before, self.dual_caps_, problem.caps))
+            engine.set_duals(feasible(_rescaled(before, self.dual_caps_, problem.caps), problem))
         progress = solve(engine, settings, warm=warm)
         if not is_done(progress, settings):
             passes = "1 epoch" if progress.epochs == 1 else f"{progress.epochs} epochs"
             warnings.warn(
                 f"{type(self).__name__} stopped after {passes} at a relative duality gap of "
-                f"{progress.last['gap']:.2g}; asked for {self.tol:g}. Raise max_epochs or tol, or lower C.",
+                f"{progress.last['gap']:.2g}; asked for {self.tol:g}. Raise max_epochs or tol, lower C, or "
+                "scale rows to unit length or columns to unit variance.",
                 NotConverged,
                 stacklevel=3,
             )
@@ -386,16 +409,3 @@ def _rows_words(X: Any, error: ValueError) -> str:
     if np.ndim(X) == 1:
         return "X holds texts; expected rows of numbers. TextClassifier learns from texts."
     return not_a_number(np.asarray(X), column_names(X), error)
-
-
-def _check_entries(rows: Any, names: list[str] | None) -> None:
-    bad = np.flatnonzero(~np.isfinite(rows.data))
-    if len(bad) == 0:
-        return
-    row, column = int(np.searchsorted(rows.indptr, bad[0], side="right")) - 1, int(rows.indices[bad[0]])
-    kind = "NaN" if np.isnan(rows.data[bad[0]]) else f"infinity ({rows.data[bad[0]]})"
-    where = f"column {column}" if names is None else f"column {names[column]!r}"
-    raise InvalidInput(
-        f"Input X contains {kind} in row {row}, {where} ({len(bad)} such cells in all); expected finite numbers. "
-        "Impute or drop those cells first."
-    )

@@ -40,6 +40,11 @@ def _write_part(work: Path, rank: int, rows: Integers, duals: Any) -> None:
 def read(folder: Path, rows: Integers, n_classes: int, settings: dict[str, Any]) -> tuple[Any, Progress]:
     """Variables of the given rows × all classes, and how far the training had come."""
     head = read_versioned(folder / _HEAD, SCHEMA, "a checkpoint")
+    if settings["labels"] != head["settings"].get("labels"):
+        raise InvalidInput(
+            f"The checkpoint {folder} was made from rows with other labels. Train on the file that it was made from, "
+            "or without --resume."
+        )
     for name, value in settings.items():
         if head["settings"].get(name) != value:
             raise InvalidInput(

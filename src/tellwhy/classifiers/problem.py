@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from tellwhy.core.errors import InvalidInput
 from tellwhy.core.score_function import Floats, Integers
 
 LOSSES = ("ww", "cs", "llw", "ovr")
@@ -141,3 +144,42 @@ def make_multilabel_problem(X: Any, labels: Labels, caps: Floats, *, n_classes: 
 def with_intercept(X: Any, scale: float) -> Any:
     """Append a constant feature."""
     return sparse.hstack([X, sparse.csr_array(np.full((X.shape[0], 1), scale, dtype=X.dtype))], format="csr")
+
+
+def feasible(duals: Any, problem: Problem) -> Any:
+    """Dual variables of other labels made fit for this problem: only one-vs-rest has any for a row's own labels."""
+    if problem.loss == "ovr":
+        return duals
+    kept, n = sparse.coo_array(duals), problem.n_classes
+    at, classes = (axis.astype(np.int64) for axis in kept.coords)
+    own = np.repeat(np.arange(problem.n_examples), problem.owned.counts) * n + problem.owned.owned
+    free = ~np.isin(at * n + classes, own)
+    return sparse.csr_array((kept.data[free], (at[free], classes[free])), shape=kept.shape)
+
+
+@contextmanager
+def memory_for(problem: Problem) -> Iterator[None]:
+    """Say what the weights of a problem need where there is no such room."""
+    try:
+        yield
+    except MemoryError as error:
+        size = problem.n_features * problem.n_classes * problem.values.dtype.itemsize
+        raise InvalidInput(
+            f"There is no memory for the weights of {problem.n_features:,} features and {problem.n_classes:,} classes "
+            f"({size / 2**30:,.1f} GiB). Leave out features that no row has, take single precision (dtype float32) or "
+            "train over several ranks."
+        ) from error
+
+
+def check_entries(rows: Any, names: list[str] | None = None, *, what: str = "X") -> None:
+    """Raise with the first stored entry of sparse rows that is NaN or infinite, named by row and column."""
+    bad = np.flatnonzero(~np.isfinite(rows.data))
+    if len(bad) == 0:
+        return
+    row, column = int(np.searchsorted(rows.indptr, bad[0], side="right")) - 1, int(rows.indices[bad[0]])
+    kind = "NaN" if np.isnan(rows.data[bad[0]]) else f"infinity ({rows.data[bad[0]]})"
+    where = f"column {column}" if names is None else f"column {names[column]!r}"
+    raise InvalidInput(
+        f"Input {what} contains {kind} in row {row}, {where} ({len(bad)} such cells in all); expected finite numbers. "
+        "Impute or drop those cells first."
+    )

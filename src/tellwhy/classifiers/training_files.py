@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import gzip
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from tellwhy.classifiers.libsvm_format import libsvm_chunks
+from tellwhy.classifiers.problem import check_entries
 from tellwhy.core.errors import InvalidInput, UnreadableFile
 from tellwhy.core.files import stored_arrays
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.tables import check_finite
 
-LINES = 20_000  # read at a time
 TABLES = (".parquet", ".pq", ".csv", ".tsv", ".tab", ".xlsx", ".xlsm", ".json", ".jsonl", ".ndjson")
 Keep = Callable[[Any], Any]  # labels -> which of them to keep
 
@@ -71,11 +70,10 @@ def survey(path: Path, label: str | None = None) -> Survey:
     """Read all labels and count the features, without keeping any row."""
     check_is_file(path)
     if _kind(path) != "libsvm":
-        rows = read_rows(path, label=label)
-        names = [n for n in _table(path).columns if n != label] if _kind(path) == "table" else None
-        return Survey(rows.y, rows.X.shape[1], names)
+        X, y, names = _read_whole(path, label)
+        return Survey(y, X.shape[1], names)
     labels, most = [], 0
-    for y, X, _ in _libsvm_chunks(path):
+    for y, X, _ in libsvm_chunks(path):
         labels.append(y)
         most = max(most, X.shape[1])
     if not labels:
@@ -112,9 +110,7 @@ def read_rows(
     check_is_file(path)
     if kind == "libsvm":
         return _read_libsvm(path, keep, n_features)
-    X, y = _read_npz(path) if kind == "npz" else _read_table(path, label)
-    if X.shape[0] != len(y):
-        raise UnreadableFile(f"{path} holds {X.shape[0]} rows, but {len(y)} labels.")
+    X, y, _ = _read_whole(path, label)
     chosen = np.arange(len(y)) if keep is None else np.flatnonzero(keep(y))
     if scale is None or kind != "table":
         return LabelledRows(X[chosen], y[chosen], chosen)
@@ -143,30 +139,61 @@ def _kind(path: Path) -> str:
     return "table" if name.endswith(TABLES) else "libsvm"
 
 
+def _read_whole(path: Path, label: str | None) -> tuple[Any, Any, list[str] | None]:
+    """Rows and labels of a file that is no libsvm file, and the names of a table's features."""
+    X, y, names = (*_read_npz(path), None) if _kind(path) == "npz" else _read_table(path, label)
+    if X.shape[0] != len(y):
+        raise UnreadableFile(f"{path} holds {X.shape[0]} rows, but {len(y)} labels.")
+    return X, y, names
+
+
 def _read_npz(path: Path) -> tuple[Any, Any]:
     arrays = stored_arrays(path)
-    try:
-        if "X" in arrays:
-            return sparse.csr_array(arrays["X"].astype(np.float64)), arrays["y"]
-        parts = (arrays["data"].astype(np.float64), arrays["indices"], arrays["indptr"])
-        matrix = sparse.csr_array(parts, shape=tuple(arrays["shape"]))
-        matrix.check_format(full_check=True)
-        return matrix, arrays["y"]
-    except (TypeError, ValueError, KeyError) as error:
+    parts = ("X",) if "X" in arrays else ("data", "indices", "indptr", "shape")
+    missing = [name for name in ("y", *parts) if name not in arrays]
+    if missing:
+        held = ", ".join(list(arrays)[:8]) or "nothing"
         raise UnreadableFile(
-            f"{path} cannot be read as labelled rows ({error}); expected arrays y and X, or y, data, indices, indptr "
-            "and shape."
-        ) from error
+            f"{path} lacks {', '.join(missing)}; expected arrays y and X, or y, data, indices, indptr and shape. It "
+            f"holds {held}."
+        )
+    values = arrays[parts[0]]
+    if values.dtype.kind not in "biuf" or (parts == ("X",) and values.ndim != 2):
+        raise UnreadableFile(
+            f"{path} holds an array {parts[0]} of shape {values.shape} and type {values.dtype}; expected real numbers"
+            + (", rows × features." if parts == ("X",) else ".")
+        )
+    try:
+        if parts == ("X",):
+            rows = sparse.csr_array(values.astype(np.float64))
+        else:
+            inside = (values.astype(np.float64), arrays["indices"], arrays["indptr"])
+            rows = sparse.csr_array(inside, shape=tuple(arrays["shape"]))
+        rows.check_format(full_check=True)
+    except (TypeError, ValueError) as error:
+        raise UnreadableFile(f"{path} cannot be read as labelled rows: {error}.") from error
+    check_entries(rows, what=str(path))
+    return rows, _as_labels(arrays["y"], path)
 
 
-def _table(path: Path) -> Any:
+def _as_labels(y: Any, path: Path) -> Any:
+    """Labels as truths, whole numbers or text; what is not whole stays as it is, to be refused as classes."""
+    if y.ndim != 1:
+        raise UnreadableFile(f"{path} holds labels of shape {y.shape}; expected one label per row.")
+    if y.dtype.kind == "f":
+        without = np.flatnonzero(~np.isfinite(y))
+        if len(without):
+            raise InvalidInput(
+                f"{path} has no label in row {without[0]} ({len(without)} such rows in all). Drop them first."
+            )
+        return y.astype(np.int64) if (np.abs(y) < 2**53).all() and (y == np.round(y)).all() else y
+    return y if y.dtype.kind in "biu" else y.astype(str)
+
+
+def _read_table(path: Path, label: str | None) -> tuple[Any, Any, list[str]]:
     from tellwhy.data import read_table
 
-    return read_table(path).frame
-
-
-def _read_table(path: Path, label: str | None) -> tuple[Any, Any]:
-    table = _table(path)
+    table = read_table(path).frame
     if label is None or label not in table.columns:
         listed = ", ".join(map(str, table.columns[:12])) + ("" if len(table.columns) <= 12 else ", …")
         got = "none" if label is None else repr(label)
@@ -184,13 +211,14 @@ def _read_table(path: Path, label: str | None) -> tuple[Any, Any]:
             "one column of texts with --text."
         )
     numbers, labels = rows.to_numpy(dtype=np.float64), table[label].to_numpy()
-    check_finite(numbers, [str(name) for name in rows.columns], what=str(path))
-    return sparse.csr_array(numbers), labels if labels.dtype.kind in "biuf" else labels.astype(str)
+    names = [str(name) for name in rows.columns]
+    check_finite(numbers, names, what=str(path))
+    return sparse.csr_array(numbers), _as_labels(labels, path), names
 
 
 def _read_libsvm(path: Path, keep: Keep | None, n_features: int | None) -> LabelledRows:
     pieces, labels, numbers, width = [], [], [], n_features or 0
-    for y, X, first in _libsvm_chunks(path):
+    for y, X, first in libsvm_chunks(path):
         chosen = np.arange(len(y)) if keep is None else np.flatnonzero(keep(y))
         if n_features is not None and X.shape[1] > n_features:
             raise UnreadableFile(f"{path} has a feature {X.shape[1]}, but {n_features} features were expected.")
@@ -203,84 +231,3 @@ def _read_libsvm(path: Path, keep: Keep | None, n_features: int | None) -> Label
     for piece in pieces:
         piece.resize((piece.shape[0], width))
     return LabelledRows(sparse.vstack(pieces, format="csr"), np.concatenate(labels), np.concatenate(numbers))
-
-
-def _opened(path: Path) -> Any:
-    return gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb")
-
-
-def _libsvm_chunks(path: Path) -> Iterator[tuple[Any, Any, int]]:
-    """Labels, CSR rows and the number of the first row, some thousand lines at a time."""
-    try:
-        with _opened(path) as file:
-            row, line = 0, 0
-            while lines := list(islice(file, LINES)):
-                y, X = _parsed(lines, path, line)
-                if len(y):
-                    yield y, X, row
-                row += len(y)
-                line += len(lines)
-    except (OSError, EOFError) as error:
-        raise UnreadableFile(f"{path} cannot be read: {error}") from error
-
-
-def _parsed(lines: list[bytes], path: Path, before: int) -> tuple[Any, Any]:
-    """Parse many lines at once; only if that fails, one by one, to say which is malformed."""
-    texts = [text for text in (line.partition(b"#")[0].strip() for line in lines) if text]
-    heads = [text.split(None, 1) for text in texts]
-    tokens = [head[1].replace(b":", b" ").split() if len(head) == 2 else [] for head in heads]
-    counts = np.array([len(t) for t in tokens], dtype=np.int64)
-    colons = np.array([text.count(b":") for text in texts], dtype=np.int64)
-    try:
-        labels = np.array([head[0] for head in heads], dtype="S").astype(np.float64) if heads else np.zeros(0)
-        flat = np.array([t for ts in tokens for t in ts], dtype="S").astype(np.float64)
-        indices, values = flat[0::2], flat[1::2]
-        at = np.concatenate(([0], np.cumsum(counts // 2)))
-        steps = np.diff(indices, prepend=0.0)
-        steps[at[:-1][counts > 0]] = indices[at[:-1][counts > 0]]
-        sound = (
-            (2 * colons == counts).all()
-            and np.isfinite(flat).all()
-            and np.isfinite(labels).all()
-            and (indices == np.floor(indices)).all()
-            and (steps >= 1).all()
-        )
-    except ValueError:
-        sound = False
-    if not sound:
-        _name_the_bad_line(lines, path, before)
-    columns = indices.astype(np.int32) - 1
-    width = int(columns.max()) + 1 if len(columns) else 0
-    y = labels.astype(np.int64) if (labels == np.floor(labels)).all() else labels
-    return y, sparse.csr_array((values, columns, at), shape=(len(texts), width))
-
-
-def _name_the_bad_line(lines: list[bytes], path: Path, before: int) -> None:
-    for number, line in enumerate(lines, start=before + 1):
-        words = line.partition(b"#")[0].split()
-        if words and (problem := _problem_with(words)):
-            raise UnreadableFile(f"{path}, line {number}: {problem} Expected lines such as '3 1:0.5 7:1'.")
-    raise UnreadableFile(f"{path} is malformed between lines {before + 1} and {before + len(lines)}.")
-
-
-def _problem_with(words: list[bytes]) -> str | None:
-    """What is wrong with a line of libsvm format, if anything."""
-    if not _is_number(words[0]):
-        return f"the label {words[0].decode(errors='replace')!r} is not a number."
-    last = 0
-    for word in words[1:]:
-        index, colon, value = word.partition(b":")
-        shown = word.decode(errors="replace")
-        if not colon or not index.isdigit() or not _is_number(value):
-            return f"{shown!r} is not of the form feature:value with finite numbers."
-        if int(index) <= last:
-            return f"feature {int(index)} follows feature {last}; features are counted from 1 and must increase."
-        last = int(index)
-    return None
-
-
-def _is_number(text: bytes) -> bool:
-    try:
-        return bool(np.isfinite(float(text)))
-    except ValueError:
-        return False

@@ -7,11 +7,14 @@ several ranks, so that a rank that fails ends the whole job.
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
+import zlib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -28,14 +31,16 @@ from tellwhy.classifiers.lee_lin_wahba import LeeLinWahbaSVM
 from tellwhy.classifiers.model_io import check_place, load
 from tellwhy.classifiers.one_vs_rest import OneVsRestSVM
 from tellwhy.classifiers.pair_engine import PairEngine
-from tellwhy.classifiers.problem import Labels, Problem, make_problem, with_intercept
+from tellwhy.classifiers.problem import Labels, Problem, make_problem, memory_for, with_intercept
 from tellwhy.classifiers.single_engine import SingleEngine
 from tellwhy.classifiers.solver import Progress, Settings, is_done, solve
 from tellwhy.classifiers.training_files import ColumnScaling, check_is_file, is_table, read_rows, survey
 from tellwhy.classifiers.weston_watkins import WestonWatkinsSVM
+from tellwhy.core.class_labels import class_labels
 from tellwhy.core.errors import InvalidInput, InvalidParameter, MissingExtra, TellwhyError, UnreadableFile
 from tellwhy.core.optional import require
 from tellwhy.core.params import integer, one_of, real, validate_value
+from tellwhy.core.score_function import Integers
 
 ESTIMATORS: dict[str, type[MulticlassSVM]] = {
     "ww": WestonWatkinsSVM,
@@ -127,6 +132,11 @@ def train(job: Job, show: Callable[[str], None] = lambda _: None) -> MulticlassS
 def _check(job: Job) -> None:
     """Raise now what can be known before any training."""
     job.validate()
+    if job.label is not None and not is_table(Path(job.data)):
+        raise InvalidParameter(
+            f"--label names a column of a table (CSV, Parquet, …). Got {job.data}, whose labels have their own place: "
+            "leave out --label."
+        )
     check_is_file(Path(job.data))
     check_place(job.out)
 
@@ -134,16 +144,15 @@ def _check(job: Job) -> None:
 def run_rank(job: Job, comm: Any, show: Callable[[str], None] = lambda _: None) -> None:
     """Do one rank's part of a job; rank 0 surveys the file, tells and writes the model."""
     found = comm.bcast(survey(Path(job.data), job.label) if comm.rank == 0 else None)
-    classes, numbers = np.unique(found.y, return_inverse=True)
-    if len(classes) < 2 or len(classes) < comm.size:
-        raise InvalidInput(f"{job.data} has {len(classes)} classes; {max(2, comm.size)} or more are needed.")
+    classes, numbers = class_labels(found.y, job.data)
+    _check_size(job, comm, found.n_features, len(classes))
     sizes = np.bincount(numbers, minlength=len(classes))
     rows = _rows_of_rank(job, comm, classes, sizes, found.n_features)
     problem = _problem(job, rows, classes)
     at = rows.numbers[problem.source]
-    engine = _engine(job, comm, problem, sizes)
-    settings = {"loss": job.loss, "C": job.C, "fit_intercept": job.fit_intercept, "scale": job.scale}
-    settings["rows"] = len(numbers)
+    with memory_for(problem):
+        engine = _engine(job, comm, problem, sizes)
+    settings = _checked_settings(job, numbers)
     progress = None
     if job.resume:
         table, progress = checkpoint.read(job.checkpoint, at, len(classes), settings)
@@ -163,20 +172,47 @@ def run_rank(job: Job, comm: Any, show: Callable[[str], None] = lambda _: None) 
     finally:
         engine.close()
     _save(job, comm, engine, _Learned(classes, found.names, progress, rows.scaling))
-    if comm.rank == 0:
-        if job.aside is None:
-            checkpoint.remove(job.checkpoint)
-        if not is_done(progress, stop):
-            show(
-                f"stopped at a gap of {progress.last['gap']:.2g}, short of {job.tol:g}: raise --max-epochs, lower --c, "
-                "or scale rows to unit length or columns to unit variance"
-            )
+    if comm.rank == 0 and job.aside is None:
+        checkpoint.remove(job.checkpoint)
+    if comm.rank == 0 and not is_done(progress, stop):
+        show(
+            f"stopped at a gap of {progress.last['gap']:.2g}, short of {job.tol:g}: raise --max-epochs, lower --c, "
+            "or scale rows to unit length or columns to unit variance"
+        )
+
+
+def _checked_settings(job: Job, numbers: Integers) -> dict[str, Any]:
+    """What a training must have in common with the checkpoint that it goes on from."""
+    told = {"loss": job.loss, "C": job.C, "fit_intercept": job.fit_intercept, "scale": job.scale}
+    return told | {"rows": len(numbers), "labels": zlib.crc32(numbers.tobytes())}
+
+
+def _check_size(job: Job, comm: Any, n_features: int, n_classes: int) -> None:
+    if n_features == 0:
+        raise InvalidInput(f"{job.data} has no feature in any row; at least one is needed.")
+    if n_classes < comm.size:
+        raise InvalidInput(f"{job.data} has {n_classes} classes, fewer than the {comm.size} ranks: take fewer ranks.")
 
 
 def line(progress: Progress) -> str:
     """The latest certificate in words."""
     last = progress.last
     return f"epoch {last['epoch']}  gap {last['gap']:.2e}  objective {last['objective']:.8g}  {last['seconds']:.1f} s"
+
+
+def now_and_then(show: Callable[[str], None], pause: float = 1.0) -> Callable[[str], None]:
+    """Pass on the first certificate, then one a `pause` of seconds at most; all that is no certificate always."""
+    shown = -math.inf
+
+    def told(text: str) -> None:
+        nonlocal shown
+        if not text.startswith("epoch"):
+            show(text)
+        elif time.monotonic() - shown >= pause:
+            shown = time.monotonic()
+            show(text)
+
+    return told
 
 
 def _rows_of_rank(job: Job, comm: Any, classes: Any, sizes: Any, n_features: int) -> Any:
@@ -287,7 +323,7 @@ def main(described: str) -> None:
     comm, failure = MPI.COMM_WORLD, None
     try:
         job, failure = comm.bcast(_read_job(Path(described), comm.size) if comm.rank == 0 else None)
-        run_rank(job, comm, lambda text: None if job.quiet else print(text, flush=True))
+        run_rank(job, comm, now_and_then(lambda text: None if job.quiet else print(text, flush=True)))
     except TellwhyError as error:
         if failure is not None:
             failure.write_text(str(error), encoding="utf-8")

@@ -11,6 +11,7 @@ import typer
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.files import plain
 from tellwhy.views.cli import screen
+from tellwhy.views.wording import count, share
 
 
 def fit_svm_command(
@@ -66,7 +67,7 @@ def fit_svm_command(
     - `tellwhy fit-svm data.svm --c 1 --loss ww --ranks 4 --resume`
     """
     from tellwhy.classifiers.training_files import is_table
-    from tellwhy.classifiers.training_job import Job, train
+    from tellwhy.classifiers.training_job import Job, now_and_then, train
 
     folder = Path(f"{file.name.partition('.')[0]}-svm") if out is None else out
     job = Job(
@@ -88,9 +89,11 @@ def fit_svm_command(
     if text is None:
         if given:
             raise InvalidParameter(f"--{next(iter(given)).replace('_', '-')} goes with --text, which names the texts.")
-        _tell(train(job, show), {"model": str(folder)}, [], as_json=json)
+        with screen.warnings_as_notes():
+            model = train(job, now_and_then(show))
+        _tell(model, {"model": str(folder)}, [], as_json=json)
         return
-    _fit_texts(job, text, show, as_json=json, quiet=quiet, **given)
+    _fit_texts(job, text, now_and_then(show), as_json=json, quiet=quiet, **given)
 
 
 def _fit_texts(job: Any, text: str, show: Any, *, as_json: bool, quiet: bool, **settings: Any) -> None:
@@ -122,8 +125,9 @@ def _tell(model: Any, told: dict[str, Any], lines: list[str], *, as_json: bool) 
         typer.echo(json_text.dumps(plain(told), indent=2))
         return
     typer.echo(
-        f"{told['classes']} classes, {told['features']} features: objective {model.objective_:.6g}, certified to "
-        f"{model.dual_gap_:.1e} in {model.n_iter_} epochs; {100 * model.density_:.1f} % of the weights are not zero."
+        f"{told['classes']} classes, {count(told['features'], 'feature')}: objective {model.objective_:.6g}, certified "
+        f"to {abs(model.dual_gap_):.1e} in {count(model.n_iter_, 'epoch')}; {share(model.density_)} of the weights are "
+        "not zero."
     )
     for line in [*lines, f"Model: {told['model']}", *([f"Report: {told['report']}"] if "report" in told else [])]:
         typer.echo(line)

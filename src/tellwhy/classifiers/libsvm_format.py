@@ -1,0 +1,109 @@
+"""Rows in libsvm format, some thousand lines at a time; malformed lines are named by their number."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from codecs import BOM_UTF8
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from tellwhy.core.errors import UnreadableFile
+
+LINES = 20_000  # read at a time
+MOST_FEATURES = 2**31 - 1
+SHOWN = 40  # characters of a malformed word
+_LINE = re.compile(rb"[^\s:]+(?:\s+[0-9]+:[^\s:]+)*")  # without numbers that are none
+
+
+def libsvm_chunks(path: Path) -> Iterator[tuple[Any, Any, int]]:
+    """Labels, CSR rows and the number of the first row, some thousand lines at a time."""
+    try:
+        with _opened(path) as file:
+            row, line = 0, 0
+            while lines := list(islice(file, LINES)):
+                if line == 0:
+                    lines[0] = lines[0].removeprefix(BOM_UTF8)
+                y, X = _parsed(lines, path, line)
+                if len(y):
+                    yield y, X, row
+                row += len(y)
+                line += len(lines)
+    except (OSError, EOFError) as error:
+        raise UnreadableFile(f"{path} cannot be read: {error}") from error
+
+
+def _opened(path: Path) -> Any:
+    return gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb")
+
+
+def _parsed(lines: list[bytes], path: Path, before: int) -> tuple[Any, Any]:
+    """Parse many lines at once; only if that fails, one by one, to say which is malformed."""
+    texts = [text for text in (line.partition(b"#")[0].strip() for line in lines) if text]
+    heads = [text.split(None, 1) for text in texts]
+    tokens = [head[1].replace(b":", b" ").split() if len(head) == 2 else [] for head in heads]
+    counts = np.array([len(t) for t in tokens], dtype=np.int64)
+    try:
+        labels = np.array([head[0] for head in heads], dtype="S").astype(np.float64) if heads else np.zeros(0)
+        flat = np.array([t for ts in tokens for t in ts], dtype="S").astype(np.float64)
+        indices, values = flat[0::2], flat[1::2]
+        at = np.concatenate(([0], np.cumsum(counts // 2)))
+        steps = np.diff(indices, prepend=0.0)
+        steps[at[:-1][counts > 0]] = indices[at[:-1][counts > 0]]
+        sound = (
+            all(map(_LINE.fullmatch, texts))
+            and np.isfinite(flat).all()
+            and np.isfinite(labels).all()
+            and (steps >= 1).all()
+            and (indices <= MOST_FEATURES).all()
+        )
+    except ValueError:
+        sound = False
+    if not sound:
+        _name_the_bad_line(lines, path, before)
+    columns = indices.astype(np.int32) - 1
+    width = int(columns.max()) + 1 if len(columns) else 0
+    y = labels.astype(np.int64) if (labels == np.floor(labels)).all() else labels
+    return y, sparse.csr_array((values, columns, at), shape=(len(texts), width))
+
+
+def _name_the_bad_line(lines: list[bytes], path: Path, before: int) -> None:
+    for number, line in enumerate(lines, start=before + 1):
+        words = line.partition(b"#")[0].split()
+        if words and (problem := _problem_with(words)):
+            raise UnreadableFile(f"{path}, line {number}: {problem} Expected lines such as '3 1:0.5 7:1'.")
+    raise UnreadableFile(f"{path} is malformed between lines {before + 1} and {before + len(lines)}.")
+
+
+def _problem_with(words: list[bytes]) -> str | None:
+    """What is wrong with a line of libsvm format, if anything."""
+    if not _is_number(words[0]):
+        return f"the label {_shown(words[0])} is not a number."
+    last = 0
+    for word in words[1:]:
+        index, colon, value = word.partition(b":")
+        if not colon or not index.isdigit() or not _is_number(value):
+            return f"{_shown(word)} is not of the form feature:value with finite numbers."
+        if len(index) > 18 or int(index) > MOST_FEATURES:
+            return f"feature {_shown(index)} is too large a number; at most {MOST_FEATURES} can be counted."
+        if int(index) <= last:
+            return f"feature {int(index)} follows feature {last}; features are counted from 1 and must increase."
+        last = int(index)
+    return None
+
+
+def _shown(word: bytes) -> str:
+    text = word[:SHOWN].decode(errors="replace")
+    return repr(text if len(word) <= SHOWN else text + "…")
+
+
+def _is_number(text: bytes) -> bool:
+    try:
+        return bool(np.isfinite(float(text)))
+    except ValueError:
+        return False
