@@ -130,6 +130,9 @@ def test_matrices_that_point_outside_are_refused(tmp_path):
     (tmp_path / "single.npy").rename(tmp_path / "single.npz")
     with pytest.raises(UnreadableFile, match=r"single.npz"):
         read_rows(tmp_path / "single.npz")
+    (tmp_path / "text.npz").write_text("1 1:1")
+    with pytest.raises(UnreadableFile, match=r"it is no \.npz file"):
+        read_rows(tmp_path / "text.npz")
 
 
 @pytest.mark.parametrize(

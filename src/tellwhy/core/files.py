@@ -124,6 +124,9 @@ def stored_arrays(path: Path) -> dict[str, Any]:
     """Read all arrays of an .npz file; `UnreadableFile` where it is missing, damaged or holds objects."""
     try:
         with open(path, "rb") as file:
+            if not file.read(6).startswith((b"PK", b"\x93NUMPY")):
+                raise ValueError("it is no .npz file")
+            file.seek(0)
             stored = np.load(file, allow_pickle=False)
             if isinstance(stored, np.ndarray):
                 raise ValueError("it holds one array, as in an .npy file")
