@@ -126,7 +126,7 @@ def test_structured_bases_hold_few_numbers():
     assert KernelBasis(n_features=4_096, random_state=0).fit(DIGITS).map_.layers[0].n_parameters == 64 * 2_048
 
 
-@pytest.mark.parametrize("far", [3.0, 500.0, 1e5, 1e9, 1e13])
+@pytest.mark.parametrize("far", [3.0, 500.0, 1e5, 1e9, 1e11])
 @pytest.mark.parametrize("table", [TABLE_32, TABLE_64], ids=["single", "double"])
 def test_sines_and_cosines(table, far):
     z = np.concatenate([RNG.uniform(-far, far, 1_000), np.arange(-20, 21) * np.pi / 4, [0.0]]).astype(table.dtype)
