@@ -239,6 +239,9 @@ def test_a_malformed_file_ends_the_job_with_its_line(data):
     data.write_text("1 1:1\n2 1:1\n3 oops\n")
     with pytest.raises(TellwhyError, match=r"line 3: 'oops'"):
         train(job(data, ranks=2, quiet=True))
+    data.write_text("1 1:1\n2 1:1\n")
+    with pytest.raises(TellwhyError, match="2 classes, fewer than the 3 ranks"):
+        train(job(data, ranks=3, quiet=True))
 
 
 def in_ranks(described, ranks=2):

@@ -38,6 +38,7 @@ from tellwhy.classifiers.training_files import ColumnScaling, check_is_file, is_
 from tellwhy.classifiers.weston_watkins import WestonWatkinsSVM
 from tellwhy.core.class_labels import class_labels
 from tellwhy.core.errors import InvalidInput, InvalidParameter, MissingExtra, TellwhyError, UnreadableFile
+from tellwhy.core.files import new_file
 from tellwhy.core.optional import require
 from tellwhy.core.params import integer, one_of, real, validate_value
 from tellwhy.core.score_function import Integers
@@ -326,7 +327,8 @@ def main(described: str) -> None:
         run_rank(job, comm, now_and_then(lambda text: None if job.quiet else print(text, flush=True)))
     except TellwhyError as error:
         if failure is not None:
-            failure.write_text(str(error), encoding="utf-8")
+            with new_file(failure) as work:  # whole, though another rank may end this one at any moment
+                work.write_text(str(error), encoding="utf-8")
         else:
             print(error, file=sys.stderr, flush=True)
         comm.Abort(1)
