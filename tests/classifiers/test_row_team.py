@@ -6,87 +6,131 @@ from tellwhy.classifiers import CrammerSingerSVM, WestonWatkinsSVM, _compiled, r
 from tellwhy.classifiers.blocks import Bundles, Lists, unbundled
 from tellwhy.classifiers.pair_engine import PairEngine
 from tellwhy.classifiers.problem import Labels, make_problem
-from tellwhy.classifiers.row_team import Pace, Shards
+from tellwhy.classifiers.row_team import LaneTeam, Pace, ShardTeam
 
-N, D, CLASSES = 600, 90, 11
+N, CLASSES = 600, 11
+D = {"shards": 90, "lanes": 900}
+TEAMS = {"shards": ShardTeam, "lanes": LaneTeam}
 
 
-def problem_of(loss="ww", dtype="float64"):
+def problem_of(kind="shards", loss="ww", dtype="float64"):
+    """Rows with half of the features, or with two of many."""
     rng = np.random.default_rng(0)
-    X = sparse.random_array((N, D), density=0.5, rng=rng, format="csr")
+    X = sparse.random_array((N, D[kind]), density=0.5 if kind == "shards" else 0.002, rng=rng, format="lil")
+    X[np.arange(N), rng.integers(0, D[kind], N)] = 1.0
+    X = sparse.csr_array(X)
     X = sparse.csr_array(X / sparse.linalg.norm(X, axis=1)[:, None])
     y = rng.integers(0, CLASSES, N)
     return make_problem(X, Labels.of_classes(y), rng.uniform(0.1, 2, N), n_classes=CLASSES, loss=loss, dtype=dtype)
 
 
-def engine_of(loss="ww", dtype="float64", n_jobs=4):
-    return PairEngine(problem_of(loss, dtype), n_bundles=1, n_jobs=n_jobs, seed=np.random.default_rng(0))
+def engine_of(kind="shards", loss="ww", dtype="float64", n_jobs=4, monkeypatch=None):
+    if monkeypatch is not None:  # all threads, and batches of several rows, for however little work
+        monkeypatch.setattr(row_team, "WORTH_MEETING", 0)
+        monkeypatch.setattr(Pace, "share", lambda self, order, visit: visit(order, max(self.seconds)))
+    return PairEngine(problem_of(kind, loss, dtype), n_bundles=1, n_jobs=n_jobs, seed=np.random.default_rng(0))
 
 
-def in_turn(engine, order, sweeps):
-    """The sweeps of one thread that knows no shards: first over all variables, then over those that are listed."""
+def in_turn(engine, order, exact):
+    """A sweep of one thread that knows no batches: over all variables if none is listed, else over those that are."""
     p, g, piece, W = engine.problem, engine.groups[0], engine.lists[0, 0], engine.W[0]
     rows = (order, g.rows, g.labels, g.norms, g.tops, g.totals)
-    piece.cls, piece.val, piece.used = _compiled.sweep_pairs_dense(
-        *rows, g.owned.at, g.owned.owned, 0, CLASSES, p.indptr, p.indices, p.values, W, W,
-        piece.start, piece.count, piece.cls, piece.val, piece.used, True,
-    )  # fmt: skip
-    for _ in range(sweeps):
-        piece.idle[:] = 0
-        found = _compiled.sweep_pairs(
-            *rows, CLASSES, p.indptr, p.indices, p.values, W, W,
-            piece.start, piece.count, piece.cls, piece.val, piece.idle, 1, 0.0, True,
+    if piece.used == 0:
+        piece.cls, piece.val, piece.used = _compiled.sweep_pairs_dense(
+            *rows, g.owned.at, g.owned.owned, 0, CLASSES, p.indptr, p.indices, p.values, W, W,
+            piece.start, piece.count, piece.cls, piece.val, piece.used, exact,
         )  # fmt: skip
-    return found
+        return None
+    return _compiled.sweep_pairs(
+        *rows, CLASSES, p.indptr, p.indices, p.values, W, W,
+        piece.start, piece.count, piece.cls, piece.val, piece.idle, 1, 0.0, exact,
+    )  # fmt: skip
 
 
-def as_a_team(engine, order, sweeps, n):
-    engine.team._all(order, n, True)
-    for _ in range(sweeps):
-        found = engine.team._listed(order, n, 0.0, True)
-    return found
-
-
+@pytest.mark.parametrize("exact", [True, False])
 @pytest.mark.parametrize(("loss", "dtype"), [("ww", "float64"), ("cs", "float64"), ("ww", "float32")])
-def test_a_team_takes_the_steps_of_one_thread(loss, dtype):
-    order = np.random.default_rng(1).permutation(N)
-    alone, team = engine_of(loss, dtype), engine_of(loss, dtype)
-    expected, found = in_turn(alone, order, 3), as_a_team(team, order, 3, 2)
+@pytest.mark.parametrize("kind", ["shards", "lanes"])
+def test_a_team_takes_the_steps_of_one_thread(kind, loss, dtype, exact, monkeypatch):
+    alone, team = (engine_of(kind, loss, dtype, 3, monkeypatch) for _ in range(2))
+    assert type(team.team) is TEAMS[kind]
     tol = 1e-10 if dtype == "float64" else 1e-4
-    assert found == pytest.approx(expected, rel=tol)
-    np.testing.assert_allclose(team.W[0], alone.W[0], atol=tol)
-    np.testing.assert_allclose(team.duals().toarray(), alone.duals().toarray(), atol=tol)
+    for sweep in range(4):
+        twin = np.random.default_rng(sweep)
+        if sweep == 0:
+            team.team.sweep_all(twin, exact)
+            order = np.random.default_rng(sweep)
+            order.permutation(N)
+        else:
+            found = team.team.sweep(twin, 0.0, 1, exact)[0]
+            order = np.random.default_rng(sweep)
+        batches = team.team.batches
+        order = batches.rows_of(order.permutation(np.arange(len(batches))))
+        expected = in_turn(alone, order, exact)
+        np.testing.assert_allclose(team.W[0], alone.W[0], atol=tol)
+        np.testing.assert_allclose(team.duals().toarray(), alone.duals().toarray(), atol=tol)
+        if sweep and exact:  # else rounding decides whether a variable is at its bound, and so whether it is violated
+            assert found == pytest.approx(expected, rel=tol, abs=tol)
+        for engine in (team, alone):
+            engine.lists[0, 0].idle[:] = 0
 
 
 @pytest.mark.parametrize("loss", ["ww", "cs"])
-def test_the_number_of_threads_changes_no_bit(loss):
-    order, ends = np.random.default_rng(2).permutation(N), []
+@pytest.mark.parametrize("kind", ["shards", "lanes"])
+def test_the_number_of_threads_changes_no_bit(kind, loss, monkeypatch):
+    ends = []
     for n in (1, 2, 3):
-        engine = engine_of(loss)
-        as_a_team(engine, order, 2, n)
-        ends.append((engine.W[0].tobytes(), engine.lists[0, 0].val[: engine.lists[0, 0].used].tobytes()))
+        engine = engine_of(kind, loss, n_jobs=n, monkeypatch=monkeypatch)
+        engine.dense_epoch()
+        engine.dense_epoch()
+        engine.certify(0.1)
+        found = [engine.epoch(0.01, 1) for _ in range(3)]
+        piece = engine.lists[0, 0]
+        ends.append((engine.W[0].tobytes(), engine.duals().toarray().tobytes(), piece.idle.tobytes(), found))
         engine.close()
     assert ends == [ends[0]] * 3
 
 
 @pytest.mark.parametrize("cls", [WestonWatkinsSVM, CrammerSingerSVM])
-def test_fits_do_not_depend_on_threads(cls, monkeypatch):
+@pytest.mark.parametrize("kind", ["shards", "lanes"])
+def test_fits_do_not_depend_on_threads(kind, cls, monkeypatch):
     monkeypatch.setattr(row_team, "WORTH_MEETING", 0)
-    p = problem_of()
-    X, y = sparse.csr_array((p.values, p.indices, p.indptr), shape=(N, D)), p.labels
-    models = [cls(n_jobs=n, random_state=0, tol=1e-2, max_epochs=5000).fit(X, y) for n in (1, 2)]
+    monkeypatch.setattr(row_team, "TOO_FEW", 1)
+    p = problem_of(kind)
+    X, y = sparse.csr_array((p.values, p.indices, p.indptr), shape=(N, D[kind])), p.labels
+    models = [cls(n_jobs=n, random_state=0, tol=1e-2, max_epochs=5000, fit_intercept=False).fit(X, y) for n in (1, 2)]
     np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
     assert [h["gap"] for h in models[0].history_] == [h["gap"] for h in models[1].history_]
 
 
-def test_threads_meet_only_for_rows_with_much_work(monkeypatch):
-    assert set(engine_of().team.pace.seconds) == {1}
+def test_threads_meet_as_often_as_the_work_of_rows_is_worth(monkeypatch):
+    team = engine_of().team  # 45 entries × 11 classes
+    assert (set(team.pace.seconds), team.size) == ({1}, 1)
     monkeypatch.setattr(row_team, "WORTH_MEETING", 100)
-    assert set(engine_of().team.pace.seconds) == {2, 1}
+    team = engine_of().team
+    assert (set(team.pace.seconds), team.size) == ({2, 1}, row_team.BATCH)
+    monkeypatch.setattr(row_team, "MUCH_WORK", 200)
+    assert engine_of().team.size == 1
 
 
-def test_rows_that_were_calm_are_left_out():
-    engine = engine_of()
+def test_batches_are_composed_anew_only_where_rows_are_missing_or_few(monkeypatch):
+    team, rng = engine_of(monkeypatch=monkeypatch).team, np.random.default_rng(0)
+    team.sweep_all(rng, True)
+    before, team.piece.count[:] = team.batches, 1
+    team.piece.count[:200] = 0
+    team._keep_composed(rng)
+    assert team.batches is before
+    team.piece.count[:400] = 0
+    team._keep_composed(rng)
+    np.testing.assert_array_equal(np.sort(team.batches.members), np.arange(400, N))
+    team.piece.count[7] = 1
+    team._keep_composed(rng)
+    assert 7 in team.batches.members
+    assert len(team.batches.members) == N - 399
+
+
+@pytest.mark.parametrize("kind", ["shards", "lanes"])
+def test_rows_that_were_calm_are_left_out(kind):
+    engine = engine_of(kind)
     engine.dense_epoch()
     engine.certify(0.1)
     first = engine.epoch(1e9, 1)
@@ -95,47 +139,44 @@ def test_rows_that_were_calm_are_left_out():
     assert engine.epoch(0.0, 2).visited == first.visited
 
 
-def test_shards_hold_every_entry_once_and_are_balanced():
-    p = problem_of()
-    shards = Shards.of(p)
-    sizes = np.diff(shards.cuts, axis=1)
-    assert shards.n == 2
-    assert abs(sizes.sum(axis=0) / len(p.indices) - 0.5).max() < 0.05
-    again = sparse.csr_array((shards.values, shards.indices, p.indptr), shape=(N, D))
-    before = sparse.csr_array((p.values, p.indices, p.indptr), shape=(N, D))
-    np.testing.assert_array_equal(again.toarray(), before.toarray())
-    owner = np.full(D, -1)
-    for s in range(shards.n):
-        features = np.concatenate([shards.indices[c[s] : c[s + 1]] for c in shards.cuts])
-        assert np.isin(owner[features], (-1, s)).all()
-        owner[features] = s
+@pytest.mark.parametrize("kind", ["shards", "lanes"])
+def test_calls_with_few_variables_give_the_same_lists(kind, monkeypatch):
+    whole = engine_of(kind)
+    whole.dense_epoch()
+    monkeypatch.setattr(row_team, "FRESH_ENTRIES", 200)
+    parts = engine_of(kind)
+    parts.dense_epoch()
+    np.testing.assert_array_equal(whole.duals().toarray(), parts.duals().toarray())
+    assert parts.lists[0, 0].used == parts.lists[0, 0].count.sum()
 
 
 def test_all_threads_work_only_while_that_is_faster(monkeypatch):
-    clock, used = {"now": 0.0}, []
+    clock, used, seen = {"now": 0.0}, [], []
     monkeypatch.setattr(row_team.time, "perf_counter", lambda: clock["now"])
 
     def visits(cost):
-        def visit(rows, n):
-            used.append((n, len(rows)))
-            clock["now"] += cost[n] * len(rows)
-            return rows
+        def visit(batches, n):
+            used.append((n, len(batches)))
+            clock["now"] += cost[n] * len(batches)
+            seen.extend(batches)
 
         return visit
 
     order = np.arange(3200)
     pace = Pace(2)
-    np.testing.assert_array_equal(np.concatenate(pace.share(order, visits({1: 1.0, 2: 0.6}))), order)
-    assert used == [(2, 400), (1, 400), (2, 2400)]
+    pace.share(order, visits({1: 1.0, 2: 0.6}))
+    assert used == [(1, 400), (2, 400), (2, 2400)]
     for _ in range(9):
-        np.testing.assert_array_equal(np.concatenate(pace.share(order, visits({1: 1.0, 2: 5.0}))), order)
+        pace.share(order, visits({1: 1.0, 2: 5.0}))
     assert used[-1] == (1, 3200)
+    np.testing.assert_array_equal(seen, np.tile(order, 10))
+    used.clear()
     alone = Pace(1)
-    assert [[len(part) for part in alone.share(order, visits({1: 1.0}))] for _ in range(2)] == [
-        [400, 400, 2400],
-        [3200],
-    ]
-    assert len(pace.share(order[:100], visits({1: 1.0}))) == 1
+    for _ in range(2):
+        alone.share(order, visits({1: 1.0}))
+    assert used == [(1, 400), (1, 400), (1, 2400), (1, 3200)]
+    pace.share(order[:100], visits({1: 1.0}))
+    assert used[-1] == (1, 100)
 
 
 def test_lists_grow_with_what_they_hold():

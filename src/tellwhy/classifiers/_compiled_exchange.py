@@ -7,7 +7,8 @@ rows of that matrix, and single entries by their position in it.
 import numba
 import numpy as np
 
-from tellwhy.classifiers._compiled import FAST, _exact_step, _listed_scores, _longest, _one_score, _violation
+from tellwhy.classifiers._compiled import _longest
+from tellwhy.classifiers._compiled_rows import FAST, _exact_step, _listed_scores, _one_score, _violation
 
 WHOLE = 3  # rows with more than one of so many classes listed ask for whole rows of weights
 

@@ -11,7 +11,7 @@ import numpy as np
 from tellwhy.classifiers import _compiled as kernels
 from tellwhy.classifiers.blocks import Bundles, Group, Lists, Workers, aligned_zeros, gathered, ranges, unbundled
 from tellwhy.classifiers.problem import Problem
-from tellwhy.classifiers.row_team import RowTeam
+from tellwhy.classifiers.row_team import row_team
 from tellwhy.classifiers.schedule import rounds
 from tellwhy.classifiers.solver import SLACK, Certificate, Visit
 from tellwhy.core.score_function import Integers
@@ -52,20 +52,19 @@ class PairEngine:
         self.lists = {(g, b): Lists.empty(len(self.groups[g].rows), dtype) for g in own for b in range(len(bundles))}
         self.workers = Workers(n_jobs)
         alone = len(bundles) == 1
-        self.team = RowTeam(problem, self.groups[0], self.W[0], self.lists[0, 0], self.workers) if alone else None
+        self.team = row_team(problem, self.groups[0], self.W[0], self.lists[0, 0], self.workers) if alone else None
 
     def dense_epoch(self) -> None:
         """Visit every variable once."""
         if self.team is not None:
-            self.team.sweep_all(self._rng.permutation(self.problem.n_examples), self.exact)
+            self.team.sweep_all(self._rng, self.exact)
         else:
             self._meet(self._dense)
 
     def epoch(self, calm: float, patience: int) -> Visit:
         """Visit the listed variables once, leaving out rows that were calm before."""
         if self.team is not None:
-            order = self._rng.permutation(self.problem.n_examples)
-            found = self.team.sweep(order, calm, patience, self.exact)
+            found = self.team.sweep(self._rng, calm, patience, self.exact)
         else:
             found = self._meet(lambda block, order: self._sparse(block, order, calm, patience))
         worst, summed, visited = (np.array([f[i] for f in found]) for i in range(3))

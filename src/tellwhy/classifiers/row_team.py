@@ -3,48 +3,30 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tellwhy.classifiers import _compiled_team as kernels
+from tellwhy.classifiers import _compiled_batches, _compiled_lanes, _compiled_team
+from tellwhy.classifiers._compiled_meeting import LINE
 from tellwhy.classifiers.blocks import Group, Lists, Workers
 from tellwhy.classifiers.problem import Problem
+from tellwhy.classifiers.row_batches import Batches, Shards
 from tellwhy.core.score_function import Integers
 
-ENTRIES_A_SHARD = 24  # at least
-FEW_ENTRIES_A_SHARD = 8  # the same with many classes, where each entry is more work
-MANY_CLASSES = 256
-MOST_SHARDS = 8
-TRIAL = 8  # one of so many rows is visited by one thread, and one by all, to see which is faster
+TRIAL = 8  # one of so many batches is visited by one thread, and one by all, to see which is faster
 TRIAL_EVERY = 4  # sweeps
-TOO_FEW = 32  # rows for a trial
-WORTH_MEETING = 20_000  # entries of a row times classes: with less work threads would wait more than they gain
-FRESH_ENTRIES = 4_000_000  # of variables that a call makes room for
+TOO_FEW = 16  # batches for a trial
+WORTH_LANES = 1.6  # lanes that could be visited at the same time
+ROWS_TRIED = 2_000  # to see whether lanes are worth it
+WORTH_MEETING = 1_000  # entries of a row times classes: with less work threads would wait more than they gain
+MUCH_WORK = 20_000  # the same: with less, threads meet only every few rows
+BATCH = 4  # rows then
+FRESH_ENTRIES = 250_000  # of variables that a call makes room for
 
-
-@dataclass(frozen=True)
-class Shards:
-    """Rows whose entries are ordered by shards of features: those of shard s are cuts[row, s] … cuts[row, s + 1]."""
-
-    n: int
-    cuts: Any
-    indices: Any
-    values: Any
-
-    @classmethod
-    def of(cls, problem: Problem) -> Shards:
-        """Cut the features into as many shards as the entries of a row are worth, frequent and rare ones in each."""
-        mean = problem.indptr[-1] / max(len(problem.indptr) - 1, 1)
-        least = ENTRIES_A_SHARD if problem.n_classes < MANY_CLASSES else FEW_ENTRIES_A_SHARD
-        n = int(np.clip(2 ** np.floor(np.log2(max(mean / least, 1))), 2, MOST_SHARDS))
-        often = np.bincount(problem.indices, minlength=problem.n_features)
-        turn = np.arange(problem.n_features) % (2 * n)
-        shard = np.empty(problem.n_features, dtype=np.int64)
-        shard[np.argsort(-often, kind="stable")] = np.minimum(turn, 2 * n - 1 - turn)
-        return cls(n, *kernels.shard_rows(shard, n, problem.indptr, problem.indices, problem.values))
+Manner = tuple[int, float, bool]  # patience, calm, and whether rows are solved exactly
 
 
 class Pace:
@@ -54,81 +36,180 @@ class Pace:
     """
 
     def __init__(self, n_threads: int):
-        self.seconds = dict.fromkeys((n_threads, 1), 0.0)  # per row
+        self.seconds = dict.fromkeys((n_threads, 1), 0.0)  # per batch
         self.sweeps = 0
 
-    def share(self, order: Integers, visit: Callable[[Integers, int], Any]) -> list[Any]:
-        """Results of `visit(rows, number of threads)` for consecutive parts of the rows, the same ones at any pace."""
+    def share(self, order: Integers, visit: Callable[[Integers, int], Any]) -> None:
+        """Call `visit(batches, number of threads)` for consecutive parts of the batches, the same ones at any pace."""
         trial = len(order) // TRIAL
         if trial < TOO_FEW:
-            return [visit(order, 1)]
-        found, first = [], 0
+            visit(order, 1)
+            return
+        first = 0
         if self.sweeps % TRIAL_EVERY == 0:
-            counts, first = (max(self.seconds), 1), 2 * trial
-            found = [self._timed(order[i * trial : (i + 1) * trial], n, visit) for i, n in enumerate(counts)]
+            first = 2 * trial
+            for i, n in enumerate((1, max(self.seconds))):  # one thread first, as a first call may have to compile
+                self._timed(order[i * trial : (i + 1) * trial], n, visit)
         self.sweeps += 1
-        best = min(self.seconds, key=lambda n: self.seconds[n])
-        return [*found, visit(order[first:], best)]
+        visit(order[first:], min(self.seconds, key=lambda n: self.seconds[n]))
 
-    def _timed(self, part: Integers, n: int, visit: Callable[[Integers, int], Any]) -> Any:
+    def _timed(self, part: Integers, n: int, visit: Callable[[Integers, int], Any]) -> None:
         started = time.perf_counter()
-        result = visit(part, n)
+        visit(part, n)
         now = (time.perf_counter() - started) / len(part)
         self.seconds[n] = 0.5 * (self.seconds[n] + now) if self.seconds[n] else now
-        return result
 
 
-class RowTeam:
+class RowTeam(ABC):
     """Sweeps over all rows and classes; `W`, `group` and `piece` are those of an engine with one bundle."""
 
-    def __init__(self, problem: Problem, group: Group, W: Any, piece: Lists, workers: Workers):
+    def __init__(self, problem: Problem, group: Group, W: Any, piece: Lists, workers: Workers, *, most_threads: int):
         self.m, self.group, self.W, self.piece, self.workers = problem.n_classes, group, W, piece, workers
-        self.shards = Shards.of(problem)
-        work = problem.n_classes * len(problem.indices) / max(len(problem.indptr) - 1, 1)
-        n = min(workers.n_threads, self.shards.n) if work >= WORTH_MEETING else 1
+        self.problem, self.batches = problem, Batches.none()
+        n = min(workers.n_threads, most_threads)
         self.dense_pace, self.pace = Pace(n), Pace(n)
 
-    def sweep_all(self, order: Integers, exact: bool) -> None:
-        """Visit every variable of some rows."""
-        rows = max(FRESH_ENTRIES // self.m, 1)
-        for first in range(0, len(order), rows):
-            self.dense_pace.share(order[first : first + rows], lambda part, n: self._all(part, n, exact))
+    def sweep_all(self, rng: np.random.Generator, exact: bool) -> None:
+        """Visit every variable of all rows."""
+        self._compose(rng.permutation(len(self.group.rows)))
+        self.dense_pace.share(rng.permutation(len(self.batches)), lambda batches, n: self._in_calls(batches, n, exact))
 
-    def sweep(self, order: Integers, calm: float, patience: int, exact: bool) -> list[Any]:
+    def _in_calls(self, order: Integers, n: int, exact: bool) -> None:
+        """Visit every variable of the rows of some batches, by calls that list not too many variables each."""
+        calls = (np.cumsum(self.batches.sizes[order]) * self.m - 1) // FRESH_ENTRIES
+        for part in np.split(order, np.flatnonzero(np.diff(calls)) + 1):
+            self._all(part, n, exact)
+
+    def sweep(self, rng: np.random.Generator, calm: float, patience: int, exact: bool) -> list[Any]:
         """Visit the listed variables of rows that were not calm before; results as of `sweep_pairs`."""
-        piece = self.piece
-        order = order[(piece.count[order] > 0) & (piece.idle[order] < patience)]
-        return self.pace.share(order, lambda part, n: self._listed(part, n, calm, exact))
+        piece, violation = self.piece, np.full(len(self.group.rows), -1.0)
+        self._keep_composed(rng)
+        order = self.batches.with_any((piece.count > 0) & (piece.idle < patience))
+        manner = (patience, calm, exact)
+        self.pace.share(rng.permutation(order), lambda batches, n: self._listed(batches, n, manner, violation))
+        visited = violation[violation >= 0]
+        return [(visited.max(initial=0.0), visited.sum(), len(visited))]
 
-    def _rows(self, order: Integers) -> tuple[Any, ...]:
+    def _keep_composed(self, rng: np.random.Generator) -> None:
+        """Compose batches anew where a row is missing, or where fewer than half of them are listed."""
+        listed = np.flatnonzero(self.piece.count)
+        missing = np.setdiff1d(listed, self.batches.members, assume_unique=True)
+        if len(missing) or 2 * len(listed) < len(self.batches.members):
+            self._compose(rng.permutation(listed))
+
+    @abstractmethod
+    def _compose(self, order: Integers) -> None:
+        """Put rows into batches, in about this order."""
+
+    @abstractmethod
+    def _all(self, order: Integers, n: int, exact: bool) -> None:
+        """Visit every variable of the rows of some batches with n threads."""
+
+    @abstractmethod
+    def _listed(self, order: Integers, n: int, manner: Manner, violation: Any) -> None:
+        """Visit the listed variables of the rows of some batches with n threads; sets their violations."""
+
+    def _rows(self) -> tuple[Any, ...]:
         g = self.group
-        return order, g.rows, g.labels, g.norms, g.tops, g.totals
+        return g.rows, g.labels, g.norms, g.tops, g.totals
+
+    def _lists(self) -> tuple[Any, ...]:
+        return self.W, self.piece.start, self.piece.count, self.piece.cls, self.piece.val
+
+    def _width(self) -> int:
+        return int(self.piece.count.max(initial=1)) + LINE
+
+
+class LaneTeam(RowTeam):
+    """Rows with few features: threads visit lanes of a batch that have none in common."""
+
+    def __init__(self, problem: Problem, group: Group, W: Any, piece: Lists, workers: Workers):
+        super().__init__(problem, group, W, piece, workers, most_threads=workers.n_threads)
+
+    def _compose(self, order: Integers) -> None:
+        self.batches = Batches.in_lanes(order, self.problem)
+
+    def _given(self, n: int, order: Integers) -> tuple[Any, ...]:
+        team, tasks = np.zeros(LINE * n, dtype=np.int64), np.zeros(len(order), dtype=np.int64)
+        return n, team, tasks, order, self.batches.at, self.batches.members, *self._rows()
 
     def _entries(self) -> tuple[Any, ...]:
-        piece, shards = self.piece, self.shards
-        held = (piece.start, piece.count, piece.cls, piece.val)
-        return (self.m, shards.cuts, shards.indices, shards.values, self.W, *held)
+        p = self.problem
+        return self.m, p.indptr, p.indices, p.values, *self._lists()
 
     def _all(self, order: Integers, n: int, exact: bool) -> None:
-        width, dtype, piece = self.m + kernels.LINE, self.W.dtype, self.piece
-        piece.make_room(len(order) * self.m)
+        piece, sizes, width, owned = self.piece, self.batches.sizes[order], self.m + LINE, self.group.owned
+        piece.make_room(int(sizes.sum()) * self.m)
+        slots = piece.used + self.m * (np.cumsum(sizes) - sizes)
         arguments = (
-            *_meeting(n, self.shards.n, width, dtype), *self._rows(order), self.group.owned.at, self.group.owned.owned,
-            *self._entries(), piece.used, exact, np.empty((n, 4, width)), np.empty((n, width), dtype=dtype),
+            *self._given(n, order), owned.at, owned.owned, *self._entries(), slots, exact, np.empty((n, 3, width)),
+            np.empty((n, width), dtype=self.W.dtype),
         )  # fmt: skip
-        piece.used = self.workers.map(lambda t: kernels.sweep_all_together(t, n, *arguments), range(n))[0]
+        self.workers.map(lambda t: _compiled_lanes.sweep_lanes_all(t, *arguments), range(n))
+        held = (piece.start, piece.count, piece.cls, piece.val)
+        piece.used = _compiled_batches.close_up(self.batches.rows_of(order), *held, piece.used)
 
-    def _listed(self, order: Integers, n: int, calm: float, exact: bool) -> tuple[float, float, int]:
-        width, dtype, found = int(self.piece.count[order].max(initial=1)) + kernels.LINE, self.W.dtype, np.zeros(2)
+    def _listed(self, order: Integers, n: int, manner: Manner, violation: Any) -> None:
+        width, dtype = self._width(), self.W.dtype
         arguments = (
-            *_meeting(n, self.shards.n, width, np.float64), *self._rows(order), *self._entries(), self.piece.idle,
-            calm, exact, np.empty((n, 4, width)), np.empty((n, width), dtype=dtype),
-            np.empty((n, width), dtype=np.int64), np.empty((n, self.m + kernels.LINE), dtype=dtype), found,
+            *self._given(n, order), *self._entries(), self.piece.idle, *manner, np.empty((n, 3, width)),
+            np.empty((n, width), dtype=dtype), np.empty((n, width), dtype=np.int64),
+            np.empty((n, self.m + LINE), dtype=dtype), violation,
         )  # fmt: skip
-        self.workers.map(lambda t: kernels.sweep_together(t, n, *arguments), range(n))
-        return float(found[0]), float(found[1]), len(order)
+        self.workers.map(lambda t: _compiled_lanes.sweep_lanes(t, *arguments), range(n))
 
 
-def _meeting(n: int, n_shards: int, width: int, dtype: Any) -> tuple[Any, Any]:
-    """Counters of the threads, and what the shards contribute to the scores of a row and of the next one."""
-    return np.zeros(kernels.LINE * n, dtype=np.int64), np.empty((2, n_shards, width), dtype=dtype)
+class ShardTeam(RowTeam):
+    """Rows with many features: each thread has some features of all rows, and they meet once a batch."""
+
+    def __init__(self, problem: Problem, group: Group, W: Any, piece: Lists, workers: Workers):
+        work = problem.n_classes * len(problem.indices) / max(len(problem.indptr) - 1, 1)
+        self.shards, self.size = Shards.of(problem), BATCH if WORTH_MEETING <= work < MUCH_WORK else 1
+        most = self.shards.n if work >= WORTH_MEETING else 1
+        super().__init__(problem, group, W, piece, workers, most_threads=most)
+
+    def _compose(self, order: Integers) -> None:
+        self.batches = Batches.of_size(self.size, order, self.problem, self.workers)
+
+    def _given(self, n: int, order: Integers, width: int, dtype: Any) -> tuple[Any, ...]:
+        """Batches, and what the shards contribute to the scores of the rows of one and of the next."""
+        team, parts = np.zeros(LINE * n, dtype=np.int64), np.empty((2, self.shards.n, self.size, width), dtype=dtype)
+        batches = self.batches
+        return n, team, order, batches.at, batches.members, batches.products, parts, *self._rows()
+
+    def _entries(self) -> tuple[Any, ...]:
+        shards = self.shards
+        return self.m, shards.cuts, shards.indices, shards.values, *self._lists()
+
+    def _per_row(self, n: int, width: int) -> tuple[Any, ...]:
+        """Room for each row of a batch in each thread: variables, steps and their sum."""
+        shape = (n, self.size, width)
+        return np.empty(shape), np.empty(shape, dtype=self.W.dtype), np.zeros((n, self.size + LINE))
+
+    def _all(self, order: Integers, n: int, exact: bool) -> None:
+        width, piece, owned = self.m + LINE, self.piece, self.group.owned
+        piece.make_room(int(self.batches.sizes[order].sum()) * self.m)
+        before, step, change = self._per_row(n, width)
+        arguments = (
+            *self._given(n, order, width, self.W.dtype), owned.at, owned.owned, *self._entries(), piece.used, exact,
+            np.empty((n, 2, width)), before, step, change, np.zeros(change.shape, dtype=np.int64),
+        )  # fmt: skip
+        piece.used = self.workers.map(lambda t: _compiled_team.sweep_all_together(t, *arguments), range(n))[0]
+
+    def _listed(self, order: Integers, n: int, manner: Manner, violation: Any) -> None:
+        width, dtype = self._width(), self.W.dtype
+        before, step, change = self._per_row(n, width)
+        whole, wide = np.zeros(change.shape, dtype=np.int64), (n, self.m + LINE)
+        arguments = (
+            *self._given(n, order, width, np.float64), *self._entries(), self.piece.idle, *manner,
+            np.empty((n, 3, width)), before, step, np.empty(step.shape, dtype=np.int64), np.empty(wide, dtype=dtype),
+            np.zeros(wide), whole, change, whole.copy(), violation,
+        )  # fmt: skip
+        self.workers.map(lambda t: _compiled_team.sweep_together(t, *arguments), range(n))
+
+
+def row_team(problem: Problem, group: Group, W: Any, piece: Lists, workers: Workers) -> RowTeam:
+    """Threads that share lanes where rows have so few features in common that it pays, otherwise features."""
+    some = np.random.default_rng(0).permutation(problem.n_examples)[:ROWS_TRIED]
+    is_apart = Batches.in_lanes(some, problem).evenness >= WORTH_LANES
+    return (LaneTeam if is_apart else ShardTeam)(problem, group, W, piece, workers)

@@ -1,0 +1,76 @@
+"""Threads that wait for each other, and that share out tasks, inside compiled loops."""
+
+import sys
+
+import numba
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+LINE = 8  # counters in a cache line
+_LOOKS = 3000  # before the core is offered to others
+
+
+def _place(context, builder, signature, args):
+    kind = signature.args[0]
+    counters = context.make_array(kind)(context, builder, args[0])
+    return cgutils.get_item_pointer(context, builder, kind, counters, [args[1]], wraparound=False)
+
+
+@intrinsic
+def _tell(typingctx, counters, at, value):
+    """Set a counter after everything that was written before."""
+
+    def generate(context, builder, signature, args):
+        builder.store_atomic(args[2], _place(context, builder, signature, args), "release", 8)
+        return context.get_dummy_value()
+
+    return types.none(counters, types.intp, types.int64), generate
+
+
+@intrinsic
+def _look(typingctx, counters, at):
+    """Read a counter before everything that is read after."""
+
+    def generate(context, builder, signature, args):
+        return builder.load_atomic(_place(context, builder, signature, args), "acquire", 8)
+
+    return types.int64(counters, types.intp), generate
+
+
+@intrinsic
+def next_task(typingctx, counters, at):
+    """The number that a counter had before this call added one to it: no two threads get the same."""
+
+    def generate(context, builder, signature, args):
+        one = context.get_constant(types.int64, 1)
+        return builder.atomic_rmw("add", _place(context, builder, signature, args), one, "monotonic")
+
+    return types.int64(counters, types.intp), generate
+
+
+if sys.platform == "win32":
+
+    @numba.njit(nogil=True, cache=True)
+    def _offer_core():
+        pass
+
+else:
+    _sched_yield = types.ExternalFunction("sched_yield", types.int32())
+
+    @numba.njit(nogil=True, cache=True)
+    def _offer_core():
+        _sched_yield()
+
+
+@numba.njit(nogil=True, cache=True)
+def meet(t, n_threads, team, meeting):
+    """Wait until all threads have come to this meeting."""
+    if n_threads == 1:
+        return
+    _tell(team, LINE * t, meeting)
+    for other in range(n_threads):
+        looks = 0
+        while _look(team, LINE * other) < meeting:
+            looks += 1
+            if looks > _LOOKS:
+                _offer_core()
