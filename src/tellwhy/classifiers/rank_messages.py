@@ -1,22 +1,25 @@
-"""What ranks tell each other when they meet: which weights they need, the weights, and what became of them."""
+"""What ranks tell each other: messages of any size, and the examples that they send to each other's classes."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from tellwhy.classifiers import _compiled_exchange as kernels
+from tellwhy.classifiers import _compiled_guests
+from tellwhy.core.score_function import Integers
 
-REQUEST, WEIGHTS = 1, 2  # tags
+kernels: Any = _compiled_guests
 LOOKS, OFFERS = 300, 3000
 NAP = 5e-5  # seconds
-AT_ONCE = 2**19  # weights in a message: few enough to stay in the cache and to need little memory
+NUMBERS, VALUES, SCORES, STEPS = 1, 2, 3, 4  # tags
+BATCH_ENTRIES = 8192  # of the guests that are solved for between two messages
+BATCH = (32, 512)  # guests, at least and at most
 
 
 def wait(is_done: Callable[[], bool]) -> None:
@@ -38,132 +41,145 @@ def offer_core() -> None:
         time.sleep(0)
 
 
-@dataclass(frozen=True)
-class Request:
-    """Places in a matrix of weights: whole rows of it, and single entries by their position.
-
-    Examples
-    --------
-    >>> weights = np.arange(12.0).reshape(4, 3)
-    >>> request = Request(np.array([2]), np.array([1, 11]))
-    >>> request.taken(weights)
-    array([ 6.,  7.,  8.,  1., 11.])
-    >>> again = np.zeros((4, 3))
-    >>> Request.of_message(request.message()).put(again, request.taken(weights))
-    >>> again
-    array([[ 0.,  1.,  0.],
-           [ 0.,  0.,  0.],
-           [ 6.,  7.,  8.],
-           [ 0.,  0., 11.]])
-    """
-
-    whole: Any
-    single: Any
-
-    def size(self, width: int) -> int:
-        """Number of weights."""
-        return len(self.whole) * width + len(self.single)
-
-    def taken(self, weights: Any) -> Any:
-        """Copy the weights at these places."""
-        out = np.empty(self.size(weights.shape[1]), dtype=weights.dtype)
-        kernels.take(weights, self.whole, self.single, out)
-        return out
-
-    def put(self, weights: Any, values: Any) -> None:
-        """Write weights at these places."""
-        kernels.put(weights, self.whole, self.single, values)
-
-    def pieces(self, width: int) -> Iterator[Request]:
-        """The same places in parts that fit into one message each."""
-        rows = max(AT_ONCE // width, 1)
-        for first in range(0, len(self.whole), rows):
-            yield Request(self.whole[first : first + rows], self.single[:0])
-        for first in range(0, len(self.single), AT_ONCE):
-            yield Request(self.whole[:0], self.single[first : first + AT_ONCE])
-
-    def message(self) -> Any:
-        """One array of whole numbers."""
-        return np.concatenate((np.array([len(self.whole)], dtype=self.whole.dtype), self.whole, self.single))
-
-    @classmethod
-    def of_message(cls, numbers: Any) -> Request:
-        """Read `message`."""
-        n = int(numbers[0])
-        return cls(numbers[1 : 1 + n], numbers[1 + n :])
+def summed(comm: Any, mine: Any) -> Any:
+    """Sum of an array over all ranks."""
+    total = np.empty_like(mine)
+    comm.Allreduce(np.ascontiguousarray(mine), total)
+    return total
 
 
-class Asking:
-    """Collects what a meeting needs of the weights of another rank, (bundle, feature) × class."""
-
-    def __init__(self, n_rows: int, width: int):
-        self.kind: Any = np.int32 if n_rows * width < 2**31 else np.int64
-        self.asked, self.marks = np.zeros(n_rows, dtype=bool), np.zeros((n_rows, width), dtype=bool)
-        self.rows = np.empty(n_rows, dtype=self.kind)
-        self.single, self.n, self.n_single = np.empty(1024, dtype=self.kind), 0, 0
-
-    def all_of(self, order: Any, rows: Any, problem: Any, first: int) -> None:
-        """Every class, for the features of some examples; the bundle's rows begin with `first`."""
-        p = problem
-        self.n = kernels.ask_for_all(order, rows, p.indptr, p.indices, first, self.asked, self.rows, self.n)
-
-    def listed(self, order: Any, rows: Any, problem: Any, first: int, *, piece: Any, patience: int, m: int) -> None:
-        """The listed classes of examples that will be visited; `piece` holds the lists."""
-        self.n, self.single, self.n_single = kernels.ask_for_listed(
-            order, rows, problem.indptr, problem.indices, piece.start, piece.count, piece.cls, piece.idle, patience, m,
-            first, self.asked, self.rows, self.n, self.marks, self.single, self.n_single,
-        )  # fmt: skip
-
-    def request(self) -> Request:
-        """What was collected; the next collection begins."""
-        kernels.forget_marks(self.rows, self.n, self.single, self.n_single, self.asked, self.marks)
-        found = Request(self.rows[: self.n].copy(), self.single[: self.n_single].copy())
-        self.n = self.n_single = 0
-        return found
+def largest(comm: Any, mine: float) -> float:
+    """Largest of the numbers of all ranks."""
+    every = np.empty(comm.size)
+    comm.Allgather(np.array([mine], dtype=np.float64), every)
+    return float(every.max())
 
 
 class Post:
-    """Sends and receives; nothing blocks, so that two ranks can send to each other whatever the size."""
+    """Sends and receives arrays; nothing blocks, so that two ranks can send to each other whatever the size."""
 
-    def __init__(self, comm: Any, kind: Any):
-        self.comm, self.kind = comm, kind
-        self.under_way: list[tuple[Any, Any]] = []  # requests sent ahead, with the arrays they are sent from
+    def __init__(self, comm: Any):
+        self.comm = comm
+        self.under_way: list[tuple[Any, Any]] = []  # messages with the arrays they are sent from
 
-    def ask(self, other: int, request: Request) -> None:
-        """Tell another rank what is needed of it, when it comes to that meeting."""
-        numbers = request.message()
-        self.under_way.append((self.comm.Isend(numbers, other, REQUEST), numbers))
+    def send(self, other: int, tag: int, values: Any) -> None:
+        """Send an array; it must not change until `finish`."""
+        self.under_way.append((self.comm.Isend(values, other, tag), values))
 
-    def asked(self, other: int) -> Request:
-        """What another rank needs of this one."""
+    def receive(self, other: int, tag: int, dtype: Any) -> Any:
+        """Receive an array of whatever length."""
         from mpi4py import MPI
 
         status = MPI.Status()
-        wait(lambda: self.comm.Iprobe(other, REQUEST, status))
-        numbers = np.empty(status.Get_count(MPI.BYTE) // np.dtype(self.kind).itemsize, dtype=self.kind)
-        receiving = self.comm.Irecv(numbers, other, REQUEST)
-        wait(receiving.Test)
-        return Request.of_message(numbers)
+        wait(lambda: self.comm.Iprobe(other, tag, status))
+        received = np.empty(status.Get_count(MPI.BYTE) // np.dtype(dtype).itemsize, dtype=dtype)
+        wait(self.comm.Irecv(received, other, tag).Test)
+        return received
 
-    def swap(self, other: int, sent: tuple[Request, Any], received: tuple[Request, Any]) -> None:
-        """Send weights to another rank and receive its; both are given as places and the matrix that they lie in."""
-        width = sent[1].shape[1]
-        for out, back in zip_longest(sent[0].pieces(width), received[0].pieces(width)):
-            under_way, got = [], None
-            if back is not None:
-                got = np.empty(back.size(width), dtype=received[1].dtype)
-                under_way.append(self.comm.Irecv(got, other, WEIGHTS))
-            if out is not None:
-                values = out.taken(sent[1])
-                under_way.append(self.comm.Isend(values, other, WEIGHTS))
-            for message in under_way:
-                wait(message.Test)
-            if back is not None:
-                back.put(received[1], got)
-        self.under_way = [(message, kept) for message, kept in self.under_way if not message.Test()]
+    def swap(self, other: int, tag: int, values: Any, n: int) -> Any:
+        """Send an array and receive one of n numbers; where one has none, nothing is sent."""
+        received = np.empty(n, dtype=values.dtype)
+        messages = [self.comm.Irecv(received, other, tag)] if n else []
+        messages += [self.comm.Isend(values, other, tag)] if len(values) else []
+        for message in messages:
+            wait(message.Test)
+        return received
 
     def finish(self) -> None:
         """Wait until all that was sent has left."""
         for message, _ in self.under_way:
             wait(message.Test)
         self.under_way = []
+
+
+@dataclass(frozen=True)
+class Guests:
+    """Examples that are judged by classes of another rank: their entries, and the classes that they list.
+
+    Guest t has the entries indptr[t] … indptr[t + 1] and lists classes[listed[t]] … classes[listed[t + 1]]. They are
+    solved for in batches of `batch`, between which ranks talk.
+    """
+
+    indptr: Integers
+    indices: Any
+    values: Any
+    listed: Integers
+    classes: Any
+    batch: int
+
+    @classmethod
+    def of(cls, visitors: Integers, rows: Integers, problem: Any, piece: Any) -> Guests:
+        """Gather some examples; `piece` holds their lists."""
+        own = rows[visitors]
+        n, n_entries = len(visitors), int((problem.indptr[own + 1] - problem.indptr[own]).sum())
+        n_listed = int(piece.count[visitors].sum())
+        batch = int(np.clip(BATCH_ENTRIES * n // max(n_entries, 1), *BATCH))
+        found = cls(
+            np.zeros(n + 1, dtype=np.int64), np.empty(n_entries, dtype=np.int32),
+            np.empty(n_entries, dtype=problem.values.dtype), np.zeros(n + 1, dtype=np.int64),
+            np.empty(n_listed, dtype=np.int32), batch,
+        )  # fmt: skip
+        kernels.send_guests(
+            visitors, rows, problem.indptr, problem.indices, problem.values, piece.start, piece.count, piece.cls,
+            found.indptr, found.indices, found.values, found.listed, found.classes,
+        )  # fmt: skip
+        return found
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        """Entries and lists, as the kernels take them."""
+        return self.indptr, self.indices, self.values, self.listed, self.classes
+
+    @property
+    def n_batches(self) -> int:
+        """Number of batches."""
+        return -(-len(self) // self.batch)
+
+    def part(self, k: int) -> tuple[int, int]:
+        """First and last guest of batch k; those after the last batch are empty."""
+        return min(k * self.batch, len(self)), min((k + 1) * self.batch, len(self))
+
+    def n_listed(self, k: int) -> int:
+        """Number of variables in batch k."""
+        first, last = self.part(k)
+        return int(self.listed[last] - self.listed[first])
+
+    def numbers(self, m: int) -> Any:
+        """Whole numbers of a message; lists of all m classes are not spelt out."""
+        n, spelt = len(self), len(self.classes) < len(self) * m
+        head = np.array([n, len(self.indices), len(self.classes), self.batch], dtype=np.int32)
+        counts = (np.diff(self.indptr), np.diff(self.listed))
+        parts = [head, *(c.astype(np.int32) for c in counts), self.indices, *([self.classes] if spelt else [])]
+        return np.concatenate(parts)
+
+    @classmethod
+    def read(cls, numbers: Any, values: Any, ms: list[int]) -> list[Guests]:
+        """Guests of several bundles from the numbers and values of a message; `ms` has the classes of each bundle."""
+        found, at, value = [], 0, 0
+        for m in ms:
+            n, n_entries, n_listed, batch = (int(number) for number in numbers[at : at + 4])
+            cuts = np.cumsum([at + 4, n, n, n_entries, n_listed if n_listed < n * m else 0])
+            counts, lists, indices, classes = (numbers[a:b] for a, b in pairwise(cuts))
+            if n_listed and n_listed == n * m:
+                classes = np.tile(np.arange(m, dtype=np.int32), n)
+            indptr, listed = (np.concatenate(([0], np.cumsum(c, dtype=np.int64))) for c in (counts, lists))
+            found.append(cls(indptr, indices, values[value : value + n_entries], listed, classes, batch))
+            at, value = int(cuts[-1]), value + n_entries
+        return found
+
+    def scores(self, k: int, W: Any, m: int) -> Any:
+        """Scores of batch k for the classes it lists, whose weights are W."""
+        out = np.empty(self.n_listed(k), dtype=W.dtype)
+        kernels.score_guests(*self.part(k), *self.arrays, m, W, out)
+        return out
+
+    def add_steps(self, k: int, W: Any, steps: Any) -> None:
+        """Add to the weights what the steps of batch k contribute."""
+        kernels.add_steps(*self.part(k), *self.arrays, W, steps)
+
+    def add_all_steps(self, W: Any, steps: Any) -> None:
+        """Add to the weights what steps of all guests contribute."""
+        kernels.add_steps(0, len(self), *self.arrays, W, steps)
