@@ -313,8 +313,11 @@ def mpiexec() -> list[str]:
     if found is None:
         raise MissingExtra("Training over several ranks needs mpiexec: run `pip install 'tellwhy[mpi]'`.")
     told = subprocess.run([found, "--version"], capture_output=True, text=True, check=False).stdout
-    as_root = hasattr(os, "geteuid") and os.geteuid() == 0 and ("Open MPI" in told or "OpenRTE" in told)
-    return [found, "--allow-run-as-root"] if as_root else [found]
+    if "Open MPI" not in told and "OpenRTE" not in told:
+        return [found]
+    # Open MPI would give each rank one core for all its threads, and refuse more ranks than cores.
+    as_root = ["--allow-run-as-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
+    return [found, *as_root, "--bind-to", "none", "--oversubscribe"]
 
 
 def main(described: str) -> None:
