@@ -94,14 +94,20 @@ def test_crammer_singer_is_that_of_liblinear():
     np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-3)
 
 
-def test_weights_of_rows_and_classes_scale_c():
-    X, y = rows(n=24)
-    weight = np.where(y == 1, 3.0, 0.5)
-    model = WestonWatkinsSVM(C=0.4, tol=1e-8, fit_intercept=False, random_state=0, class_weight={2: 2.0}).fit(
-        X, y, weight
-    )
-    caps = 0.4 * weight * np.where(y == 2, 2.0, 1.0)
-    assert model.objective_ == pytest.approx(optimum(X, y, caps, 4, "ww")[0], rel=1e-6)
+@pytest.mark.parametrize("cls", ALL)
+@pytest.mark.parametrize("of_classes", [None, {2: 4.0, 0: 0.3}, "balanced"], ids=["none", "dict", "balanced"])
+def test_weights_of_rows_and_classes_scale_c(cls, of_classes):
+    X, y = rows(n=24, d=5)
+    y[y == 3] = np.where(np.arange(6) < 4, 2, 3)
+    weight = np.where(np.arange(24) % 5 == 1, 3.0, 0.5)
+    options = {"C": 0.05, "tol": 1e-8, "fit_intercept": False, "random_state": 0, "max_epochs": 20_000}
+    model = cls(class_weight=of_classes, **options).fit(X, y, weight)
+    counted = {"balanced": 24 / (4 * np.bincount(y)), None: np.ones(4)}
+    factors = np.array([0.3, 1.0, 4.0, 1.0]) if isinstance(of_classes, dict) else counted[of_classes]
+    value = optimum(X, y, 0.05 * weight * factors[y], 4, model._loss)[0]
+    assert model.objective_ == pytest.approx(value, rel=1e-6)
+    without = cls(**options).fit(X, y).objective_
+    assert abs(without - value) > 0.01 * value
 
 
 def test_intercept_is_a_regularised_constant_feature():
@@ -112,11 +118,15 @@ def test_intercept_is_a_regularised_constant_feature():
     np.testing.assert_allclose(model.decision_function(X), X @ by_hand.coef_[:, :-1].T + 2.0 * by_hand.coef_[:, -1])
 
 
-def test_empty_rows_cost_what_they_must():
+@pytest.mark.parametrize("cls", ALL)
+def test_empty_rows_cost_what_they_must(cls):
     X, y = rows(n=20)
-    X[3] = 0
-    model = WestonWatkinsSVM(fit_intercept=False, tol=1e-8, random_state=0).fit(X, y)
-    assert model.objective_ == pytest.approx(optimum(X, y, np.ones(20), 4, "ww")[0], rel=1e-6)
+    X[3] = X[8] = 0
+    weight = np.linspace(0.5, 2, 20)
+    options = {"tol": 1e-8, "fit_intercept": False, "random_state": 0, "max_epochs": 20_000}
+    model = cls(**options).fit(X, y, weight)
+    assert model.objective_ == pytest.approx(optimum(X, y, weight, 4, model._loss)[0], rel=1e-6)
+    assert 0 <= model.dual_gap_ + 1e-12 <= 2e-8
 
 
 def test_classes_with_one_row_are_learned():
@@ -221,6 +231,7 @@ def test_probabilities_only_after_calibration():
         assert loss < worse.mean()
     with pytest.raises(InvalidInput, match="fitted on"):
         model.calibrate(X, y + 10)
+    assert not hasattr(model.fit(X, y), "predict_proba")
 
 
 @pytest.mark.parametrize("cls", [WestonWatkinsSVM, OneVsRestSVM])
@@ -238,7 +249,7 @@ def test_label_sets_against_the_quadratic_programme():
 
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(7, 3)), (rng.random((7, 3)) < 0.5).astype(int)
-    Y[0], Y[1] = 0, 1
+    Y[0], Y[1], X[4] = 0, 1, 0
     directions, caps = [], []
     for i in range(7):
         own, others = [*np.flatnonzero(Y[i])], [*np.flatnonzero(Y[i] == 0)]

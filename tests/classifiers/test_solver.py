@@ -8,7 +8,7 @@ from tellwhy.classifiers import CrammerSingerSVM, LeeLinWahbaSVM, OneVsRestSVM, 
 from tellwhy.classifiers.pair_engine import PairEngine
 from tellwhy.classifiers.problem import Labels, make_problem
 from tellwhy.classifiers.single_engine import SingleEngine
-from tellwhy.classifiers.solver import Progress, Settings, is_done, solve
+from tellwhy.classifiers.solver import Certificate, Progress, Settings, is_done, solve
 from tellwhy.core.errors import NotConverged
 
 
@@ -78,6 +78,23 @@ def test_it_stops_at_the_first_certificate_that_is_good_enough(stopping):
     epochs = [line["epoch"] for line in progress.history]
     assert epochs == sorted(epochs)
     assert [line["seconds"] for line in progress.history] == sorted(line["seconds"] for line in progress.history)
+
+
+def test_the_gap_is_relative_to_the_primal_objective():
+    assert Certificate(10.0, 8.0, 0.0, 0).gap == pytest.approx(0.2)
+    assert Certificate(0.0, 0.0, 0.0, 0).gap == 0
+    progress = solve(engine(), Settings(tol=1e-2))
+    for line in progress.history:
+        assert line["gap"] == pytest.approx((line["objective"] - line["dual"]) / line["objective"])
+
+
+def test_without_shrinking_every_variable_is_listed():
+    listed = {
+        shrinking: [line["listed"] for line in solve(engine(), Settings(tol=1e-2, shrinking=shrinking)).history]
+        for shrinking in (True, False)
+    }
+    assert set(listed[False]) == {60 * 4}
+    assert max(listed[True]) < 60 * 4
 
 
 @pytest.mark.parametrize("n_bundles", [1, 3])

@@ -30,6 +30,13 @@ def test_a_process_keeps_only_its_rows(rows):
     assert found.X.shape == (2, 6)
 
 
+def rows_before(path, line):
+    """The same file without the lines after one."""
+    cut = path.with_name("cut.svm")
+    cut.write_bytes(b"\n".join(gzip.decompress(path.read_bytes()).split(b"\n")[:line]))
+    return cut
+
+
 def test_chunks_fit_together(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     X = sparse.random_array((50, 9), density=0.3, rng=rng, format="csr")
@@ -43,6 +50,10 @@ def test_chunks_fit_together(tmp_path, monkeypatch):
     found = read_rows(path, n_features=9)
     np.testing.assert_array_equal(found.X.toarray(), X.toarray())
     assert found.numbers.tolist() == list(range(50))
+    path.write_bytes(gzip.compress("\n".join([*lines[:20], "# none", *lines[20:40], "4 oops"]).encode()))
+    assert read_rows(rows_before(path, 41), n_features=9).numbers.tolist() == list(range(40))
+    with pytest.raises(UnreadableFile, match="line 42: 'oops'"):
+        read_rows(path)
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def write_rows(path, n_classes=6, n=90, d=12, seed=0):
         c, at = i % n_classes, np.sort(rng.choice(d, 5, replace=False))
         values = centres[c, at] + rng.normal(size=5)
         lines.append(" ".join([str(10 * c), *(f"{j + 1}:{v:.6f}" for j, v in zip(at, values, strict=True))]))
-    path.write_text("\n".join([*lines, "10"]) + "\n")  # the last row is empty
+    path.write_text("\n".join([*lines[:9], "20", *lines[9:], "10"]) + "\n")  # two rows are empty
     return path
 
 
@@ -83,6 +83,9 @@ def test_a_checkpoint_goes_on_to_the_same_objective(data):
     assert again.objective_ == pytest.approx(whole.objective_, rel=1e-6)
     assert int(lines[0].split()[1]) == saved["epochs"]
     assert again.history_[0]["epoch"] < saved["epochs"]
+    before, after = again.history_[len(saved["history"]) - 1 :][:2]
+    assert before == saved["history"][-1]
+    assert after["objective"] == pytest.approx(before["objective"], rel=1e-9)  # nothing moved between the two
 
 
 def test_a_checkpoint_of_other_settings_is_refused(data):
@@ -110,6 +113,12 @@ def test_no_more_epochs_than_asked_for(data, ranks):
         run_rank(job(data, checkpoint_every=1), Alone(), interrupt_at("epoch 7"))
     reached = json.loads((job(data).checkpoint / "checkpoint.json").read_text())["epochs"]
     assert train(job(data, max_epochs=1, ranks=ranks, quiet=True, resume=True)).n_iter_ == reached
+
+
+def test_single_precision_is_asked_for(data):
+    single, double = (train(job(data, tol=1e-3, dtype=dtype)) for dtype in ("float32", "float64"))
+    assert (single.coef_.dtype, double.coef_.dtype) == (np.float32, np.float64)
+    assert single.objective_ == pytest.approx(double.objective_, rel=2e-3)
 
 
 def test_settings_are_checked(data):

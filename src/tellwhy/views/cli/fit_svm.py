@@ -110,8 +110,9 @@ def _fit_texts(job: Any, text: str, show: Any, *, as_json: bool, quiet: bool, **
     found = run.labels
     told = {"model": job.out, "report": str(report), "texts": found.n_texts, "wrong": found.n_wrong}
     texts = f"{found.n_texts:,} texts {'held out' if run.n_held else 'trained on'}"
-    part = 100 * (found.n_wrong or 0) / found.n_texts
-    lines = [f"{found.n_wrong:,} of the {texts} get another label than they came with ({part:.1f} %)."]
+    wrong = found.n_wrong or 0
+    gets = "gets another label than it" if wrong == 1 else "get another label than they"
+    lines = [f"{wrong:,} of the {texts} {gets} came with ({share(wrong / found.n_texts)})."]
     _tell(run.model.classifier_, told | {"held_out": run.n_held}, lines, as_json=as_json)
 
 
