@@ -117,17 +117,19 @@ def piece(name: str, solver: str, path: Path) -> None:
 
 
 def merge(folder: Path) -> None:
-    """Take the lines of pieces in; what was there for the same set and solver goes."""
+    """Take the lines of pieces in; what was there for the same set, solver and C goes."""
     stored = kept()
+    machine = folder / "machine.txt"
+    where = {"where": machine.read_text().strip()} if machine.exists() else {}
     for name in SETS:
         texts = [text for path in sorted(folder.glob(f"{name}-*.jsonl")) for text in path.read_text().splitlines()]
-        fresh = [json.loads(text) for text in texts]
-        done = {entry["solver"] for entry in fresh}
-        before = [entry for entry in stored.get(name, {"lines": []})["lines"] if entry["solver"] not in done]
-        lines = sorted(before + fresh, key=lambda entry: SOLVERS.index(entry["solver"]))
+        fresh = [json.loads(text) | where for text in texts]
+        done = {(entry["solver"], entry["C"]) for entry in fresh}
+        before = stored.get(name, {"lines": []})["lines"]
+        lines = [entry for entry in before if (entry["solver"], entry["C"]) not in done] + fresh
         if fresh:
-            where = f"{', '.join(sorted(done, key=SOLVERS.index))}: {(folder / 'machine.txt').read_text().strip()}"
-            stored[name] = described(SETS[name]()) | {"lines": lines, "where": where}
+            lines.sort(key=lambda entry: (SOLVERS.index(entry["solver"]), entry["C"]))
+            stored[name] = described(SETS[name]()) | {"lines": lines}
     KEPT.write_text(json.dumps(stored, indent=1))
 
 
@@ -166,24 +168,33 @@ def draw(every: pd.DataFrame) -> None:
     figure.savefig(FIGURE, dpi=100)
 
 
+def words(name: str, entry: dict[str, Any]) -> str:
+    """How a set was run, which lines were run on another machine, and which are missing."""
+    gap = TIGHT if entry["rows"] < 1000 else 1e-3
+    text = f"{name}: {entry['rows']} training rows, {entry['how']}; gap {gap:g}, at most {entry['epochs']} epochs."
+    elsewhere: dict[str, list[str]] = {}
+    for solver in SOLVERS:
+        lines = [line for line in entry["lines"] if line["solver"] == solver]
+        for where in sorted({line.get("where", "") for line in lines} - {""}):
+            there = [f"{line['C']:g}" for line in lines if line.get("where") == where]
+            which = solver if len(there) == len(lines) else f"{solver} at C = {', '.join(there)}"
+            elsewhere.setdefault(where, []).append(which)
+    text += "".join(f" On {where}: {', '.join(which)}." for where, which in elsewhere.items())
+    there = {(line["solver"], line["C"]) for line in entry["lines"]}
+    missing = [f"{v} at C = {C:g}" for v in SOLVERS for C in grid(v) if (v, C) not in there]
+    return text + (f" Stopped after 12 minutes: {', '.join(missing)}." if missing else "")
+
+
 def write() -> None:
     stored = kept()
     parts = [("Published (code of the thesis, same split):", PUBLISHED)]
     every = pd.concat([pd.DataFrame(stored[name]["lines"]) for name in SETS if name in stored]).reset_index(drop=True)
+    every = every.drop(columns="where", errors="ignore")
     text = "Lowest test error over C of each solver (chosen on test rows, as the thesis did)."
     parts.append((text, best(every)))
     for name in SETS:
         if name in stored:
-            entry = stored[name]
-            gap = TIGHT if entry["rows"] < 1000 else 1e-3
-            text = (
-                f"{name}: {entry['rows']} training rows, {entry['how']}; gap {gap:g}, at most {entry['epochs']} epochs."
-            )
-            text += f" Run elsewhere: {entry['where']}." if "where" in entry else ""
-            there = {(line["solver"], line["C"]) for line in entry["lines"]}
-            missing = [f"{v} at C = {C:g}" for v in SOLVERS for C in grid(v) if (v, C) not in there]
-            text += f" Stopped after some minutes: {', '.join(missing)}." if missing else ""
-            parts.append((text, pd.DataFrame(entry["lines"])))
+            parts.append((words(name, stored[name]), every[every["data"] == name]))
     publish("multiclass_svm_tables", "Multi-class SVMs over C", parts)
     if find_spec("matplotlib"):
         draw(every)

@@ -169,10 +169,11 @@ def test_dual_variables_move_with_their_caps():
 
 def test_path_over_c():
     X, y = rows()
-    models = WestonWatkinsSVM(tol=1e-5, random_state=0, max_epochs=5000).path(X, y, [0.01, 0.1, 1.0])
+    models = WestonWatkinsSVM(tol=1e-5, random_state=0, max_epochs=5000).path(X, y, [0.01, 0.1, 1.0, 1.02])
     for model in models:
         alone = WestonWatkinsSVM(C=model.C, tol=1e-5, random_state=0, max_epochs=5000).fit(X, y)
         assert model.objective_ == pytest.approx(alone.objective_, rel=1e-4)
+    assert models[-1].history_[0]["gap"] < 0.1 < alone.history_[0]["gap"]
 
 
 def test_history_and_certificate():
