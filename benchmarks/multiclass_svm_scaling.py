@@ -1,8 +1,9 @@
 """Claim: Weston–Watkins and Lee–Lin–Wahba speed up over threads and ranks, and memory per rank falls (figure III.2).
 
-`python benchmarks/multiclass_svm_scaling.py threads` runs as many threads as there are cores, `ranks` as many MPI
-ranks, and `large` fits 100,000 documents × 50,000 terms (60 a row) × 10,000 classes in single precision (target: 16 GB,
-one hour). `draw threads` and `draw ranks` only make the pictures again, from the figures that were kept as JSON.
+`python benchmarks/multiclass_svm_scaling.py threads` runs as many threads as there are cores, `ranks` 1, 2, 4 … MPI
+ranks under whichever mpiexec there is (RANKS=1,2 in the environment chooses others), and `large` fits 100,000 documents
+× 50,000 terms (60 a row) × 10,000 classes in single precision (target: 16 GB, one hour). `draw threads` and `draw
+ranks` only make the pictures again, from the figures that were kept as JSON.
 """
 
 from __future__ import annotations
@@ -10,12 +11,11 @@ from __future__ import annotations
 import json
 import os
 import resource
-import subprocess
 import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,18 +26,30 @@ import pandas as pd
 from _results import publish
 
 from _multiclass_svm import Split, lshtc_look_alike, naics2017_whole
+from _svm_ranks import TOLS, in_ranks
 from tellwhy.classifiers import LeeLinWahbaSVM, WestonWatkinsSVM
-from tellwhy.classifiers.training_job import Job, mpiexec, run_rank, train
+from tellwhy.classifiers.training_job import Job, train
 from tellwhy.core.errors import NotConverged
 
 CORES = len(os.sched_getaffinity(0))
 COUNTS = [n for n in (1, 2, 4, 8, 16) if n <= CORES]
-RANKS = [n for n in (1, 2, 4, 8, 16) if n <= max(CORES, 4)]
-LLW_TOL, WW_TOL = 1e-2, 1e-3
+RANKS = [int(n) for n in os.environ.get("RANKS", ",".join(str(n) for n in COUNTS[:4])).split(",")]
+LLW_TOL, WW_TOL = TOLS["llw"], TOLS["ww"]
 BUNDLES = 16
+EPOCHS = 5
 MEMORY_EPOCHS = 3
-MEMORY = (
-    f"{CORES} cores. One rank has Weston–Watkins classes in one bundle, more ranks two each. GB: what a rank grew by."
+EPOCH_WORDS = (
+    f"Seconds per epoch, as in figure III.2: the same {BUNDLES} bundles of classes spread over 1, 2, … ranks of one "
+    f"thread each, C = 1, {EPOCHS} epochs after two others, nothing left out. Times faster: than one rank."
+)
+GAP_WORDS = (
+    f"To a relative duality gap of {WW_TOL:g} (Lee–Lin–Wahba: {LLW_TOL:g}), C = 1, with shrinking. One process: the "
+    "solver of `fit` on one thread, all Weston–Watkins classes in one bundle. One rank: the algorithm of two ranks "
+    "with nobody to talk to. Ranks: two bundles each (Lee–Lin–Wahba: one)."
+)
+MEMORY_WORDS = (
+    f"What a rank grows by when it reads a file, trains for {MEMORY_EPOCHS} epochs and rank 0 gathers and saves the "
+    "model: 6,000 generated documents, 30,000 terms, 1,500 classes, whose weights are 360 MB."
 )
 DOCS = Path(__file__).parent.parent / "docs"
 Lines = list[dict[str, Any]]
@@ -61,47 +73,10 @@ def over_threads(s: Split, cls: Any, *, n_bundles: int, tol: float) -> Lines:
 
 
 def stored(s: Split, place: Path) -> Path:
+    path = place / f"{s.name.replace(' ', '-')}-{s.X.shape[0]}.npz"
     parts = {"data": s.X.data, "indices": s.X.indices, "indptr": s.X.indptr, "shape": np.array(s.X.shape)}
-    np.savez(place / "rows.npz", y=s.y, **parts)
-    return place / "rows.npz"
-
-
-def over_ranks(s: Split, loss: str, tol: float, max_epochs: int = 500) -> Lines:
-    found: Lines = []
-    with tempfile.TemporaryDirectory() as place:
-        data = stored(s, Path(place))
-        for n in RANKS:
-            job = {"data": str(data), "out": str(data.with_name(f"{loss}-{n}")), "loss": loss, "tol": tol}
-            found.append({"data": s.name, "loss": loss, "ranks": n, **in_ranks(n, job | {"max_epochs": max_epochs})})
-            found[-1]["times faster"] = found[0]["s"] / found[-1]["s"]
-            print(found[-1], flush=True)
-    return found
-
-
-def in_ranks(n: int, job: dict[str, Any]) -> dict[str, Any]:
-    """Run a job under mpiexec; rank 0 writes what it found into a file, as MPI may write lines of its own."""
-    told = Path(job["out"] + ".told.json")
-    command = [*mpiexec(), "-n", str(n), sys.executable, "-m", "mpi4py", __file__, "rank", json.dumps(job), str(told)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode or not told.is_file():
-        raise RuntimeError(f"{command} gave {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
-    found: dict[str, Any] = json.loads(told.read_text())
-    return found
-
-
-def rank(described: str, told: Path) -> None:
-    """Under mpiexec: fit, and let rank 0 write seconds and memory."""
-    from mpi4py import MPI
-
-    comm, lines = MPI.COMM_WORLD, []
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    run_rank(Job(fit_intercept=False, checkpoint_every=10**6, **json.loads(described)), comm, lines.append)
-    grown = comm.gather((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2**20)
-    if comm.rank == 0:
-        words = next(text for text in reversed(lines) if text.startswith("epoch")).split()
-        found = {"s": float(words[6]), "epochs": int(words[1]), "objective": float(words[5])}
-        found |= {"GB of the fullest other rank": max(grown[1:] or grown), "GB of rank 0": grown[0]}
-        told.write_text(json.dumps(found))
+    np.savez(path, y=s.y, **parts)
+    return path
 
 
 def threads(tell: Tell) -> None:
@@ -125,17 +100,70 @@ def threads(tell: Tell) -> None:
 
 
 def ranks(tell: Tell) -> None:
-    parts: list[tuple[str, pd.DataFrame]] = []
-    runs = [(documents(6_000, 1_500, 30_000), loss, MEMORY_EPOCHS) for loss in ("ww", "llw")]
-    runs += [(naics2017_whole(), loss, 500) for loss in ("ww", "llw")]
-    for s, loss, most in runs:
-        tol = WW_TOL if loss == "ww" else LLW_TOL
-        text = (
-            f"{s.name}: {s.X.shape[0]} rows, {s.X.shape[1]} features, {len(np.unique(s.y))} classes, C = 1, gap {tol:g}"
-        )
-        text += f"; {most} epochs only, to see the memory." if most == MEMORY_EPOCHS else "."
-        parts.append((f"{text} {MEMORY}", pd.DataFrame(over_ranks(s, loss, tol, most))))
-        tell(parts)
+    """Seconds per epoch as in figure III.2, seconds to a gap, and memory; those that are named, or all."""
+    parts, named = Parts(tell), sys.argv[2:] or ["epochs", "gaps", "memory"]
+    with tempfile.TemporaryDirectory() as place:
+        sets = [] if named == ["memory"] else [documents(), naics2017_whole()]
+        files = [stored(s, Path(place)) for s in sets]
+        for what, measure in (("epochs", epochs_over_ranks), ("gaps", gaps_over_ranks)):
+            if what in named:
+                for loss in ("ww", "llw"):
+                    for s, data in zip(sets, files, strict=True):
+                        measure(s, data, loss, parts)
+        if "memory" in named:
+            s = documents(6_000, 1_500, 30_000)
+            data = stored(s, Path(place))
+            for loss in ("ww", "llw"):
+                memory_over_ranks(s, data, loss, parts)
+
+
+class Parts:
+    """Tables of a page, told again with each new line; those that are not measured anew stay as they were."""
+
+    def __init__(self, tell: Tell):
+        self.tell, self.fresh = tell, set()  # type: tuple[Tell, set[str]]
+        before: Any = json.loads(kept("ranks").read_text()) if kept("ranks").is_file() else []
+        texts = (EPOCH_WORDS, GAP_WORDS, MEMORY_WORDS)
+        self.tables: dict[str, Lines] = dict(zip(texts, before, strict=True)) if len(before) == len(texts) else {}
+
+    def add(self, text: str, line: dict[str, Any]) -> None:
+        print(line, flush=True)
+        if text not in self.fresh:
+            self.fresh.add(text)
+            self.tables[text] = []
+        self.tables[text].append(line)
+        self.tell([(words, pd.DataFrame(lines)) for words, lines in self.tables.items()])
+
+
+def epochs_over_ranks(s: Split, data: Path, loss: str, parts: Parts) -> None:
+    """A fixed number of bundles and epochs, nothing left out."""
+    found: Lines = []
+    for n in RANKS:
+        what = {"measure": "epoch", "data": str(data), "loss": loss, "bundles": BUNDLES, "threads": 1}
+        line = in_ranks(n, data.parent, **what, epochs=EPOCHS)
+        found.append({"data": s.name, "loss": loss, "ranks": n, **line})
+        if "s an epoch" in line and "s an epoch" in found[0]:
+            found[-1]["times faster"] = found[0]["s an epoch"] / line["s an epoch"]
+        parts.add(EPOCH_WORDS, found[-1])
+
+
+def gaps_over_ranks(s: Split, data: Path, loss: str, parts: Parts) -> None:
+    """To a gap, by one process, by one rank with the bundles of two, and by several."""
+    found: Lines = []
+    for n, bundles in [(1, 0), (1, 4 if loss == "ww" else 2), *((n, 2 * n if loss == "ww" else n) for n in RANKS[1:])]:
+        what = {"measure": "gap", "data": str(data), "loss": loss, "bundles": bundles, "threads": 1, "epochs": 300}
+        line = in_ranks(n, data.parent, **what)
+        how = {"how": "ranks" if n > 1 else "one rank" if bundles else "one process", "bundles": bundles or "default"}
+        found.append({"data": s.name, "loss": loss, "ranks": n, **how, **line})
+        if "s" in line and "s" in found[0]:
+            found[-1]["times faster than one process"] = found[0]["s"] / line["s"]
+        parts.add(GAP_WORDS, found[-1])
+
+
+def memory_over_ranks(s: Split, data: Path, loss: str, parts: Parts) -> None:
+    for n in RANKS:
+        line = in_ranks(n, data.parent, measure="memory", data=str(data), loss=loss, epochs=MEMORY_EPOCHS)
+        parts.add(MEMORY_WORDS, {"data": s.name, "loss": loss, "ranks": n, **line})
 
 
 def large(tell: Tell) -> None:
@@ -164,30 +192,48 @@ def draw(by: str) -> None:
     import matplotlib.pyplot as plt
 
     tables = [pd.DataFrame(lines) for lines in json.loads(kept(by).read_text())]
-    figure, axes = plt.subplots(1, 2 if by == "ranks" else 1, figsize=(9, 3.8), layout="constrained", squeeze=False)
-    counts = tables[0][by].unique()
-    for table in tables:
-        for keys, lines in table.groupby([c for c in ("data", "solver", "loss", "bundles") if c in table], sort=False):
-            words = ", ".join(str(k) for k in keys[:2]) + (f", {keys[2]} bundle(s)" if len(keys) > 2 else "")
-            memory = by == "ranks" and lines["epochs"].max() <= MEMORY_EPOCHS
-            column, panel = ("GB of the fullest other rank", 1) if memory else ("times faster", 0)
-            axes[0, panel].plot(lines[by], lines[column], "o-", label=words)
-    axes[0, 0].plot(counts, counts, ":", color="0.6")
-    for ax, words in zip(axes.flat, (f"times faster than with one of the {by}", "GB a rank"), strict=False):
+    panels = PANELS[by]
+    figure, axes = plt.subplots(1, len(panels), figsize=(4.2 * len(panels), 3.8), layout="constrained", squeeze=False)
+    counts = sorted({int(n) for table in tables for n in table[by]})
+    for ax, (column, words) in zip(axes.flat, panels, strict=True):
+        for lines, label in curves(tables, by, column):
+            ax.plot(lines[by], lines[column], "o-", label=label)
+        if column != MEMORY_COLUMN:
+            ax.plot(counts, counts, ":", color="0.6")
         ax.set(xlabel=by, ylabel=words)
         ax.set_xscale("log", base=2)
         ax.set_yscale("log", base=2)
         ax.set_xticks(counts, [str(n) for n in counts])
-        ax.yaxis.set_major_formatter("{x:g}")
+        ax.yaxis.set_major_formatter("{x:.2g}")
         ax.spines[["top", "right"]].set_visible(False)
         ax.legend(frameon=False, fontsize=7)
     figure.savefig(DOCS / "images" / f"multiclass-svm-{by}.png", dpi=110)
+
+
+def curves(tables: list[pd.DataFrame], by: str, column: str) -> Iterator[tuple[pd.DataFrame, str]]:
+    """Lines of the tables that have a column, and what to call them."""
+    for table in tables:
+        if column in table:
+            lines = table[table[column].notna() & (table.get("how", by) != "one process")]
+            names = [c for c in ("data", "solver", "loss", *(["bundles"] if by == "threads" else [])) if c in table]
+            for found, some in lines.groupby(names, sort=False):
+                bundles = f", {found[2]} bundle(s)" if len(found) > 2 else ""
+                yield some, ", ".join(str(name) for name in found[:2]) + bundles
 
 
 def kept(what: str) -> Path:
     return DOCS / "results" / f"multiclass_svm_{what}.json"
 
 
+MEMORY_COLUMN = "GB of the fullest other rank"
+PANELS = {
+    "threads": [("times faster", "times faster than one thread")],
+    "ranks": [
+        ("times faster", "times faster per epoch than one rank"),
+        ("times faster than one process", "times faster to a gap than one process"),
+        (MEMORY_COLUMN, "GB a rank"),
+    ],
+}
 PAGES: dict[str, tuple[Callable[[Tell], None], str]] = {
     "threads": (threads, "Multi-class SVMs over threads"),
     "ranks": (ranks, "Multi-class SVMs over MPI ranks"),
@@ -196,16 +242,16 @@ PAGES: dict[str, tuple[Callable[[Tell], None], str]] = {
 
 if __name__ == "__main__":
     what = sys.argv[1]
-    if what == "rank":
-        rank(sys.argv[2], Path(sys.argv[3]))
-    elif what == "draw":
+    if what == "draw":
         draw(sys.argv[2])
     else:
         run, title = PAGES[what]
 
         def tell(parts: list[tuple[str, pd.DataFrame]]) -> None:
             publish(f"multiclass_svm_{what}", title, parts, peers=("numba",))
-            kept(what).write_text(json.dumps([table.to_dict("records") for _, table in parts], indent=1))
+            kept(what).write_text(
+                json.dumps([json.loads(table.to_json(orient="records")) for _, table in parts], indent=1)
+            )
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotConverged)

@@ -30,13 +30,25 @@ __all__ = ["RankPairEngine", "RankSingleEngine"]
 
 
 class RankSingleEngine(SingleEngine):
-    """The part of a Lee–Lin–Wahba or one-vs-rest problem that one rank holds: all rows, some classes."""
+    """The part of a Lee–Lin–Wahba or one-vs-rest problem that one rank holds: all rows, some classes.
 
-    def __init__(self, problem: Problem, sizes: Integers, *, comm: Any, n_jobs: int, seed: np.random.Generator):
+    Parameters are those of `RankPairEngine`; a rank has so many bundles, one for each thread unless told.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        sizes: Integers,
+        *,
+        comm: Any,
+        n_jobs: int,
+        seed: np.random.Generator,
+        bundles: int | None = None,
+    ):
         self.comm = comm
-        per_rank = max(1, n_jobs)
-        bundles = Bundles.of(sizes, per_rank * comm.size, problem.values.dtype.itemsize)
-        self._set_up(problem, bundles, range(per_rank * comm.rank, per_rank * (comm.rank + 1)), n_jobs, seed)
+        each = bundles or n_jobs
+        cut = Bundles.of(sizes, each * comm.size, problem.values.dtype.itemsize)
+        self._set_up(problem, cut, range(each * comm.rank, each * (comm.rank + 1)), n_jobs, seed)
 
     def epoch(self, calm: float, patience: int) -> Visit:
         """Visit the listed variables once, leaving out rows that were calm before."""

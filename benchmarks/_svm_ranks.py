@@ -1,0 +1,132 @@
+"""Multi-class SVMs under mpiexec, for `multiclass_svm_scaling.py ranks`: seconds per epoch and to a gap, memory."""
+
+from __future__ import annotations
+
+import json
+import math
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from tellwhy.classifiers.base import default_bundles
+from tellwhy.classifiers.distributed import RankPairEngine, RankSingleEngine
+from tellwhy.classifiers.pair_engine import PairEngine
+from tellwhy.classifiers.problem import Labels, make_problem
+from tellwhy.classifiers.single_engine import SingleEngine
+from tellwhy.classifiers.solver import Settings, solve
+from tellwhy.classifiers.training_job import Job, mpiexec, run_rank
+
+TOLS = {"ww": 1e-3, "llw": 1e-2}
+LIMIT = 600  # seconds
+
+
+def in_ranks(n: int, place: Path, **what: Any) -> dict[str, Any]:
+    """Run one measurement under mpiexec; rank 0 writes what it found into a file, as MPI may write lines of its own."""
+    told = place / "told.json"
+    told.unlink(missing_ok=True)
+    command = [*mpiexec(), "-n", str(n), sys.executable, "-m", "mpi4py", __file__, json.dumps(what), str(told)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=what.get("limit", LIMIT))
+    except subprocess.TimeoutExpired:
+        return {"failed": f"more than {what.get('limit', LIMIT)} s"}
+    if done.returncode or not told.is_file():
+        print(f"{command} gave {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}", file=sys.stderr)
+        return {"failed": f"status {done.returncode}"}
+    found: dict[str, Any] = json.loads(told.read_text())
+    return found
+
+
+def stored_rows(path: str) -> tuple[Any, Any]:
+    held = np.load(path)
+    X = sparse.csr_array((held["data"], held["indices"], held["indptr"]), shape=tuple(held["shape"]))
+    return X, np.unique(held["y"], return_inverse=True)[1]
+
+
+def engine(X: Any, y: Any, comm: Any, what: dict[str, Any]) -> Any:
+    """The engine of one rank with so many bundles over all ranks, or for `bundles` 0 that of one process."""
+    loss, sizes, seed = what["loss"], np.bincount(y), np.random.default_rng([0, comm.rank])
+    n_classes, n_bundles = len(sizes), what["bundles"]
+    pairs, half = loss == "ww", max(n_bundles // (2 * comm.size), 1)
+    if pairs and n_bundles and comm.size > 1:
+        mine = np.flatnonzero(RankPairEngine.owners(sizes, comm.size, half, "float64")[y] == comm.rank)
+        X, y = X[mine], y[mine]
+    problem = make_problem(X, Labels.of_classes(y), np.ones(len(y)), n_classes=n_classes, loss=loss, dtype="float64")
+    if not n_bundles:
+        kind: Any = PairEngine if pairs else SingleEngine
+        n = min(default_bundles(n_classes, pairs=pairs), n_classes)
+        return kind(problem, n_bundles=n, n_jobs=what["threads"], seed=seed)
+    if pairs:
+        return RankPairEngine(problem, sizes, comm=comm, n_jobs=what["threads"], seed=seed, half=half)
+    each = max(n_bundles // comm.size, 1)
+    return RankSingleEngine(problem, sizes, comm=comm, n_jobs=what["threads"], seed=seed, bundles=each)
+
+
+def warm_up(X: Any, comm: Any, what: dict[str, Any]) -> None:
+    """Have everything compiled."""
+    n_classes = max(2 * what["bundles"], 70)
+    X = sparse.csr_array(X[: 4 * n_classes])
+    small = engine(X, np.arange(X.shape[0]) % n_classes, comm, what)
+    solve(small, Settings(tol=0.1, max_epochs=4))
+    small.close()
+
+
+def seconds_per_epoch(X: Any, y: Any, comm: Any, what: dict[str, Any]) -> dict[str, Any]:
+    """As figure III.2 was made: a fixed number of epochs that leave nothing out."""
+    held = engine(X, y, comm, what)
+    held.dense_epoch()
+    held.certify(math.inf)
+    taken = []
+    for _ in range(what["epochs"]):
+        comm.Barrier()
+        started = time.perf_counter()
+        held.epoch(0.0, 2**30)
+        comm.Barrier()
+        taken.append(time.perf_counter() - started)
+    found = held.certify(math.inf)
+    held.close()
+    return {"s an epoch": float(np.mean(taken)), "least": min(taken), "most": max(taken), "gap": found.gap}
+
+
+def seconds_to_a_gap(X: Any, y: Any, comm: Any, what: dict[str, Any]) -> dict[str, Any]:
+    held = engine(X, y, comm, what)
+    comm.Barrier()
+    progress = solve(held, Settings(tol=TOLS[what["loss"]], max_epochs=what["epochs"]))
+    held.close()
+    last = progress.last
+    return {"s": progress.seconds, "epochs": progress.epochs, "gap": last["gap"], "objective": last["objective"]}
+
+
+def memory(comm: Any, what: dict[str, Any]) -> dict[str, Any]:
+    """By how much each rank grows when it trains from a file, as `tellwhy fit-svm` does, and rank 0 saves the model."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    out = str(Path(what["data"]).with_name("model"))
+    job = Job(what["data"], out, what["loss"], max_epochs=what["epochs"], fit_intercept=False, checkpoint_every=10**6)
+    run_rank(job, comm, lambda _: None)
+    grown = comm.gather((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2**20)
+    return {"GB of the fullest other rank": max(grown[1:] or grown), "GB of rank 0": grown[0]} if grown else {}
+
+
+def main(what: dict[str, Any], told: Path) -> None:
+    from mpi4py import MPI
+
+    comm = MPI.COMM_WORLD
+    if what["measure"] == "memory":
+        found = memory(comm, what)
+    else:
+        X, y = stored_rows(what["data"])
+        warm_up(X, comm, what)
+        measure = {"epoch": seconds_per_epoch, "gap": seconds_to_a_gap}[what["measure"]]
+        found = measure(X, y, comm, what)
+    if comm.rank == 0:
+        words = MPI.Get_library_version().partition("\n")[0].partition(",")[0].replace("Version:", "").split()
+        told.write_text(json.dumps(found | {"MPI": " ".join(words)}))
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]), Path(sys.argv[2]))
