@@ -31,12 +31,12 @@ def rows():
     return rng.normal(size=(60, 8)), np.arange(60) % 5
 
 
-def engine():
+def engine(kind=Counted):
     X, y = rows()
     problem = make_problem(
         sparse.csr_array(X), Labels.of_classes(y), np.ones(60), n_classes=5, loss="ww", dtype="float64"
     )
-    return Counted(problem, n_bundles=1, n_jobs=1, seed=np.random.default_rng(0))
+    return kind(problem, n_bundles=1, n_jobs=1, seed=np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 4, 13])
@@ -78,6 +78,21 @@ def test_it_stops_at_the_first_certificate_that_is_good_enough(stopping):
     epochs = [line["epoch"] for line in progress.history]
     assert epochs == sorted(epochs)
     assert [line["seconds"] for line in progress.history] == sorted(line["seconds"] for line in progress.history)
+
+
+def test_interrupts_that_compiled_code_swallowed_are_raised():
+    class Interrupted(Counted):
+        cause: type[BaseException] = KeyboardInterrupt
+
+        def certify(self, slack):
+            raise SystemError("returned a result with an exception set") from self.cause()
+
+    stopped = engine(Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        solve(stopped, Settings())
+    stopped.cause = ValueError
+    with pytest.raises(SystemError):
+        solve(stopped, Settings())
 
 
 def test_the_gap_is_relative_to_the_primal_objective():

@@ -65,7 +65,8 @@ def test_one_rank_equals_the_estimator(data):
     assert not job(data).checkpoint.exists()
 
 
-def test_a_checkpoint_goes_on_to_the_same_objective(data):
+@pytest.mark.parametrize("intercept", [True, False])  # without one, empty rows have no variables
+def test_a_checkpoint_goes_on_to_the_same_objective(data, intercept):
     class Stop(Exception):
         pass
 
@@ -73,19 +74,31 @@ def test_a_checkpoint_goes_on_to_the_same_objective(data):
         if int(text.split()[1]) > 12:
             raise Stop
 
-    whole = train(job(data, max_epochs=5000))
+    settings = {"max_epochs": 5000, "fit_intercept": intercept}
+    whole = train(job(data, **settings))
     with pytest.raises(Stop):
-        run_rank(job(data, max_epochs=5000, checkpoint_every=5), Alone(), stop)
+        run_rank(job(data, checkpoint_every=5, **settings), Alone(), stop)
     saved = json.loads((job(data).checkpoint / "checkpoint.json").read_text())
     assert 5 <= saved["epochs"] <= 12
     lines = []
-    again = train(job(data, max_epochs=5000, resume=True), lines.append)
+    again = train(job(data, resume=True, **settings), lines.append)
     assert again.objective_ == pytest.approx(whole.objective_, rel=1e-6)
     assert int(lines[0].split()[1]) == saved["epochs"]
     assert again.history_[0]["epoch"] < saved["epochs"]
     before, after = again.history_[len(saved["history"]) - 1 :][:2]
     assert before == saved["history"][-1]
     assert after["objective"] == pytest.approx(before["objective"], rel=1e-9)  # nothing moved between the two
+
+
+def test_an_interrupt_says_how_to_go_on(data, monkeypatch):
+    with pytest.raises(KeyboardInterrupt, match=r"Interrupted\. There is no checkpoint yet"):
+        train(job(data), interrupt_at("epoch 7"))
+    with pytest.raises(KeyboardInterrupt, match="model-checkpoint holds epoch 2: run the same command with --resume"):
+        train(job(data, checkpoint_every=1), interrupt_at("epoch 7"))
+    monkeypatch.setattr("tellwhy.classifiers.training_job.run_rank", lambda *_: interrupt_at("now")("now"))
+    done = CliRunner().invoke(app, ["fit-svm", str(data), "--out", str(data.with_name("model"))])
+    assert done.exit_code == 130
+    assert "holds epoch 2" in done.stderr.replace("\n", " ")
 
 
 def test_a_checkpoint_of_other_settings_is_refused(data):

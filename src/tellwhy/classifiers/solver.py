@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -105,18 +106,30 @@ def solve(
     each certificate; `warm` says that the engine holds variables to go on from.
     """
     progress = progress or Progress()
-    if not warm:
-        for _ in range(min(DENSE_EPOCHS, settings.max_epochs)):
-            started = time.perf_counter()
-            engine.dense_epoch()
-            progress.epochs += 1
-            progress.seconds += time.perf_counter() - started
-    for _ in track(_until_done(engine, settings, progress), settings.max_epochs, "fitting"):
-        report(progress)
+    with _interrupts():
+        if not warm:
+            for _ in range(min(DENSE_EPOCHS, settings.max_epochs)):
+                started = time.perf_counter()
+                engine.dense_epoch()
+                progress.epochs += 1
+                progress.seconds += time.perf_counter() - started
+        for _ in track(_until_done(engine, settings, progress), settings.max_epochs, "fitting"):
+            report(progress)
     started = time.perf_counter()
     _tidy(engine)
     progress.seconds += time.perf_counter() - started
     return progress
+
+
+@contextmanager
+def _interrupts() -> Iterator[None]:
+    """Raise Ctrl-C as what it is: compiled code that returns while it is pending raises a SystemError."""
+    try:
+        yield
+    except SystemError as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            raise KeyboardInterrupt from error
+        raise
 
 
 def _tidy(engine: Engine) -> None:

@@ -123,10 +123,13 @@ class Alone:
 def train(job: Job, show: Callable[[str], None] = lambda _: None) -> MulticlassSVM:
     """Train as the job says, save the model in its folder and return it."""
     _check(job)
-    if job.ranks == 1:
-        run_rank(job, Alone(), show)
-    else:
-        _launch(job)
+    try:
+        if job.ranks == 1:
+            run_rank(job, Alone(), show)
+        else:
+            _launch(job)
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt(f"Interrupted. {_way_on(job)}") from stop
     return load(job.aside or job.out)
 
 
@@ -300,10 +303,15 @@ def _launch(job: Job) -> None:
 
 def _ended(job: Job, status: int) -> str:
     told = f"A rank ended before the training was done (mpiexec gave status {status}), so that the job was stopped."
+    return f"{told} {_way_on(job)}"
+
+
+def _way_on(job: Job) -> str:
+    """How to go on with a training that was stopped."""
     if not (job.checkpoint / "checkpoint.json").is_file():
-        return f"{told} There is no checkpoint yet; a smaller --checkpoint-every writes one sooner."
+        return "There is no checkpoint yet; a smaller --checkpoint-every writes one sooner."
     epochs = json.loads((job.checkpoint / "checkpoint.json").read_text(encoding="utf-8"))["epochs"]
-    return f"{told} The checkpoint {job.checkpoint} holds epoch {epochs}: run the same command with --resume."
+    return f"The checkpoint {job.checkpoint} holds epoch {epochs}: run the same command with --resume."
 
 
 def mpiexec() -> list[str]:

@@ -59,8 +59,8 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
             command(*args, **kwargs)
-        except KeyboardInterrupt:
-            screen.fail("Interrupted; nothing was written.")
+        except KeyboardInterrupt as stop:
+            screen.fail(str(stop) or "Interrupted; nothing was written.")
             raise typer.Exit(INTERRUPTED) from None
         except TellwhyError as error:
             screen.fail(str(error))
