@@ -10,12 +10,12 @@ from tellwhy.classifiers.row_batches import LANES, Batches, Shards
 N, D = 500, 120
 
 
-def problem_of(density, seed=0):
-    rng = np.random.default_rng(seed)
-    X = sparse.random_array((N, D), density=density, rng=rng, format="lil")
-    X[np.arange(N), rng.integers(0, D, N)] = 1.0
-    labels = Labels.of_classes(rng.integers(0, 3, N))
-    return make_problem(sparse.csr_array(X), labels, np.ones(N), n_classes=3, loss="ww", dtype="float64")
+def problem_of(density, n=N):
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((n, D), density=density, rng=rng, format="lil")
+    X[np.arange(n), rng.integers(0, D, n)] = 1.0
+    labels = Labels.of_classes(rng.integers(0, 3, n))
+    return make_problem(sparse.csr_array(X), labels, np.ones(n), n_classes=3, loss="ww", dtype="float64")
 
 
 def table_of(p):
@@ -41,6 +41,11 @@ def test_lanes_are_even_where_rows_have_little_in_common():
     assert Batches.in_lanes(order, problem_of(0.004)).evenness > 3
     assert Batches.in_lanes(order, problem_of(0.5)).evenness == pytest.approx(1)
     assert Batches.in_lanes(order[:0], problem_of(0.5)).evenness == 0
+
+
+def test_features_of_a_full_batch_are_free_for_the_next():
+    batches = Batches.in_lanes(np.random.default_rng(1).permutation(3000), problem_of(0.004, 3000))
+    assert batches.sizes.mean() > 0.9 * LANES * row_batches.LANE_DEPTH
 
 
 def test_batches_of_a_size_know_the_inner_products_of_their_rows(monkeypatch):
