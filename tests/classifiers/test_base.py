@@ -174,6 +174,10 @@ def test_path_over_c():
         alone = WestonWatkinsSVM(C=model.C, tol=1e-5, random_state=0, max_epochs=5000).fit(X, y)
         assert model.objective_ == pytest.approx(alone.objective_, rel=1e-4)
     assert models[-1].history_[0]["gap"] < 0.1 < alone.history_[0]["gap"]
+    weight = np.where(y == 1, 5.0, 0.1)
+    (weighted,) = WestonWatkinsSVM(tol=1e-5, random_state=0, max_epochs=5000).path(X, y, [0.01], weight)
+    alone = WestonWatkinsSVM(C=0.01, tol=1e-5, random_state=0, max_epochs=5000).fit(X, y, weight)
+    assert weighted.objective_ == pytest.approx(alone.objective_, rel=1e-4)
 
 
 def test_history_and_certificate():
@@ -210,9 +214,11 @@ def test_sparse_weights_where_they_pay():
     dense = model.decision_function(X)
     assert model.density_ < 0.3
     np.testing.assert_allclose(model.densify().decision_function(X), dense, atol=1e-12)
-    before = np.count_nonzero(model.coef_)
-    model.sparsify(np.abs(model.coef_).max() / 2)
-    assert 0 < model.coef_.nnz < before
+    before, limit = model.coef_.copy(), np.abs(model.coef_).max() / 2
+    model.sparsify(limit)
+    np.testing.assert_array_equal(model.coef_.toarray(), np.where(np.abs(before) > limit, before, 0))
+    assert 0 < model.coef_.nnz < np.count_nonzero(before)
+    assert (model.coef_.data < 0).any()
 
 
 def test_probabilities_only_after_calibration():
@@ -243,6 +249,9 @@ def test_label_sets(cls):
     assert model.predict(X).shape == Y.shape
     assert (model.predict(X) == Y).mean() > 0.8
     assert model.decision_function(X).shape == Y.shape
+    np.testing.assert_array_equal(model.predict(X), model.decision_function(X) > 0)
+    with pytest.raises(InvalidParameter, match="needs one class per row"):
+        cls(class_weight="balanced").fit(X, Y)
 
 
 def test_label_sets_against_the_quadratic_programme():

@@ -64,6 +64,19 @@ def test_leads_are_shared_among_words():
     assert explanation[1].data.tolist() == ["nothing known"]
 
 
+def test_best_classes_and_probabilities_are_those_of_the_machine_on_the_words(tmp_path):
+    model = TextClassifier().fit(TEXTS, LABELS)
+    np.testing.assert_array_equal(model.predict_top_k(TEXTS, 2)[:, 0], model.predict(TEXTS))
+    assert not hasattr(model, "predict_proba")
+    found = model.calibrate(TEXTS, LABELS).predict_proba(TEXTS)
+    np.testing.assert_allclose(found.sum(axis=1), 1)
+    np.testing.assert_array_equal(model.classes_[found.argmax(axis=1)], model.predict(TEXTS))
+    np.testing.assert_array_equal(load(model.save(tmp_path / "model")).predict_proba(TEXTS), found)
+    assert not hasattr(TextClassifier(), "predict_proba")
+    with pytest.raises(InvalidInput, match="fitted on"):
+        model.calibrate(TEXTS, ["other"] * len(TEXTS))
+
+
 def test_bad_texts_are_told():
     model = TextClassifier().fit(TEXTS, LABELS)
     for act in (model.predict, model.transform, lambda X: TextClassifier().fit(X, LABELS)):

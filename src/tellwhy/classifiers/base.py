@@ -29,7 +29,7 @@ from tellwhy.classifiers.problem import (
 from tellwhy.classifiers.relevance import linear_relevance
 from tellwhy.classifiers.single_engine import SingleEngine
 from tellwhy.classifiers.solver import Progress, Settings, is_done, solve
-from tellwhy.core.errors import InvalidInput, NotConverged
+from tellwhy.core.errors import InvalidInput, InvalidParameter, NotConverged
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.params import (
     Rules,
@@ -52,7 +52,8 @@ SPARSE_BELOW = 0.3  # `coef_` becomes sparse if fewer of its entries than this s
 SPARSE_FROM = 10_000  # entries
 
 
-def _is_calibrated(model: Any) -> bool:
+def is_calibrated(model: Any) -> bool:
+    """Whether `calibrate` was called; if not, the error says so."""
     if not hasattr(model, "temperature_"):
         raise AttributeError("Call calibrate(X, y) first, with rows that were not trained on.")
     return True
@@ -193,7 +194,7 @@ class MulticlassSVM(SavedModel, ClassifierMixin, BaseEstimator):
         self.temperature_ = best_temperature(scores, np.searchsorted(self.classes_, y))
         return self
 
-    @available_if(_is_calibrated)
+    @available_if(is_calibrated)
     def predict_proba(self, X: Any) -> Floats:
         """Probability of each class, once `calibrate` was called."""
         return softmax(self._scores(X) / self.temperature_)
@@ -288,7 +289,12 @@ class MulticlassSVM(SavedModel, ClassifierMixin, BaseEstimator):
         except ValueError as error:
             raise InvalidInput(str(error)) from error
         caps: Floats = self.C * weights
-        if self.class_weight is not None and not self.multilabel_:
+        if self.class_weight is not None and self.multilabel_:
+            raise InvalidParameter(
+                f"class_weight of {type(self).__name__} needs one class per row; y holds sets of labels. Weigh rows by "
+                "sample_weight."
+            )
+        if self.class_weight is not None:
             caps = caps * self._class_factors(labels)[labels.owned]
         return caps
 

@@ -7,9 +7,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from tellwhy.classifiers.base import MulticlassSVM
+from tellwhy.classifiers.base import MulticlassSVM, is_calibrated
 from tellwhy.classifiers.weston_watkins import WestonWatkinsSVM
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
@@ -115,6 +116,22 @@ class TextClassifier(SavedModel, ClassifierMixin, BaseEstimator):
         """Return the class of each text."""
         check_is_fitted(self)
         return self.classifier_.predict(self.transform(X))
+
+    def predict_top_k(self, X: Any, k: int) -> Any:
+        """Return the k classes of each text with the highest scores, best first."""
+        check_is_fitted(self)
+        return self.classifier_.predict_top_k(self.transform(X), k)
+
+    def calibrate(self, X: Any, y: Any) -> Self:
+        """Learn from texts that were not trained on how far scores can be trusted; `predict_proba` needs this."""
+        check_is_fitted(self)
+        self.classifier_.calibrate(self.transform(X), y)
+        return self
+
+    @available_if(lambda model: is_calibrated(model.classifier_))
+    def predict_proba(self, X: Any) -> Floats:
+        """Return the probability of each class, once `calibrate` was called."""
+        return self.classifier_.predict_proba(self.transform(X))
 
     def explain(self, X: Any, *, against: Any = "runner_up", of: Any = None) -> Explanation:
         """Share the lead of each text's class over the runner-up among its words; see `LinearRelevance`."""
