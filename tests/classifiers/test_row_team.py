@@ -94,7 +94,8 @@ def test_the_number_of_threads_changes_no_bit(kind, loss, monkeypatch):
 @pytest.mark.parametrize("kind", ["shards", "lanes"])
 def test_fits_do_not_depend_on_threads(kind, cls, monkeypatch):
     monkeypatch.setattr(row_team, "WORTH_MEETING", 0)
-    monkeypatch.setattr(row_team, "TOO_FEW", 1)
+    monkeypatch.setattr(row_team, "TRIAL_ROWS", 1)
+    monkeypatch.setattr(row_team, "TRIAL_BATCHES", 1)
     p = problem_of(kind)
     X, y = sparse.csr_array((p.values, p.indices, p.indptr), shape=(N, D[kind])), p.labels
     models = [cls(n_jobs=n, random_state=0, tol=1e-2, max_epochs=5000, fit_intercept=False).fit(X, y) for n in (1, 2)]
@@ -175,8 +176,10 @@ def test_all_threads_work_only_while_that_is_faster(monkeypatch):
     for _ in range(2):
         alone.share(order, visits({1: 1.0}))
     assert used == [(1, 400), (1, 400), (1, 2400), (1, 3200)]
-    pace.share(order[:100], visits({1: 1.0}))
-    assert used[-1] == (1, 100)
+    pace.share(order[:500], visits({1: 1.0}))
+    assert used[-1] == (1, 500)
+    for rows, least in ((1, 64), (4, 16), (128, 2)):
+        assert Pace(2, rows).least == least
 
 
 def test_lists_grow_with_what_they_hold():

@@ -13,12 +13,12 @@ from tellwhy.classifiers import _compiled_batches, _compiled_lanes, _compiled_te
 from tellwhy.classifiers._compiled_meeting import LINE
 from tellwhy.classifiers.blocks import Group, Lists, Workers
 from tellwhy.classifiers.problem import Problem
-from tellwhy.classifiers.row_batches import Batches, Shards
+from tellwhy.classifiers.row_batches import LANE_DEPTH, LANES, Batches, Shards
 from tellwhy.core.score_function import Integers
 
 TRIAL = 8  # one of so many batches is visited by one thread, and one by all, to see which is faster
 TRIAL_EVERY = 4  # sweeps
-TOO_FEW = 16  # batches for a trial
+TRIAL_ROWS, TRIAL_BATCHES = 64, 2  # at least
 WORTH_LANES = 1.6  # lanes that could be visited at the same time
 ROWS_TRIED = 2_000  # to see whether lanes are worth it
 WORTH_MEETING = 1_000  # entries of a row times classes: with less work threads would wait more than they gain
@@ -35,14 +35,14 @@ class Pace:
     Results do not depend on it.
     """
 
-    def __init__(self, n_threads: int):
+    def __init__(self, n_threads: int, rows_a_batch: int = 1):
         self.seconds = dict.fromkeys((n_threads, 1), 0.0)  # per batch
-        self.sweeps = 0
+        self.least, self.sweeps = max(TRIAL_ROWS // rows_a_batch, TRIAL_BATCHES), 0
 
     def share(self, order: Integers, visit: Callable[[Integers, int], Any]) -> None:
         """Call `visit(batches, number of threads)` for consecutive parts of the batches, the same ones at any pace."""
         trial = len(order) // TRIAL
-        if trial < TOO_FEW:
+        if trial < self.least:
             visit(order, 1)
             return
         first = 0
@@ -63,11 +63,12 @@ class Pace:
 class RowTeam(ABC):
     """Sweeps over all rows and classes; `W`, `group` and `piece` are those of an engine with one bundle."""
 
-    def __init__(self, problem: Problem, group: Group, W: Any, piece: Lists, workers: Workers, *, most_threads: int):
+    def __init__(self, problem: Problem, group: Group, W: Any, piece: Lists, workers: Workers, *, size: int, most: int):
+        """`size`: rows of a batch at most; `most`: threads that it has work for."""
         self.m, self.group, self.W, self.piece, self.workers = problem.n_classes, group, W, piece, workers
         self.problem, self.batches = problem, Batches.none()
-        n = min(workers.n_threads, most_threads)
-        self.dense_pace, self.pace = Pace(n), Pace(n)
+        n, self.size = min(workers.n_threads, most), size
+        self.dense_pace, self.pace = Pace(n, size), Pace(n, size)
 
     def sweep_all(self, rng: np.random.Generator, exact: bool) -> None:
         """Visit every variable of all rows."""
@@ -124,7 +125,7 @@ class LaneTeam(RowTeam):
     """Rows with few features: threads visit lanes of a batch that have none in common."""
 
     def __init__(self, problem: Problem, group: Group, W: Any, piece: Lists, workers: Workers):
-        super().__init__(problem, group, W, piece, workers, most_threads=workers.n_threads)
+        super().__init__(problem, group, W, piece, workers, size=LANES * LANE_DEPTH, most=LANES)
 
     def _compose(self, order: Integers) -> None:
         self.batches = Batches.in_lanes(order, self.problem)
@@ -164,9 +165,9 @@ class ShardTeam(RowTeam):
 
     def __init__(self, problem: Problem, group: Group, W: Any, piece: Lists, workers: Workers):
         work = problem.n_classes * len(problem.indices) / max(len(problem.indptr) - 1, 1)
-        self.shards, self.size = Shards.of(problem), BATCH if WORTH_MEETING <= work < MUCH_WORK else 1
-        most = self.shards.n if work >= WORTH_MEETING else 1
-        super().__init__(problem, group, W, piece, workers, most_threads=most)
+        self.shards, is_worth_it = Shards.of(problem), work >= WORTH_MEETING
+        size = BATCH if is_worth_it and work < MUCH_WORK else 1
+        super().__init__(problem, group, W, piece, workers, size=size, most=self.shards.n if is_worth_it else 1)
 
     def _compose(self, order: Integers) -> None:
         self.batches = Batches.of_size(self.size, order, self.problem, self.workers)
