@@ -12,6 +12,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from tellwhy.classifiers import CrammerSingerSVM, LeeLinWahbaSVM, OneVsRestSVM, WestonWatkinsSVM
 from tellwhy.classifiers.base import _rescaled
+from tellwhy.classifiers.calibration import best_temperature
 from tellwhy.core.errors import InvalidInput, InvalidParameter, NotConverged
 
 ALL = [WestonWatkinsSVM, CrammerSingerSVM, LeeLinWahbaSVM, OneVsRestSVM]
@@ -205,6 +206,14 @@ def test_top_k_begins_with_the_prediction():
         model.predict_top_k(X, 5)
 
 
+def test_leads_over_a_class_that_is_named():
+    model, X, _ = fitted(WestonWatkinsSVM)
+    found = model.explain(X[:9], of=1, against=2)
+    np.testing.assert_allclose(found.values, X[:9] * (model.coef_[1] - model.coef_[2]), atol=1e-12)
+    np.testing.assert_allclose(found.base_values, model.intercept_[1] - model.intercept_[2])
+    assert (found.extras["explained"].tolist(), found.extras["rival"].tolist()) == ([1] * 9, [2] * 9)
+
+
 def test_sparse_weights_where_they_pay():
     rng = np.random.default_rng(0)
     X = sparse.random_array((60, 4000), density=0.002, rng=rng, format="csr")
@@ -236,6 +245,10 @@ def test_probabilities_only_after_calibration():
         scores = model.decision_function(other) / (model.temperature_ * factor)
         worse = np.log(np.exp(scores).sum(axis=1)) - scores[np.arange(200), labels]
         assert loss < worse.mean()
+    some = labels >= 2  # rows of two of the four classes
+    model.calibrate(other[some], labels[some])
+    scores = model.decision_function(other[some])
+    assert model.temperature_ == pytest.approx(best_temperature(scores, labels[some]))
     with pytest.raises(InvalidInput, match="fitted on"):
         model.calibrate(X, y + 10)
     assert not hasattr(model.fit(X, y), "predict_proba")

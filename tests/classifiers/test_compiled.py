@@ -108,6 +108,23 @@ def test_weights_are_those_of_the_dual_variables(loss):
         assert (engine.duals().sum(axis=1) <= caps + 1e-9).all()
 
 
+@pytest.mark.parametrize("loss", LOSSES)
+def test_certificates_do_not_depend_on_bundles(loss):
+    X, y, caps = tiny(5, seed=4)
+    first = engine_of(X, y, caps, 5, loss)
+    first.dense_epoch()
+    found = []
+    for n_bundles in (1, 2, 5):
+        engine = engine_of(X, y, caps, 5, loss, n_bundles)
+        engine.set_duals(first.duals())
+        found.append(engine.certify(0.1))
+    assert found[0].worst > 0.01
+    for other in found[1:]:
+        assert (other.primal, other.dual, other.worst) == pytest.approx(
+            (found[0].primal, found[0].dual, found[0].worst), rel=1e-10
+        )
+
+
 def test_single_coordinate_steps_reach_the_same_optimum():
     X, y, caps = tiny(4, seed=5)
     ends = []
