@@ -19,7 +19,7 @@ LOOKS, OFFERS = 300, 3000
 NAP = 5e-5  # seconds
 NUMBERS, VALUES, SCORES, STEPS = 1, 2, 3, 4  # tags
 BATCH_ENTRIES = 8192  # of the guests that are solved for between two messages
-BATCH = (32, 512)  # guests, at least and at most
+BATCH = (32, 256)  # guests, at least and at most
 
 
 def wait(is_done: Callable[[], bool]) -> None:

@@ -18,7 +18,8 @@ from tellwhy.classifiers.schedule import rounds
 from tellwhy.classifiers.solver import Certificate, Visit
 from tellwhy.core.score_function import Integers
 
-PARTS = 5  # of the rows, an epoch: more mix better, fewer need fewer messages
+MEETINGS = 20  # of a bundle, an epoch: where there are few bundles they meet on more and smaller parts of the rows
+FEWEST_PARTS = 2
 HALVES = ((0, 0), (0, 1), (1, 1), (1, 0))  # (own half, half of the other) of the lower rank, in turn
 
 guest_kernels: Any = _compiled_guests
@@ -138,7 +139,8 @@ class RankPairEngine(PairEngine):
         Guests of a meeting are sent before the work of the meeting before it.
         """
         orders = {g: self._rng.permutation(len(group.rows)) for g, group in self.groups.items()}
-        parts = [{g: order[i::PARTS] for g, order in orders.items()} for i in range(PARTS)]
+        n = max(FEWEST_PARTS, -(-MEETINGS // len(self.bundles)))
+        parts = [{g: order[i::n] for g, order in orders.items()} for i in range(n)]
         ahead = (self._send(meeting, part, choose) for part in parts for meeting in self.meetings)
         found: list[Any] = []
         sent = next(ahead, [])
