@@ -232,7 +232,7 @@ class MulticlassSVM(SavedModel, ClassifierMixin, BaseEstimator):
         """Share of weights that are not zero."""
         check_is_fitted(self)
         nonzero = self.coef_.nnz if sparse.issparse(self.coef_) else np.count_nonzero(self.coef_)
-        return nonzero / (self.coef_.shape[0] * self.coef_.shape[1])
+        return float(nonzero / (self.coef_.shape[0] * self.coef_.shape[1]))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
