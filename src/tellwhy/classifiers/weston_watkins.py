@@ -34,8 +34,8 @@ class WestonWatkinsSVM(MulticlassSVM):
         Threads. The result does not depend on it.
     n_bundles
         Bundles of classes that threads share out in the sweeps: at most half as many threads find work. 'auto' is
-        one bundle, in which a row is solved for all classes at once and threads share its features: a row whose
-        classes are cut up takes more epochs. The result depends on it within `tol`.
+        one bundle, in which a row is solved for all classes at once and threads share rows or their features: a row
+        whose classes are cut up takes more epochs. The result depends on it within `tol`.
     shrinking
         Whether to leave out variables that are unlikely to move between two certificates.
     dtype
