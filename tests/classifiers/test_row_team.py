@@ -167,8 +167,10 @@ def test_all_threads_work_only_while_that_is_faster(monkeypatch):
     pace = Pace(2)
     pace.share(order, visits({1: 1.0, 2: 0.6}))
     assert used == [(1, 400), (2, 400), (2, 2400)]
-    for _ in range(9):
+    for _ in range(8):
         pace.share(order, visits({1: 1.0, 2: 5.0}))
+    assert used[-1] == (1, 2400)  # after two trials in which all threads were slower
+    pace.share(order, visits({1: 1.0}))
     assert used[-1] == (1, 3200)
     np.testing.assert_array_equal(seen, np.tile(order, 10))
     used.clear()

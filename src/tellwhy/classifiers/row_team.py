@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,7 @@ from tellwhy.classifiers.row_batches import LANE_DEPTH, LANES, Batches, Shards
 from tellwhy.core.score_function import Integers
 
 TRIAL = 8  # one of so many batches is visited by one thread, and one by all, to see which is faster
-TRIAL_EVERY = 4  # sweeps
+TRIAL_EVERY, TRIALS_KEPT = 4, 2  # sweeps, trials
 TRIAL_ROWS, TRIAL_BATCHES = 64, 2  # at least
 WORTH_LANES = 1.6  # lanes that could be visited at the same time
 ROWS_TRIED = 2_000  # to see whether lanes are worth it
@@ -32,11 +33,12 @@ Manner = tuple[int, float, bool]  # patience, calm, and whether rows are solved 
 class Pace:
     """Whether all threads or one visit the rows, by what was faster: threads that wait for a core cost more than none.
 
-    Results do not depend on it.
+    The best of the latest trials counts, as whatever else runs on the machine only ever makes a trial slower. Results
+    do not depend on it.
     """
 
     def __init__(self, n_threads: int, rows_a_batch: int = 1):
-        self.seconds = dict.fromkeys((n_threads, 1), 0.0)  # per batch
+        self.seconds: dict[int, deque[float]] = {n: deque(maxlen=TRIALS_KEPT) for n in (n_threads, 1)}  # per batch
         self.least, self.sweeps = max(TRIAL_ROWS // rows_a_batch, TRIAL_BATCHES), 0
 
     def share(self, order: Integers, visit: Callable[[Integers, int], Any]) -> None:
@@ -51,13 +53,12 @@ class Pace:
             for i, n in enumerate((1, max(self.seconds))):  # one thread first, as a first call may have to compile
                 self._timed(order[i * trial : (i + 1) * trial], n, visit)
         self.sweeps += 1
-        visit(order[first:], min(self.seconds, key=lambda n: self.seconds[n]))
+        visit(order[first:], min(self.seconds, key=lambda n: min(self.seconds[n])))
 
     def _timed(self, part: Integers, n: int, visit: Callable[[Integers, int], Any]) -> None:
         started = time.perf_counter()
         visit(part, n)
-        now = (time.perf_counter() - started) / len(part)
-        self.seconds[n] = 0.5 * (self.seconds[n] + now) if self.seconds[n] else now
+        self.seconds[n].append((time.perf_counter() - started) / len(part))
 
 
 class RowTeam(ABC):
