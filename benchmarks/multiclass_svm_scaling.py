@@ -36,7 +36,7 @@ COUNTS = [n for n in (1, 2, 4, 8, 16) if n <= CORES]
 RANKS = [int(n) for n in os.environ.get("RANKS", ",".join(str(n) for n in COUNTS[:4])).split(",")]
 LLW_TOL, WW_TOL = TOLS["llw"], TOLS["ww"]
 BUNDLES = 16
-REPEATS = 3
+REPEATS = int(os.environ.get("REPEATS", "3"))
 EPOCHS = 5
 MEMORY_EPOCHS = 3
 EPOCH_WORDS = (
@@ -197,7 +197,7 @@ def draw(by: str) -> None:
 
     tables = [pd.DataFrame(lines) for lines in json.loads(kept(by).read_text())]
     panels = PANELS[by]
-    figure, axes = plt.subplots(1, len(panels), figsize=(4.2 * len(panels), 3.8), layout="constrained", squeeze=False)
+    figure, axes = plt.subplots(1, len(panels), figsize=(4.2 * len(panels), 4.8), layout="constrained", squeeze=False)
     counts = sorted({int(n) for table in tables for n in table[by]})
     for ax, (column, words) in zip(axes.flat, panels, strict=True):
         for lines, label in curves(tables, by, column):
@@ -210,7 +210,7 @@ def draw(by: str) -> None:
         ax.set_xticks(counts, [str(n) for n in counts])
         ax.yaxis.set_major_formatter("{x:.2g}")
         ax.spines[["top", "right"]].set_visible(False)
-        ax.legend(frameon=False, fontsize=7)
+        ax.legend(frameon=False, fontsize=7, loc="upper left", bbox_to_anchor=(0, -0.14))
     figure.savefig(DOCS / "images" / f"multiclass-svm-{by}.png", dpi=110)
 
 
@@ -219,10 +219,8 @@ def curves(tables: list[pd.DataFrame], by: str, column: str) -> Iterator[tuple[p
     for table in tables:
         if column in table:
             lines = table[table[column].notna() & (table.get("how", by) != "one process")]
-            names = [c for c in ("data", "solver", "loss", *(["bundles"] if by == "threads" else [])) if c in table]
-            for found, some in lines.groupby(names, sort=False):
-                bundles = f", {found[2]} bundle(s)" if len(found) > 2 else ""
-                yield some, ", ".join(str(name) for name in found[:2]) + bundles
+            for found, some in lines.groupby([c for c in ("data", "solver", "loss") if c in table], sort=False):
+                yield some, ", ".join(str(name) for name in found)
 
 
 def kept(what: str) -> Path:
