@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -60,6 +62,18 @@ def test_batches_of_a_size_know_the_inner_products_of_their_rows(monkeypatch):
         for q in range(first, last):
             before = q - first
             np.testing.assert_allclose(batches.products[q, :before], expected[before, :before], rtol=1e-12)
+
+
+def test_entries_of_the_same_feature_are_summed():
+    whole = problem_of(0.2)
+    halves = replace(
+        whole, indptr=2 * whole.indptr, indices=np.repeat(whole.indices, 2), values=0.5 * np.repeat(whole.values, 2)
+    )
+    batches = [Batches.of_size(4, np.arange(N), p, Workers(1)) for p in (halves, whole)]
+    for first, last in batches[0].at:
+        for q in range(first, last):
+            found, expected = (b.products[q, : q - first] for b in batches)
+            np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 def test_batches_tell_their_rows():

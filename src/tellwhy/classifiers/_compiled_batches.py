@@ -91,7 +91,7 @@ def inner_products(first, last, at, members, rows, indptr, indices, values, n_fe
         for j in range(at[b, 0], at[b, 1]):
             low, high = indptr[rows[members[j]]], indptr[rows[members[j]] + 1]
             for p in range(low, high):
-                x[indices[p]] = values[p]
+                x[indices[p]] += values[p]
             for q in range(j + 1, at[b, 1]):
                 s = 0.0
                 for p in range(indptr[rows[members[q]]], indptr[rows[members[q]] + 1]):
