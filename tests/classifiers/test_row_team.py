@@ -1,8 +1,12 @@
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from scipy import sparse
 
 from tellwhy.classifiers import CrammerSingerSVM, WestonWatkinsSVM, _compiled, row_team
+from tellwhy.classifiers._compiled_meeting import LINE
 from tellwhy.classifiers.blocks import Bundles, Lists, unbundled
 from tellwhy.classifiers.pair_engine import PairEngine
 from tellwhy.classifiers.problem import Labels, make_problem
@@ -182,6 +186,29 @@ def test_all_threads_work_only_while_that_is_faster(monkeypatch):
     assert used[-1] == (1, 500)
     for rows, least in ((1, 64), (4, 16), (128, 2)):
         assert Pace(2, rows).least == least
+
+
+def test_threads_do_not_wait_for_those_that_an_interrupt_kept_from_starting(monkeypatch):
+    engine, ends = engine_of(n_jobs=2), []
+
+    def sweep(t, n, team):
+        until = time.monotonic() + 20
+        while team[LINE * (1 - t)] < 1 and time.monotonic() < until:
+            time.sleep(0.001)
+        ends.append(time.monotonic() < until)
+
+    submit = ThreadPoolExecutor.submit
+
+    def interrupted(pool, function, t):
+        if t == 1:
+            raise KeyboardInterrupt
+        return submit(pool, function, t)
+
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        engine.team._together(sweep, (2, np.zeros(2 * LINE, dtype=np.int64)))
+    engine.close()
+    assert ends == [True]
 
 
 def test_lists_grow_with_what_they_hold():

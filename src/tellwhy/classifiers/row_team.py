@@ -99,6 +99,15 @@ class RowTeam(ABC):
         if len(missing) or 2 * len(listed) < len(self.batches.members):
             self._compose(rng.permutation(listed))
 
+    def _together(self, sweep: Any, arguments: tuple[Any, ...]) -> list[Any]:
+        """Let threads sweep; `arguments` begin with how many they are, and the counters by which they meet."""
+        n, team = arguments[:2]
+        try:
+            return self.workers.map(lambda t: sweep(t, *arguments), range(n))
+        except BaseException:
+            team[:] = np.iinfo(team.dtype).max  # those that run must not wait for one that never starts
+            raise
+
     @abstractmethod
     def _compose(self, order: Integers) -> None:
         """Put rows into batches, in about this order."""
@@ -147,7 +156,7 @@ class LaneTeam(RowTeam):
             *self._given(n, order), owned.at, owned.owned, *self._entries(), slots, exact, np.empty((n, 3, width)),
             np.empty((n, width), dtype=self.W.dtype),
         )  # fmt: skip
-        self.workers.map(lambda t: _compiled_lanes.sweep_lanes_all(t, *arguments), range(n))
+        self._together(_compiled_lanes.sweep_lanes_all, arguments)
         held = (piece.start, piece.count, piece.cls, piece.val)
         piece.used = _compiled_batches.close_up(self.batches.rows_of(order), *held, piece.used)
 
@@ -158,7 +167,7 @@ class LaneTeam(RowTeam):
             np.empty((n, width), dtype=dtype), np.empty((n, width), dtype=np.int64),
             np.empty((n, self.m + LINE), dtype=dtype), violation,
         )  # fmt: skip
-        self.workers.map(lambda t: _compiled_lanes.sweep_lanes(t, *arguments), range(n))
+        self._together(_compiled_lanes.sweep_lanes, arguments)
 
 
 class ShardTeam(RowTeam):
@@ -196,7 +205,7 @@ class ShardTeam(RowTeam):
             *self._given(n, order, width, self.W.dtype), owned.at, owned.owned, *self._entries(), piece.used, exact,
             np.empty((n, 2, width)), before, step, change, np.zeros(change.shape, dtype=np.int64),
         )  # fmt: skip
-        piece.used = self.workers.map(lambda t: _compiled_team.sweep_all_together(t, *arguments), range(n))[0]
+        piece.used = self._together(_compiled_team.sweep_all_together, arguments)[0]
 
     def _listed(self, order: Integers, n: int, manner: Manner, violation: Any) -> None:
         width, dtype = self._width(), self.W.dtype
@@ -207,7 +216,7 @@ class ShardTeam(RowTeam):
             np.empty((n, 3, width)), before, step, np.empty(step.shape, dtype=np.int64), np.empty(wide, dtype=dtype),
             np.zeros(wide), whole, change, whole.copy(), violation,
         )  # fmt: skip
-        self.workers.map(lambda t: _compiled_team.sweep_together(t, *arguments), range(n))
+        self._together(_compiled_team.sweep_together, arguments)
 
 
 def row_team(problem: Problem, group: Group, W: Any, piece: Lists, workers: Workers) -> RowTeam:
