@@ -228,20 +228,3 @@ def test_messages_keep_guests():
     whole = Guests.of(order, np.arange(50), problem, piece)
     assert len(whole.numbers(12)) < len(whole.classes)
     np.testing.assert_array_equal(Guests.read(whole.numbers(12), whole.values, [12])[0].classes, whole.classes)
-
-
-@pytest.mark.parametrize(("ranks", "half"), [(2, 1), (2, 3), (3, 2), (4, 1)])
-def test_ranks_meet_once_and_never_work_on_the_same_weights(ranks, half, monkeypatch):
-    X, y = documents(n_classes=25)
-    meetings = in_ranks(ranks, lambda comm: rank_engine(X, y, comm, half=half)[1].meetings, monkeypatch)
-    n = 2 * half * ranks
-    blocks = [block for mine in meetings for meeting in mine for block in meeting.blocks]
-    assert sorted(blocks) == [(g, b) for g in range(n) for b in range(n) if g // (2 * half) != b // (2 * half)]
-    for me in range(ranks):
-        for other in range(ranks):
-            ours = [meeting for meeting in meetings[me] if meeting.other == other]
-            theirs = [meeting for meeting in meetings[other] if meeting.other == me]
-            for here, there in zip(ours, theirs, strict=True):
-                assert here.hosts == [b for _, b in there.blocks]
-                assert not set(here.hosts) & {g for g, _ in here.blocks}
-                assert len({b for _, b in here.blocks}) == len({g for g, _ in here.blocks}) == half

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,8 @@ kernels: Any = _compiled_guests
 LOOKS, OFFERS = 300, 3000
 NAP = 5e-5  # seconds
 NUMBERS, VALUES, SCORES, STEPS = 1, 2, 3, 4  # tags
-BATCH_ENTRIES = 8192  # of the guests that are solved for between two messages
-BATCH = (32, 256)  # guests, at least and at most
+BATCH_ENTRIES = 16_384  # of the guests that are solved for between two messages
+BATCH = (32, 384)  # guests, at least and at most
 
 
 def wait(is_done: Callable[[], bool]) -> None:
@@ -53,6 +53,17 @@ def largest(comm: Any, mine: float) -> float:
     every = np.empty(comm.size)
     comm.Allgather(np.array([mine], dtype=np.float64), every)
     return float(every.max())
+
+
+def joined(parts: list[Any]) -> Any:
+    """Arrays in one, or the only one itself."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def cut(whole: Any, lengths: list[int]) -> list[Any]:
+    """Consecutive parts of an array."""
+    ends = list(accumulate(lengths))
+    return [whole[end - n : end] for end, n in zip(ends, lengths, strict=True)]
 
 
 class Post:
@@ -113,7 +124,8 @@ class Guests:
         own = rows[visitors]
         n, n_entries = len(visitors), int((problem.indptr[own + 1] - problem.indptr[own]).sum())
         n_listed = int(piece.count[visitors].sum())
-        batch = int(np.clip(BATCH_ENTRIES * n // max(n_entries, 1), *BATCH))
+        batch = min(max(BATCH_ENTRIES * n // max(n_entries, 1), BATCH[0]), BATCH[1])
+        batch = max(-(-n // max(round(n / batch), 1)), 1)  # of even size
         found = cls(
             np.zeros(n + 1, dtype=np.int64), np.empty(n_entries, dtype=np.int32),
             np.empty(n_entries, dtype=problem.values.dtype), np.zeros(n + 1, dtype=np.int64),

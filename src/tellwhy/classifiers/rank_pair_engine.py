@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,27 +13,27 @@ from tellwhy.classifiers._compiled_two_bundles import sweep_two_bundles
 from tellwhy.classifiers.blocks import Bundles, Lists, ranges
 from tellwhy.classifiers.pair_engine import PairEngine, Sums
 from tellwhy.classifiers.problem import Problem
-from tellwhy.classifiers.rank_messages import NUMBERS, SCORES, STEPS, VALUES, Guests, Post, largest, summed
-from tellwhy.classifiers.schedule import rounds
+from tellwhy.classifiers.rank_meetings import Block, Meeting, bundles_of, partners, turns
+from tellwhy.classifiers.rank_messages import (
+    NUMBERS,
+    SCORES,
+    STEPS,
+    VALUES,
+    Guests,
+    Post,
+    cut,
+    joined,
+    largest,
+    summed,
+)
 from tellwhy.classifiers.solver import Certificate, Visit
 from tellwhy.core.score_function import Integers
 
 MEETINGS = 20  # of a bundle, an epoch: where there are few bundles they meet on more and smaller parts of the rows
 FEWEST_PARTS = 2
-HALVES = ((0, 0), (0, 1), (1, 1), (1, 0))  # (own half, half of the other) of the lower rank, in turn
 
 guest_kernels: Any = _compiled_guests
-Block = tuple[int, int]
 Choose = Callable[[Lists, Integers], Integers]  # which of some examples of a block are to be visited
-
-
-@dataclass(frozen=True)
-class Meeting:
-    """Our bundles meet those of another rank, each another one; their rows meet those of our `hosts`."""
-
-    other: int
-    blocks: list[Block]
-    hosts: list[int]
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,9 @@ class RankPairEngine(PairEngine):
     ):
         self.comm, self.half, self.post = comm, half or n_jobs, Post(comm)
         bundles = self._bundled(sizes, comm.size, self.half, problem.values.dtype)
-        self._set_up(problem, bundles, self._bundles_of(comm.rank), n_jobs, seed)
-        self.meetings = list(self._meetings())
+        self._set_up(problem, bundles, bundles_of(comm.rank, self.half), n_jobs, seed)
+        self.turns = turns(comm.rank, comm.size, self.half)
+        self._shared = np.random.default_rng(int(largest(comm, float(seed.integers(2**31)))))  # the same for all ranks
         self.heads = np.full((self.half, problem.n_features), -1, dtype=np.int64)
 
     @staticmethod
@@ -88,29 +89,9 @@ class RankPairEngine(PairEngine):
         bundles = cls._bundled(sizes, n_ranks, half, dtype)
         return bundles.position // bundles.width // (2 * half)
 
-    def _bundles_of(self, rank: int, half: int | None = None) -> range:
-        first = 2 * self.half * rank
-        whole = range(first, first + 2 * self.half)
-        return whole if half is None else whole[half * self.half : (half + 1) * self.half]
-
-    def _opponents(self) -> list[int]:
+    def _others(self) -> list[int]:
         """The ranks that this one meets, in the order of the rounds."""
-        me = self.comm.rank
-        found = [b if a == me else a for pairs in rounds(self.comm.size) for a, b in pairs if me in (a, b)]
-        return [int(other) for other in found]
-
-    def _meetings(self) -> Iterator[Meeting]:
-        """All meetings of this rank; the higher rank sends to what the lower neither sends from nor to."""
-        me, n = self.comm.rank, self.half
-        for other in self._opponents():
-            for halves in HALVES:
-                mine, theirs = halves if me < other else (1 - halves[1], 1 - halves[0])
-                ours, foreign, lent = (
-                    self._bundles_of(me, mine), self._bundles_of(other, theirs), self._bundles_of(me, 1 - mine),
-                )  # fmt: skip
-                for shift in range(n):
-                    turn = [(i + shift) % n for i in range(n)]
-                    yield Meeting(other, [(ours[i], foreign[turn[i]]) for i in range(n)], [lent[i] for i in turn])
+        return [other for other in partners(self.comm.rank, self.comm.size) if other is not None]
 
     def _m(self, b: int) -> int:
         return len(self.bundles.members[b])
@@ -141,12 +122,14 @@ class RankPairEngine(PairEngine):
         orders = {g: self._rng.permutation(len(group.rows)) for g, group in self.groups.items()}
         n = max(FEWEST_PARTS, -(-MEETINGS // len(self.bundles)))
         parts = [{g: order[i::n] for g, order in orders.items()} for i in range(n)]
-        ahead = (self._send(meeting, part, choose) for part in parts for meeting in self.meetings)
+        orders_of_turns = [self._shared.permutation(len(self.turns)) for _ in parts]
+        meetings = [[meeting for turn in order for meeting in self.turns[turn]] for order in orders_of_turns]
+        ahead = (self._send(m, part, choose) for part, some in zip(parts, meetings, strict=True) for m in some)
         found: list[Any] = []
         sent = next(ahead, [])
-        for part in parts:
+        for part, some in zip(parts, meetings, strict=True):
             found += self._meet_at_home(visit, part)
-            for meeting in self.meetings:
+            for meeting in some:
                 ours, theirs, sent = sent, self._welcome(meeting), next(ahead, [])
                 for k in range(max(g.n_batches for g in [*(sending.guests for sending in ours), *theirs])):
                     found += self._exchange(meeting, k, ours, theirs, calm)
@@ -161,8 +144,8 @@ class RankPairEngine(PairEngine):
             guests = Guests.of(visitors, self.groups[block[0]].rows, self.problem, self.lists[block])
             found.append(Sending(block, visitors, guests))
         numbers = [sending.guests.numbers(self._m(sending.block[1])) for sending in found]
-        self.post.send(meeting.other, NUMBERS, np.concatenate(numbers))
-        self.post.send(meeting.other, VALUES, np.concatenate([sending.guests.values for sending in found]))
+        self.post.send(meeting.other, NUMBERS, joined(numbers))
+        self.post.send(meeting.other, VALUES, joined([sending.guests.values for sending in found]))
         return found
 
     def _welcome(self, meeting: Meeting) -> list[Guests]:
@@ -174,14 +157,12 @@ class RankPairEngine(PairEngine):
     def _exchange(self, meeting: Meeting, k: int, ours: list[Sending], theirs: list[Guests], calm: float) -> list[Any]:
         """Solve for batch k of our guests while the other rank does so for its own."""
         hosts = [(guests, self.W[b], self._m(b)) for guests, b in zip(theirs, meeting.hosts, strict=True)]
-        told = np.concatenate(self.workers.map(lambda host: host[0].scores(k, *host[1:]), hosts))
-        cuts = np.cumsum([sending.guests.n_listed(k) for sending in ours])
-        scores = np.split(self.post.swap(meeting.other, SCORES, told, cuts[-1]), cuts[:-1])
-        steps = np.empty(cuts[-1], dtype=told.dtype)
-        tasks = zip(ours, scores, np.split(steps, cuts[:-1]), self.heads, strict=True)
+        told = joined(self.workers.map(lambda host: host[0].scores(k, *host[1:]), hosts))
+        n_ours, n_theirs = [sending.guests.n_listed(k) for sending in ours], [guests.n_listed(k) for guests in theirs]
+        scores, steps = self.post.swap(meeting.other, SCORES, told, sum(n_ours)), np.empty(sum(n_ours), told.dtype)
+        tasks = zip(ours, cut(scores, n_ours), cut(steps, n_ours), self.heads, strict=True)
         found = self.workers.map(lambda task: self._solve(k, *task, calm=calm), tasks)
-        cuts = np.cumsum([guests.n_listed(k) for guests in theirs])
-        back = np.split(self.post.swap(meeting.other, STEPS, steps, cuts[-1]), cuts[:-1])
+        back = cut(self.post.swap(meeting.other, STEPS, steps, sum(n_theirs)), n_theirs)
         self.workers.map(lambda task: task[0][0].add_steps(k, task[0][1], task[1]), zip(hosts, back, strict=True))
         return found
 
@@ -208,8 +189,8 @@ class RankPairEngine(PairEngine):
     def certify(self, slack: float) -> Certificate:
         """Both objectives over all ranks, and lists of every variable that may have to move."""
         found = [self._certified([(g, b) for g in self.own for b in self.own], slack)]
-        for other in self._opponents():
-            theirs = self._bundles_of(other)
+        for other in self._others():
+            theirs = bundles_of(other, self.half)
             for i, g in enumerate(self.own):
                 for j, b in enumerate(theirs):
                     found.append(self._certify_away((g, b), (theirs[i], self.own[j]), other, slack))
@@ -275,8 +256,8 @@ class RankPairEngine(PairEngine):
                     group.rows, group.labels, p.indptr, p.indices, p.values, self.W[g],
                     piece.start, piece.count, piece.val,
                 )  # fmt: skip
-        for other in self._opponents():
-            theirs = self._bundles_of(other)
+        for other in self._others():
+            theirs = bundles_of(other, self.half)
             for g in self.own:
                 for j, b in enumerate(theirs):
                     self._send_all((g, b), other, [])
