@@ -8,6 +8,7 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,20 +27,28 @@ TOLS = {"ww": 1e-3, "llw": 1e-2}
 LIMIT = 600  # seconds
 
 
-def in_ranks(n: int, place: Path, **what: Any) -> dict[str, Any]:
-    """Run one measurement under mpiexec; rank 0 writes what it found into a file, as MPI may write lines of its own."""
-    told = place / "told.json"
-    told.unlink(missing_ok=True)
-    command = [*mpiexec(), "-n", str(n), sys.executable, "-m", "mpi4py", __file__, json.dumps(what), str(told)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=what.get("limit", LIMIT))
-    except subprocess.TimeoutExpired:
-        return {"failed": f"more than {what.get('limit', LIMIT)} s"}
-    if done.returncode or not told.is_file():
-        print(f"{command} gave {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}", file=sys.stderr)
-        return {"failed": f"status {done.returncode}"}
-    found: dict[str, Any] = json.loads(told.read_text())
-    return found
+def in_ranks(n: int, place: Path, whats: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Run measurements under one mpiexec; yields each with what was found, as soon as it was.
+
+    Rank 0 writes what it found into a file, line by line, as MPI may write lines of its own.
+    """
+    told, log, n_told = place / "told.jsonl", place / "log.txt", 0
+    told.write_text("")
+    command = [*mpiexec(), "-n", str(n), sys.executable, "-m", "mpi4py", __file__, json.dumps(whats), str(told)]
+    with log.open("w") as lines:
+        running = subprocess.Popen(command, stdout=lines, stderr=subprocess.STDOUT)
+    until = time.monotonic() + LIMIT
+    while running.poll() is None and time.monotonic() < until:
+        time.sleep(0.2)
+        for line in told.read_text().splitlines(keepends=True)[n_told:]:
+            if line.endswith("\n"):
+                yield whats[n_told], json.loads(line)
+                n_told += 1
+    running.terminate()
+    rest = [json.loads(line) for line in told.read_text().splitlines()[n_told:]]
+    if n_told + len(rest) < len(whats):
+        print(f"{command} gave {running.wait()}\n{log.read_text()[-4000:]}", file=sys.stderr)
+    yield from zip(whats[n_told:], rest, strict=False)
 
 
 def stored_rows(path: str) -> tuple[Any, Any]:
@@ -112,20 +121,25 @@ def memory(comm: Any, what: dict[str, Any]) -> dict[str, Any]:
     return {"GB of the fullest other rank": max(grown[1:] or grown), "GB of rank 0": grown[0]} if grown else {}
 
 
-def main(what: dict[str, Any], told: Path) -> None:
+def measured(comm: Any, what: dict[str, Any]) -> dict[str, Any]:
+    if what["measure"] == "memory":
+        return memory(comm, what)
+    X, y = stored_rows(what["data"])
+    warm_up(X, comm, what)
+    return {"epoch": seconds_per_epoch, "gap": seconds_to_a_gap}[what["measure"]](X, y, comm, what)
+
+
+def main(whats: list[dict[str, Any]], told: Path) -> None:
     from mpi4py import MPI
 
     comm = MPI.COMM_WORLD
-    if what["measure"] == "memory":
-        found = memory(comm, what)
-    else:
-        X, y = stored_rows(what["data"])
-        warm_up(X, comm, what)
-        measure = {"epoch": seconds_per_epoch, "gap": seconds_to_a_gap}[what["measure"]]
-        found = measure(X, y, comm, what)
-    if comm.rank == 0:
-        words = MPI.Get_library_version().partition("\n")[0].partition(",")[0].replace("Version:", "").split()
-        told.write_text(json.dumps(found | {"MPI": " ".join(words)}))
+    words = MPI.Get_library_version().partition("\n")[0].partition(",")[0].replace("Version:", "").split()
+    for what in whats:
+        found = measured(comm, what)
+        if comm.rank == 0:
+            with told.open("a") as lines:
+                lines.write(json.dumps(found | {"MPI": " ".join(words)}) + "\n")
+        comm.Barrier()
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ EPOCHS = 5
 MEMORY_EPOCHS = 3
 EPOCH_WORDS = (
     f"Seconds per epoch, as in figure III.2: the same {BUNDLES} bundles of classes spread over 1, 2, … ranks of one "
-    f"thread each, C = 1, {EPOCHS} epochs after two others, nothing left out. Times faster: than one rank."
+    f"thread each, C = 1, {EPOCHS} epochs after a first one, nothing left out. Times faster: than one rank."
 )
 GAP_WORDS = (
     f"To a relative duality gap of {WW_TOL:g} (Lee–Lin–Wahba: {LLW_TOL:g}), C = 1, with shrinking. One process: the "
@@ -52,6 +52,9 @@ MEMORY_WORDS = (
     f"What a rank grows by when it reads a file, trains for {MEMORY_EPOCHS} epochs and rank 0 gathers and saves the "
     "model: 6,000 generated documents, 30,000 terms, 1,500 classes, whose weights are 360 MB."
 )
+WORDS = {"epoch": EPOCH_WORDS, "gap": GAP_WORDS, "memory": MEMORY_WORDS}
+LOSSES = ("ww", "llw")
+MEMORY_COLUMN = "GB of the fullest other rank"
 DOCS = Path(__file__).parent.parent / "docs"
 Lines = list[dict[str, Any]]
 Tell = Callable[[list[tuple[str, pd.DataFrame]]], None]
@@ -104,70 +107,65 @@ def described(s: Split) -> str:
 
 
 def ranks(tell: Tell) -> None:
-    """Seconds per epoch as in figure III.2, seconds to a gap, and memory; those that are named, or all."""
-    parts, named = Parts(tell), sys.argv[2:] or ["epochs", "gaps", "memory"]
+    """Seconds per epoch as in figure III.2 and to a gap, and memory; what is named, or all."""
+    named, tables = sys.argv[2:] or ["times", "memory"], kept_tables()
     with tempfile.TemporaryDirectory() as place:
-        sets = [] if named == ["memory"] else [documents(), naics2017_whole()]
-        files = [stored(s, Path(place)) for s in sets]
-        for what, measure in (("epochs", epochs_over_ranks), ("gaps", gaps_over_ranks)):
-            if what in named:
-                for loss in ("ww", "llw"):
-                    for s, data in zip(sets, files, strict=True):
-                        measure(s, data, loss, parts)
-        if "memory" in named:
-            s = documents(6_000, 1_500, 30_000)
-            data = stored(s, Path(place))
-            for loss in ("ww", "llw"):
-                memory_over_ranks(s, data, loss, parts)
+        sets = (
+            {} if "times" not in named else {s.name: stored(s, Path(place)) for s in (documents(), naics2017_whole())}
+        )
+        one = {} if "memory" not in named else {"documents": stored(documents(6_000, 1_500, 30_000), Path(place))}
+        runs = [(n, measures(n, sets)) for n in RANKS if sets]
+        runs += [(n, [memory_of(data, loss)]) for loss in LOSSES for n in RANKS for data in one.values()]
+        fresh: set[str] = set()
+        for n, whats in runs:
+            for what, found in in_ranks(n, Path(place), whats):
+                text, line = WORDS[what["measure"]], in_words(n, what, found)
+                print(line, flush=True)
+                tables[text] = [*(tables.get(text, []) if text in fresh else []), line]
+                fresh.add(text)
+                tell([(words, compared(lines)) for words, lines in tables.items()])
 
 
-class Parts:
-    """Tables of a page, told again with each new line; those that are not measured anew stay as they were."""
-
-    def __init__(self, tell: Tell):
-        self.tell, self.fresh = tell, set()  # type: tuple[Tell, set[str]]
-        before: Any = json.loads(kept("ranks").read_text()) if kept("ranks").is_file() else []
-        texts = (EPOCH_WORDS, GAP_WORDS, MEMORY_WORDS)
-        self.tables: dict[str, Lines] = dict(zip(texts, before, strict=True)) if len(before) == len(texts) else {}
-
-    def add(self, text: str, line: dict[str, Any]) -> None:
-        print(line, flush=True)
-        if text not in self.fresh:
-            self.fresh.add(text)
-            self.tables[text] = []
-        self.tables[text].append(line)
-        self.tell([(words, pd.DataFrame(lines)) for words, lines in self.tables.items()])
-
-
-def epochs_over_ranks(s: Split, data: Path, loss: str, parts: Parts) -> None:
-    """A fixed number of bundles and epochs, nothing left out."""
+def measures(n: int, sets: dict[str, Path]) -> list[dict[str, Any]]:
+    """Seconds per epoch with the same bundles on any number of ranks, and to a gap with those that ranks have."""
     found: Lines = []
-    for n in RANKS:
-        what = {"measure": "epoch", "data": str(data), "loss": loss, "bundles": BUNDLES, "threads": 1}
-        line = in_ranks(n, data.parent, **what, epochs=EPOCHS)
-        found.append({"data": s.name, "loss": loss, "ranks": n, **line})
-        if "s an epoch" in line and "s an epoch" in found[0]:
-            found[-1]["times faster"] = found[0]["s an epoch"] / line["s an epoch"]
-        parts.add(EPOCH_WORDS, found[-1])
+    for loss in LOSSES:
+        for name, data in sets.items():
+            what = {"name": name, "data": str(data), "loss": loss, "threads": 1}
+            each = 2 if loss == "ww" else 1
+            bundles = [0, 2 * each] if n == 1 else [each * n]
+            found.append({**what, "measure": "epoch", "bundles": BUNDLES, "epochs": EPOCHS})
+            found += [{**what, "measure": "gap", "bundles": b, "epochs": 300} for b in bundles]
+    return found
 
 
-def gaps_over_ranks(s: Split, data: Path, loss: str, parts: Parts) -> None:
-    """To a gap, by one process, by one rank with the bundles of two, and by several."""
-    found: Lines = []
-    for n, bundles in [(1, 0), (1, 4 if loss == "ww" else 2), *((n, 2 * n if loss == "ww" else n) for n in RANKS[1:])]:
-        what = {"measure": "gap", "data": str(data), "loss": loss, "bundles": bundles, "threads": 1, "epochs": 300}
-        line = in_ranks(n, data.parent, **what)
-        how = {"how": "ranks" if n > 1 else "one rank" if bundles else "one process", "bundles": bundles or "default"}
-        found.append({"data": s.name, "loss": loss, "ranks": n, **how, **line})
-        if "s" in line and "s" in found[0]:
-            found[-1]["times faster than one process"] = found[0]["s"] / line["s"]
-        parts.add(GAP_WORDS, found[-1])
+def memory_of(data: Path, loss: str) -> dict[str, Any]:
+    name = "generated documents"
+    return {"measure": "memory", "name": name, "data": str(data), "loss": loss, "epochs": MEMORY_EPOCHS}
 
 
-def memory_over_ranks(s: Split, data: Path, loss: str, parts: Parts) -> None:
-    for n in RANKS:
-        line = in_ranks(n, data.parent, measure="memory", data=str(data), loss=loss, epochs=MEMORY_EPOCHS)
-        parts.add(MEMORY_WORDS, {"data": s.name, "loss": loss, "ranks": n, **line})
+def in_words(n: int, what: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+    line = {"data": what["name"], "loss": what["loss"], "ranks": n}
+    if what["measure"] == "gap":
+        how = "ranks" if n > 1 else "one rank" if what["bundles"] else "one process"
+        line |= {"how": how, "bundles": what["bundles"] or "default"}
+    return line | found
+
+
+def compared(lines: Lines) -> pd.DataFrame:
+    """Lines of each set and loss together, and how many times faster they are than the first of these."""
+    table = pd.DataFrame(lines).sort_values(["loss", "data"], ascending=[False, True], kind="stable")
+    for column, words in (("s an epoch", "times faster"), ("s", "times faster than one process")):
+        if column in table:
+            table[words] = table.groupby(["loss", "data"])[column].transform("first") / table[column]
+    return table
+
+
+def kept_tables() -> dict[str, Lines]:
+    """Tables of an earlier run, which stay where they are not measured anew."""
+    before: list[Lines] = json.loads(kept("ranks").read_text()) if kept("ranks").is_file() else []
+    columns = {"s an epoch": EPOCH_WORDS, "times faster than one process": GAP_WORDS, MEMORY_COLUMN: MEMORY_WORDS}
+    return {words: lines for lines in before for column, words in columns.items() if lines and column in lines[0]}
 
 
 def large(tell: Tell) -> None:
@@ -227,7 +225,6 @@ def kept(what: str) -> Path:
     return DOCS / "results" / f"multiclass_svm_{what}.json"
 
 
-MEMORY_COLUMN = "GB of the fullest other rank"
 PANELS = {
     "threads": [("times faster", "times faster than one thread")],
     "ranks": [
