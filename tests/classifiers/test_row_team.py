@@ -7,7 +7,7 @@ from scipy import sparse
 
 from tellwhy.classifiers import CrammerSingerSVM, WestonWatkinsSVM, _compiled, row_team
 from tellwhy.classifiers._compiled_meeting import LINE
-from tellwhy.classifiers.blocks import Bundles, Lists, unbundled
+from tellwhy.classifiers.blocks import Bundles, Lists, Workers, unbundled
 from tellwhy.classifiers.pair_engine import PairEngine
 from tellwhy.classifiers.problem import Labels, make_problem
 from tellwhy.classifiers.row_team import LaneTeam, Pace, ShardTeam
@@ -209,6 +209,13 @@ def test_threads_do_not_wait_for_those_that_an_interrupt_kept_from_starting(monk
         engine.team._together(sweep, (2, np.zeros(2 * LINE, dtype=np.int64)))
     engine.close()
     assert ends == [True]
+
+
+def test_all_threads_are_there_before_any_waits_for_another():
+    workers = Workers(5)
+    assert len(workers._pool._threads) == 5
+    assert workers.map(abs, [-1, 2]) == [1, 2]
+    workers.close()
 
 
 def test_lists_grow_with_what_they_hold():

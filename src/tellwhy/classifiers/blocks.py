@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -180,6 +181,17 @@ class Workers:
     def __init__(self, n_threads: int):
         self.n_threads = n_threads
         self._pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
+        if self._pool is not None:
+            self._start(self._pool)
+
+    def _start(self, pool: ThreadPoolExecutor) -> None:
+        """Have all threads there from now on: tasks may wait for each other, and the pool counts idle ones loosely."""
+        ready = Event()
+        try:
+            for _ in range(self.n_threads):
+                pool.submit(ready.wait)
+        finally:
+            ready.set()
 
     def map(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> list[Any]:
         """Results of all tasks, in order."""
