@@ -184,7 +184,7 @@ def test_all_threads_work_only_while_that_is_faster(monkeypatch):
     assert used == [(1, 400), (1, 400), (1, 2400), (1, 3200)]
     pace.share(order[:500], visits({1: 1.0}))
     assert used[-1] == (1, 500)
-    for rows, least in ((1, 64), (4, 16), (128, 2)):
+    for rows, least in ((1, 64), (8, 8), (128, 2)):
         assert Pace(2, rows).least == least
 
 

@@ -84,21 +84,39 @@ def rows_in_lanes(order, rows, indptr, indices, n_features, n_lanes, depth, n_op
 
 
 @_compiled
-def inner_products(first, last, at, members, rows, indptr, indices, values, n_features, gram):
-    """Inner product gram[q, j] of each row with the j-th row of its batch, for batches first..last."""
-    x = np.zeros(n_features, np.float64)
+def _most_entries(first, last, at, members, rows, indptr):
+    most = 0
     for b in range(first, last):
-        for j in range(at[b, 0], at[b, 1]):
-            low, high = indptr[rows[members[j]]], indptr[rows[members[j]] + 1]
-            for p in range(low, high):
-                x[indices[p]] += values[p]
-            for q in range(j + 1, at[b, 1]):
-                s = 0.0
-                for p in range(indptr[rows[members[q]]], indptr[rows[members[q]] + 1]):
-                    s += values[p] * x[indices[p]]
-                gram[q, j - at[b, 0]] = s
-            for p in range(low, high):
-                x[indices[p]] = 0.0
+        entries = 0
+        for q in range(at[b, 0], at[b, 1]):
+            entries += indptr[rows[members[q]] + 1] - indptr[rows[members[q]]]
+        most = max(most, entries)
+    return most
+
+
+@_compiled
+def inner_products(first, last, at, members, rows, indptr, indices, values, n_features, products):
+    """Inner product products[q, j] of each row with the j-th row of its batch, for batches first..last.
+
+    The entries of a batch are chained by feature: a row meets only entries of earlier rows with a feature of its own.
+    """
+    most = _most_entries(first, last, at, members, rows, indptr)
+    newest, older = np.full(n_features, -1, np.int64), np.empty(most, np.int64)
+    holder, held = np.empty(most, np.int64), np.empty(most, values.dtype)
+    for b in range(first, last):
+        used, begin, end = 0, at[b, 0], at[b, 1]
+        for q in range(begin, end):
+            products[q] = 0.0
+            for p in range(indptr[rows[members[q]]], indptr[rows[members[q]] + 1]):
+                e = newest[indices[p]]
+                older[used], holder[used], held[used], newest[indices[p]] = e, q - begin, values[p], used
+                used += 1
+                while e >= 0:
+                    products[q, holder[e]] += values[p] * held[e]
+                    e = older[e]
+        for q in range(begin, end):
+            for p in range(indptr[rows[members[q]]], indptr[rows[members[q]] + 1]):
+                newest[indices[p]] = -1
 
 
 @_compiled

@@ -24,7 +24,7 @@ WORTH_LANES = 1.6  # lanes that could be visited at the same time
 ROWS_TRIED = 2_000  # to see whether lanes are worth it
 WORTH_MEETING = 1_000  # entries of a row times classes: with less work threads would wait more than they gain
 MUCH_WORK = 20_000  # the same: with less, threads meet only every few rows
-BATCH = 4  # rows then
+BATCH = 8  # rows then
 FRESH_ENTRIES = 250_000  # of variables that a call makes room for
 
 Manner = tuple[int, float, bool]  # patience, calm, and whether rows are solved exactly
