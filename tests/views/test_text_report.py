@@ -62,7 +62,8 @@ def test_lines_and_tabs_stay_and_empty_lines_are_few() -> None:
 
 def test_every_class_has_its_words() -> None:
     page = page_of(TEXTS, LABELS)
-    assert "All of 4 texts got the label they came with." in page
+    assert "All 4 texts got the label they came with." in page
+    assert "The text got the label it came with." in page_of(TEXTS[:1], LABELS[:1])
     classes = page[page.index('id="classes"') :]
     assert classes.index("moon") < classes.index("Settings")
     assert classes.count("2 texts") == 2

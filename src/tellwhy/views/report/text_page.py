@@ -120,7 +120,8 @@ def _headline(found: TextLabels) -> str:
     if found.n_wrong is None:
         return f"{texts} labelled."
     if found.n_wrong == 0:
-        return f"All of {texts} got the label they came with."
+        alone = found.n_texts == 1
+        return "The text got the label it came with." if alone else f"All {texts} got the label they came with."
     part = wording.share(found.n_wrong / found.n_texts)
     words = "gets another label than it" if found.n_wrong == 1 else "get another label than they"
     return f"{wording.number(found.n_wrong)} of {texts} {words} came with ({part})."
