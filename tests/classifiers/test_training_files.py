@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from tellwhy.classifiers.training_files import read_rows, survey
+from tellwhy.classifiers.training_files import ColumnScaling, read_rows, survey
 from tellwhy.core.errors import InvalidInput, UnreadableFile
 
 
@@ -193,6 +193,15 @@ def test_labels_of_tables_are_checked(tmp_path):
     pd.DataFrame({"a": [1.0, None], "y": ["u", "v"]}).to_csv(tmp_path / "gap.csv", index=False)
     with pytest.raises(InvalidInput, match="NaN in row 1, column 'a'"):
         read_rows(tmp_path / "gap.csv", label="y")
+
+
+def test_columns_of_equal_numbers_are_not_scaled():
+    X = np.column_stack([np.full(50, 0.1), np.arange(50.0)])
+    assert X[:, 0].std() > 0  # by a rounding error
+    found = ColumnScaling.of(X)
+    assert (found.mean[0], found.spread[0]) == (0.1, 1.0)
+    np.testing.assert_array_equal(found.applied(X, centred=True)[:, 0], 0)
+    assert found.spread[1] == pytest.approx(np.arange(50.0).std())
 
 
 @pytest.mark.parametrize("how", ["centred", "plain"])

@@ -30,9 +30,9 @@ class ColumnScaling:
 
     @classmethod
     def of(cls, X: Any) -> ColumnScaling:
-        """Measure the columns."""
-        spread = X.std(axis=0)
-        return cls(X.mean(axis=0), np.where(spread > 0, spread, 1.0))
+        """Measure the columns; the mean of equal numbers may be off by a rounding error, which is no spread."""
+        varies = X.max(axis=0) > X.min(axis=0)
+        return cls(np.where(varies, X.mean(axis=0), X[0]), np.where(varies, X.std(axis=0), 1.0))
 
     def applied(self, X: Any, *, centred: bool) -> Any:
         """Columns of unit variance, with mean zero where they are centred."""
