@@ -75,6 +75,7 @@ class Post:
 
     def send(self, other: int, tag: int, values: Any) -> None:
         """Send an array; it must not change until `finish`."""
+        self.under_way = [(message, kept) for message, kept in self.under_way if not message.Test()]
         self.under_way.append((self.comm.Isend(values, other, tag), values))
 
     def receive(self, other: int, tag: int, dtype: Any) -> Any:
