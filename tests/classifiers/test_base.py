@@ -206,6 +206,22 @@ def test_top_k_begins_with_the_prediction():
         model.predict_top_k(X, 5)
 
 
+@pytest.mark.parametrize("sets", [False, True])
+def test_scores_of_all_rows_are_never_held_at_once(sets, monkeypatch):
+    X, y = rows()
+    model = WestonWatkinsSVM(random_state=0).fit(X, np.eye(4, dtype=int)[y] if sets else y)
+    whole, best = model.predict(X), model.predict_top_k(X, 2)
+    seen, scores_of = [], WestonWatkinsSVM._scores_of
+    monkeypatch.setattr("tellwhy.core.parallel.row_batches", lambda n, width: [slice(i, i + 7) for i in range(0, n, 7)])
+    monkeypatch.setattr(
+        WestonWatkinsSVM, "_scores_of", lambda self, X, W: seen.append(X.shape[0]) or scores_of(self, X, W)
+    )
+    np.testing.assert_array_equal(model.predict(X), whole)
+    np.testing.assert_array_equal(model.predict_top_k(X, 2), best)
+    assert max(seen) == 7
+    assert sum(seen) == 2 * len(X)
+
+
 def test_leads_over_a_class_that_is_named():
     model, X, _ = fitted(WestonWatkinsSVM)
     found = model.explain(X[:9], of=1, against=2)

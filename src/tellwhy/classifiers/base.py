@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import joblib
@@ -31,6 +32,7 @@ from tellwhy.classifiers.single_engine import SingleEngine
 from tellwhy.classifiers.solver import Progress, Settings, is_done, solve
 from tellwhy.core.errors import InvalidInput, InvalidParameter, NotConverged
 from tellwhy.core.explanation import Explanation
+from tellwhy.core.parallel import tracked_batches
 from tellwhy.core.params import (
     Rules,
     boolean,
@@ -163,17 +165,16 @@ class MulticlassSVM(SavedModel, ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> Any:
         """Class with the highest score; for label sets a 0/1 matrix of the labels above the threshold."""
-        scores = self._scores(X)
+        check_is_fitted(self)
         if self._is_multilabel:
-            return (scores > 0).astype(np.int64)
-        return self.classes_[scores.argmax(axis=1)]
+            return self._of_scores(X, lambda scores: (scores > 0).astype(np.int64))
+        return self.classes_[self._of_scores(X, lambda scores: scores.argmax(axis=1))]
 
     def predict_top_k(self, X: Any, k: int) -> Any:
         """The k classes with the highest scores, best first: rows × k."""
         check_is_fitted(self)
         validate_value(f"{type(self).__name__}.predict_top_k", "k", k, integer(1, len(self.classes_)))
-        scores = self._scores(X)
-        return self.classes_[np.argsort(-scores, axis=1, kind="stable")[:, :k]]
+        return self.classes_[self._of_scores(X, lambda scores: np.argsort(-scores, axis=1, kind="stable")[:, :k])]
 
     def calibrate(self, X: Any, y: Any) -> Self:
         """Learn from rows that were not trained on how far scores can be trusted; `predict_proba` needs this.
@@ -386,8 +387,19 @@ class MulticlassSVM(SavedModel, ClassifierMixin, BaseEstimator):
 
     def _scores(self, X: Any) -> Floats:
         check_is_fitted(self)
-        scores = self._validated(X) @ self.coef_.T
+        return self._scores_of(self._validated(X), self.coef_.T)
+
+    def _scores_of(self, rows: Any, weights: Any) -> Floats:
+        scores = rows @ weights
         return np.asarray(scores.toarray() if sparse.issparse(scores) else scores, dtype=np.float64) + self.intercept_
+
+    def _of_scores(self, X: Any, compute: Callable[[Floats], Any]) -> Any:
+        """Join what is computed from the scores of each batch of rows: those of all rows may not fit into memory."""
+        rows = self._validated(X)
+        # Products would bring the weights into this order again for each batch.
+        weights = self.coef_.T.tocsr() if sparse.issparse(self.coef_) else np.ascontiguousarray(self.coef_.T)
+        batches = tracked_batches(rows.shape[0], rows.data.itemsize * len(self.intercept_), "scoring rows")
+        return np.concatenate([compute(self._scores_of(rows[batch], weights)) for batch in batches])
 
 
 def default_bundles(n_classes: int, *, pairs: bool) -> int:
