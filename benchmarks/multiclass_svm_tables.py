@@ -1,6 +1,6 @@
 """Claim: all-in-one SVMs err less than one-vs-rest and are sparser (tables III.3 to III.5 of the thesis).
 
-Every C of the grid is reported: none is chosen on test rows. No intercept, as in the thesis. `python
+Every C of the grid is reported, and the best of them on test rows, as in the thesis. No intercept, as there. `python
 benchmarks/multiclass_svm_tables.py iris_xcsvm glass_xcsvm` runs some of the sets; results of the others are kept. With
 `piece letter LLW lines.jsonl` one solver runs on one set and adds a line per C to a file, `merge folder` takes such
 files in (with the words in its machine.txt on where they were run), and `publish` only writes page and picture (time

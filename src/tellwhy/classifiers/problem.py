@@ -13,8 +13,6 @@ from scipy import sparse
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.score_function import Floats, Integers
 
-LOSSES = ("ww", "cs", "llw", "ovr")
-
 
 @dataclass(frozen=True)
 class Labels:
