@@ -141,6 +141,23 @@ def sweep_pairs(
 
 
 @_compiled
+def _judge_row(gains, a, m, top, total, held, slack):
+    """Loss of a row, the gain from which on its variables are listed and, where their sum is bounded, its violation."""
+    if total == np.inf:
+        loss = 0.0
+        for c in range(m):
+            loss += max(gains[c], 0.0)
+        return top * loss, max(-slack, 0.5 * NEVER), 0.0
+    most, least_held = 0.0, np.inf
+    for c in range(m):
+        most = max(most, gains[c])
+        if a[c] > 0.0:
+            least_held = min(least_held, gains[c])
+    bound = max(max(0.0, min(most, least_held)) - slack, 0.5 * NEVER)
+    return total * most, bound, _total_violation(most, least_held, held, total)
+
+
+@_compiled
 def certify_pairs(
     first, last, rows, labels, tops, totals, owned_at, owned, offset, m, indptr, indices, values, W_label, W,
     start, count, cls, val, slack,
@@ -169,21 +186,9 @@ def certify_pairs(
         for j in range(owned_at[r], owned_at[r + 1]):
             if 0 <= owned[j] - offset < m:
                 scores[owned[j] - offset] = NEVER
-        bound = max(-slack, 0.5 * NEVER)
-        if total < np.inf:
-            most, least_held = 0.0, np.inf
-            for c in range(m):
-                most = max(most, scores[c])
-                if a[c] > 0.0:
-                    least_held = min(least_held, scores[c])
-            losses += total * most
-            worst = max(worst, _total_violation(most, least_held, held, total))
-            bound = max(max(0.0, min(most, least_held)) - slack, 0.5 * NEVER)
-        else:
-            loss = 0.0
-            for c in range(m):
-                loss += max(scores[c], 0.0)
-            losses += top * loss
+        loss, bound, violation = _judge_row(scores, a, m, top, total, held, slack)
+        losses += loss
+        worst = max(worst, violation)
         new_cls, new_val = _grown(new_cls, new_val, used + m)
         start[r] = used
         for c in range(m):

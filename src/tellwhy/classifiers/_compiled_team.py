@@ -96,11 +96,8 @@ def sweep_together(
             worst = _settle(scores, base, norms[r], tops[r], totals[r], n, before[i], v, a, calm, exact)
             if worst > calm:
                 changed[i], change[i] = _differences(at, n, cls, before[i], a, step[i], at_class[i])
-                cut = cuts[rows[r]]
-                _add_step(
-                    indices, values, cut[low_shard], cut[high_shard], W, labels[r], at_class[i], step[i], changed[i],
-                    change[i],
-                )  # fmt: skip
+                low, high = cuts[rows[r], low_shard], cuts[rows[r], high_shard]
+                _add_step(indices, values, low, high, W, labels[r], at_class[i], step[i], changed[i], change[i])
             if t == 0:
                 violation[r], idle[r] = worst, 0 if worst > calm else idle[r] + 1
                 if worst > calm:
