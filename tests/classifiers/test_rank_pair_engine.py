@@ -178,7 +178,7 @@ def test_guests_move_as_they_would_at_home(batch, monkeypatch):
     visitors = order[other[1][order] > 0]
     problem = type("Rows", (), {"indptr": entries[0], "indices": entries[1], "values": entries[2]})
     piece = type("Piece", (), dict(zip(("start", "count", "cls"), other, strict=False)))
-    guests = Guests.of(visitors, rows, problem, piece, 12)
+    guests = Guests.of(visitors, rows, problem, piece)
     heads = np.full(30, -1, dtype=np.int64)
     worst, summed, visited = 0.0, 0.0, 0
     for k in range(guests.n_batches):
@@ -218,13 +218,13 @@ def test_messages_keep_guests():
     problem = type("Rows", (), {"indptr": X.indptr, "indices": X.indices, "values": X.data})
     piece = type("Piece", (), dict(zip(("start", "count", "cls"), other, strict=False)))
     none = np.empty(0, dtype=np.int64)
-    sent = [Guests.of(some, np.arange(50), problem, piece, 12) for some in (order[:20], none, order[20:23])]
+    sent = [Guests.of(some, np.arange(50), problem, piece) for some in (order[:20], none, order[20:23])]
     numbers, values = np.concatenate([g.numbers(12) for g in sent]), np.concatenate([g.values for g in sent])
     for ours, theirs in zip(sent, Guests.read(numbers, values, [12, 12, 12]), strict=True):
         for one, another in zip(ours.arrays, theirs.arrays, strict=True):
             np.testing.assert_array_equal(one, another)
     everyone = np.full(50, 12, dtype=np.int32)
     piece.count, piece.start, piece.cls = everyone, 12 * np.arange(50), np.tile(np.arange(12, dtype=np.int32), 50)
-    whole = Guests.of(order, np.arange(50), problem, piece, 12)
+    whole = Guests.of(order, np.arange(50), problem, piece)
     assert len(whole.numbers(12)) < len(whole.classes)
     np.testing.assert_array_equal(Guests.read(whole.numbers(12), whole.values, [12])[0].classes, whole.classes)

@@ -18,7 +18,7 @@ kernels: Any = _compiled_guests
 LOOKS, OFFERS = 300, 3000
 NAP = 5e-5  # seconds
 NUMBERS, VALUES, SCORES, STEPS = 1, 2, 3, 4  # tags
-BATCH_ENTRIES = 1024  # × √classes: of guests that are solved for between two messages
+BATCH_ENTRIES = 8192  # of guests that are solved for between two messages: more need more inner products
 BATCH = (32, 256)  # guests, at least and at most
 
 
@@ -120,12 +120,12 @@ class Guests:
     batch: int
 
     @classmethod
-    def of(cls, visitors: Integers, rows: Integers, problem: Any, piece: Any, m: int) -> Guests:
-        """Gather some examples; `piece` holds their lists of m classes."""
+    def of(cls, visitors: Integers, rows: Integers, problem: Any, piece: Any) -> Guests:
+        """Gather some examples; `piece` holds their lists."""
         own = rows[visitors]
         n, n_entries = len(visitors), int((problem.indptr[own + 1] - problem.indptr[own]).sum())
         n_listed = int(piece.count[visitors].sum())
-        batch = min(max(int(BATCH_ENTRIES * m**0.5) * n // max(n_entries, 1), BATCH[0]), BATCH[1])
+        batch = min(max(BATCH_ENTRIES * n // max(n_entries, 1), BATCH[0]), BATCH[1])
         batch = max(-(-n // max(round(n / batch), 1)), 1)  # of even size
         found = cls(
             np.zeros(n + 1, dtype=np.int64), np.empty(n_entries, dtype=np.int32),

@@ -141,8 +141,7 @@ class RankPairEngine(PairEngine):
         found = []
         for block in meeting.blocks:
             visitors = choose(self.lists[block], part[block[0]])
-            rows, m = self.groups[block[0]].rows, self._m(block[1])
-            guests = Guests.of(visitors, rows, self.problem, self.lists[block], m)
+            guests = Guests.of(visitors, self.groups[block[0]].rows, self.problem, self.lists[block])
             found.append(Sending(block, visitors, guests))
         numbers = [sending.guests.numbers(self._m(sending.block[1])) for sending in found]
         self.post.send(meeting.other, NUMBERS, joined(numbers))
@@ -204,9 +203,8 @@ class RankPairEngine(PairEngine):
         """Send all rows of a block with numbers of theirs to the host of its classes."""
         piece, group = self.lists[block], self.groups[block[0]]
         piece.drop_zeros()
-        m = self._m(block[1])
-        guests = Guests.of(np.arange(len(group.rows)), group.rows, self.problem, piece, m)
-        self.post.send(other, NUMBERS, guests.numbers(m))
+        guests = Guests.of(np.arange(len(group.rows)), group.rows, self.problem, piece)
+        self.post.send(other, NUMBERS, guests.numbers(self._m(block[1])))
         self.post.send(other, VALUES, np.concatenate([guests.values, *extra, piece.val[: piece.used]]))
 
     def _receive_all(self, host: int, other: int) -> tuple[Guests, Any]:
