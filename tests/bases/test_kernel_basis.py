@@ -187,7 +187,7 @@ def test_one_column_and_constant_columns(structure):
     assert basis.kernel_error(constant) < 2e-3
 
 
-def test_bad_rows_and_parameters_are_refused():
+def test_bad_rows_and_parameters_are_refused(monkeypatch):
     fitted = KernelBasis(n_features=4, random_state=0).fit(X)
     hole = X.copy()
     hole[3, 1] = np.nan
@@ -198,8 +198,11 @@ def test_bad_rows_and_parameters_are_refused():
         KernelBasis().fit(np.ones((9, 2)))
     with pytest.raises(InvalidInput, match="expecting 5"):
         fitted.transform(X[:, :4])
-    with pytest.raises(InvalidInput, match="too far away in column 2"):
-        fitted.transform(np.array([[0.0, 0.0, 1e200, 0.0, 0.0]]))
+    far = X.copy()
+    far[33, 2] = 1e200
+    monkeypatch.setattr("tellwhy.bases.map_rows._BATCH_BYTES", 1)  # rows come one by one
+    with pytest.raises(InvalidInput, match="Row 33 is too far away in column 2"):
+        fitted.transform(far)
     with pytest.raises(InvalidParameter, match="must be even"):
         KernelBasis(n_features=5).fit(X)
     for wrong in ({"n_blocks": 4}, {"kernel": "rbf"}, {"bandwidth": 0.0}, {"n_features": 0}, {"structure": "fast"}):

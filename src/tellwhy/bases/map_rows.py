@@ -27,14 +27,14 @@ def map_rows(feature_map: FeatureMap, X: Any, out: Any = None) -> Any:
     widest = X.shape[1] + max(_width_between(layer) for layer in feature_map.layers)
     batches = row_batches(len(X), X.itemsize * widest, _BATCH_BYTES)
     for rows in track(batches, len(batches), "computing kernel features"):
-        _map_batch(feature_map, X[rows], out[rows])
+        _map_batch(feature_map, X[rows], out[rows], rows.start)
     return out
 
 
-def _map_batch(feature_map: FeatureMap, X: Any, out: Any) -> None:
+def _map_batch(feature_map: FeatureMap, X: Any, out: Any, first: int) -> None:
     gaussian = feature_map.kernel == "gaussian"
     Z = np.ascontiguousarray(_rescaled(feature_map, X) if gaussian else X)
-    _check_reach(Z)
+    _check_reach(Z, first)
     kind = WAVES if gaussian else RECTIFIED
     for layer in feature_map.layers[:-1]:
         hidden = np.empty((len(Z), layer.n_directions), dtype=X.dtype)
@@ -59,13 +59,13 @@ def projected(X: Any, layer: Projection) -> Any:
     return out
 
 
-def _check_reach(Z: Any) -> None:
-    """Refuse rows so far away that their projections overflow."""
+def _check_reach(Z: Any, first: int) -> None:
+    """Refuse rows so far away that their projections overflow; `first` is the number of the first of them."""
     limit = np.finfo(Z.dtype).max ** 0.5
     if len(Z) and not np.abs(Z).max() < limit:
         row, column = (int(i) for i in np.argwhere(~(np.abs(Z) < limit))[0])
         raise InvalidInput(
-            f"Row {row} of the batch is too far away in column {column} for features of type {Z.dtype}: divided by the "
+            f"Row {first + row} is too far away in column {column} for features of type {Z.dtype}: divided by the "
             f"bandwidth it reaches {Z[row, column]:.1e}. Scale the columns, or use a larger bandwidth."
         )
 
