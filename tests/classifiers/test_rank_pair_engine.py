@@ -62,7 +62,8 @@ def weights_of(found, n_classes):
 
 
 @pytest.mark.parametrize(
-    ("ranks", "half", "n_jobs"), [(1, 1, 1), (1, 3, 2), (2, 1, 1), (2, 2, 2), (3, 1, 1), (4, 1, 1)]
+    ("ranks", "half", "n_jobs"),
+    [(1, 1, 1), (1, 3, 2), (2, 1, 1), (2, 2, 2), (3, 1, 1), pytest.param(4, 1, 1, marks=pytest.mark.slow)],
 )
 def test_ranks_find_the_optimum_of_one_process(ranks, half, n_jobs, monkeypatch):
     X, y = documents()
@@ -84,7 +85,7 @@ def test_ranks_find_the_optimum_of_one_process(ranks, half, n_jobs, monkeypatch)
     assert primal == pytest.approx(found[0][0].last["objective"], rel=1e-9)
 
 
-@pytest.mark.parametrize("n_classes", [2, 3, 5])
+@pytest.mark.parametrize("n_classes", [2, 3])
 def test_bundles_may_be_empty(n_classes, monkeypatch):
     X, y = documents(60, n_classes)
     alone = PairEngine(problem_of(X, y, n_classes), n_bundles=1, n_jobs=1, seed=np.random.default_rng(0))
