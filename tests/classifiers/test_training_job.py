@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from tellwhy.classifiers import WestonWatkinsSVM, load
 from tellwhy.classifiers.training_files import read_rows
-from tellwhy.classifiers.training_job import Alone, Job, _read_job, mpiexec, now_and_then, run_rank, train
+from tellwhy.classifiers.training_job import Alone, Job, _read_job, _sparse_rows, mpiexec, now_and_then, run_rank, train
 from tellwhy.core.errors import CannotWrite, InvalidInput, InvalidParameter, TellwhyError, UnreadableFile
 from tellwhy.explainers import LinearRelevance
 from tellwhy.views.cli import app
@@ -162,6 +162,14 @@ def test_files_that_cannot_be_learned_from_are_told_before_training(tmp_path):
     told("price.svm", "1.5 1:1\n2.25 1:2\n1.5 2:1\n", "continuous")
     told("rows.svm", "1 1:1\n2 1:2\n", "leave out --label", label="kind")
     told("alone.csv", "kind\n1\n2\n", "no feature", label="kind")
+
+
+@pytest.mark.parametrize("n", [0, 3, 10])
+def test_weights_are_gathered_as_sparse_rows(n):
+    table = np.arange(5.0 * n).reshape(n, 5) % 3
+    found = _sparse_rows(table, at_once=4)
+    assert (found.shape, found.format, found.nnz) == ((n, 5), "csr", np.count_nonzero(table))
+    np.testing.assert_array_equal(found.toarray(), table)
 
 
 def test_certificates_are_told_now_and_then():

@@ -25,6 +25,7 @@ from scipy import sparse
 
 from tellwhy.classifiers import checkpoint
 from tellwhy.classifiers.base import MulticlassSVM, default_bundles
+from tellwhy.classifiers.blocks import ranges
 from tellwhy.classifiers.crammer_singer import CrammerSingerSVM
 from tellwhy.classifiers.distributed import RankPairEngine, RankSingleEngine
 from tellwhy.classifiers.lee_lin_wahba import LeeLinWahbaSVM
@@ -279,10 +280,9 @@ def _save(job: Job, comm: Any, engine: Any, learned: _Learned) -> None:
 
 
 def _sparse_rows(table: Any, at_once: int = 256) -> Any:
-    """Dense rows as CSR, some at a time: all at once would need several times their memory."""
-    return sparse.vstack(
-        [sparse.csr_array(table[i : i + at_once]) for i in range(0, len(table), at_once)], format="csr"
-    )
+    """Dense rows (a rank may have none) as CSR, some at a time: all at once would need several times their memory."""
+    parts = [sparse.csr_array(table[first:last]) for first, last in ranges(len(table), at_once)]
+    return sparse.vstack(parts, format="csr")
 
 
 def _launch(job: Job) -> None:
