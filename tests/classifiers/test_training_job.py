@@ -8,6 +8,7 @@ import time
 import uuid
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,7 +19,17 @@ from typer.testing import CliRunner
 
 from tellwhy.classifiers import WestonWatkinsSVM, load
 from tellwhy.classifiers.training_files import read_rows
-from tellwhy.classifiers.training_job import Alone, Job, _read_job, _sparse_rows, mpiexec, now_and_then, run_rank, train
+from tellwhy.classifiers.training_job import (
+    Alone,
+    Job,
+    _read_job,
+    _sparse_rows,
+    main,
+    mpiexec,
+    now_and_then,
+    run_rank,
+    train,
+)
 from tellwhy.core.errors import CannotWrite, InvalidInput, InvalidParameter, TellwhyError, UnreadableFile
 from tellwhy.explainers import LinearRelevance
 from tellwhy.views.cli import app
@@ -162,6 +173,17 @@ def test_files_that_cannot_be_learned_from_are_told_before_training(tmp_path):
     told("price.svm", "1.5 1:1\n2.25 1:2\n1.5 2:1\n", "continuous")
     told("rows.svm", "1 1:1\n2 1:2\n", "leave out --label", label="kind")
     told("alone.csv", "kind\n1\n2\n", "no feature", label="kind")
+
+
+def test_ranks_that_are_interrupted_end_without_a_word(data, tmp_path, monkeypatch, capfd):
+    ended = []
+    comm = SimpleNamespace(rank=0, size=1, bcast=lambda value: value, Abort=ended.append)
+    monkeypatch.setitem(sys.modules, "mpi4py", SimpleNamespace(MPI=SimpleNamespace(COMM_WORLD=comm)))
+    monkeypatch.setattr("tellwhy.classifiers.training_job.run_rank", lambda *_: interrupt_at("now")("now"))
+    (tmp_path / "job.json").write_text(json.dumps({"data": str(data), "out": str(tmp_path / "m")}))
+    main(str(tmp_path / "job.json"))
+    assert ended == [130]
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize("n", [0, 3, 10])

@@ -51,6 +51,7 @@ ESTIMATORS: dict[str, type[MulticlassSVM]] = {
     "ovr": OneVsRestSVM,
 }
 _PAIRS = ("ww", "cs")
+INTERRUPTED = 130  # exit status
 
 
 @dataclass(frozen=True)
@@ -336,6 +337,8 @@ def main(described: str) -> None:
     try:
         job, failure = comm.bcast(_read_job(Path(described), comm.size) if comm.rank == 0 else None)
         run_rank(job, comm, now_and_then(lambda text: None if job.quiet else print(text, flush=True)))
+    except KeyboardInterrupt:  # told once, by the process that started the ranks
+        comm.Abort(INTERRUPTED)
     except TellwhyError as error:
         if failure is not None:
             with new_file(failure) as work:  # whole, though another rank may end this one at any moment
