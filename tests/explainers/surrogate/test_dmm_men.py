@@ -14,6 +14,7 @@ from sklearn.svm import LinearSVC
 from tellwhy.core.errors import DataNotice, InvalidInput, InvalidParameter, NotConverged, UnsupportedModel
 from tellwhy.core.explanation import Explanation
 from tellwhy.explainers import DMMMEN, PRESETS, Priors
+from tellwhy.explainers.surrogate.insight import _applies
 
 SHORT = {"n_components": 4, "n_sweeps": 400, "n_burn": 200}
 needs_torch = pytest.mark.skipif(not find_spec("torch"), reason="needs PyTorch")
@@ -54,6 +55,13 @@ def test_explanation_adds_up_and_says_how_sure_it_is(fitted, X):
     assert (explanation.stderr >= 0).all()
     assert (explanation.stderr < 0.5 * (high - low) + 1e-9).mean() > 0.95, "the mean is surer than one draw"
     np.testing.assert_allclose(explanation.values, explanation.extras["coefficients"] * (X[:20] - X.mean(axis=0)))
+
+
+def test_a_column_of_equal_numbers_sets_no_rows_apart():
+    X = np.column_stack([np.full(50, 0.1), np.random.default_rng(0).normal(size=50)])
+    assert X[:, 0].std() > 0  # by a rounding error
+    found = _applies(X, np.arange(50) < 17, ["equal", "other"])
+    assert [name for name, _, _ in found] == ["other"]
 
 
 def test_insights_name_the_features_and_where_they_apply(fitted):

@@ -164,8 +164,8 @@ def _applies(
     """Ranges of the members in the features whose means differ most from those of the other rows."""
     if members.all() or members.sum() < 2:
         return ()
-    spread = X.std(axis=0)
-    apart = np.abs(X[members].mean(axis=0) - X[~members].mean(axis=0)) / np.where(spread > 0, spread, np.inf)
+    varies = X.max(axis=0) > X.min(axis=0)  # the deviation of equal numbers may be a rounding error
+    apart = np.abs(X[members].mean(axis=0) - X[~members].mean(axis=0)) / np.where(varies, X.std(axis=0), np.inf)
     chosen = np.argsort(-apart, kind="stable")[:n_features]
     low, high = np.quantile(X[members][:, chosen], [0.1, 0.9], axis=0)
     return tuple((names[c], float(a), float(b)) for c, a, b in zip(chosen, low, high, strict=True) if apart[c] > 0.1)
