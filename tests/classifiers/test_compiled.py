@@ -4,7 +4,7 @@ from oracles.multiclass_svm import optimum, primal
 from scipy import sparse
 from scipy.optimize import brentq, minimize
 
-from tellwhy.classifiers._compiled import block_level, coordinate_steps
+from tellwhy.classifiers._compiled.rows import block_level, coordinate_steps
 from tellwhy.classifiers.pair_engine import PairEngine
 from tellwhy.classifiers.problem import Labels, make_problem
 from tellwhy.classifiers.single_engine import SingleEngine

@@ -3,8 +3,9 @@ import pytest
 from oracles.thread_ranks import in_ranks
 from scipy import sparse
 
-from tellwhy.classifiers import _compiled_guests, rank_messages
-from tellwhy.classifiers._compiled_two_bundles import sweep_two_bundles
+from tellwhy.classifiers import rank_messages
+from tellwhy.classifiers._compiled import guests as guest_loops
+from tellwhy.classifiers._compiled.two_bundles import sweep_two_bundles
 from tellwhy.classifiers.distributed import RankPairEngine, RankSingleEngine
 from tellwhy.classifiers.pair_engine import PairEngine
 from tellwhy.classifiers.problem import Labels, make_problem
@@ -185,7 +186,7 @@ def test_guests_move_as_they_would_at_home(batch, monkeypatch):
     for k in range(guests.n_batches):
         host = Guests.read(guests.numbers(12), guests.values, [12])[0]
         scores, steps = host.scores(k, W, 12), np.empty(guests.n_listed(k))
-        found = _compiled_guests.sweep_guests(
+        found = guest_loops.sweep_guests(
             *guests.part(k), visitors, labels, norms, tops, *guests.arrays, scores, 10, W_own, *own,
             12, other[0], other[3], idle, calm, heads, steps,
         )  # fmt: skip

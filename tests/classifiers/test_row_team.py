@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from tellwhy.classifiers import CrammerSingerSVM, WestonWatkinsSVM, _compiled, row_team
-from tellwhy.classifiers._compiled_meeting import LINE
+from tellwhy.classifiers import CrammerSingerSVM, WestonWatkinsSVM, row_team
+from tellwhy.classifiers._compiled import blocks
+from tellwhy.classifiers._compiled.meeting import LINE
 from tellwhy.classifiers.blocks import Bundles, Lists, Workers, unbundled
 from tellwhy.classifiers.pair_engine import PairEngine
 from tellwhy.classifiers.problem import Labels, make_problem
@@ -40,12 +41,12 @@ def in_turn(engine, order, exact):
     p, g, piece, W = engine.problem, engine.groups[0], engine.lists[0, 0], engine.W[0]
     rows = (order, g.rows, g.labels, g.norms, g.tops, g.totals)
     if piece.used == 0:
-        piece.cls, piece.val, piece.used = _compiled.sweep_pairs_dense(
+        piece.cls, piece.val, piece.used = blocks.sweep_pairs_dense(
             *rows, g.owned.at, g.owned.owned, 0, CLASSES, p.indptr, p.indices, p.values, W, W,
             piece.start, piece.count, piece.cls, piece.val, piece.used, exact,
         )  # fmt: skip
         return None
-    return _compiled.sweep_pairs(
+    return blocks.sweep_pairs(
         *rows, CLASSES, p.indptr, p.indices, p.values, W, W,
         piece.start, piece.count, piece.cls, piece.val, piece.idle, 1, 0.0, exact,
     )  # fmt: skip

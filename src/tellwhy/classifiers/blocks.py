@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from tellwhy.classifiers._compiled_batches import drop_zeros
+from tellwhy.classifiers._compiled.batches import drop_zeros
 from tellwhy.classifiers.problem import Labels, Problem
 from tellwhy.classifiers.schedule import balanced_bundles
 from tellwhy.core.score_function import Floats, Integers

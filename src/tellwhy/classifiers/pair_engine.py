@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tellwhy.classifiers import _compiled as kernels
+from tellwhy.classifiers._compiled import blocks as kernels
 from tellwhy.classifiers.blocks import Bundles, Group, Lists, Workers, aligned_zeros, gathered, ranges, unbundled
 from tellwhy.classifiers.problem import Problem
 from tellwhy.classifiers.row_team import row_team

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from tellwhy.classifiers import _compiled_guests
+from tellwhy.classifiers._compiled import guests as guest_loops
 from tellwhy.core.score_function import Integers
 
-kernels: Any = _compiled_guests
+kernels: Any = guest_loops
 LOOKS, OFFERS = 300, 3000
 NAP = 5e-5  # seconds
 NUMBERS, VALUES, SCORES, STEPS = 1, 2, 3, 4  # tags

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tellwhy.classifiers import _compiled_guests
-from tellwhy.classifiers._compiled_two_bundles import sweep_two_bundles
+from tellwhy.classifiers._compiled import guests as guest_loops
+from tellwhy.classifiers._compiled.two_bundles import sweep_two_bundles
 from tellwhy.classifiers.blocks import Bundles, Lists, ranges
 from tellwhy.classifiers.pair_engine import PairEngine, Sums
 from tellwhy.classifiers.problem import Problem
@@ -32,7 +32,7 @@ from tellwhy.core.score_function import Integers
 MEETINGS = 20  # of a bundle, an epoch: where there are few bundles they meet on more and smaller parts of the rows
 FEWEST_PARTS = 2
 
-guest_kernels: Any = _compiled_guests
+guest_kernels: Any = guest_loops
 Choose = Callable[[Lists, Integers], Integers]  # which of some examples of a block are to be visited
 
 

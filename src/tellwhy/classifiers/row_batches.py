@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tellwhy.classifiers import _compiled_batches as kernels
+from tellwhy.classifiers._compiled import batches as kernels
 from tellwhy.classifiers.blocks import Workers, ranges
 from tellwhy.classifiers.problem import Problem
 from tellwhy.core.score_function import Integers

@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from tellwhy.classifiers import _compiled_batches, _compiled_lanes, _compiled_team
-from tellwhy.classifiers._compiled_meeting import LINE
+from tellwhy.classifiers._compiled import batches as batch_loops
+from tellwhy.classifiers._compiled import lanes as lane_loops
+from tellwhy.classifiers._compiled import team as team_loops
+from tellwhy.classifiers._compiled.meeting import LINE
 from tellwhy.classifiers.blocks import Group, Lists, Workers
 from tellwhy.classifiers.problem import Problem
 from tellwhy.classifiers.row_batches import LANE_DEPTH, LANES, Batches, Shards
@@ -156,9 +158,9 @@ class LaneTeam(RowTeam):
             *self._given(n, order), owned.at, owned.owned, *self._entries(), slots, exact, np.empty((n, 3, width)),
             np.empty((n, width), dtype=self.W.dtype),
         )  # fmt: skip
-        self._together(_compiled_lanes.sweep_lanes_all, arguments)
+        self._together(lane_loops.sweep_lanes_all, arguments)
         held = (piece.start, piece.count, piece.cls, piece.val)
-        piece.used = _compiled_batches.close_up(self.batches.rows_of(order), *held, piece.used)
+        piece.used = batch_loops.close_up(self.batches.rows_of(order), *held, piece.used)
 
     def _listed(self, order: Integers, n: int, manner: Manner, violation: Any) -> None:
         width, dtype = self._width(), self.W.dtype
@@ -167,7 +169,7 @@ class LaneTeam(RowTeam):
             np.empty((n, width), dtype=dtype), np.empty((n, width), dtype=np.int64),
             np.empty((n, self.m + LINE), dtype=dtype), violation,
         )  # fmt: skip
-        self._together(_compiled_lanes.sweep_lanes, arguments)
+        self._together(lane_loops.sweep_lanes, arguments)
 
 
 class ShardTeam(RowTeam):
@@ -205,7 +207,7 @@ class ShardTeam(RowTeam):
             *self._given(n, order, width, self.W.dtype), owned.at, owned.owned, *self._entries(), piece.used, exact,
             np.empty((n, 2, width)), before, step, change, np.zeros(change.shape, dtype=np.int64),
         )  # fmt: skip
-        piece.used = self._together(_compiled_team.sweep_all_together, arguments)[0]
+        piece.used = self._together(team_loops.sweep_all_together, arguments)[0]
 
     def _listed(self, order: Integers, n: int, manner: Manner, violation: Any) -> None:
         width, dtype = self._width(), self.W.dtype
@@ -216,7 +218,7 @@ class ShardTeam(RowTeam):
             np.empty((n, 3, width)), before, step, np.empty(step.shape, dtype=np.int64), np.empty(wide, dtype=dtype),
             np.zeros(wide), whole, change, whole.copy(), violation,
         )  # fmt: skip
-        self._together(_compiled_team.sweep_together, arguments)
+        self._together(team_loops.sweep_together, arguments)
 
 
 def row_team(problem: Problem, group: Group, W: Any, piece: Lists, workers: Workers) -> RowTeam:

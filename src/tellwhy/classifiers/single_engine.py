@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tellwhy.classifiers import _compiled as kernels
+from tellwhy.classifiers._compiled import blocks as kernels
 from tellwhy.classifiers.blocks import Bundles, Lists, Workers, gathered, ranges
 from tellwhy.classifiers.problem import Labels, Problem
 from tellwhy.classifiers.solver import Certificate, Visit

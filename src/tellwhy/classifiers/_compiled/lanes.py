@@ -5,8 +5,8 @@ The steps are those of one row after the other, for any number of threads.
 
 import numba
 
-from tellwhy.classifiers._compiled_meeting import meet, next_task
-from tellwhy.classifiers._compiled_rows import (
+from tellwhy.classifiers._compiled.meeting import meet, next_task
+from tellwhy.classifiers._compiled.rows import (
     FAST,
     _add_full_step,
     _add_step,

@@ -3,7 +3,7 @@
 import numba
 import numpy as np
 
-from tellwhy.classifiers._compiled_rows import FAST
+from tellwhy.classifiers._compiled.rows import FAST
 
 FREE, TORN = -1, -2  # a row whose features are in no lane of a batch, and one whose features are in several
 

@@ -9,8 +9,8 @@ other, and as sums are taken in the order of the shards, results do not depend o
 
 import numba
 
-from tellwhy.classifiers._compiled_meeting import meet
-from tellwhy.classifiers._compiled_rows import (
+from tellwhy.classifiers._compiled.meeting import meet
+from tellwhy.classifiers._compiled.rows import (
     FAST,
     _add_full_step,
     _add_step,

@@ -8,8 +8,8 @@ come from solves for their variables, and the host adds the steps to its weights
 import numba
 import numpy as np
 
-from tellwhy.classifiers._compiled import FAST, _all_scores, _listed_scores, _one_score, _violation
-from tellwhy.classifiers._compiled_two_bundles import _add_own, add_own_steps, balance, keep_steps
+from tellwhy.classifiers._compiled.rows import FAST, _all_scores, _exact_step, _listed_scores, _one_score, _violation
+from tellwhy.classifiers._compiled.two_bundles import _add_own, add_own_steps, keep_steps
 
 _compiled = numba.njit(nogil=True, cache=True, fastmath=FAST)
 
@@ -165,7 +165,7 @@ def sweep_guests(
         own, own_at = own_count[r], own_start[r]
         _listed_scores(indices, values, low, high, W_own, m_own, own_cls, own_at, own, gains[n:], every)
         held += _add_own(own_at, own, own_val, base, gains[n:], a[n:])
-        balance(gains, a, v, n + own, norms[r], tops[r], held)
+        _exact_step(gains, a, v, n + own, norms[r], tops[r], np.inf, held)
         change = 0.0
         for j in range(n):
             if a[j] != val[at + j]:

@@ -3,7 +3,7 @@
 import numba
 import numpy as np
 
-from tellwhy.classifiers._compiled import FAST, _listed_scores, _one_score, _violation, block_level
+from tellwhy.classifiers._compiled.rows import FAST, _exact_step, _listed_scores, _one_score, _violation
 
 _compiled = numba.njit(nogil=True, cache=True, fastmath=FAST)
 
@@ -17,16 +17,6 @@ def _add_own(at, n, val, base, gains, a):
         held += a[j]
         gains[j] += base
     return held
-
-
-@_compiled
-def balance(gains, a, v, n, k, top, held):
-    """Set all n variables of a Weston–Watkins example to their best values together; v is room to work in."""
-    for j in range(n):
-        v[j] = gains[j] / k + a[j] + held
-    level = block_level(v, n, top, np.inf, held)
-    for j in range(n):
-        a[j] = min(max(v[j] - level, 0.0), top)
 
 
 @_compiled
@@ -91,7 +81,7 @@ def sweep_two_bundles(
         own, own_at = own_count[r], own_start[r]
         _listed_scores(indices, values, low, high, W_own, m_own, own_cls, own_at, own, gains[n:], every)
         held += _add_own(own_at, own, own_val, base, gains[n:], a[n:])
-        balance(gains, a, v, n + own, norms[r], top, held)
+        _exact_step(gains, a, v, n + own, norms[r], top, np.inf, held)
         changed, change = keep_steps(at, n, cls, val, a, step, at_class, 0), 0.0
         for j in range(changed):
             change += step[j]

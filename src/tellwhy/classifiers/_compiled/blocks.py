@@ -12,7 +12,7 @@ the classes of all bundles; the classes of the bundle at hand are the m position
 import numba
 import numpy as np
 
-from tellwhy.classifiers._compiled_rows import (
+from tellwhy.classifiers._compiled.rows import (
     FAST,
     NEVER,
     _all_scores,

@@ -1,0 +1,1 @@
+"""Compiled loops of the multi-class SVMs: arrays in, arrays out, no checks."""
