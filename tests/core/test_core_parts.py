@@ -82,8 +82,10 @@ def test_threads_keep_the_order(n_jobs):
 
 def test_bad_cells_are_named_by_row_and_column():
     frame = pd.DataFrame({"age": [1.0, 2.0, np.nan], "size": [1.0, 2.0, 3.0]})
-    with pytest.raises(InvalidInput, match=r"NaN in row 2, column 'age' \(1 such cells in all\)"):
+    with pytest.raises(InvalidInput, match=r"NaN in row 2, column 'age' \(the only such cell\)"):
         tables.as_floats(frame)
+    with pytest.raises(InvalidInput, match=r"NaN in row 0, column 0 \(2 such cells in all\).*those cells first"):
+        tables.as_floats([[np.nan, np.nan]])
     with pytest.raises(InvalidInput, match=r"infinity \(-inf\) in row 0, column 1"):
         tables.as_floats([[1.0, -np.inf]])
     with pytest.raises(InvalidInput, match="'x' in row 0, column 1"):

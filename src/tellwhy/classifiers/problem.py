@@ -12,6 +12,7 @@ from scipy import sparse
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.score_function import Floats, Integers
+from tellwhy.core.tables import not_finite
 
 
 @dataclass(frozen=True)
@@ -174,10 +175,5 @@ def check_entries(rows: Any, names: list[str] | None = None, *, what: str = "X")
     bad = np.flatnonzero(~np.isfinite(rows.data))
     if len(bad) == 0:
         return
-    row, column = int(np.searchsorted(rows.indptr, bad[0], side="right")) - 1, int(rows.indices[bad[0]])
-    kind = "NaN" if np.isnan(rows.data[bad[0]]) else f"infinity ({rows.data[bad[0]]})"
-    where = f"column {column}" if names is None else f"column {names[column]!r}"
-    raise InvalidInput(
-        f"Input {what} contains {kind} in row {row}, {where} ({len(bad)} such cells in all); expected finite numbers. "
-        "Impute or drop those cells first."
-    )
+    at = int(np.searchsorted(rows.indptr, bad[0], side="right")) - 1, int(rows.indices[bad[0]])
+    raise not_finite(what, rows.data[bad[0]], at, len(bad), names)

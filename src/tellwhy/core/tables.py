@@ -36,12 +36,17 @@ def check_finite(X: Floats, names: Sequence[str] | None = None, *, what: str = "
     if not bad.any():
         return
     row, column = (int(i) for i in np.argwhere(bad.reshape(len(X), -1))[0])
-    cell = X.reshape(len(X), -1)[row, column]
+    raise not_finite(what, X.reshape(len(X), -1)[row, column], (row, column), int(bad.sum()), names)
+
+
+def not_finite(what: str, cell: float, at: tuple[int, int], n: int, names: Sequence[str] | None = None) -> InvalidInput:
+    """The error for a cell that is NaN or infinite, the first of n."""
     kind = "NaN" if np.isnan(cell) else f"infinity ({cell})"
-    where = f"column {column}" if names is None else f"column {names[column]!r}"
-    raise InvalidInput(
-        f"Input {what} contains {kind} in row {row}, {where} ({int(bad.sum())} such cells in all); expected "
-        "finite numbers. Impute or drop those cells first."
+    where = f"column {at[1]}" if names is None else f"column {names[at[1]]!r}"
+    others = "the only such cell" if n == 1 else f"{n:,} such cells in all"
+    return InvalidInput(
+        f"Input {what} contains {kind} in row {at[0]}, {where} ({others}); expected finite numbers. Impute or drop "
+        f"{'it' if n == 1 else 'those cells'} first."
     )
 
 
