@@ -382,7 +382,7 @@ def test_search_gives_its_best_estimator():
     ("model", "message"),
     [
         (RandomForestClassifier(), r"classifier.*lambda X: model\.predict_proba\(X\)\[:, k\]"),
-        (SVC(), r"classifier.*predict_proba"),
+        (SVC(), r"classifier.*score of class k.*lambda X: model\.decision_function\(X\)\[:, k\]"),
         (LinearRegression(), r"regressor.*model\.predict"),
         (StandardScaler(), r"StandardScaler has no anomaly score"),
         (OneClassSVM, r"OneClassSVM is a class; pass a fitted instance"),

@@ -180,9 +180,12 @@ def outlier_detector(model: Any, samples: ModelFunction = minus_score_samples) -
 
 def refuse_classifier(model: Any) -> NoReturn:
     """Say how to explain a classifier: by one of its outputs."""
+    what, output = "probability", "predict_proba"
+    if not hasattr(model, output) and hasattr(model, "decision_function"):
+        what, output = "score", "decision_function"
     raise UnsupportedModel(
         f"{type(model).__name__} is a classifier, which does not say how anomalous a row is. To explain the "
-        "probability of class k, pass a function: lambda X: model.predict_proba(X)[:, k]."
+        f"{what} of class k, pass a function: lambda X: model.{output}(X)[:, k]."
     )
 
 
