@@ -230,3 +230,20 @@ def test_messages_keep_guests():
     whole = Guests.of(order, np.arange(50), problem, piece)
     assert len(whole.numbers(12)) < len(whole.classes)
     np.testing.assert_array_equal(Guests.read(whole.numbers(12), whole.values, [12])[0].classes, whole.classes)
+
+
+@pytest.mark.parametrize("n", [0, 1, 4, 5, 8, 13])
+def test_long_messages_travel_in_pieces(n, monkeypatch):
+    monkeypatch.setattr(rank_messages, "LARGEST", 32)
+
+    def both(comm):
+        post, other = rank_messages.Post(comm), 1 - comm.rank
+        for tag in (1, 2):
+            post.send(other, tag, np.arange(n) + 100.0 * comm.rank + tag)
+        found = [post.receive(other, tag, np.float64) for tag in (2, 1)]
+        post.finish()
+        return found
+
+    for rank, found in enumerate(in_ranks(2, both, monkeypatch)):
+        for tag, values in zip((2, 1), found, strict=True):
+            np.testing.assert_array_equal(values, np.arange(n) + 100.0 * (1 - rank) + tag)

@@ -17,6 +17,7 @@ from tellwhy.core.score_function import Integers
 kernels: Any = guest_loops
 LOOKS, OFFERS = 300, 3000
 NAP = 5e-5  # seconds
+LARGEST = 2**30  # bytes of a message: MPI counts them in 32 bits
 NUMBERS, VALUES, SCORES, STEPS = 1, 2, 3, 4  # tags
 BATCH_ENTRIES = 8192  # of guests that are solved for between two messages: more need more inner products
 BATCH = (32, 256)  # guests, at least and at most
@@ -74,12 +75,21 @@ class Post:
         self.under_way: list[tuple[Any, Any]] = []  # messages with the arrays they are sent from
 
     def send(self, other: int, tag: int, values: Any) -> None:
-        """Send an array; it must not change until `finish`."""
+        """Send an array, in pieces of which only the last is not full; it must not change until `finish`."""
         self.under_way = [(message, kept) for message, kept in self.under_way if not message.Test()]
-        self.under_way.append((self.comm.Isend(values, other, tag), values))
+        size = LARGEST // values.itemsize
+        for first in range(0, len(values) + 1, size):
+            piece = values[first : first + size]
+            self.under_way.append((self.comm.Isend(piece, other, tag), piece))
 
     def receive(self, other: int, tag: int, dtype: Any) -> Any:
         """Receive an array of whatever length."""
+        pieces = [self._receive_piece(other, tag, dtype)]
+        while len(pieces[-1]) == LARGEST // pieces[-1].itemsize:
+            pieces.append(self._receive_piece(other, tag, dtype))
+        return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+
+    def _receive_piece(self, other: int, tag: int, dtype: Any) -> Any:
         from mpi4py import MPI
 
         status = MPI.Status()
