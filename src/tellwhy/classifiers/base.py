@@ -406,12 +406,12 @@ def default_bundles(n_classes: int, *, pairs: bool) -> int:
     """How many bundles to cut classes into.
 
     A Weston–Watkins row is solved for all classes at once where they form one bundle; cut into several, it takes more
-    epochs, up to many more where every class is in play. Losses that judge each class on its own take no more epochs
+    epochs, up to many more where every class is in play. Losses that judge each class on its own take few more epochs
     with more bundles, which threads share.
     """
     if pairs or n_classes < 8:
         return 1
-    return 4 if n_classes < 256 else 16
+    return 4 if n_classes < 256 else 8
 
 
 def _rescaled(duals: Any, before: Floats, now: Floats) -> Any:
