@@ -3,7 +3,7 @@
 import numba
 import numpy as np
 
-from tellwhy.classifiers._compiled.rows import FAST, _exact_step, _listed_scores, _one_score, _violation
+from tellwhy.classifiers._compiled.rows import FAST, _add_step, _exact_step, _listed_scores, _one_score, _violation
 
 _compiled = numba.njit(nogil=True, cache=True, fastmath=FAST)
 
@@ -36,11 +36,7 @@ def add_own_steps(low, high, indices, values, W_own, label, at_class, step, chan
     """Add the steps of the own bundle's variables to its weights, and all steps, of which others sum to `change`."""
     for j in range(changed):
         change += step[j]
-    for p in range(low, high):
-        x, w = values[p], W_own[indices[p]]
-        for j in range(changed):
-            w[at_class[j]] -= x * step[j]
-        w[label] += x * change
+    _add_step(indices, values, low, high, W_own, label, at_class, step, changed, change)
 
 
 @_compiled
