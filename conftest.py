@@ -3,14 +3,14 @@
 from importlib.util import find_spec
 
 _WITH_TORCH = [
-    "src/tellwhy/detectors/dagmm.py",
-    "src/tellwhy/detectors/vae.py",
-    "src/tellwhy/evaluation/randomisation.py",
+    "src/tellwhy/detectors/networks/dagmm.py",
+    "src/tellwhy/detectors/networks/vae.py",
+    "src/tellwhy/evaluation/networks/randomisation.py",
     "src/tellwhy/explainers/gradients/integrated_gradients.py",
     "src/tellwhy/explainers/propagation",
-    "src/tellwhy/scoring/network_output.py",
-    "src/tellwhy/scoring/network_passes.py",
-    "src/tellwhy/scoring/network_targets.py",
+    "src/tellwhy/scoring/scores/network_output.py",
+    "src/tellwhy/scoring/scores/network_passes.py",
+    "src/tellwhy/scoring/scores/network_targets.py",
     "docs/evaluation.md",
     "docs/kernel-bases.md",
     "docs/networks.md",

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from tellwhy.classifiers.base import default_bundles
-from tellwhy.classifiers.distributed import RankPairEngine, RankSingleEngine
-from tellwhy.classifiers.pair_engine import PairEngine
-from tellwhy.classifiers.problem import Labels, make_problem
-from tellwhy.classifiers.single_engine import SingleEngine
-from tellwhy.classifiers.solver import Settings, solve
+from tellwhy.classifiers.svm.base import default_bundles
+from tellwhy.classifiers.svm.pair_engine import PairEngine
+from tellwhy.classifiers.svm.problem import Labels, make_problem
+from tellwhy.classifiers.svm.ranks.engines import RankPairEngine, RankSingleEngine
+from tellwhy.classifiers.svm.single_engine import SingleEngine
+from tellwhy.classifiers.svm.solver import Settings, solve
 from tellwhy.classifiers.training_job import Job, mpiexec, run_rank
 
 TOLS = {"ww": 1e-3, "llw": 1e-2}

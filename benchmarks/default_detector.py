@@ -15,8 +15,8 @@ from sklearn.metrics import roc_auc_score
 
 from tellwhy.data import TableEncoder, fetch
 from tellwhy.detectors import KernelDensity, NearestNeighbours
-from tellwhy.detectors.bandwidth import median_distance
-from tellwhy.workflow.default_detector import make_detector
+from tellwhy.kernels.bandwidth import median_distance
+from tellwhy.workflow.tables.default_detector import make_detector
 
 SETS = ("thyroid", "breastw", "lympho", "musk", "arrhythmia")
 NORMAL_KINDS = ("one cluster", "clusters", "correlated", "skewed", "discrete", "mixed")

@@ -16,7 +16,7 @@ from _results import publish
 
 from tellwhy.core.errors import TellwhyWarning
 from tellwhy.data.graphs import Grid, grid
-from tellwhy.data.graphs_synthetic import latent_classes
+from tellwhy.data.graphs.synthetic import latent_classes
 from tellwhy.detectors.map_inference import Field, icm, loopy_bp, min_cut, trw_s
 
 

@@ -26,7 +26,7 @@ from sklearn.svm import OneClassSVM
 
 from tellwhy.core.errors import TellwhyWarning
 from tellwhy.data.graphs import Grid, chain, grid
-from tellwhy.data.graphs_synthetic import LatentClasses, latent_classes
+from tellwhy.data.graphs.synthetic import LatentClasses, latent_classes
 from tellwhy.detectors import LCCAD, SVDD, ClusterSVDD, suggest_lccad
 
 REPEATS = int(sys.argv[1]) if len(sys.argv) > 1 else 10

@@ -7,10 +7,11 @@ import pandas as pd
 import pytest
 
 import tellwhy.workflow.explain  # noqa: F401  (fills the registry)
-from tellwhy.core import files, progress, registry, tables
+from tellwhy.core import progress, registry, tables
 from tellwhy.core.errors import CannotWrite, InvalidInput, InvalidParameter, MissingExtra
 from tellwhy.core.optional import require
 from tellwhy.core.parallel import row_batches, thread_map
+from tellwhy.core.storage import files
 
 
 def test_new_file_appears_whole_or_not_at_all(tmp_path):

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tellwhy.data.graphs import chain, grid
-from tellwhy.data.graphs_synthetic import latent_classes
+from tellwhy.data.graphs.synthetic import latent_classes
 from tellwhy.views.cli.main import app
 from tellwhy.views.report.node_pictures import pictures, png
 

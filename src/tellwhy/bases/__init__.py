@@ -1,25 +1,14 @@
-"""Kernel bases: features whose inner products approximate a kernel.
+"""Kernel bases: features whose inner products approximate a kernel."""
 
-The class is loaded when first used: what trains bases in PyTorch needs none of the compiled code behind it.
-"""
+from typing import TYPE_CHECKING
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from tellwhy.core.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from tellwhy.bases.kernel_basis import KernelBasis
+    from tellwhy.bases.kernel_basis import KernelBasis as KernelBasis
 
-__all__ = ["KernelBasis"]
-
-
-def __getattr__(name: str) -> Any:
-    if name == "KernelBasis":
-        from tellwhy.bases.kernel_basis import KernelBasis
-
-        return KernelBasis
-    raise AttributeError(f"module 'tellwhy.bases' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return __all__
+_PLACES = {
+    "KernelBasis": "kernel_basis",
+}
+__getattr__, __dir__ = lazy_names(__name__, _PLACES)
+__all__ = list(_PLACES)

@@ -10,7 +10,7 @@ from tellwhy.bases.adaptation import SoftmaxWeights
 from tellwhy.bases.feature_map import FeatureMap
 from tellwhy.bases.kernel_basis import DEPTHS, KernelBasis
 from tellwhy.bases.projections import DenseProjection, HadamardProjection
-from tellwhy.core.saved_models import Records, Shelf
+from tellwhy.core.storage.saved_models import Records, Shelf
 
 
 def _is_dense(record: DenseProjection) -> bool:

@@ -10,7 +10,6 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.bases.adaptation import adapt
-from tellwhy.bases.bandwidth import neighbour_distance
 from tellwhy.bases.feature_map import FeatureMap
 from tellwhy.bases.kernel_errors import mean_pair_error
 from tellwhy.bases.projections import draw_projection
@@ -19,8 +18,9 @@ from tellwhy.core.class_labels import class_labels, class_places
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.estimator_rows import validated_rows
 from tellwhy.core.params import Rules, boolean, generator, integer, one_of, real, seed, validate_parameters
-from tellwhy.core.saved_models import load_model, save_model
 from tellwhy.core.score_function import Integers
+from tellwhy.core.storage.saved_models import load_model, save_model
+from tellwhy.kernels.bandwidth import neighbour_distance
 from tellwhy.kernels.distances import centre_and_unit
 
 _PRECISIONS = [np.float64, np.float32]

@@ -1,19 +1,26 @@
 """Classifiers: multi-class SVMs whose labels can be explained, on columns, kernel features or words."""
 
-from tellwhy.classifiers.crammer_singer import CrammerSingerSVM
-from tellwhy.classifiers.kernel_basis_classifier import KernelBasisClassifier
-from tellwhy.classifiers.lee_lin_wahba import LeeLinWahbaSVM
-from tellwhy.classifiers.model_io import load
-from tellwhy.classifiers.one_vs_rest import OneVsRestSVM
-from tellwhy.classifiers.text_classifier import TextClassifier
-from tellwhy.classifiers.weston_watkins import WestonWatkinsSVM
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "CrammerSingerSVM",
-    "KernelBasisClassifier",
-    "LeeLinWahbaSVM",
-    "OneVsRestSVM",
-    "TextClassifier",
-    "WestonWatkinsSVM",
-    "load",
-]
+from tellwhy.core.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from tellwhy.classifiers.kernel_basis_classifier import KernelBasisClassifier as KernelBasisClassifier
+    from tellwhy.classifiers.model_io import load as load
+    from tellwhy.classifiers.svm.crammer_singer import CrammerSingerSVM as CrammerSingerSVM
+    from tellwhy.classifiers.svm.lee_lin_wahba import LeeLinWahbaSVM as LeeLinWahbaSVM
+    from tellwhy.classifiers.svm.one_vs_rest import OneVsRestSVM as OneVsRestSVM
+    from tellwhy.classifiers.svm.weston_watkins import WestonWatkinsSVM as WestonWatkinsSVM
+    from tellwhy.classifiers.text_classifier import TextClassifier as TextClassifier
+
+_PLACES = {
+    "CrammerSingerSVM": "svm.crammer_singer",
+    "KernelBasisClassifier": "kernel_basis_classifier",
+    "LeeLinWahbaSVM": "svm.lee_lin_wahba",
+    "OneVsRestSVM": "svm.one_vs_rest",
+    "TextClassifier": "text_classifier",
+    "WestonWatkinsSVM": "svm.weston_watkins",
+    "load": "model_io",
+}
+__getattr__, __dir__ = lazy_names(__name__, _PLACES)
+__all__ = list(_PLACES)

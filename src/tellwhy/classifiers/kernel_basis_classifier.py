@@ -36,8 +36,8 @@ from tellwhy.core.params import (
     seed,
     validate_parameters,
 )
-from tellwhy.core.saved_models import SavedModel
 from tellwhy.core.score_function import Floats, Integers
+from tellwhy.core.storage.saved_models import SavedModel
 
 _a_classifier = Rule("a scikit-learn classifier", lambda v: hasattr(v, "fit") and hasattr(v, "decision_function"))
 

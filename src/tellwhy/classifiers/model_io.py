@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 
 from tellwhy.bases.basis_io import BASIS_RECORDS
-from tellwhy.classifiers.base import MulticlassSVM
-from tellwhy.classifiers.crammer_singer import CrammerSingerSVM
 from tellwhy.classifiers.kernel_basis_classifier import KernelBasisClassifier
-from tellwhy.classifiers.lee_lin_wahba import LeeLinWahbaSVM
-from tellwhy.classifiers.one_vs_rest import OneVsRestSVM
 from tellwhy.classifiers.softmax import SoftmaxState
+from tellwhy.classifiers.svm.base import MulticlassSVM
+from tellwhy.classifiers.svm.crammer_singer import CrammerSingerSVM
+from tellwhy.classifiers.svm.lee_lin_wahba import LeeLinWahbaSVM
+from tellwhy.classifiers.svm.one_vs_rest import OneVsRestSVM
+from tellwhy.classifiers.svm.weston_watkins import WestonWatkinsSVM
 from tellwhy.classifiers.text_classifier import TextClassifier
-from tellwhy.classifiers.weston_watkins import WestonWatkinsSVM
-from tellwhy.core.files import check_new_folder
-from tellwhy.core.saved_models import Shelf, load_model, save_model
+from tellwhy.core.storage.files import check_new_folder
+from tellwhy.core.storage.saved_models import Shelf, load_model, save_model
 
 _SVMS = (WestonWatkinsSVM, CrammerSingerSVM, LeeLinWahbaSVM, OneVsRestSVM)
 

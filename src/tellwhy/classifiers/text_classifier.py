@@ -10,13 +10,13 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from tellwhy.classifiers.base import MulticlassSVM, is_calibrated
-from tellwhy.classifiers.weston_watkins import WestonWatkinsSVM
+from tellwhy.classifiers.svm.base import MulticlassSVM, is_calibrated
+from tellwhy.classifiers.svm.weston_watkins import WestonWatkinsSVM
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.params import Rules, instance_of, integer, none, validate_parameters
-from tellwhy.core.saved_models import SavedModel
 from tellwhy.core.score_function import Floats
+from tellwhy.core.storage.saved_models import SavedModel
 
 
 class TextClassifier(SavedModel, ClassifierMixin, BaseEstimator):

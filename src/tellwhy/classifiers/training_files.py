@@ -11,10 +11,10 @@ import numpy as np
 from scipy import sparse
 
 from tellwhy.classifiers.libsvm_format import libsvm_chunks
-from tellwhy.classifiers.problem import check_entries
+from tellwhy.classifiers.svm.problem import check_entries
 from tellwhy.core.errors import InvalidInput, UnreadableFile
-from tellwhy.core.files import stored_arrays
 from tellwhy.core.score_function import Floats, Integers
+from tellwhy.core.storage.files import stored_arrays
 from tellwhy.core.tables import check_finite
 
 TABLES = (".parquet", ".pq", ".csv", ".tsv", ".tab", ".xlsx", ".xlsm", ".json", ".jsonl", ".ndjson")

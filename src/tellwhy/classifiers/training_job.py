@@ -23,26 +23,26 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from tellwhy.classifiers import checkpoint
-from tellwhy.classifiers.base import MulticlassSVM, default_bundles
-from tellwhy.classifiers.blocks import ranges
-from tellwhy.classifiers.crammer_singer import CrammerSingerSVM
-from tellwhy.classifiers.distributed import RankPairEngine, RankSingleEngine
-from tellwhy.classifiers.lee_lin_wahba import LeeLinWahbaSVM
 from tellwhy.classifiers.model_io import check_place, load
-from tellwhy.classifiers.one_vs_rest import OneVsRestSVM
-from tellwhy.classifiers.pair_engine import PairEngine
-from tellwhy.classifiers.problem import Labels, Problem, make_problem, memory_for, with_intercept
-from tellwhy.classifiers.single_engine import SingleEngine
-from tellwhy.classifiers.solver import Progress, Settings, is_done, solve
+from tellwhy.classifiers.svm import checkpoint
+from tellwhy.classifiers.svm.base import MulticlassSVM, default_bundles
+from tellwhy.classifiers.svm.blocks import ranges
+from tellwhy.classifiers.svm.crammer_singer import CrammerSingerSVM
+from tellwhy.classifiers.svm.lee_lin_wahba import LeeLinWahbaSVM
+from tellwhy.classifiers.svm.one_vs_rest import OneVsRestSVM
+from tellwhy.classifiers.svm.pair_engine import PairEngine
+from tellwhy.classifiers.svm.problem import Labels, Problem, make_problem, memory_for, with_intercept
+from tellwhy.classifiers.svm.ranks.engines import RankPairEngine, RankSingleEngine
+from tellwhy.classifiers.svm.single_engine import SingleEngine
+from tellwhy.classifiers.svm.solver import Progress, Settings, is_done, solve
+from tellwhy.classifiers.svm.weston_watkins import WestonWatkinsSVM
 from tellwhy.classifiers.training_files import ColumnScaling, check_is_file, is_table, read_rows, survey
-from tellwhy.classifiers.weston_watkins import WestonWatkinsSVM
 from tellwhy.core.class_labels import class_labels
 from tellwhy.core.errors import InvalidInput, InvalidParameter, MissingExtra, TellwhyError, UnreadableFile
-from tellwhy.core.files import new_file
 from tellwhy.core.optional import require
 from tellwhy.core.params import integer, one_of, real, validate_value
 from tellwhy.core.score_function import Integers
+from tellwhy.core.storage.files import new_file
 
 ESTIMATORS: dict[str, type[MulticlassSVM]] = {
     "ww": WestonWatkinsSVM,

@@ -197,14 +197,14 @@ class Explanation:
 
         Of `extras` that are computed when asked for, those are written that have been: ask for them before saving.
         """
-        from tellwhy.core.explanation_io import save
+        from tellwhy.core.storage.explanation_io import save
 
         return save(self, Path(folder))
 
     @classmethod
     def load(cls, folder: str | Path) -> Explanation:
         """Read an explanation that `save` wrote."""
-        from tellwhy.core.explanation_io import load
+        from tellwhy.core.storage.explanation_io import load
 
         return load(Path(folder))
 

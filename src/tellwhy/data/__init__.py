@@ -1,25 +1,32 @@
 """Reading tables as people have them, encoding their columns, and generating data."""
 
-from tellwhy.data import graphs
-from tellwhy.data.benchmarks import fetch
-from tellwhy.data.encoder import TableEncoder
-from tellwhy.data.parquet_batches import parquet_batches
-from tellwhy.data.reading import read_table
-from tellwhy.data.summary import ColumnSummary, describe_column
-from tellwhy.data.synthetic import gaussian_mixture
-from tellwhy.data.table import Table, as_table
-from tellwhy.data.text_cells import MISSING_WORDS
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "MISSING_WORDS",
-    "ColumnSummary",
-    "Table",
-    "TableEncoder",
-    "as_table",
-    "describe_column",
-    "fetch",
-    "gaussian_mixture",
-    "graphs",
-    "parquet_batches",
-    "read_table",
-]
+from tellwhy.core.lazy import lazy_names
+from tellwhy.data import graphs
+
+if TYPE_CHECKING:
+    from tellwhy.data.benchmarks import fetch as fetch
+    from tellwhy.data.columns.encoder import TableEncoder as TableEncoder
+    from tellwhy.data.columns.summary import ColumnSummary as ColumnSummary, describe_column as describe_column
+    from tellwhy.data.reading.parquet_batches import parquet_batches as parquet_batches
+    from tellwhy.data.reading.read_table import read_table as read_table
+    from tellwhy.data.reading.text_cells import MISSING_WORDS as MISSING_WORDS
+    from tellwhy.data.synthetic import gaussian_mixture as gaussian_mixture
+    from tellwhy.data.table import Table as Table, as_table as as_table
+
+_PLACES = {
+    "ColumnSummary": "columns.summary",
+    "MISSING_WORDS": "reading.text_cells",
+    "Table": "table",
+    "TableEncoder": "columns.encoder",
+    "as_table": "table",
+    "describe_column": "columns.summary",
+    "fetch": "benchmarks",
+    "gaussian_mixture": "synthetic",
+    "parquet_batches": "reading.parquet_batches",
+    "read_table": "reading.read_table",
+}
+__getattr__, __dir__ = lazy_names(__name__, _PLACES)
+__all__ = list(_PLACES)
+__all__ += ["graphs"]

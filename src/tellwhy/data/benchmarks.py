@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from tellwhy.core.errors import InvalidParameter, UnreadableFile
 from tellwhy.data.benchmark_files import FILES, PARTS, BenchmarkFile
-from tellwhy.data.byte_source import file_fingerprint
+from tellwhy.data.reading.byte_source import file_fingerprint
 
 
 def data_folder() -> Path:

@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from tellwhy.core.errors import InvalidInput
-from tellwhy.data.arrow_frames import frame_from_arrow, plain_column
 from tellwhy.data.places import is_marked
+from tellwhy.data.reading.arrow_frames import frame_from_arrow, plain_column
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,29 +1,38 @@
 """Detectors: scikit-learn estimators that score how odd each row is."""
 
-from tellwhy.detectors.cluster_svdd import ClusterSVDD
-from tellwhy.detectors.dagmm import DAGMM
-from tellwhy.detectors.gaussian_mixture import GaussianMixture
-from tellwhy.detectors.kernel_density import KernelDensity
-from tellwhy.detectors.lccad import LCCAD
-from tellwhy.detectors.lccad_suggest import suggest_lccad
-from tellwhy.detectors.model_io import load
-from tellwhy.detectors.nearest_neighbours import NearestNeighbours
-from tellwhy.detectors.one_class_svm import OneClassSVM
-from tellwhy.detectors.pca_detector import PCADetector
-from tellwhy.detectors.svdd import SVDD
-from tellwhy.detectors.vae import VAE
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "DAGMM",
-    "LCCAD",
-    "SVDD",
-    "VAE",
-    "ClusterSVDD",
-    "GaussianMixture",
-    "KernelDensity",
-    "NearestNeighbours",
-    "OneClassSVM",
-    "PCADetector",
-    "load",
-    "suggest_lccad",
-]
+from tellwhy.core.lazy import lazy_names
+from tellwhy.core.registry import announce
+
+if TYPE_CHECKING:
+    from tellwhy.detectors.gaussian_mixture import GaussianMixture as GaussianMixture
+    from tellwhy.detectors.kernel.cluster_svdd import ClusterSVDD as ClusterSVDD
+    from tellwhy.detectors.kernel.kernel_density import KernelDensity as KernelDensity
+    from tellwhy.detectors.kernel.one_class_svm import OneClassSVM as OneClassSVM
+    from tellwhy.detectors.kernel.svdd import SVDD as SVDD
+    from tellwhy.detectors.lccad.lccad import LCCAD as LCCAD
+    from tellwhy.detectors.lccad.suggest import suggest_lccad as suggest_lccad
+    from tellwhy.detectors.model_io import load as load
+    from tellwhy.detectors.nearest_neighbours import NearestNeighbours as NearestNeighbours
+    from tellwhy.detectors.networks.dagmm import DAGMM as DAGMM
+    from tellwhy.detectors.networks.vae import VAE as VAE
+    from tellwhy.detectors.pca_detector import PCADetector as PCADetector
+
+_PLACES = {
+    "ClusterSVDD": "kernel.cluster_svdd",
+    "DAGMM": "networks.dagmm",
+    "GaussianMixture": "gaussian_mixture",
+    "KernelDensity": "kernel.kernel_density",
+    "LCCAD": "lccad.lccad",
+    "NearestNeighbours": "nearest_neighbours",
+    "OneClassSVM": "kernel.one_class_svm",
+    "PCADetector": "pca_detector",
+    "SVDD": "kernel.svdd",
+    "VAE": "networks.vae",
+    "load": "model_io",
+    "suggest_lccad": "lccad.suggest",
+}
+__getattr__, __dir__ = lazy_names(__name__, _PLACES)
+announce(__name__, _PLACES.values())
+__all__ = list(_PLACES)

@@ -14,13 +14,13 @@ from sklearn.utils.validation import check_is_fitted
 from tellwhy.core.errors import InvalidInput, NotConverged
 from tellwhy.core.parallel import tracked_batches
 from tellwhy.core.params import Rule, Rules, generator, integer, one_of, real, seed
-from tellwhy.core.registry import register_detector
+from tellwhy.core.registry import register
 from tellwhy.core.score_function import Floats
 from tellwhy.detectors.base import Detector, calibration_rows
-from tellwhy.detectors.moved_cells import MovedCells
+from tellwhy.detectors.networks.moved_cells import MovedCells
 from tellwhy.detectors.scaling import Scaling
 from tellwhy.scoring import MixtureScore, ScaledMixture
-from tellwhy.scoring.mixture_score import log_sum
+from tellwhy.scoring.scores.mixture_score import log_sum
 
 _LEAST_SHRINKAGE = 1e-9
 STRENGTHS = (1e-3, 1e-2, 1e-1)  # of regularisation, that 'auto' compares
@@ -31,7 +31,8 @@ component_counts = Rule(
 )
 
 
-@register_detector(
+@register(
+    "detector",
     needs="numeric columns",
     cost="fit O(n K d²) per round of expectation maximisation; score O(n K d²)",
     exactness="a local optimum of the likelihood",

@@ -14,11 +14,11 @@ import numpy as np
 from tellwhy.bases.basis_io import BASIS_RECORDS
 from tellwhy.core.errors import InvalidInput, MissingExtra
 from tellwhy.core.registry import cards
-from tellwhy.core.saved_models import Records, Shelf, load_model, save_model
 from tellwhy.core.score_function import CentreDistance, Floats, KernelExpansion, NeighbourDistance
-from tellwhy.detectors import lccad_io
+from tellwhy.core.storage.saved_models import Records, Shelf, load_model, save_model
 from tellwhy.detectors.base import Detector
-from tellwhy.detectors.lccad import LCCAD
+from tellwhy.detectors.lccad import saving as lccad_io
+from tellwhy.detectors.lccad.lccad import LCCAD
 from tellwhy.detectors.scaling import Scaling
 from tellwhy.kernels import Exponential, StudentT
 from tellwhy.scoring import Projection, ScaledMixture

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import Rules, integer, real
-from tellwhy.core.registry import register_detector
+from tellwhy.core.registry import register
 from tellwhy.core.score_function import Floats
 from tellwhy.detectors.base import Detector, calibration_rows
 from tellwhy.kernels.distances import centre_and_unit
@@ -18,7 +18,8 @@ from tellwhy.scoring import Projection, ProjectionScore
 FOLDS = 5
 
 
-@register_detector(
+@register(
+    "detector",
     needs="numeric columns on comparable scales",
     cost="fit O(n d min(n, d)); score O(n k d)",
     exactness="closed form",

@@ -5,8 +5,8 @@ from tellwhy.evaluation.fidelity import Fidelity, KeepTop, Vulnerabilities, adve
 from tellwhy.evaluation.flipping import Flipping, flipping
 from tellwhy.evaluation.injection import Injected, inject_anomalies
 from tellwhy.evaluation.localisation import Localisation, localisation
-from tellwhy.evaluation.randomisation import Randomisation, parameter_randomisation
-from tellwhy.evaluation.region_flipping import RegionFlipping, region_flipping
+from tellwhy.evaluation.networks.randomisation import Randomisation, parameter_randomisation
+from tellwhy.evaluation.networks.region_flipping import RegionFlipping, region_flipping
 
 __all__ = [
     "Fidelity",

@@ -19,7 +19,7 @@ from tellwhy.core.score_function import CentreDistance, Floats, Integers, Kernel
 from tellwhy.evaluation._compiled import add_features_back
 from tellwhy.kernels import Exponential, StudentT
 from tellwhy.kernels.distances import ScaledPoints, centre_and_unit
-from tellwhy.scoring import _compiled
+from tellwhy.scoring.scores import _compiled
 from tellwhy.scoring.training_rows import points_of
 
 Pool = Callable[[Floats, Integers], Floats]  # squared distances (k, m), point left out of each (k,) -> scores (k,)

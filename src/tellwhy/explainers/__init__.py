@@ -1,78 +1,91 @@
-"""Explainers: which features made each score.
+"""Explainers: which features made each score."""
 
-Those of networks (`LRP`, `Gradient`, …, in `tellwhy.explainers.propagation`) load PyTorch when first used.
-"""
+from typing import TYPE_CHECKING
 
-import importlib
-from typing import Any
+from tellwhy.core.lazy import lazy_names
+from tellwhy.core.registry import announce
 
-from tellwhy.explainers import network_cards  # noqa: F401  (fills the registry)
-from tellwhy.explainers.base import Explainer
-from tellwhy.explainers.decomposition import (
-    ExpectedValue,
-    GaussianNLL,
-    LatentClassDTD,
-    LinearRelevance,
-    Marginal,
-    NearestSupport,
-    OneClassDTD,
-    PatchDTD,
-    SequentialFeature,
-    SupportExplanation,
-)
-from tellwhy.explainers.ensemble import Ensemble
-from tellwhy.explainers.gradients import IntegratedGradients, Sensitivity, SimpleTaylor
-from tellwhy.explainers.perturbation import AnomalyContribution, Occlusion, RandomAttribution
-from tellwhy.explainers.shapley import AnomalyShapley, Compensation, KernelShap
-from tellwhy.explainers.surrogate import DMMMEN, PRESETS, Insight, Priors
+if TYPE_CHECKING:
+    from tellwhy.explainers.base import Explainer as Explainer
+    from tellwhy.explainers.decomposition import (
+        ExpectedValue as ExpectedValue,
+        GaussianNLL as GaussianNLL,
+        LatentClassDTD as LatentClassDTD,
+        LinearRelevance as LinearRelevance,
+        Marginal as Marginal,
+        NearestSupport as NearestSupport,
+        OneClassDTD as OneClassDTD,
+        PatchDTD as PatchDTD,
+        SequentialFeature as SequentialFeature,
+        SupportExplanation as SupportExplanation,
+    )
+    from tellwhy.explainers.ensemble import Ensemble as Ensemble
+    from tellwhy.explainers.gradients import (
+        IntegratedGradients as IntegratedGradients,
+        Sensitivity as Sensitivity,
+        SimpleTaylor as SimpleTaylor,
+    )
+    from tellwhy.explainers.perturbation import (
+        AnomalyContribution as AnomalyContribution,
+        Occlusion as Occlusion,
+        RandomAttribution as RandomAttribution,
+    )
+    from tellwhy.explainers.propagation import (
+        LRP as LRP,
+        DeconvNet as DeconvNet,
+        DeepTaylor as DeepTaylor,
+        ExcitationBackprop as ExcitationBackprop,
+        Gradient as Gradient,
+        GuidedBackprop as GuidedBackprop,
+        InputTimesGradient as InputTimesGradient,
+        SmoothGrad as SmoothGrad,
+        coverage as coverage,
+        explain_all as explain_all,
+    )
+    from tellwhy.explainers.shapley import (
+        AnomalyShapley as AnomalyShapley,
+        Compensation as Compensation,
+        KernelShap as KernelShap,
+    )
+    from tellwhy.explainers.surrogate import DMMMEN as DMMMEN, PRESETS as PRESETS, Insight as Insight, Priors as Priors
 
-__all__ = [
-    "DMMMEN",
-    "PRESETS",
-    "AnomalyContribution",
-    "AnomalyShapley",
-    "Compensation",
-    "Ensemble",
-    "ExpectedValue",
-    "Explainer",
-    "GaussianNLL",
-    "Insight",
-    "IntegratedGradients",
-    "KernelShap",
-    "LatentClassDTD",
-    "LinearRelevance",
-    "Marginal",
-    "NearestSupport",
-    "Occlusion",
-    "OneClassDTD",
-    "PatchDTD",
-    "Priors",
-    "RandomAttribution",
-    "Sensitivity",
-    "SequentialFeature",
-    "SimpleTaylor",
-    "SupportExplanation",
-]
-
-_NETWORKS = (
-    "LRP",
-    "DeconvNet",
-    "DeepTaylor",
-    "ExcitationBackprop",
-    "Gradient",
-    "GuidedBackprop",
-    "InputTimesGradient",
-    "SmoothGrad",
-    "coverage",
-    "explain_all",
-)
-
-
-def __getattr__(name: str) -> Any:
-    if name in _NETWORKS:
-        return getattr(importlib.import_module("tellwhy.explainers.propagation"), name)
-    raise AttributeError(f"module 'tellwhy.explainers' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return [*__all__, *_NETWORKS]
+_PLACES = {
+    "AnomalyContribution": "perturbation",
+    "AnomalyShapley": "shapley",
+    "Compensation": "shapley",
+    "DMMMEN": "surrogate",
+    "DeconvNet": "propagation",
+    "DeepTaylor": "propagation",
+    "Ensemble": "ensemble",
+    "ExcitationBackprop": "propagation",
+    "ExpectedValue": "decomposition",
+    "Explainer": "base",
+    "GaussianNLL": "decomposition",
+    "Gradient": "propagation",
+    "GuidedBackprop": "propagation",
+    "InputTimesGradient": "propagation",
+    "Insight": "surrogate",
+    "IntegratedGradients": "gradients",
+    "KernelShap": "shapley",
+    "LRP": "propagation",
+    "LatentClassDTD": "decomposition",
+    "LinearRelevance": "decomposition",
+    "Marginal": "decomposition",
+    "NearestSupport": "decomposition",
+    "Occlusion": "perturbation",
+    "OneClassDTD": "decomposition",
+    "PRESETS": "surrogate",
+    "PatchDTD": "decomposition",
+    "Priors": "surrogate",
+    "RandomAttribution": "perturbation",
+    "Sensitivity": "gradients",
+    "SequentialFeature": "decomposition",
+    "SimpleTaylor": "gradients",
+    "SmoothGrad": "propagation",
+    "SupportExplanation": "decomposition",
+    "coverage": "propagation",
+    "explain_all": "propagation",
+}
+__getattr__, __dir__ = lazy_names(__name__, _PLACES)
+announce(__name__, ["network_cards", *_PLACES.values()])
+__all__ = list(_PLACES)

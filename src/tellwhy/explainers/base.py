@@ -16,11 +16,11 @@ from tellwhy.core.extras import Extras
 from tellwhy.core.params import Rules, validate_parameters
 from tellwhy.core.score_function import Floats, Integers, ScoreFunction
 from tellwhy.core.tables import as_floats, column_names
+from tellwhy.counterfactuals.normal_versions import normal_versions
 from tellwhy.scoring import EncodedScore, as_score
-from tellwhy.scoring.flat_score import FlatScore, array_rows, takes_arrays
 from tellwhy.scoring.model_rows import check_columns
-from tellwhy.scoring.normal_versions import normal_versions
 from tellwhy.scoring.observed import some_rows
+from tellwhy.scoring.scores.flat_score import FlatScore, array_rows, takes_arrays
 from tellwhy.scoring.training_rows import recorded_rows
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tellwhy.core.registry import register_network_explainer
+from tellwhy.core.registry import Card, register_later
 
 _ATTRIBUTION = "output = sum of values + residual, exactly"
 _ONE_PASS = "one forward and one backward pass"
@@ -37,13 +37,16 @@ _CARDS = {
     ),
 }
 
-for name, (cost, exactness, citation) in _CARDS.items():
-    register_network_explainer(
-        name,
-        module="tellwhy.explainers.propagation",
-        family="propagation",
-        needs="a torch.nn.Module",
-        cost=cost,
-        exactness=exactness,
-        citation=citation,
+for _name, (_cost, _exactness, _citation) in _CARDS.items():
+    register_later(
+        Card(
+            name=_name,
+            role="network explainer",
+            family="propagation",
+            needs="a torch.nn.Module",
+            cost=_cost,
+            exactness=_exactness,
+            citation=_citation,
+            where="tellwhy.explainers.propagation",
+        )
     )

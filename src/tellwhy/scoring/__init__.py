@@ -1,25 +1,36 @@
 """Score functions: what is explained, taken from any model."""
 
-from tellwhy.scoring.as_score import as_score
-from tellwhy.scoring.distance_score import CentreScore, NeighbourScore
-from tellwhy.scoring.encoded import EncodedScore
-from tellwhy.scoring.function_score import FunctionScore
-from tellwhy.scoring.kernel_score import KernelScore
-from tellwhy.scoring.mixture_score import Mixture, MixtureScore, ScaledMixture
-from tellwhy.scoring.network_output import NetworkOutput
-from tellwhy.scoring.projection_score import Projection, ProjectionScore
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "CentreScore",
-    "EncodedScore",
-    "FunctionScore",
-    "KernelScore",
-    "Mixture",
-    "MixtureScore",
-    "NeighbourScore",
-    "NetworkOutput",
-    "Projection",
-    "ProjectionScore",
-    "ScaledMixture",
-    "as_score",
-]
+from tellwhy.core.lazy import lazy_names
+from tellwhy.scoring.as_score import as_score
+
+if TYPE_CHECKING:
+    from tellwhy.scoring.scores.distance_score import CentreScore as CentreScore, NeighbourScore as NeighbourScore
+    from tellwhy.scoring.scores.encoded import EncodedScore as EncodedScore
+    from tellwhy.scoring.scores.function_score import FunctionScore as FunctionScore
+    from tellwhy.scoring.scores.kernel_score import KernelScore as KernelScore
+    from tellwhy.scoring.scores.mixture_score import (
+        Mixture as Mixture,
+        MixtureScore as MixtureScore,
+        ScaledMixture as ScaledMixture,
+    )
+    from tellwhy.scoring.scores.network_output import NetworkOutput as NetworkOutput
+    from tellwhy.scoring.scores.projection_score import Projection as Projection, ProjectionScore as ProjectionScore
+
+_PLACES = {
+    "CentreScore": "scores.distance_score",
+    "EncodedScore": "scores.encoded",
+    "FunctionScore": "scores.function_score",
+    "KernelScore": "scores.kernel_score",
+    "Mixture": "scores.mixture_score",
+    "MixtureScore": "scores.mixture_score",
+    "NeighbourScore": "scores.distance_score",
+    "NetworkOutput": "scores.network_output",
+    "Projection": "scores.projection_score",
+    "ProjectionScore": "scores.projection_score",
+    "ScaledMixture": "scores.mixture_score",
+}
+__getattr__, __dir__ = lazy_names(__name__, _PLACES)
+__all__ = list(_PLACES)
+__all__ += ["as_score"]

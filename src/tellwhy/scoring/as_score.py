@@ -6,17 +6,17 @@ from typing import Any
 
 from tellwhy.core.errors import UnsupportedModel
 from tellwhy.core.score_function import ScoreFunction
-from tellwhy.scoring.checked_score import CheckedScore
-from tellwhy.scoring.class_names import lookup
-from tellwhy.scoring.function_score import FunctionScore
-from tellwhy.scoring.third_party import ADAPTERS
+from tellwhy.scoring.adapters.class_names import lookup
+from tellwhy.scoring.adapters.third_party import ADAPTERS
+from tellwhy.scoring.scores.checked_score import CheckedScore
+from tellwhy.scoring.scores.function_score import FunctionScore
 
 
 def as_score(obj: Any) -> ScoreFunction:
     """Return the score function of a fitted model or a function.
 
     Covers this library's estimators, scikit-learn's `OneClassSVM`, `KernelDensity`, `GaussianMixture`, `PCA`,
-    `IsolationForest` and others (`tellwhy.scoring.third_party` has the table), `Pipeline` and `ColumnTransformer`
+    `IsolationForest` and others (`scoring.adapters.third_party` has the table), `Pipeline` and `ColumnTransformer`
     around them, every PyOD detector, a PyTorch network (its largest output; `NetworkOutput` chooses another), and any
     function that gives one number per row. High always means anomalous.
 

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tellwhy.core.score_function import Floats
 from tellwhy.core.tables import take_rows
-from tellwhy.scoring.choices import Mask, whole_columns
+
+Mask = NDArray[np.bool_]
 
 MOST_ROWS = 1_000
 MOST_CELLS = 1_000_000
@@ -35,6 +37,11 @@ class Observed:
         ((1000, 2), array([0., 1.]), array([5998., 5999.]))
         """
         return cls(some_rows(X), X.min(axis=0), X.max(axis=0), whole_columns(X))
+
+
+def whole_columns(X: Floats) -> Mask:
+    """Tell which columns hold nothing but whole numbers."""
+    return np.asarray((np.round(X) == X).all(axis=0))
 
 
 def some_rows(X: Any) -> Any:

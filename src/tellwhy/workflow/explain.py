@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import tellwhy.detectors
-import tellwhy.explainers  # noqa: F401  (both fill the registry)
 from tellwhy.core.errors import UnsupportedModel
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.registry import Card, card, cards

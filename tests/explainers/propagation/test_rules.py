@@ -10,7 +10,8 @@ from oracles.propagation_oracles import layer_relevance, network_relevance  # no
 from torch import nn  # noqa: E402
 
 from tellwhy.core.errors import InvalidParameter  # noqa: E402
-from tellwhy.explainers.propagation import LRP, RULES, Composite, parts  # noqa: E402
+from tellwhy.explainers.propagation import LRP, RULES, Composite  # noqa: E402
+from tellwhy.explainers.propagation.engine import parts  # noqa: E402
 
 CASES = [
     ("z", {}),

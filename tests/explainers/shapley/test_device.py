@@ -5,11 +5,11 @@ from copy import copy
 import numpy as np
 import pytest
 
+from tellwhy.counterfactuals import minimise
 from tellwhy.detectors import DAGMM, VAE
 from tellwhy.explainers import AnomalyShapley, Compensation
 from tellwhy.explainers.shapley import games
-from tellwhy.scoring import minimise
-from tellwhy.scoring.arrays import Space
+from tellwhy.optimise.arrays import Space
 
 torch = pytest.importorskip("torch")
 

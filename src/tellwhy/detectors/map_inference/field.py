@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from tellwhy.data.graphs_kinds import EdgeGraph, Graph, Grid
+from tellwhy.data.graphs.kinds import EdgeGraph, Graph, Grid
 from tellwhy.detectors.map_inference import _compiled as _typed
 
 Labels = NDArray[np.int32]

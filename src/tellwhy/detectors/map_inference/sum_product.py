@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellwhy.core.score_function import Floats
-from tellwhy.data.graphs_kinds import EdgeGraph, Graph
+from tellwhy.data.graphs.kinds import EdgeGraph, Graph
 from tellwhy.detectors.map_inference.field import Field, in_tree_order, received_in_all
 from tellwhy.detectors.map_inference.loopy_bp import DAMPING
 

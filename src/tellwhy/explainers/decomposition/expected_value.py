@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from tellwhy.core.registry import register_explainer
+from tellwhy.core.registry import register
 from tellwhy.core.score_function import CentreDistance, KernelExpansion
 from tellwhy.explainers.base import Attribution, Explainer, Rows, needs_member
 
 
-@register_explainer(
+@register(
+    "explainer",
     family="decomposition",
     needs="a model made of distances to support points, neighbours or centres",
     cost="O(n d)",

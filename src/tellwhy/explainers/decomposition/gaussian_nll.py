@@ -8,11 +8,12 @@ import numpy as np
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import Rules, real, validate_parameters
-from tellwhy.core.registry import register_explainer
+from tellwhy.core.registry import register
 from tellwhy.explainers.base import Attribution, Explainer, Rows
 
 
-@register_explainer(
+@register(
+    "explainer",
     family="decomposition",
     needs="background rows",
     cost="O(n d)",

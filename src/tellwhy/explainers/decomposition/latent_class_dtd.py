@@ -13,7 +13,7 @@ from tellwhy.core.errors import InvalidInput, UnsupportedModel
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.extras import Extras
 from tellwhy.core.params import Rules, boolean, validate_parameters
-from tellwhy.core.registry import register_graph_explainer
+from tellwhy.core.registry import register
 from tellwhy.core.score_function import Floats
 from tellwhy.data.graphs import Graph
 from tellwhy.detectors import LCCAD
@@ -31,7 +31,8 @@ class _Nodes:
     is_training: bool
 
 
-@register_graph_explainer(
+@register(
+    "graph explainer",
     family="decomposition",
     needs="a fitted LCCAD",
     cost="O(n K d) for squared distances, O(n m d) with a kernel; some passes of messages for the neighbours' pull",

@@ -10,12 +10,12 @@ from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from tellwhy.classifiers.relevance import linear_relevance
 from tellwhy.classifiers.text_classifier import TextClassifier
 from tellwhy.core.errors import InvalidInput, UnsupportedModel
 from tellwhy.core.explanation import Explanation
-from tellwhy.core.registry import register_classifier_explainer
+from tellwhy.core.registry import register
 from tellwhy.core.tables import column_names
+from tellwhy.explainers.decomposition.linear_shares import linear_relevance
 
 _LEARNED = ("coef_", "intercept_", "classes_")
 
@@ -37,7 +37,8 @@ def _applies(model: Any) -> bool:
     return False
 
 
-@register_classifier_explainer(
+@register(
+    "classifier explainer",
     family="decomposition",
     needs="a linear classifier, or a pipeline that ends in one",
     cost="one product with the weights",
@@ -54,6 +55,8 @@ class LinearRelevance:
         A fitted linear classifier (`coef_`, `intercept_`, `classes_`): one of `tellwhy.classifiers`, scikit-learn's
         `LinearSVC`, `LogisticRegression` and so on, a pipeline that ends in one, or a `TextClassifier`. Rows then enter
         as the pipeline takes them, and features are those that its last step sees: the words, for texts.
+    feature_names
+        What to call the features; by default what the model or X calls them.
 
     Examples
     --------
@@ -70,8 +73,9 @@ class LinearRelevance:
     'cat'
     """
 
-    def __init__(self, model: Any):
+    def __init__(self, model: Any, *, feature_names: Any = None):
         self.model = model
+        self.feature_names = feature_names
 
     def explain(self, X: Any, *, against: Any = "runner_up", of: Any = None) -> Explanation:
         """Explain the label of each row.
@@ -96,7 +100,7 @@ class LinearRelevance:
             raise InvalidInput("X contains NaN or infinity; expected finite numbers. Impute or drop those cells first.")
         return linear_relevance(
             coef, intercept, rows, last.classes_,
-            against=against, of=of, feature_names=_names(X, steps, last), data=X, model=type(last).__name__,
+            against=against, of=of, feature_names=self._names(X, steps, last), data=X, model=type(last).__name__,
             centre=getattr(last, "centre_", None),
         )  # fmt: skip
 
@@ -108,6 +112,13 @@ class LinearRelevance:
                 f"{type(last).__name__}."
             )
         return steps, last
+
+    def _names(self, X: Any, steps: Any, last: Any) -> Any:
+        if self.feature_names is not None:
+            return self.feature_names
+        if steps is not None:
+            return steps.get_feature_names_out()
+        return getattr(last, "feature_names_in_", column_names(X))
 
 
 def _features(steps: Any, X: Any) -> Any:
@@ -124,9 +135,3 @@ def weights_of_all(model: Any) -> tuple[Any, Any]:
         dense = coef.toarray() if sparse.issparse(coef) else np.asarray(coef)
         return np.vstack((np.zeros_like(dense), dense)), np.array([0.0, intercept[0]])
     return coef, intercept
-
-
-def _names(X: Any, steps: Any, last: Any) -> Any:
-    if steps is not None:
-        return steps.get_feature_names_out()
-    return getattr(last, "feature_names_in_", column_names(X))

@@ -13,7 +13,7 @@ from tellwhy.core.score_function import Floats, Integers, KernelExpansion
 from tellwhy.explainers.base import Rows
 from tellwhy.explainers.decomposition import _compiled
 from tellwhy.kernels import Exponential
-from tellwhy.scoring.mixture_score import Mixture, MixtureScore
+from tellwhy.scoring.scores.mixture_score import Mixture, MixtureScore
 from tellwhy.scoring.training_rows import recorded_rows
 
 

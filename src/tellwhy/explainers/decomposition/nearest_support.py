@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from tellwhy.core.errors import UnsupportedModel
-from tellwhy.core.registry import register_explainer
+from tellwhy.core.registry import register
 from tellwhy.core.score_function import CentreDistance
 from tellwhy.explainers.base import Attribution, Explainer, Rows, needs_member
-from tellwhy.scoring.distance_score import nearest_points
+from tellwhy.scoring.scores.distance_score import nearest_points
 from tellwhy.scoring.training_rows import recorded_rows
 
 
-@register_explainer(
+@register(
+    "explainer",
     family="decomposition",
     needs="a model made of distances to support points or neighbours",
     cost="O(n m d)",

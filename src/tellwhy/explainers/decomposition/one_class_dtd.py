@@ -14,7 +14,7 @@ import numpy as np
 
 from tellwhy.core.errors import InvalidInput, UnsupportedModel
 from tellwhy.core.params import Rules, instance_of, none, one_of, validate_parameters
-from tellwhy.core.registry import register_explainer
+from tellwhy.core.registry import register
 from tellwhy.core.score_function import (
     CentreDistance,
     Floats,
@@ -24,7 +24,7 @@ from tellwhy.core.score_function import (
 )
 from tellwhy.explainers.base import Attribution, Explainer, Rows, needs_member
 from tellwhy.scoring import CentreScore, KernelScore, NeighbourScore
-from tellwhy.scoring._compiled import spread_over_features
+from tellwhy.scoring.scores._compiled import spread_over_features
 from tellwhy.scoring.training_rows import recorded_rows
 
 _DIGITS_KEPT = 1e-9
@@ -58,7 +58,8 @@ class SupportExplanation:
         return [(int(j), float(self.values[row, j])) for j in order]
 
 
-@register_explainer(
+@register(
+    "explainer",
     family="decomposition",
     needs="a model made of distances to support points (kernel, neighbours or centres)",
     cost="O(n m d): about three times the cost of scoring",

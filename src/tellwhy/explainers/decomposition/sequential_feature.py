@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from tellwhy.core.params import Rules, integer, none
-from tellwhy.core.registry import register_explainer
+from tellwhy.core.registry import register
 from tellwhy.explainers.base import Attribution, Explainer, Rows
 from tellwhy.explainers.decomposition.marginal_models import has_marginals, marginal_model
 
 
-@register_explainer(
+@register(
+    "explainer",
     family="decomposition",
     needs="a Gaussian mixture, a model with a Gaussian kernel, or a reconstruction error",
     cost="O(n K d n_picked²) for K components, O(n m d n_picked) for m support points",

@@ -1,7 +1,20 @@
 """Explanations from the slope of a score."""
 
-from tellwhy.explainers.gradients.integrated_gradients import IntegratedGradients
-from tellwhy.explainers.gradients.sensitivity import Sensitivity
-from tellwhy.explainers.gradients.simple_taylor import SimpleTaylor
+from typing import TYPE_CHECKING
 
-__all__ = ["IntegratedGradients", "Sensitivity", "SimpleTaylor"]
+from tellwhy.core.lazy import lazy_names
+from tellwhy.core.registry import announce
+
+if TYPE_CHECKING:
+    from tellwhy.explainers.gradients.integrated_gradients import IntegratedGradients as IntegratedGradients
+    from tellwhy.explainers.gradients.sensitivity import Sensitivity as Sensitivity
+    from tellwhy.explainers.gradients.simple_taylor import SimpleTaylor as SimpleTaylor
+
+_PLACES = {
+    "IntegratedGradients": "integrated_gradients",
+    "Sensitivity": "sensitivity",
+    "SimpleTaylor": "simple_taylor",
+}
+__getattr__, __dir__ = lazy_names(__name__, _PLACES)
+announce(__name__, _PLACES.values())
+__all__ = list(_PLACES)

@@ -12,7 +12,7 @@ from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.parallel import BATCH_BYTES, row_batches
 from tellwhy.core.params import Rule, Rules, integer, none, one_of, real, validate_parameters
 from tellwhy.core.progress import track
-from tellwhy.core.registry import register_explainer
+from tellwhy.core.registry import register
 from tellwhy.core.score_function import Floats, Integers, ScoreFunction
 from tellwhy.explainers.base import Attribution, Explainer, Rows, left_out_argument, left_out_extra, needs_member
 from tellwhy.scoring import NetworkOutput, as_score
@@ -34,7 +34,8 @@ _USUAL = Limits(tolerance=1e-6, max_steps=1024, rounding=1e-12)
 _OF_NETWORKS = Limits(tolerance=0.01, max_steps=128, rounding=1e-6)
 
 
-@register_explainer(
+@register(
+    "explainer",
     family="gradients",
     needs="a score with a gradient, or a network; a reference row, or background rows for their mean",
     cost="n_steps gradients per row, more where the score bends sharply (at most max_steps)",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from tellwhy.core.registry import register_explainer
+from tellwhy.core.registry import register
 from tellwhy.explainers.base import Attribution, Explainer, Rows, left_out_argument, left_out_extra, needs_member
 
 
-@register_explainer(
+@register(
+    "explainer",
     family="gradients",
     needs="a score with a gradient",
     cost="one gradient: O(n m d) for kernel models",

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from tellwhy.core.registry import register_explainer
+from tellwhy.core.registry import register
 from tellwhy.core.score_function import CentreDistance, Floats, Integers
 from tellwhy.explainers.base import Attribution, Explainer, Rows, left_out_argument, left_out_extra, needs_member
-from tellwhy.scoring.distance_score import nearest_points
+from tellwhy.scoring.scores.distance_score import nearest_points
 
 _BISECTIONS = 40
 
 
-@register_explainer(
+@register(
+    "explainer",
     family="gradients",
     needs="a model made of distances to support points, neighbours or centres",
     cost="about 40 scores and one gradient",

@@ -1,7 +1,20 @@
 """Explanations from replacing features."""
 
-from tellwhy.explainers.perturbation.anomaly_contribution import AnomalyContribution
-from tellwhy.explainers.perturbation.occlusion import Occlusion
-from tellwhy.explainers.perturbation.random_attribution import RandomAttribution
+from typing import TYPE_CHECKING
 
-__all__ = ["AnomalyContribution", "Occlusion", "RandomAttribution"]
+from tellwhy.core.lazy import lazy_names
+from tellwhy.core.registry import announce
+
+if TYPE_CHECKING:
+    from tellwhy.explainers.perturbation.anomaly_contribution import AnomalyContribution as AnomalyContribution
+    from tellwhy.explainers.perturbation.occlusion import Occlusion as Occlusion
+    from tellwhy.explainers.perturbation.random_attribution import RandomAttribution as RandomAttribution
+
+_PLACES = {
+    "AnomalyContribution": "anomaly_contribution",
+    "Occlusion": "occlusion",
+    "RandomAttribution": "random_attribution",
+}
+__getattr__, __dir__ = lazy_names(__name__, _PLACES)
+announce(__name__, _PLACES.values())
+__all__ = list(_PLACES)

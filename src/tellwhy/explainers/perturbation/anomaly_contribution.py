@@ -12,12 +12,13 @@ from scipy.linalg.blas import dsyrk
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.parallel import row_batches, tracked_batches
 from tellwhy.core.params import Rules, generator, integer, one_of, real, seed, validate_parameters
-from tellwhy.core.registry import register_explainer
+from tellwhy.core.registry import register
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.explainers.base import Attribution, Explainer, Rows, left_out_argument, left_out_extra
 
 
-@register_explainer(
+@register(
+    "explainer",
     family="perturbation",
     needs="any score; background rows",
     cost="n_samples scores per row (by default 4 d, at least 256)",

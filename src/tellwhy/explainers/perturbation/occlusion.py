@@ -9,12 +9,13 @@ import numpy as np
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.parallel import tracked_batches
 from tellwhy.core.params import Rules, generator, integer, seed, validate_parameters
-from tellwhy.core.registry import register_explainer
+from tellwhy.core.registry import register
 from tellwhy.core.score_function import Floats
 from tellwhy.explainers.base import Attribution, Explainer, Rows
 
 
-@register_explainer(
+@register(
+    "explainer",
     family="perturbation",
     needs="any score; background rows",
     cost="d × n_background scores per row",

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from tellwhy.core.params import Rules, generator, seed
-from tellwhy.core.registry import register_explainer
+from tellwhy.core.registry import register
 from tellwhy.explainers.base import Attribution, Explainer, Rows
 
 
-@register_explainer(
+@register(
+    "explainer",
     family="perturbation",
     needs="any score",
     cost="one score per row",

@@ -16,19 +16,18 @@ from torch.nn import Module
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.extras import Extras
-from tellwhy.core.params import Rule as ParameterRule
-from tellwhy.core.params import Rules, generator, instance_of, integer, none, validate_parameters
+from tellwhy.core.params import Rule as ParameterRule, Rules, generator, instance_of, integer, none, validate_parameters
 from tellwhy.core.progress import track
-from tellwhy.explainers.propagation.engine import (
+from tellwhy.explainers.propagation.engine.methods import Method
+from tellwhy.explainers.propagation.engine.passes import (
     first_not_finite,
     run_backward,
     run_forward,
 )
 from tellwhy.explainers.propagation.found import Found, Room
 from tellwhy.explainers.propagation.inputs import Inputs, read_inputs, readable
-from tellwhy.explainers.propagation.methods import Method
-from tellwhy.scoring.network_passes import check_model, placed, untouched
-from tellwhy.scoring.network_targets import check_target, chosen_outputs, describe, pick_scores
+from tellwhy.scoring.scores.network_passes import check_model, placed, untouched
+from tellwhy.scoring.scores.network_targets import check_target, chosen_outputs, describe, pick_scores
 
 if TYPE_CHECKING:
     import pandas as pd

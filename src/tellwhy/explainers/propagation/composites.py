@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tellwhy.core.errors import UnsupportedModel
-from tellwhy.explainers.propagation.operations import Operation
+from tellwhy.explainers.propagation.engine.operations import Operation
 from tellwhy.explainers.propagation.rules import Rule, alpha_beta, epsilon, flat, z_plus
 
 Predicate = Callable[[Operation], bool]

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tellwhy.explainers.propagation.base import NetworkExplainer
-from tellwhy.explainers.propagation.engine import run_forward
+from tellwhy.explainers.propagation.engine.operations import Operation
+from tellwhy.explainers.propagation.engine.passes import run_forward
 from tellwhy.explainers.propagation.lrp import LRP
-from tellwhy.explainers.propagation.operations import Operation
-from tellwhy.scoring.network_passes import untouched
+from tellwhy.scoring.scores.network_passes import untouched
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,7 +13,7 @@ from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.params import Rules, instance_of, none, one_of, real
 from tellwhy.explainers.propagation.base import NETWORK_PARAMETERS, NetworkExplainer, Pass
 from tellwhy.explainers.propagation.composites import Composite, every, first
-from tellwhy.explainers.propagation.methods import relevance_method
+from tellwhy.explainers.propagation.engine.methods import relevance_method
 from tellwhy.explainers.propagation.rules import Rule, flat, w_square, z_box, z_plus
 
 _EDGE = (none, real(), instance_of(np.ndarray, Tensor, words="an array that fits one input"))

@@ -11,8 +11,8 @@ from torch.nn import Module
 from tellwhy.core.params import Rules, boolean
 from tellwhy.explainers.propagation.base import NETWORK_PARAMETERS, NetworkExplainer, Pass
 from tellwhy.explainers.propagation.composites import Composite, every, last
-from tellwhy.explainers.propagation.layers import LinearMap
-from tellwhy.explainers.propagation.methods import relevance_method
+from tellwhy.explainers.propagation.engine.layers import LinearMap
+from tellwhy.explainers.propagation.engine.methods import relevance_method
 from tellwhy.explainers.propagation.rules import Rule, quotient, z_plus
 
 

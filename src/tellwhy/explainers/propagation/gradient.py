@@ -13,11 +13,11 @@ from torch.nn import Module
 
 from tellwhy.core.params import Rules, integer, none, one_of, real, seed
 from tellwhy.explainers.propagation.base import NETWORK_PARAMETERS, NetworkExplainer, Pass
-from tellwhy.explainers.propagation.engine import run_forward
+from tellwhy.explainers.propagation.engine.methods import Method
+from tellwhy.explainers.propagation.engine.passes import run_forward
 from tellwhy.explainers.propagation.found import Found
 from tellwhy.explainers.propagation.inputs import Inputs
-from tellwhy.explainers.propagation.methods import Method
-from tellwhy.scoring.network_targets import chosen_outputs, pick_scores
+from tellwhy.scoring.scores.network_targets import chosen_outputs, pick_scores
 
 
 class Gradient(NetworkExplainer):

@@ -11,7 +11,7 @@ from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.params import Rules, instance_of, none, one_of
 from tellwhy.explainers.propagation.base import NETWORK_PARAMETERS, NetworkExplainer, Pass
 from tellwhy.explainers.propagation.composites import COMPOSITES, Composite, every
-from tellwhy.explainers.propagation.methods import BATCH_NORM, relevance_method
+from tellwhy.explainers.propagation.engine.methods import BATCH_NORM, relevance_method
 from tellwhy.explainers.propagation.rules import RESIDUAL_RULES, RULES, Rule
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from tellwhy.explainers.propagation.base import NetworkExplainer, Pass
-from tellwhy.explainers.propagation.methods import Method
+from tellwhy.explainers.propagation.engine.methods import Method
 
 
 def deconvolution(c: Tensor, z: Tensor, a: Tensor) -> Tensor:  # noqa: ARG001

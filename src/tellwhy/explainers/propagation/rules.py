@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from tellwhy.core.errors import InvalidParameter
-from tellwhy.explainers.propagation.layers import LinearMap
-from tellwhy.explainers.propagation.parts import part, sign, signed_bias
+from tellwhy.explainers.propagation.engine.layers import LinearMap
+from tellwhy.explainers.propagation.engine.parts import part, sign, signed_bias
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,11 @@ from typing import Any, ClassVar
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import Rules, generator, integer, one_of, real, seed, validate_parameters
-from tellwhy.core.registry import register_explainer
+from tellwhy.core.registry import register
 from tellwhy.core.score_function import Floats
 from tellwhy.core.tables import column_names
+from tellwhy.counterfactuals.row_scores import RowScores
+from tellwhy.counterfactuals.surroundings import Distance
 from tellwhy.explainers.base import Attribution, Explainer, Rows
 from tellwhy.explainers.shapley.coalitions import Coalitions, choose_coalitions
 from tellwhy.explainers.shapley.games import Games, Lowest, play
@@ -17,13 +19,12 @@ from tellwhy.explainers.shapley.gamma import balanced_gamma, gamma_by_injection
 from tellwhy.explainers.shapley.neighbourhood import DISTANCES, GAMMAS, Neighbourhood, distance_words, where_scored
 from tellwhy.explainers.shapley.players import Players, groups_rule, players_of
 from tellwhy.explainers.shapley.shapley_values import ShapleyValues, shapley_values
-from tellwhy.scoring.row_scores import RowScores
-from tellwhy.scoring.surroundings import Distance
 
 SLACK = 1e-3  # of the fall of the score: an order of magnitude below the standard error of sampled coalitions
 
 
-@register_explainer(
+@register(
+    "explainer",
     family="shapley",
     needs="any score (faster with a gradient); background rows for the units of the columns",
     cost="d + 1 local minima and min(2^d, 2d + 2048) scores per row",

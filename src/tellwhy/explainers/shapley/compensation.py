@@ -8,15 +8,16 @@ import numpy as np
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import Rules, validate_parameters
-from tellwhy.core.registry import register_explainer
+from tellwhy.core.registry import register
+from tellwhy.counterfactuals.row_scores import RowScores
+from tellwhy.counterfactuals.surroundings import Distance
 from tellwhy.explainers.base import Attribution, Explainer, Rows
 from tellwhy.explainers.shapley.neighbourhood import DISTANCES, GAMMAS, Neighbourhood, distance_words, where_scored
-from tellwhy.scoring.arrays import on_host
-from tellwhy.scoring.row_scores import RowScores
-from tellwhy.scoring.surroundings import Distance
+from tellwhy.optimise.arrays import on_host
 
 
-@register_explainer(
+@register(
+    "explainer",
     family="shapley",
     needs="any score (faster with a gradient); background rows for the units of the columns",
     cost="one local minimum per row",

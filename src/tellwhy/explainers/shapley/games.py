@@ -12,12 +12,12 @@ import numpy as np
 
 from tellwhy.core.parallel import batch_map, row_batches
 from tellwhy.core.progress import track
+from tellwhy.counterfactuals.minimise import Minima, problem_bytes
+from tellwhy.counterfactuals.row_scores import RowScores
+from tellwhy.counterfactuals.surroundings import Mask
 from tellwhy.explainers.shapley.coalitions import Coalitions
 from tellwhy.explainers.shapley.players import Players
-from tellwhy.scoring.arrays import Array, counted, filled, namespace, on_host, placed
-from tellwhy.scoring.minimise import Minima, problem_bytes
-from tellwhy.scoring.row_scores import RowScores
-from tellwhy.scoring.surroundings import Mask
+from tellwhy.optimise.arrays import Array, counted, filled, namespace, on_host, placed
 
 Lowest = Callable[[RowScores, Array, Mask], Minima]
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from tellwhy.core.score_function import Floats, Integers
+from tellwhy.counterfactuals.row_scores import RowScores
+from tellwhy.counterfactuals.surroundings import Distance, Surroundings
 from tellwhy.explainers.shapley.neighbourhood import Neighbourhood
-from tellwhy.scoring.row_scores import RowScores
-from tellwhy.scoring.surroundings import Distance, Surroundings
 
 DEFAULT = 0.01
 CANDIDATES = (0.001, 0.01, 0.1, 1.0, 10.0)

@@ -13,15 +13,15 @@ from tellwhy.core.errors import InvalidInput
 from tellwhy.core.parallel import row_batches
 from tellwhy.core.params import Rule, Rules, generator, integer, one_of, seed, validate_parameters
 from tellwhy.core.progress import track
-from tellwhy.core.registry import register_explainer
+from tellwhy.core.registry import register
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.tables import column_names
+from tellwhy.counterfactuals.row_scores import RowScores
+from tellwhy.counterfactuals.surroundings import column_scales
 from tellwhy.explainers.base import Attribution, Explainer, Rows
 from tellwhy.explainers.shapley.coalitions import Coalitions, choose_coalitions
 from tellwhy.explainers.shapley.players import Players, groups_rule, players_of
 from tellwhy.explainers.shapley.shapley_values import shapley_values
-from tellwhy.scoring.row_scores import RowScores
-from tellwhy.scoring.surroundings import column_scales
 
 N_REFERENCES = 8
 _BATCH_BYTES = 64 * 2**20
@@ -41,7 +41,8 @@ class _References:
         return self.rows if len(self.rows) == 1 else self.rows[rows]
 
 
-@register_explainer(
+@register(
+    "explainer",
     family="shapley",
     needs="any score; background rows",
     cost="8 · min(2^d, 2d + 2048) scores per row",

@@ -10,10 +10,10 @@ import numpy as np
 
 from tellwhy.core.params import function, one_of, real
 from tellwhy.core.score_function import Floats
-from tellwhy.scoring.arrays import Array
-from tellwhy.scoring.minimise import Minima, minimise
-from tellwhy.scoring.row_scores import RowScores
-from tellwhy.scoring.surroundings import Distance, Mask, binary_columns, column_scales
+from tellwhy.counterfactuals.minimise import Minima, minimise
+from tellwhy.counterfactuals.row_scores import RowScores
+from tellwhy.counterfactuals.surroundings import Distance, Mask, binary_columns, column_scales
+from tellwhy.optimise.arrays import Array
 
 DISTANCES = (one_of("squared", "absolute"), function)
 GAMMAS = real(0, np.inf, closed="left")

@@ -1,7 +1,21 @@
 """Explanations by a Bayesian mixture of sparse regressions that stands in for the model."""
 
-from tellwhy.explainers.surrogate.dmm_men import DMMMEN
-from tellwhy.explainers.surrogate.insight import Insight
-from tellwhy.explainers.surrogate.priors import PRESETS, Priors
+from typing import TYPE_CHECKING
 
-__all__ = ["DMMMEN", "PRESETS", "Insight", "Priors"]
+from tellwhy.core.lazy import lazy_names
+from tellwhy.core.registry import announce
+
+if TYPE_CHECKING:
+    from tellwhy.explainers.surrogate.dmm_men import DMMMEN as DMMMEN
+    from tellwhy.explainers.surrogate.insight import Insight as Insight
+    from tellwhy.explainers.surrogate.priors import PRESETS as PRESETS, Priors as Priors
+
+_PLACES = {
+    "DMMMEN": "dmm_men",
+    "Insight": "insight",
+    "PRESETS": "priors",
+    "Priors": "priors",
+}
+__getattr__, __dir__ = lazy_names(__name__, _PLACES)
+announce(__name__, _PLACES.values())
+__all__ = list(_PLACES)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tellwhy.core.errors import UnreadableFile
-from tellwhy.core.files import new_folder, read_versioned, write_json
+from tellwhy.core.storage.files import new_folder, read_versioned, write_json
 
 if TYPE_CHECKING:
     from tellwhy.explainers.surrogate.sampler import Chain, Settings

@@ -25,7 +25,7 @@ from tellwhy.core.params import (
     validate_parameters,
     validate_value,
 )
-from tellwhy.core.registry import register_explainer
+from tellwhy.core.registry import register
 from tellwhy.core.score_function import Floats
 from tellwhy.core.tables import check_finite, column_names
 from tellwhy.explainers.base import Attribution, Explainer, Rows
@@ -46,7 +46,8 @@ _background_rule = Rule(
 )
 
 
-@register_explainer(
+@register(
+    "explainer",
     family="surrogate",
     needs="any score, or a classifier with probabilities; background rows",
     cost="one fit (seconds to minutes), then some matrix products per row",

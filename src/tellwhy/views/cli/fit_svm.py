@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from tellwhy.core.errors import InvalidParameter
-from tellwhy.core.files import plain
+from tellwhy.core.storage.files import plain
 from tellwhy.views.cli import screen
 from tellwhy.views.wording import count, share
 
@@ -99,7 +99,7 @@ def fit_svm_command(
 def _fit_texts(job: Any, text: str, show: Any, *, as_json: bool, quiet: bool, **settings: Any) -> None:
     """Train on texts, write the report into the model's folder, and tell how many labels are right."""
     from tellwhy.views.report import write_text_report
-    from tellwhy.workflow.text_training import train_on_texts
+    from tellwhy.workflow.texts.text_training import train_on_texts
 
     with screen.progress_bar(quiet=quiet), screen.warnings_as_notes():
         run = train_on_texts(job, text, show=show, **settings)

@@ -11,10 +11,10 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from tellwhy.core.files import plain
+from tellwhy.core.storage.files import plain
 from tellwhy.views.cli import screen
 from tellwhy.views.wording import between, number
-from tellwhy.workflow.insight_run import InsightRun, check_place, learn_insights, run_record, save_insights
+from tellwhy.workflow.insights.insight_run import InsightRun, check_place, learn_insights, run_record, save_insights
 
 MOST_SHOWN = 8  # features per line; the files hold all
 OPTIONS = {"Raise n_burn and n_sweeps, or lower n_components": "Raise --sweeps, or lower --components"}
@@ -78,7 +78,7 @@ def insight_command(
 
 
 def _write_gallery(run: InsightRun, path: Path) -> None:
-    from tellwhy.views.insight_plots import insights
+    from tellwhy.views.plots.insights import insights
 
     insights(run.insights).write_html(path, include_plotlyjs=True)
 

@@ -13,15 +13,15 @@ import typer
 
 import tellwhy
 from tellwhy.core.errors import TellwhyError
-from tellwhy.core.files import plain
 from tellwhy.core.registry import cards
+from tellwhy.core.storage.files import plain
 from tellwhy.views.cli import nodes, screen
 from tellwhy.views.cli.fit_svm import fit_svm_command
 from tellwhy.views.cli.insight import insight_command
 from tellwhy.views.report import write_report
 from tellwhy.workflow import Run, compare_table, explain_table, load_run, save_run
 from tellwhy.workflow.explain import methods
-from tellwhy.workflow.node_picture import load_picture
+from tellwhy.workflow.graphs.node_picture import load_picture
 from tellwhy.workflow.run_io import anomaly_record
 
 app = typer.Typer(

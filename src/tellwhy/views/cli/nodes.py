@@ -15,7 +15,7 @@ from tellwhy.core.errors import InvalidParameter
 from tellwhy.views.cli import screen
 from tellwhy.views.report import write_report
 from tellwhy.workflow import GraphRun, explain_graph, save_run
-from tellwhy.workflow.node_picture import save_picture
+from tellwhy.workflow.graphs.node_picture import save_picture
 from tellwhy.workflow.run_io import anomaly_record
 
 

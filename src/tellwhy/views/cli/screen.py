@@ -18,7 +18,7 @@ from rich.table import Table
 from tellwhy.core.errors import TellwhyWarning
 from tellwhy.core.progress import show_with
 from tellwhy.workflow import Run, TableComparison
-from tellwhy.workflow.reasons import cell_words, plain_cell
+from tellwhy.workflow.tables.reasons import cell_words, plain_cell
 
 MOST_CHANGES = 3
 PIPE_WIDTH = 160  # a pipe has no width of its own; this keeps reasons on one line

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.views import wording
-from tellwhy.views.class_colors import CLASS_COLORS, ODD, SCORE_COLORS
+from tellwhy.views.plots.class_colors import CLASS_COLORS, ODD, SCORE_COLORS
 from tellwhy.views.report.svg import element
-from tellwhy.workflow.node_picture import NodePicture
+from tellwhy.workflow.graphs.node_picture import NodePicture
 
 MOST_PIXELS = 400  # along a side of a map
 MOST_FEATURES = 6

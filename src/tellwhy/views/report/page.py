@@ -12,7 +12,7 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from tellwhy.core.files import new_file
+from tellwhy.core.storage.files import new_file
 from tellwhy.views import wording
 from tellwhy.views.report import sections
 from tellwhy.views.report.cards import KIND_WORDS, cards
@@ -20,7 +20,7 @@ from tellwhy.views.report.evidence import detection_words, evidence
 from tellwhy.views.report.limits import MOST_BYTES, Limits, clipped
 from tellwhy.views.report.node_pictures import pictures
 from tellwhy.views.report.svg import range_strip
-from tellwhy.workflow.node_picture import NodePicture
+from tellwhy.workflow.graphs.node_picture import NodePicture
 from tellwhy.workflow.run import Run
 
 _KEY_QUANTILES = (0.0, 2.0, 3.5, 4.5, 5.5, 7.0, 8.0)

@@ -9,13 +9,13 @@ from pathlib import Path
 from markupsafe import Markup, escape
 
 from tellwhy import __version__
-from tellwhy.core.files import new_file
+from tellwhy.core.storage.files import new_file
 from tellwhy.views import wording
 from tellwhy.views.report.limits import MOST_BYTES, clipped
 from tellwhy.views.report.page import assets, environment
 from tellwhy.views.report.svg import bar, element
-from tellwhy.workflow.marked_text import Piece
-from tellwhy.workflow.text_labels import ClassWords, TextLabels, TextReasons
+from tellwhy.workflow.texts.marked_text import Piece
+from tellwhy.workflow.texts.text_labels import ClassWords, TextLabels, TextReasons
 
 SHADES = 5  # of each colour
 _BREAK = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")

@@ -1,0 +1,26 @@
+"""One binary SVM per class."""
+
+from __future__ import annotations
+
+from tellwhy.classifiers.svm.base import MulticlassSVM
+
+
+class OneVsRestSVM(MulticlassSVM):
+    r"""One binary SVM with the hinge loss per class, all solved in one go; sets of labels as a 0/1 matrix, too.
+
+    .. math:: \min_W \tfrac12 \|W\|^2 + \sum_i C_i \sum_c [1 - y_{ic}\, w_c^\top x_i]_+, \quad y_{ic} = \pm 1
+
+    Parameters and attributes as in `WestonWatkinsSVM`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.preprocessing import scale
+    >>> X, y = load_iris(return_X_y=True)
+    >>> X = scale(X)
+    >>> float(OneVsRestSVM(random_state=0).fit(X, y).score(X, y)) > 0.9
+    True
+    """
+
+    _loss = "ovr"
+    _multilabel = True

@@ -1,0 +1,1 @@
+"""Multi-class SVMs over several processes, with MPI."""

@@ -1,0 +1,37 @@
+"""Public names of a folder that are loaded when first used, so that importing one of them loads only what it needs."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+
+
+def lazy_names(package: str, places: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """Return `__getattr__` and `__dir__` of a package (PEP 562).
+
+    Parameters
+    ----------
+    package
+        The package's `__name__`.
+    places
+        From each public name to the module below the package that defines it.
+
+    Examples
+    --------
+    >>> get, names = lazy_names("tellwhy.kernels", {"Exponential": "radial"})
+    >>> get("Exponential").__name__, names()
+    ('Exponential', ['Exponential'])
+    >>> get("Magic")
+    Traceback (most recent call last):
+    AttributeError: module 'tellwhy.kernels' has no attribute 'Magic'
+    """
+
+    def get(name: str) -> object:
+        if name not in places:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(f"{package}.{places[name]}"), name)
+
+    def names() -> list[str]:
+        return sorted(places)
+
+    return get, names

@@ -1,0 +1,282 @@
+"""Local minima of a score around rows, for many sets of free columns at once.
+
+For each row x and each set of free columns c: argmin over y of e(y) + γ/|c| Σ_{i∈c} dist(y_i, x_i), with y = x
+outside c, the local minimum that descent from y = x ends in (Takeishi and Kawahara, equation 3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellwhy.core.errors import InvalidInput
+from tellwhy.core.parallel import row_batches
+from tellwhy.core.progress import track
+from tellwhy.core.score_function import Floats, Integers
+from tellwhy.counterfactuals.quadratics import FreeInverses
+from tellwhy.counterfactuals.row_scores import RowScores
+from tellwhy.counterfactuals.surroundings import Distance, Surroundings
+from tellwhy.optimise.arrays import Array, counted, filled, namespace, placed, row_dot, true_rows
+from tellwhy.optimise.descent import Descent, Precondition, Slack, descend
+from tellwhy.optimise.edges import Edges
+from tellwhy.optimise.last_steps import HISTORY
+from tellwhy.optimise.pattern_search import pattern_search
+
+Mask = NDArray[np.bool_]
+BATCH_BYTES = 64 * 2**20
+_ROWS_TOGETHER = 16
+
+
+@dataclass(frozen=True)
+class Minima:
+    """Local minima: `points` (n, m, d) for n rows and m sets of free columns, and which are `converged` (n, m)."""
+
+    points: Array
+    converged: Array
+
+
+def minimise(
+    score: Any,
+    X: Array,
+    free: Mask,
+    *,
+    gamma: float = 0.01,
+    scales: Floats | None = None,
+    distance: Distance = "squared",
+    binary: Mask | None = None,
+    radius: float | None = None,
+    anchors: Floats | None = None,
+    slack: float = 0.0,
+) -> Minima:
+    """Move the free columns of each row to where the score is lowest nearby.
+
+    Parameters
+    ----------
+    score
+        A score function, or the `RowScores` of one and X. Without a gradient, a derivative-free search takes the place
+        of descent; quadratic scores (Gaussian mixtures) are solved in a few Newton steps.
+    X
+        Rows, shape (n, d): numpy's, or in the `space` of the `RowScores`, where all the work is then done and the
+        minima are left.
+    free
+        Masks of the columns that may move, shape (m, d).
+    gamma
+        Weight of the distance.
+    scales
+        Unit of each column; 1 by default.
+    distance
+        "squared" (((y−x)/s)²), "absolute" (|y−x|/s) or a function of (y−x)/s, cell by cell.
+    binary
+        Mask of columns of 0 and 1: there 0 ≤ y ≤ 1, with the cross-entropy as distance.
+    radius
+        Instead of paying for distance, keep |y_i − x_i| ≤ radius·s_i; `gamma` then has no effect.
+    anchors
+        Ordinary rows (r, d): the derivative-free search also looks in their direction.
+    slack
+        Share of the fall that descent may leave undone. When it is positive, and the score has a gradient but is not
+        made of quadratic forms, descent for each further set of free columns starts at the minimum of the first set,
+        with the fixed columns put back; from the row itself where that ends no lower than the row.
+
+    Examples
+    --------
+    >>> from tellwhy.scoring import FunctionScore
+    >>> bowl = FunctionScore(lambda X: (X**2).sum(axis=1), gradient=lambda X: 2 * X)
+    >>> found = minimise(bowl, np.array([[3.0, 4.0]]), np.array([[True, True], [True, False]]), gamma=0.0)
+    >>> found.points.round(6) + 0.0
+    array([[[0., 0.],
+            [0., 4.]]])
+    """
+    d = X.shape[1]
+    free = np.atleast_2d(np.asarray(free, dtype=bool))
+    if free.shape[1] != d:
+        raise InvalidInput(f"free has {free.shape[1]} columns, X has {d}.")
+    around = Surroundings(
+        placed(X, np.ones(d) if scales is None else np.asarray(scales, dtype=np.float64)),
+        distance,
+        placed(X, np.zeros(d, dtype=bool) if binary is None or radius is not None else np.asarray(binary, dtype=bool)),
+    )
+    scores = score if isinstance(score, RowScores) else RowScores(score, X)
+    weights = np.zeros(len(free)) if radius is not None else gamma / np.maximum(free.sum(axis=1), 1)
+    return _in_batches(_Task(scores, X, placed(X, free), placed(X, weights), around, radius, anchors, slack))
+
+
+def _in_batches(whole: _Task) -> Minima:
+    (n, d), m = whole.X.shape, len(whole.free)
+    points, converged = filled(whole.X, (n, m, d), 0.0), filled(whole.X, (n, m), False)
+    for masks in _mask_batches(n, m, d, whole):
+        task = whole.part(masks, points[:, 0] if masks.start and whole.is_quick else None)
+        for rows in row_batches(n, len(task.free) * problem_bytes(d), whole.room):
+            points[rows, masks], converged[rows, masks] = task.solve(rows)
+    return Minima(points, converged)
+
+
+def problem_bytes(d: int) -> int:
+    """Bytes that one problem takes on its way down."""
+    return 8 * d * (2 * HISTORY + 12)
+
+
+def _mask_batches(n: int, m: int, d: int, task: _Task) -> Any:
+    """Slices of masks: 16 rows of each and the inverse curvatures of all fit in memory at once."""
+    quadratics = task.scores.quadratics
+    n_forms = 0 if quadratics is None else len(quadratics.offsets)
+    n_together = n if task.is_on_device else min(n, _ROWS_TOGETHER)
+    per_mask = max(n_together * problem_bytes(d), 2 * n_forms * d * d)
+    n_first = 1 if task.is_quick else 0
+    rest = [slice(b.start + n_first, b.stop + n_first) for b in row_batches(m - n_first, per_mask, task.room)]
+    batches = [slice(0, 1), *rest] if n_first else rest
+    return track(batches, len(batches), "looking for the lowest scores nearby")
+
+
+@dataclass(frozen=True)
+class _Task:
+    """Sets of free columns to be tried with any rows."""
+
+    scores: RowScores
+    X: Array  # all rows
+    free: Array
+    weights: Array  # γ/|c| of each set
+    around: Surroundings
+    radius: float | None
+    anchors: Floats | None
+    slack: float
+    first: Array | None = None  # minima of the first set, one per row of X
+
+    @property
+    def is_on_device(self) -> bool:
+        """Whether arrays are PyTorch's."""
+        return not isinstance(self.X, np.ndarray)
+
+    @property
+    def room(self) -> int:
+        """Bytes that problems may take together."""
+        return self.scores.space.room(BATCH_BYTES) // 2 if self.is_on_device else BATCH_BYTES
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether the minima of the first set serve the others as start."""
+        return self.slack > 0 and self.scores.has_gradient and self.scores.quadratics is None
+
+    def part(self, masks: slice, first: Array | None) -> _Task:
+        """Return some of the sets."""
+        return replace(self, free=self.free[masks], weights=self.weights[masks], first=first)
+
+    def solve(self, rows: slice) -> tuple[Array, Array]:
+        """Points (rows, masks, d) of some rows, and which are minima."""
+        n = rows.stop - rows.start
+        number = counted(self.X, n * len(self.free))
+        problems = _Problems(self, rows.start + number % n, number // n)
+        start = filled(self.X, (len(number), self.X.shape[1]), 0.0)
+        if self.scores.has_gradient:
+            found = self._descended(problems, start, rows)
+        else:
+            targets = None if self.anchors is None else problems.seen_anchors
+            free, edges = self.free[problems.masks], problems.edges()
+            found = pattern_search(problems.value, start, free=free, targets=targets, edges=edges)
+        shape = (len(self.free), n)
+        points = problems.points(number, found.U).reshape(*shape, -1)
+        return points.swapaxes(0, 1), found.converged.reshape(shape).T
+
+    def _descended(self, problems: _Problems, start: Array, rows: slice) -> Descent:
+        """Go down from the minima of the first set, and from the rows where that ends higher than they are."""
+        if not self.is_quick:
+            return problems.descend(start, None)
+        number = counted(self.X, rows.stop)[rows]
+        slack = Slack(self.slack, self.scores.value(self.X[rows], number)[problems.rows - rows.start])
+        if self.first is None:
+            return problems.descend(start, slack)
+        found = problems.descend(problems.coordinates(self.first), slack)
+        higher = true_rows(found.values > slack.tops)
+        if len(higher):
+            again = problems.some(higher).descend(start[higher], slack.some(higher))
+            found.U[higher], found.converged[higher] = again.U, again.converged
+        return found
+
+    @cached_property
+    def inverses(self) -> FreeInverses | None:
+        """Newton steps, where the score is made of quadratic forms."""
+        quadratics = self.scores.quadratics
+        if quadratics is None:
+            return None
+        s = self.around.scales
+        return FreeInverses(quadratics.curvatures * np.outer(s, s), self.free, 2.0 * self.weights)
+
+
+@dataclass(frozen=True)
+class _Problems:
+    """One problem per pair of a row and a set of free columns, the sets in order."""
+
+    task: _Task
+    rows: Array
+    masks: Array
+
+    def some(self, which: Array) -> _Problems:
+        """Return some of the problems."""
+        return _Problems(self.task, self.rows[which], self.masks[which])
+
+    def descend(self, start: Array, slack: Slack | None) -> Descent:
+        """Go down from each start."""
+        return descend(self.evaluate, start, precondition=self.newton, edges=self.edges(), slack=slack)
+
+    def coordinates(self, points: Array) -> Array:
+        """Coordinates of the point of each problem's row, 0 in the columns that are not free."""
+        moved = (points[self.rows] - self.task.X[self.rows]) / self.task.around.scales
+        return namespace(moved).where(self.task.free[self.masks], moved, 0.0)
+
+    def points(self, which: Array, U: Array) -> Array:
+        """Points at coordinates U, which are 0 in the columns that are not free: there, the row itself."""
+        return self.task.around.points(self.task.X[self.rows[which]], U)
+
+    def cost(self, which: Array, X: Array, U: Array) -> tuple[Array, Array]:
+        """Weighted distance of each problem from its row, and its slope."""
+        masks = self.masks[which]
+        cost, slope = self.task.around.cells(X, U)
+        weights = self.task.weights[masks]
+        return weights * row_dot(cost, self.task.free[masks]), weights[:, None] * slope
+
+    def evaluate(self, which: Array, U: Array) -> tuple[Array, Array, Array]:
+        """Value, slope and lowest quadratic form at coordinates U."""
+        rows = self.rows[which]
+        X = self.task.X[rows]
+        value, slopes, parts = self.task.scores.evaluate(self.task.around.points(X, U), rows)
+        cost, cost_slope = self.cost(which, X, U)
+        G = slopes * self.task.around.scales
+        G += cost_slope
+        G *= self.task.free[self.masks[which]]
+        return value + cost, G, parts
+
+    def value(self, which: Integers, U: Floats) -> Floats:
+        """Value alone, for scores without a gradient."""
+        X = self.task.X[self.rows[which]]
+        return self.task.scores.value(self.points(which, U), self.rows[which]) + self.cost(which, X, U)[0]
+
+    @property
+    def newton(self) -> Precondition | None:
+        """The Newton step of the lowest quadratic form."""
+        inverses = self.task.inverses
+        if inverses is None:
+            return None
+        if self.edges().low is None:
+            return lambda which, parts, _, G: inverses.apply(G, self.masks[which], parts)
+
+        def along_walls(which: Integers, parts: Integers, U: Floats, G: Floats) -> Floats:
+            bends = self.task.around.bends(self.task.X[self.rows[which]], U)
+            return inverses.apply_along_walls(G, parts, self.task.weights[self.masks[which], None] * bends)
+
+        return along_walls
+
+    def edges(self) -> Edges:
+        """The kink of an absolute distance, or the walls of a neighbourhood."""
+        task = self.task
+        low, high = task.around.walls(task.X[self.rows], task.radius)
+        if task.radius is not None or not task.around.is_absolute:
+            return Edges(None, low, high)
+        return Edges(task.weights[self.masks, None] * (task.free[self.masks] & ~task.around.binary), low, high)
+
+    def seen_anchors(self, which: Integers) -> Floats:
+        """Coordinates of the anchors around each problem's row, shape (problems, r, d)."""
+        assert self.task.anchors is not None
+        return np.asarray((self.task.anchors - self.task.X[self.rows[which], None]) / self.task.around.scales)

@@ -1,0 +1,284 @@
+"""`TableEncoder`: any table's columns as numbers, each encoded number owned by one column."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from tellwhy.core.errors import InvalidInput, InvalidParameter
+from tellwhy.core.params import Rules, generator, instance_of, integer, none, one_of, seed, validate_parameters
+from tellwhy.core.score_function import Floats, Integers
+from tellwhy.data.columns.codes import Code, NumberCode, is_missing, learn_code
+from tellwhy.data.columns.kinds import CONSTANT, IDENTIFIER, Verdict, judge_column
+from tellwhy.data.columns.notices import left_out_notices, missing_notices, novel_notices
+from tellwhy.data.columns.values import Values, booleans_of, dates_of, labels_of, numbers_of
+from tellwhy.data.places import place_of
+from tellwhy.data.table import as_frame
+
+SCALE_ROWS = 1_000_000
+_several_names = instance_of(list, tuple, set, words="a list of column names")
+
+
+class TableEncoder(TransformerMixin, BaseEstimator):
+    """Encode the columns of a table as numbers of comparable size, and remember which column owns each number.
+
+    Each column is found to be a number, a boolean, a date or a category and encoded as `tellwhy.data.columns.codes`
+    says: one encoded unit is about one robust standard deviation. Columns that say nothing about what is odd are left
+    out with a notice: constant or empty ones, row identifiers (text that differs in every row; whole numbers that
+    count the rows, or differ in every row under a name such as id), and free text.
+
+    Parameters
+    ----------
+    missing
+        'impute' puts missing numbers at the median, missing booleans at the more common value, missing dates at the
+        median date, and makes a missing category a label of its own; 'drop' leaves rows with missing cells out (see
+        `kept_rows`); 'error' raises with the first missing cell.
+    exclude
+        Columns to ignore.
+    columns
+        Columns to use; all by default. Whole numbers named here are used even if they look like a row identifier.
+    max_categories
+        Most labels a category keeps; rarer ones share the label '(other)'.
+    random_state
+        Seed of the million rows from which scales are estimated when there are more.
+
+    Attributes
+    ----------
+    columns_
+        Names of the columns used, in order.
+    kinds_
+        'number', 'boolean', 'date' or 'category' of each column used.
+    owner_
+        For each encoded column the index into `columns_` of the column it came from.
+    encoded_names_
+        Names of the encoded columns.
+    codes_
+        How each column is encoded.
+    left_out_
+        Why each column that was left out was.
+    notices_
+        What the user should know, one sentence each.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"id": range(8), "mm": [1.0, 2, 3, 4, 5, 6, 7, 90], "wind": list("aaaaabbb")})
+    >>> encoder = TableEncoder().fit(frame)
+    >>> encoder.columns_, encoder.owner_.tolist()
+    (['mm', 'wind'], [0, 1, 1, 1])
+    >>> encoder.notices_
+    ["Left out 'id': every row has its own value (an identifier)."]
+    >>> encoder.transform(frame)[0].round(1).tolist()
+    [-0.2, 0.5, 0.0, 0.0]
+    """
+
+    _parameters: ClassVar[dict[str, Rules]] = {
+        "missing": one_of("impute", "error", "drop"),
+        "exclude": _several_names,
+        "columns": (none, _several_names),
+        "max_categories": integer(1),
+        "random_state": seed,
+    }
+
+    def __init__(
+        self,
+        *,
+        missing: str = "impute",
+        exclude: Sequence[str] = (),
+        columns: Sequence[str] | None = None,
+        max_categories: int = 50,
+        random_state: Any = None,
+    ) -> None:
+        self.missing = missing
+        self.exclude = exclude
+        self.columns = columns
+        self.max_categories = max_categories
+        self.random_state = random_state
+
+    def fit(self, frame: Any, y: Any = None, *, scored: Any = None) -> TableEncoder:  # noqa: ARG002
+        """Decide what each column is and how it is encoded. `y` is ignored.
+
+        Parameters
+        ----------
+        frame
+            A `Table`, or anything that `as_table` reads.
+        scored
+            Rows that will be compared with those of `frame`. A column that is constant in `frame` but not here is
+            used: any other value than the constant one is then as odd as something seen in none of the rows.
+        """
+        validate_parameters(self)
+        frame = as_frame(frame)
+        if len(frame) == 0:
+            raise InvalidInput("The table has no rows; expected at least two, to learn what is usual.")
+        verdicts = {name: self._judge(frame, name) for name in self._chosen(frame)}
+        novel = {} if scored is None else self._novel(verdicts, frame, as_frame(scored))
+        verdicts.update(novel)
+        self.left_out_ = {name: verdict.reason for name, verdict in verdicts.items() if verdict.reason}
+        self._verdicts = {name: verdict for name, verdict in verdicts.items() if not verdict.reason}
+        self._check_columns_left(frame)
+        self.columns_ = list(self._verdicts)
+        self.kinds_ = {name: verdict.kind for name, verdict in self._verdicts.items()}
+        values = self._read(frame)
+        self._learn(values, self._kept(frame, values))
+        for name in novel:
+            code = self.codes_[name]
+            if isinstance(code, NumberCode):
+                seen = numbers_of(as_frame(scored), name)
+                self.codes_[name] = NumberCode.around_constant(code.centre, seen, len(frame))
+        self.notices_ = [
+            *left_out_notices(self.left_out_),
+            *novel_notices(novel),
+            *missing_notices(values, self.kinds_, self.missing),
+        ]
+        return self
+
+    def _novel(self, verdicts: dict[str, Verdict], frame: pd.DataFrame, scored: pd.DataFrame) -> dict[str, Verdict]:
+        """Return the columns that are constant in `frame` and vary in the scored rows, with what they are there."""
+        constant = [name for name, verdict in verdicts.items() if verdict.reason == CONSTANT and name in scored]
+        found = {name: self._judge(pd.concat([frame[[name]], scored[[name]]]), name) for name in constant}
+        return {name: verdict for name, verdict in found.items() if not verdict.reason}
+
+    def transform(self, frame: Any) -> Floats:
+        """Return the encoded rows, shape (n, len(owner_)); with missing='drop', those of `kept_rows`.
+
+        Columns that were not used in fitting are ignored; a used column that is absent, or a cell that cannot be read
+        as before, raises.
+        """
+        check_is_fitted(self)
+        frame = as_frame(frame)
+        values = self._read(frame)
+        rows = self._kept(frame, values)
+        encoded = np.empty((len(frame) if rows is None else len(rows), len(self.owner_)))
+        start = 0
+        for name, code in self.codes_.items():
+            column: Any = values.pop(name)
+            code.write(column if rows is None else column[rows], encoded[:, start : start + code.width])
+            start += code.width
+        return encoded
+
+    def inverse_transform(self, X: Any) -> pd.DataFrame:
+        """Return the table that encodes to, or nearest to, the given numbers: in the user's columns and units."""
+        check_is_fitted(self)
+        X = np.asarray(X, dtype=np.float64)
+        if X.ndim != 2 or X.shape[1] != len(self.owner_):
+            raise InvalidInput(f"Expected encoded rows with {len(self.owner_)} columns. Got shape {X.shape}.")
+        blocks = {name: X[:, self.owner_ == i] for i, name in enumerate(self.columns_)}
+        return pd.DataFrame({name: self.codes_[name].decode(block) for name, block in blocks.items()})
+
+    def kept_rows(self, frame: Any) -> Integers:
+        """Return the 0-based positions of the rows that `transform` returns: all, unless missing='drop'."""
+        check_is_fitted(self)
+        frame = as_frame(frame)
+        if self.missing != "drop":
+            return np.arange(len(frame))
+        rows = self._kept(frame, self._read(frame))
+        return np.arange(len(frame)) if rows is None else rows
+
+    def missing_in(self, frame: Any) -> list[str]:
+        """Return sentences on the missing cells of other rows, and on what `transform` does about them."""
+        check_is_fitted(self)
+        return missing_notices(self._read(as_frame(frame)), self.kinds_, self.missing)
+
+    def get_feature_names_out(self, input_features: Any = None) -> Any:  # noqa: ARG002
+        """Return the names of the encoded columns, for scikit-learn."""
+        check_is_fitted(self)
+        return np.array(self.encoded_names_, dtype=object)
+
+    def _chosen(self, frame: pd.DataFrame) -> list[str]:
+        present = list(frame.columns)
+        asked = present if self.columns is None else [str(name) for name in self.columns]
+        excluded = {str(name) for name in self.exclude}
+        for name in [*asked, *sorted(excluded)]:
+            if name not in frame.columns:
+                close = difflib.get_close_matches(name, present, n=3)
+                hint = f"Did you mean {' or '.join(map(repr, close))}?" if close else f"There are: {_listed(present)}."
+                raise InvalidParameter(f"There is no column {name!r}. {hint}")
+        return [name for name in dict.fromkeys(asked) if name not in excluded]
+
+    def _judge(self, frame: pd.DataFrame, name: str) -> Verdict:
+        return judge_column(
+            frame,
+            name,
+            max_categories=self.max_categories,
+            missing_is_label=self.missing == "impute",
+            keep_numbering=self.columns is not None,
+        )
+
+    def _check_columns_left(self, frame: pd.DataFrame) -> None:
+        if self._verdicts:
+            return
+        if len(frame) == 1:
+            raise InvalidInput("The table has one row, which says nothing about what is usual; expected at least two.")
+        why = "; ".join(f"{name!r}: {reason}" for name, reason in list(self.left_out_.items())[:5])
+        more = f"; and {len(self.left_out_) - 5} more" if len(self.left_out_) > 5 else ""
+        asks = IDENTIFIER in self.left_out_.values() and self.columns is None
+        advice = " Name whole-number columns in `columns` to use them all the same." if asks else ""
+        raise InvalidInput(f"No column of the table can be used ({why or 'all are excluded'}{more}).{advice}")
+
+    def _read(self, frame: pd.DataFrame) -> dict[str, Values]:
+        absent = [name for name in self.columns_ if name not in frame.columns]
+        if absent:
+            raise InvalidInput(
+                f"The table lacks {len(absent)} column(s) that were there in fitting: {_listed(absent)}. It has: "
+                f"{_listed(list(frame.columns))}."
+            )
+        readers: dict[str, Any] = {"number": numbers_of, "boolean": booleans_of, "category": labels_of}
+        values: dict[str, Values] = {}
+        for name, verdict in self._verdicts.items():
+            if verdict.kind == "date":
+                values[name] = dates_of(frame, name, verdict.layout)
+            else:
+                values[name] = readers[verdict.kind](frame, name)
+        return values
+
+    def _kept(self, frame: pd.DataFrame, values: dict[str, Values]) -> Integers | None:
+        """Return the positions of complete rows for missing='drop', None for all rows; raise for 'error'."""
+        if self.missing == "impute":
+            return None
+        is_incomplete = np.zeros(len(frame), dtype=bool)
+        for column in values.values():
+            is_incomplete |= is_missing(column)
+        if not is_incomplete.any():
+            return None
+        if self.missing == "error":
+            raise self._missing_cell(frame, values, int(np.argmax(is_incomplete)))
+        if is_incomplete.all():
+            name, n = max(((k, int(is_missing(v).sum())) for k, v in values.items()), key=lambda item: item[1])
+            raise InvalidInput(
+                f"Every row has a missing cell, so missing='drop' leaves none. Exclude columns with gaps ({name!r} has "
+                f"{n}), or use missing='impute'."
+            )
+        return np.flatnonzero(~is_incomplete)
+
+    def _missing_cell(self, frame: pd.DataFrame, values: dict[str, Values], row: int) -> InvalidInput:
+        column = next(name for name, column in values.items() if is_missing(column)[row])
+        n = sum(int(is_missing(column).sum()) for column in values.values())
+        return InvalidInput(
+            f"Column {column!r} has no value in {place_of(frame, row)} ({n} missing cells in all); expected every cell "
+            "to be filled. Fill it in, exclude the column, or use missing='impute' or 'drop'."
+        )
+
+    def _learn(self, values: dict[str, Values], rows: Integers | None) -> None:
+        columns: dict[str, Any] = {name: v if rows is None else v[rows] for name, v in values.items()}
+        n_rows = len(next(iter(columns.values())))
+        sample: Any = slice(None)
+        if n_rows > SCALE_ROWS:
+            sample = generator(self.random_state).choice(n_rows, SCALE_ROWS, replace=False)
+        self.codes_: dict[str, Code] = {
+            name: learn_code(self.kinds_[name], column, max_categories=self.max_categories, sample=sample)
+            for name, column in columns.items()
+        }
+        widths = [code.width for code in self.codes_.values()]
+        self.owner_ = np.repeat(np.arange(len(widths)), widths)
+        self.encoded_names_ = [encoded for name, code in self.codes_.items() for encoded in code.names(name)]
+
+
+def _listed(names: Sequence[str], limit: int = 20) -> str:
+    more = f", … ({len(names)} in all)" if len(names) > limit else ""
+    return ", ".join(repr(name) for name in names[:limit]) + more

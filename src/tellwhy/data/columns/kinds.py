@@ -1,0 +1,130 @@
+"""What each column is, and which columns say nothing about what is odd."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from tellwhy.core.score_function import Floats
+from tellwhy.data.columns.dates import find_layout
+from tellwhy.data.columns.values import labels_of, numbers_of, numeric_text, stored_kind
+
+MOSTLY = 0.9  # share of numbers from which text in a column is taken for a mistake
+_PROBE = 500
+_SHORTEST_COUNT = 5  # rows from which 1, 2, 3, … is taken for a numbering
+_DIGIT = re.compile(r"\d")
+_ID_WORDS = {"id", "uuid", "guid", "index", "idx", "key", "rowid", "pk"}
+
+EMPTY = "it has no values"
+CONSTANT = "every row has the same value"
+IDENTIFIER = "every row has its own value (an identifier)"
+FREE_TEXT = "most rows have a text of their own (free text)"
+MIXTURE = "it mixes numbers with text"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a column is (`kind`, and how its dates are written), or why it is left out (`reason`)."""
+
+    kind: str = ""
+    layout: str = "iso"
+    reason: str = ""
+
+
+def judge_column(
+    frame: pd.DataFrame, column: str, *, max_categories: int, missing_is_label: bool, keep_numbering: bool
+) -> Verdict:
+    """Decide the kind of a column: 'number', 'boolean', 'date' or 'category', or leave it out with a reason.
+
+    Numbers that are only 0 and 1 are booleans, so that a flag is treated alike however it is stored. Text is read as
+    numbers when all cells are numbers, and raises, naming the first other cell, when nine in ten are.
+    """
+    series = frame[column]
+    if series.isna().all():
+        return Verdict(reason=EMPTY)
+    kind = stored_kind(series)
+    if kind == "text":
+        kind, layout = _kind_of_text(frame, column)
+        if kind == "date":
+            return _unless_constant(series, Verdict("date", layout))
+    if kind == "category":
+        return _judge_labels(frame, column, max_categories, missing_is_label)
+    if kind == "number":
+        return _judge_numbers(column, numbers_of(frame, column), keep_numbering)
+    return _unless_constant(series, Verdict(kind))
+
+
+def _unless_constant(series: pd.Series, verdict: Verdict) -> Verdict:
+    return Verdict(reason=CONSTANT) if series.nunique(dropna=True) == 1 else verdict
+
+
+def _kind_of_text(frame: pd.DataFrame, column: str) -> tuple[str, str]:
+    series = frame[column]
+    filled = series.dropna()
+    probe = filled.iloc[:: max(len(filled) // _PROBE, 1)]
+    if not any(_DIGIT.search(str(cell)) for cell in probe):
+        return "category", ""
+    if np.isfinite(numeric_text(probe)).mean() >= MOSTLY / 2 and _share_of_numbers(filled) >= MOSTLY:
+        numbers_of(frame, column)  # raises with the first cell that is no number
+        return "number", ""
+    if pd.api.types.infer_dtype(probe) == "string" and (layout := find_layout(filled.astype("string"))):
+        return "date", layout
+    return "category", ""
+
+
+def _share_of_numbers(filled: pd.Series) -> float:
+    return float((~np.isnan(numeric_text(filled))).mean())
+
+
+def _judge_numbers(column: str, values: Floats, keep_numbering: bool) -> Verdict:
+    filled = values[~np.isnan(values)] if np.isnan(values.sum()) else values
+    low, high = filled.min(), filled.max()
+    if low == high:
+        return Verdict(reason=CONSTANT)
+    if low == 0 and high == 1 and bool(((filled == 0) | (filled == 1)).all()):
+        return Verdict("boolean")
+    if not keep_numbering and _is_numbering(column, filled):
+        return Verdict(reason=IDENTIFIER)
+    return Verdict("number")
+
+
+def _is_numbering(column: str, filled: Floats) -> bool:
+    if not (filled[:100] == np.round(filled[:100])).all():
+        return False
+    with np.errstate(over="ignore"):
+        steps = np.diff(filled)
+    if len(filled) >= _SHORTEST_COUNT and steps[0] != 0 and bool((steps == steps[0]).all()):
+        return bool((filled == np.round(filled)).all())
+    return has_id_name(column) and bool((filled == np.round(filled)).all()) and len(np.unique(filled)) == len(filled)
+
+
+def has_id_name(column: str) -> bool:
+    """Tell whether a column's name says that it identifies rows.
+
+    Examples
+    --------
+    >>> has_id_name("customerId"), has_id_name("row index"), has_id_name("paid")
+    (True, True, False)
+    """
+    spaced = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", column)
+    return not _ID_WORDS.isdisjoint(re.split(r"[^a-z0-9]+", spaced.lower()))
+
+
+def _judge_labels(frame: pd.DataFrame, column: str, max_categories: int, missing_is_label: bool) -> Verdict:
+    labels = labels_of(frame, column)
+    n_filled = int((labels.codes >= 0).sum())
+    n_distinct = len(labels.counts())
+    if n_distinct == 1:
+        return Verdict("category") if missing_is_label and n_filled < len(labels) else Verdict(reason=CONSTANT)
+    is_given = stored_kind(frame[column]) == "category" and n_distinct <= max_categories
+    reason = ""
+    if n_distinct == n_filled and not is_given:
+        reason = IDENTIFIER
+    elif n_distinct > max_categories and n_distinct > n_filled / 2:
+        reason = FREE_TEXT
+    if reason and _share_of_numbers(frame[column].dropna()) >= 0.5:
+        reason = MIXTURE
+    return Verdict(reason=reason) if reason else Verdict("category")

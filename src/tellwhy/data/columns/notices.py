@@ -1,0 +1,68 @@
+"""Sentences on what an encoder left out or filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from tellwhy.data.columns.codes import is_missing
+
+_EACH = 10  # up to so many columns with the same reason get a sentence each
+
+
+def left_out_notices(left_out: Mapping[str, str]) -> list[str]:
+    """Return a sentence per column left out, or one for all with the same reason when they are many.
+
+    Examples
+    --------
+    >>> left_out_notices({"id": "every row has its own value (an identifier)"})
+    ["Left out 'id': every row has its own value (an identifier)."]
+    """
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in left_out.items():
+        by_reason.setdefault(reason, []).append(name)
+    notices = [f"Left out {n!r}: {r}." for n, r in left_out.items() if len(by_reason[r]) <= _EACH]
+    many = {reason: names for reason, names in by_reason.items() if len(names) > _EACH}
+    return notices + [
+        f"Left out {len(names)} columns, of which {reason}: {_some(names)}." for reason, names in many.items()
+    ]
+
+
+def novel_notices(names: Collection[str]) -> list[str]:
+    """Return a sentence on columns that had one value in the reference rows, and have others in the scored ones."""
+    if not names:
+        return []
+    return [f"Never varied in the reference rows, but does in the scored ones: {_some(list(names))}."]
+
+
+def missing_notices(values: Mapping[str, Any], kinds: Mapping[str, str], missing: str) -> list[str]:
+    """Return sentences with the number of missing cells of each column and what was done about them."""
+    counts = {name: int(is_missing(column).sum()) for name, column in values.items()}
+    counts = {name: n for name, n in counts.items() if n}
+    if not counts:
+        return []
+    if missing == "drop":
+        n_rows = sum(_any_missing(values))
+        return [f"Left out {n_rows} rows with missing cells: {_counted(counts)}."]
+    fills = {
+        "number": "Filled in missing numbers by the median",
+        "boolean": "Filled in missing booleans by the more common value",
+        "date": "Filled in missing dates by the median date",
+        "category": "Missing categories count as a label of their own",
+    }
+    grouped = {kind: {name: n for name, n in counts.items() if kinds[name] == kind} for kind in fills}
+    return [f"{fills[kind]}: {_counted(group)}." for kind, group in grouped.items() if group]
+
+
+def _any_missing(values: Mapping[str, Any]) -> Any:
+    return sum(is_missing(column).astype(int) for column in values.values()) > 0
+
+
+def _counted(counts: Mapping[str, int]) -> str:
+    shown = [f"{name!r} ({n})" for name, n in list(counts.items())[:20]]
+    rest = list(counts.values())[20:]
+    return ", ".join(shown) + (f" and {len(rest)} more columns ({sum(rest)} cells)" if rest else "")
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(repr(name) for name in names[:5]) + (", …" if len(names) > 5 else "")

@@ -1,0 +1,153 @@
+"""How a delimited text file is written: its delimiter, its decimal sign, its header."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tellwhy.core.errors import InvalidParameter, UnreadableFile
+from tellwhy.data.reading.byte_source import ByteSource
+from tellwhy.data.reading.text_cells import MISSING_WORDS
+from tellwhy.data.table import check_unique
+
+DELIMITERS = ("\t", ";", "|", ",")  # on a tie the earlier one wins: commas also occur inside numbers
+_NAMES = {"\t": "tab", ";": "semicolon", "|": "vertical bar", ",": "comma", " ": "space"}
+_SAMPLE_BYTES = 2**20
+_SAMPLE_ROWS = 500
+_NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)*|[.,]\d+)([eE][+-]?\d+)?|[+-]?(inf|infinity)", re.IGNORECASE)
+_COUNT_OR_YEAR = re.compile(r"\d{1,3}|(1[89]|20|21)\d\d")  # names that tables do have: 0, 1, 2, …; 2019, 2020, …
+_COMMA_DECIMAL = re.compile(r"[+-]?(\d+,(\d{1,2}|\d{4,})|0,\d+|\d{1,3}(\.\d{3})+,\d+)([eE][+-]?\d+)?")
+_POINT_DECIMAL = re.compile(r"[+-]?(\d*\.(\d{1,2}|\d{4,})|0\.\d+|\d{1,3}(,\d{3})+\.\d+)([eE][+-]?\d+)?")
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """Everything needed to read the rows of a delimited file."""
+
+    delimiter: str
+    decimal: str
+    decimal_is_sure: bool
+    names: tuple[str, ...]
+    n_header_lines: int  # lines before the first data row
+    notices: tuple[str, ...] = ()
+
+
+def detect_dialect(
+    source: ByteSource, encoding: str, *, delimiter: str | None = None, decimal: str | None = None
+) -> Dialect:
+    """Look at the first rows of a file and tell how it is written; what is passed is taken as given."""
+    _check_given(delimiter, decimal)
+    text = _sample(source, encoding)
+    if delimiter is None:
+        delimiter = _detect_delimiter(text)
+    rows, n_header_lines = _first_rows(source, text, delimiter)
+    sign, is_sure, notices = (decimal, True, []) if decimal else _detect_decimal(rows[1:] or rows, delimiter)
+    if delimiter != ",":
+        notices.insert(0, f"Columns are separated by {_NAMES.get(delimiter, repr(delimiter))}.")
+    found = Dialect(delimiter, sign, is_sure, (), n_header_lines, tuple(notices))
+    return _with_names(source, found, rows[0])
+
+
+def _check_given(delimiter: str | None, decimal: str | None) -> None:
+    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n' or not delimiter.isascii()):
+        raise InvalidParameter(f"The delimiter must be one character, such as ',' or ';'. Got {delimiter!r} instead.")
+    if decimal is not None and decimal not in (".", ","):
+        raise InvalidParameter(f"The decimal sign must be '.' or ','. Got {decimal!r} instead.")
+    if delimiter is not None and delimiter == decimal:
+        raise InvalidParameter(f"The delimiter and the decimal sign cannot both be {delimiter!r}.")
+
+
+def _sample(source: ByteSource, encoding: str) -> str:
+    size = _SAMPLE_BYTES
+    while True:
+        head = source.head(size)
+        is_whole = len(head) < size
+        text = codecs.getincrementaldecoder(encoding)(errors="replace").decode(head, final=is_whole)
+        if is_whole:
+            return text
+        whole_lines = text[: text.rfind("\n") + 1] or text[: text.rfind("\r") + 1]
+        if whole_lines.count("\n") + whole_lines.count("\r") >= 3 or size > 2**27:
+            return whole_lines or text
+        size *= 8
+
+
+def _rows(text: str, delimiter: str, limit: int = _SAMPLE_ROWS) -> list[list[str]]:
+    rows = []
+    try:
+        for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter):
+            if row:
+                rows.append(row)
+            if len(rows) >= limit:
+                break
+    except csv.Error:  # a cell longer than the module's limit: the rows so far must do
+        pass
+    return rows
+
+
+def _detect_delimiter(text: str) -> str:
+    best, best_share = "", 0.0
+    for delimiter in DELIMITERS:
+        rows = _rows(text, delimiter)
+        width = len(rows[0]) if rows else 0
+        share = sum(len(row) == width for row in rows) / max(len(rows), 1)
+        if width > 1 and share > best_share + 1e-9:
+            best, best_share = delimiter, share
+    if best:
+        return best
+    return "," if "," not in text else ";"  # one column; its commas are decimal signs
+
+
+def _first_rows(source: ByteSource, text: str, delimiter: str) -> tuple[list[list[str]], int]:
+    rows = _rows(text, delimiter)
+    if not rows:
+        raise UnreadableFile(f"{source.path} holds no row; expected a header and data rows.")
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    for row in reader:
+        if row:
+            break
+    return rows, reader.line_num
+
+
+def _detect_decimal(rows: Sequence[Sequence[str]], delimiter: str) -> tuple[str, bool, list[str]]:
+    if delimiter == ",":
+        return ".", False, []
+    cells = [cell.strip() for row in rows for cell in row]
+    with_comma = [cell for cell in cells if _COMMA_DECIMAL.fullmatch(cell)]
+    with_point = sum(_POINT_DECIMAL.fullmatch(cell) is not None for cell in cells)
+    if with_comma and not with_point:
+        return ",", True, [f"Numbers have a decimal comma ({with_comma[0]})."]
+    return ".", with_point > 0 and not with_comma, []
+
+
+def _with_names(source: ByteSource, dialect: Dialect, first: Sequence[str]) -> Dialect:
+    fields = [field.strip() for field in first]
+    if _is_data(fields):
+        names = tuple(f"column_{i}" for i in range(1, len(fields) + 1))
+        notice = "The first row holds only numbers, so it was read as data; columns are named column_1, column_2, …"
+        return replace(dialect, names=names, n_header_lines=0, notices=(*dialect.notices, notice))
+    unnamed = [i for i, field in enumerate(fields, start=1) if not field]
+    for i in unnamed:
+        fields[i - 1] = f"column_{i}"
+    numbers = [field for field in fields if _NUMBER.fullmatch(field) and not _COUNT_OR_YEAR.fullmatch(field)]
+    hint = " If the file has no line of column names, add one." if numbers else ""
+    check_unique(fields, where=str(source.path), hint=hint)
+    notices = dialect.notices
+    if numbers:
+        notices = (*notices, f"Some column names are numbers ({', '.join(numbers[:3])}).{hint}")
+    if unnamed:
+        listed = ", ".join(f"column_{i}" for i in unnamed[:5]) + (", …" if len(unnamed) > 5 else "")
+        notices = (*notices, f"{len(unnamed)} column(s) without a name are called {listed}.")
+    return replace(dialect, names=tuple(fields), notices=notices)
+
+
+def _is_data(fields: Sequence[str]) -> bool:
+    is_number = [_NUMBER.fullmatch(field) is not None for field in fields]
+    is_missing = [field.lower() in MISSING_WORDS for field in fields]
+    if not any(is_number) or not all(n or m for n, m in zip(is_number, is_missing, strict=True)):
+        return False
+    numbers = fields if fields[0] else fields[1:]  # a frame written by pandas without names: (index,) 0, 1, 2, …
+    return len(numbers) < 3 or list(numbers) != [str(i) for i in range(len(numbers))]

@@ -1,0 +1,113 @@
+"""`read_table`: a file as people have it, in; a table, out."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from tellwhy.core.errors import UnreadableFile
+from tellwhy.data.reading.byte_source import ByteSource, file_fingerprint, locate
+from tellwhy.data.reading.delimited import read_delimited
+from tellwhy.data.reading.excel import read_excel
+from tellwhy.data.reading.json_lines import read_json
+from tellwhy.data.reading.parquet import read_parquet
+from tellwhy.data.table import Table
+
+_TEXT_NAMES = (".csv", ".tsv", ".tab", ".txt", ".data")
+_JSON_NAMES = (".jsonl", ".ndjson", ".json")
+_PARQUET_NAMES = (".parquet", ".pq")
+
+
+def read_table(
+    path: str | os.PathLike[str],
+    *,
+    delimiter: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
+    sheet: str | int | None = None,
+) -> Table:
+    r"""Read a table from a file, whatever its format, and say how it was read.
+
+    CSV, TSV and other delimited text, JSON lines, JSON lists of objects and Parquet are read, each also inside .gz or
+    .zip (one file), and Excel workbooks (needs the extra `tellwhy[excel]`). The delimiter (comma, semicolon, tab,
+    vertical bar), the decimal sign, quoting and the encoding are detected. The cells `MISSING_WORDS` (nothing, NA,
+    N/A, NaN, null, none, "-", "?", in any letter case) are missing. A first row of numbers only is data, not a header.
+
+    Parameters
+    ----------
+    path
+        The file.
+    delimiter
+        One character between columns of delimited text; detected by default.
+    decimal
+        '.' or ',' in delimited text; detected by default.
+    encoding
+        Name of the text's encoding; detected by default.
+    sheet
+        Name or number (from 0) of the sheet of a workbook; the first by default.
+
+    Returns
+    -------
+    Table
+        The frame, the path as given, notices for the user, and the SHA-256 of the file.
+
+    Raises
+    ------
+    UnreadableFile, InvalidInput
+        With the file, the line and the column, what was expected, and what to do.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "weather.csv"
+    >>> _ = path.write_text("city;mm\nOslo;3,5\nRome;?\n", encoding="utf-8")
+    >>> table = read_table(path)
+    >>> table.frame["mm"].tolist()
+    [3.5, nan]
+    >>> table.notices
+    ('Columns are separated by semicolon.', 'Numbers have a decimal comma (3,5).')
+    """
+    source = locate(Path(path))
+    fingerprint = file_fingerprint(source.path)
+    frame, notices = _read(source, delimiter, decimal, encoding, sheet)
+    return Table(frame, str(path), tuple(notices), fingerprint)
+
+
+def _read(
+    source: ByteSource, delimiter: str | None, decimal: str | None, encoding: str | None, sheet: Any
+) -> tuple[Any, list[str]]:
+    kind = _format(source)
+    try:
+        if kind == "excel":
+            return read_excel(source, sheet=sheet)
+        if kind == "parquet":
+            return read_parquet(source)
+        if kind == "json":
+            return read_json(source, encoding=encoding)
+        return read_delimited(source, delimiter=delimiter, decimal=decimal, encoding=encoding)
+    except MemoryError as error:
+        raise UnreadableFile(f"{source.path} does not fit into memory. Read it in parts.") from error
+
+
+def _format(source: ByteSource) -> str:
+    """Tell the format from the content where that is certain, else from the name."""
+    name = source.name.lower()
+    if name.endswith((".xlsx", ".xlsm")):
+        if source.packing != "none":
+            raise UnreadableFile(f"{source.path} holds a packed Excel workbook. Unpack it and pass the workbook.")
+        return "excel"
+    head = source.head(4096)
+    if not head:
+        raise UnreadableFile(f"{source.path} is empty; expected a table with a header and data rows.")
+    if head.startswith(b"PAR1"):
+        return "parquet"
+    if name.endswith(_PARQUET_NAMES):
+        raise UnreadableFile(
+            f"{source.path} is not a Parquet file, although its name says so (it does not begin with PAR1). Write or "
+            "fetch it again."
+        )
+    if name.endswith(_JSON_NAMES):
+        return "json"
+    is_object = head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b'{"')
+    return "json" if is_object and not name.endswith(_TEXT_NAMES) else "text"

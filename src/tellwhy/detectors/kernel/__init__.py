@@ -1,0 +1,1 @@
+"""Detectors made of a kernel: one-class SVM, support vector data description, kernel density."""

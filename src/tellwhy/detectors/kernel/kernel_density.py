@@ -1,0 +1,72 @@
+"""Kernel density with exponential and t-Student kernels."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from tellwhy.core.params import Rules, real
+from tellwhy.core.registry import register
+from tellwhy.core.score_function import Floats
+from tellwhy.detectors.base import RememberingDetector, calibration_rows
+from tellwhy.detectors.kernel.kernel_detector import KERNEL_PARAMETERS, KernelDetector
+
+
+@register(
+    "detector",
+    needs="numeric columns on comparable scales",
+    cost="fit O(n), thresholds O(n² d) up to 20,000 rows; score O(n m d)",
+    exactness="closed form",
+    citation="Parzen, Annals of Mathematical Statistics 33 (1962)",
+)
+class KernelDensity(RememberingDetector, KernelDetector):
+    """Average kernel over all training rows: g(x) = (1/n) Σ_j k(‖x − u_j‖), scored as o(x) = −log g(x) or m/g(x).
+
+    Parameters
+    ----------
+    kernel, q, a, scale
+        As in `OneClassSVM`.
+    bandwidth
+        σ, in the units of the data; 'auto' takes a quarter of the median distance between rows.
+    false_alarms
+        Share of training rows, each scored as if it were new, above the threshold that `fit` sets.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> KernelDensity().fit(X).predict([[0.0, 0.0], [9.0, 9.0]])
+    array([ 1, -1])
+    """
+
+    _parameters: ClassVar[dict[str, Rules]] = {
+        **KERNEL_PARAMETERS,
+        "false_alarms": real(0, 0.5, closed="right"),
+    }
+
+    # On clustered, correlated and heavy-tailed data, detection and the naming of odd features peak at 0.2 to 0.35.
+    _auto_share = 0.25
+
+    def __init__(
+        self,
+        kernel: str = "exponential",
+        q: float = 2,
+        bandwidth: str | float = "auto",
+        a: float = 1.0,
+        *,
+        scale: str = "count",
+        false_alarms: float = 0.1,
+    ):
+        self.kernel = kernel
+        self.q = q
+        self.bandwidth = bandwidth
+        self.a = a
+        self.scale = scale
+        self.false_alarms = false_alarms
+
+    def _fit(self, X: Floats) -> None:
+        kernel = self.radial_kernel(X)
+        self._keep(X, np.full(len(X), 1.0 / len(X)), kernel)
+        rows = calibration_rows(len(X))
+        self.training_scores_ = self.to_score().value(X[rows], rows)
+        self.set_threshold(contamination=self.false_alarms)

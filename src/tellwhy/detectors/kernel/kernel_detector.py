@@ -1,0 +1,100 @@
+"""What one-class SVM, SVDD and kernel density share: g(x) = Σ_j α_j k(‖x − u_j‖) and its outlierness."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from tellwhy.core.errors import NotConverged
+from tellwhy.core.params import Rules, one_of, real
+from tellwhy.core.score_function import Floats, Integers, KernelExpansion
+from tellwhy.detectors.base import Detector
+from tellwhy.kernels import Exponential, StudentT, is_positive_definite
+from tellwhy.kernels.bandwidth import median_distance
+from tellwhy.kernels.distances import ScaledPoints
+from tellwhy.optimise.one_class_qp import Columns
+from tellwhy.scoring import KernelScore
+
+KERNEL_PARAMETERS: dict[str, Rules] = {
+    "kernel": one_of("exponential", "student_t"),
+    "q": real(1, np.inf, closed="left"),
+    "bandwidth": (one_of("auto"), real(0, np.inf)),
+    "a": real(0, np.inf),
+    "scale": one_of("count", "one"),
+}
+
+
+class KernelDetector(Detector):
+    """A detector whose model is a kernel expansion over (some of) its training rows."""
+
+    _parameters: ClassVar[dict[str, Rules]] = KERNEL_PARAMETERS
+    _auto_share: ClassVar[float]  # bandwidth='auto', as a share of the median distance between rows
+    kernel: str
+    q: float
+    bandwidth: str | float
+    a: float
+    scale: str
+    expansion_: Any
+
+    def radial_kernel(self, X: Floats) -> Exponential | StudentT:
+        """Return the kernel that the parameters name, its bandwidth learned from X where it is 'auto'."""
+        width = self._auto_share * median_distance(X) if isinstance(self.bandwidth, str) else float(self.bandwidth)
+        if self.kernel == "student_t":
+            return StudentT(width, float(self.q), float(self.a))
+        return Exponential(width, float(self.q))
+
+    @property
+    def bandwidth_(self) -> float:
+        """The bandwidth in use."""
+        return float(self.expansion_.kernel.bandwidth)
+
+    def _keep(self, X: Floats, weights: Floats, kernel: Exponential | StudentT) -> None:
+        """Store the rows that have weight as support points."""
+        support = np.flatnonzero(weights)
+        self.support_ = support
+        self.expansion_ = KernelExpansion(
+            X[support], weights[support] / weights[support].sum(), kernel, support, len(X), self.scale
+        )
+
+    def to_score(self) -> KernelScore:
+        """Return the outlierness as a score function with its expansion."""
+        check_is_fitted(self)
+        formula = "−log g(x)" if isinstance(self.expansion_.kernel, Exponential) else "m/g(x)"
+        return KernelScore(
+            self.expansion_,
+            feature_names=self._names,
+            describes=f"outlierness o(x) = {formula} of {type(self).__name__}",
+            threshold=getattr(self, "threshold_", None),
+        )
+
+    def inlierness(self, X: Any) -> Floats:
+        """g(x) = Σ_j α_j k(‖x − u_j‖), between 0 and k(0)."""
+        check_is_fitted(self)
+        score = self.to_score()
+        nobody = np.full(len(self._validated(X, reset=False)), -1)
+        return score.inlierness_of(self.outlierness(X), nobody)
+
+
+def kernel_columns(X: Floats, kernel: Exponential | StudentT) -> Columns:
+    """Kernel columns on demand, for the solver."""
+    points = ScaledPoints.of(X, kernel.bandwidth)
+
+    def columns(index: Integers) -> Floats:
+        some = ScaledPoints(points.centre, points.length, points.scaled[index], points.squared_norms[index])
+        return kernel.of_squared(some.squared_distances(points.scaled))
+
+    return columns
+
+
+def warn_if_indefinite(kernel: Exponential | StudentT, owner: str) -> None:
+    """Say that only a local optimum can be promised."""
+    if not is_positive_definite(kernel):
+        warnings.warn(
+            f"{owner} with q = {kernel.q:g} > 2 uses a kernel that is not positive definite: its training problem is "
+            "not convex, and the model is one that satisfies the optimality conditions, not a global optimum.",
+            NotConverged,
+            stacklevel=4,
+        )

@@ -1,0 +1,1 @@
+"""Latent-class contextual anomaly detection: what is odd beside its neighbours."""

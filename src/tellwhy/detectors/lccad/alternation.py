@@ -1,0 +1,214 @@
+"""The alternation of LCCAD: labels given parameters, balls and couplings given labels, from one start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.cluster import KMeans
+from threadpoolctl import threadpool_limits
+
+from tellwhy.core.parallel import row_batches
+from tellwhy.core.score_function import Floats
+from tellwhy.data.graphs.kinds import Graph
+from tellwhy.detectors.lccad.balls import Balls, Loss, fitted_balls, named_loss, squared_distances
+from tellwhy.detectors.lccad.couplings import (
+    MOST_NODES,
+    Couplings,
+    Evidence,
+    balancing_gamma,
+    by_marginals,
+    by_pseudo_likelihood,
+    exact_log_likelihood,
+    gather,
+    log_pseudo_likelihood,
+    no_couplings,
+)
+from tellwhy.detectors.map_inference import Field, Labelling, best_labelling
+from tellwhy.detectors.map_inference.field import Labels
+
+_START_ROWS = 20_000
+_MOST_RESEEDS = 3
+_SWEEPS_BETWEEN_UPDATES = 6  # of TRW-S, which goes on from its messages after each update
+_MOST_SWEEPS = 50
+_PATIENCE = 3  # iterations in a row without a lower objective
+_FEW = 1e-4  # share of labels whose change is left to inexact inference
+
+
+one_thread = threadpool_limits.wrap(limits=1)  # products of a few columns only lose time to more threads
+
+
+@dataclass(frozen=True, eq=False)
+class Settings:
+    """What the alternation needs to know of a detector's parameters."""
+
+    n_classes: int
+    theta: float
+    nu: float
+    loss: str | Loss
+    gamma: float | None  # None: so that ‖v‖ = 1 after the first update
+    inference: str
+    learn: str
+    coupling: float
+    on_features: bool  # a CRF's emissions; without, Z does not depend on X
+    normalised: bool
+    max_iter: int
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """One iterate: labels, the parameters learned from them, and the objective of both."""
+
+    labelling: Labelling
+    balls: Balls
+    couplings: Couplings
+    gamma: float
+    objective: float
+    sizes: NDArray[np.int64]
+    n_iter: int
+
+    @property
+    def rank(self) -> tuple[int, float]:
+        """Iterates that use more classes come first, then those with a lower objective."""
+        return -int((self.sizes > 0).sum()), self.objective
+
+
+class Alternation:
+    """Alternate labels and parameters on one graph; the best iterate is kept."""
+
+    def __init__(self, features: NDArray[Any], graph: Graph, settings: Settings, rng: np.random.Generator):
+        self.features, self.graph, self.settings = features, graph, settings
+        self.linear = features if settings.on_features else features[:, :0]
+        present = np.arange(len(features)) if graph.mask is None else np.flatnonzero(graph.mask)
+        self.n_present = len(present)
+        few = len(present) <= MOST_NODES
+        self.sample = present if few else np.sort(rng.choice(present, MOST_NODES, replace=False))
+        self.present = present
+
+    @one_thread
+    def start(self, rng: np.random.Generator) -> Floats:
+        """Centres by k-means on (a sample of) the nodes that are there."""
+        rows = self.present
+        if len(rows) > _START_ROWS:
+            rows = rng.choice(rows, _START_ROWS, replace=False)
+        seed = int(rng.integers(2**31 - 1))
+        points = self.features[rows].astype(np.float64)
+        n_distinct = len(np.unique(points, axis=0))
+        model = KMeans(min(self.settings.n_classes, n_distinct), n_init=1, random_state=seed).fit(points)
+        extra = points[rng.integers(len(points), size=self.settings.n_classes - model.n_clusters)]
+        return np.vstack([model.cluster_centers_, extra])
+
+    @one_thread
+    def run(self, centres: Floats) -> State:
+        """Alternate from these centres until the labels stay the same, or the objective no longer falls."""
+        s = self.settings
+        balls, couplings = Balls(centres, np.zeros(len(centres))), self._first_couplings()
+        gamma, sizes, n_reseeds = s.gamma, None, 0
+        messages, before, best = None, None, None
+        n_sweeps = _MOST_SWEEPS if s.inference == "lbp" else _SWEEPS_BETWEEN_UPDATES
+        for iteration in range(1, s.max_iter + 1):
+            field = self.field(balls, couplings, sizes)
+            if messages is None and self._passes_messages():
+                messages = field.no_messages()
+            found = best_labelling(field, s.inference, max_sweeps=n_sweeps, messages=messages)
+            n_changed = self.n_present if before is None else int((found.labels != before).sum())
+            if n_changed == 0:
+                break
+            before = found.labels
+            sizes = np.bincount(found.labels[self.present], minlength=s.n_classes)
+            balls = fitted_balls(self.features, found.labels, balls, nu=s.nu, loss=s.loss)
+            couplings, gamma = self._couplings(found.labels, couplings, gamma)
+            objective = self.objective(found.labels, balls, couplings, gamma)
+            state = State(found, balls, couplings, gamma, objective, sizes, iteration)
+            best = state if best is None or state.rank < best.rank else best
+            if (sizes == 0).any() and n_reseeds < _MOST_RESEEDS:
+                balls, n_reseeds = self._reseeded(balls, found.labels, sizes), n_reseeds + 1
+            elif iteration - best.n_iter >= _PATIENCE or (found.gap > 0 and n_changed <= _FEW * self.n_present):
+                break
+        assert best is not None
+        return best
+
+    def field(self, balls: Balls, couplings: Couplings, sizes: Any = None) -> Field:
+        """Return the energy whose least labelling is wanted: unary −ϑ_i(k), pairs −(1 − θ) V."""
+        costs = self.ball_costs(balls, sizes)
+        costs *= costs.dtype.type(self.settings.theta)
+        if self.settings.theta < 1 and couplings.emission.any():
+            weights = (1 - self.settings.theta) * couplings.emission.astype(costs.dtype)
+            for rows in row_batches(len(costs), 8 * costs.shape[1]):
+                costs[rows] -= self.linear[rows] @ weights[:, :-1].T + weights[:, -1]
+        if self.graph.mask is not None:
+            costs[~self.graph.mask] = 0
+        return Field(costs, -(1 - self.settings.theta) * couplings.pair, self.graph)
+
+    def ball_costs(self, balls: Balls, sizes: Any = None) -> NDArray[Any]:
+        """ν t_k + ℓ(‖c_k − φ_i‖² − t_k), shape (n, K); ℓ/(n_k ν) in the paper's normalised form."""
+        s, costs = self.settings, squared_distances(self.features, balls.centres)
+        if s.loss == "hinge" and not balls.squared_radii.any() and not s.normalised:
+            return costs
+        costs = named_loss(s.loss)(costs - balls.squared_radii.astype(costs.dtype)).astype(costs.dtype)
+        if s.normalised:
+            shares = np.full(s.n_classes, self.n_present / s.n_classes) if sizes is None else np.maximum(sizes, 1)
+            return np.asarray(costs / (shares * s.nu).astype(costs.dtype))
+        return np.asarray(costs + (s.nu * balls.squared_radii).astype(costs.dtype))
+
+    def objective(self, labels: Labels, balls: Balls, couplings: Couplings, gamma: float) -> float:
+        """θ Σ_i [ν t + ℓ] + (1 − θ)[γ/2‖v‖² − log p(H | X)]."""
+        s = self.settings
+        sizes = np.bincount(labels[self.present], minlength=s.n_classes)
+        costs = self.ball_costs(balls, sizes)
+        own = np.take_along_axis(costs, np.maximum(labels, 0)[:, None], axis=1)[self.present, 0]
+        value = s.theta * float(own.sum(dtype=np.float64))
+        if s.normalised:
+            value += s.theta * float(balls.squared_radii[sizes > 0].sum())
+        if s.theta == 1:
+            return value
+        return value + (1 - s.theta) * (gamma / 2 * couplings.squared_norm - self.log_likelihood(labels, couplings))
+
+    def log_likelihood(self, labels: Labels, couplings: Couplings) -> float:
+        """log p(H | X), exact on forests, with Bethe's log Z where couplings are learned by marginals, else log PL."""
+        if self.settings.learn == "marginals" or self.graph.is_forest:
+            return exact_log_likelihood(couplings, self._linear64(), labels, self.graph)
+        return log_pseudo_likelihood(couplings, self._evidence(labels))
+
+    def _passes_messages(self) -> bool:
+        """Whether messages are worth keeping from one labelling to the next."""
+        is_exact = self.settings.inference in ("auto", "exact") and self.graph.is_forest
+        return self.settings.theta < 1 and self.settings.inference != "icm" and not is_exact
+
+    def _first_couplings(self) -> Couplings:
+        s = self.settings
+        couplings = no_couplings(s.n_classes, self.linear.shape[1])
+        if s.learn != "fixed" or s.theta == 1:
+            return couplings
+        return Couplings(s.coupling * np.eye(s.n_classes), couplings.emission)
+
+    def _evidence(self, labels: Labels) -> Evidence:
+        return gather(self.linear, labels, self.graph, self.settings.n_classes, self.sample)
+
+    def _linear64(self) -> Floats:
+        clean = self.linear.astype(np.float64)
+        if self.graph.mask is not None:
+            clean[~self.graph.mask] = 0
+        return clean
+
+    def _couplings(self, labels: Labels, old: Couplings, gamma: float | None) -> tuple[Couplings, float]:
+        s = self.settings
+        if s.theta == 1 or s.learn == "fixed":
+            return old, gamma or 0.0
+        if gamma is None:
+            gamma = balancing_gamma(old, self._evidence(labels))
+        if s.learn == "marginals":
+            return by_marginals(old, self._linear64(), labels, self.graph, gamma), gamma
+        return by_pseudo_likelihood(old, self._evidence(labels), gamma), gamma
+
+    def _reseeded(self, balls: Balls, labels: Labels, sizes: NDArray[np.int64]) -> Balls:
+        """Put the centre of each class without members on the node that fits its own class worst."""
+        distances = squared_distances(self.features[self.sample], balls.centres)
+        own = np.take_along_axis(distances, labels[self.sample][:, None].astype(np.int64), axis=1)[:, 0]
+        worst = self.sample[np.argsort(-own, kind="stable")]
+        centres = balls.centres.copy()
+        for k, row in zip(np.flatnonzero(sizes == 0), worst, strict=False):
+            centres[k] = self.features[row]
+        return Balls(centres, np.where(sizes == 0, 0.0, balls.squared_radii))

@@ -1,0 +1,125 @@
+"""The balls of the classes: centre c_k and squared radius t_k of each, for a loss of the excess ‖c_k − φ_i‖² − t_k."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from tellwhy.core.errors import InvalidInput
+from tellwhy.core.parallel import row_batches
+from tellwhy.core.score_function import Floats, Integers
+from tellwhy.detectors.kernel.svdd import linear_ball
+from tellwhy.detectors.map_inference.field import Labels
+from tellwhy.kernels.distances import centre_and_unit
+
+Loss = Callable[[Any], Any]
+_BALL_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Balls:
+    """Centres, shape (K, D), and squared radii, shape (K,)."""
+
+    centres: Floats
+    squared_radii: Floats
+
+
+def hinge(excess: Any) -> Any:
+    """ℓ(z) = max(0, z)."""
+    return np.maximum(excess, 0.0)
+
+
+def squared(excess: Any) -> Any:
+    """ℓ(z) = max(0, z)²."""
+    return np.maximum(excess, 0.0) ** 2
+
+
+def named_loss(loss: str | Loss) -> Loss:
+    """Return a loss by its name, or the function itself after trying it out."""
+    if isinstance(loss, str):
+        return {"hinge": hinge, "squared": squared}[loss]
+    tried = np.asarray(loss(np.array([-1.0, 0.0, 1.0, 2.0])))
+    if tried.shape != (4,) or not np.isfinite(tried).all() or (np.diff(tried) < 0).any():
+        raise InvalidInput(
+            "A loss takes an array of excesses ‖c − φ‖² − t and returns finite numbers that never fall as the excess "
+            f"grows, in the same shape. For [-1, 0, 1, 2] it gave {tried.tolist()}."
+        )
+    return loss
+
+
+def squared_distances(features: NDArray[Any], centres: Floats) -> NDArray[Any]:
+    """‖c_k − φ_i‖², shape (n, K), in the precision of the features."""
+    found = np.empty((len(features), len(centres)), dtype=features.dtype)
+    for rows in row_batches(len(features), 16 * features.shape[1]):
+        part = features[rows]
+        for k, centre in enumerate(centres.astype(features.dtype)):
+            difference = part - centre
+            found[rows, k] = np.einsum("ij,ij->i", difference, difference)
+    return found
+
+
+def class_means(features: NDArray[Any], labels: Labels, n_classes: int) -> tuple[Floats, Integers]:
+    """Mean of each class (in float64, by batches) and its size; a class without members has mean 0."""
+    sums, sizes = np.zeros((n_classes, features.shape[1])), np.zeros(n_classes, dtype=np.int64)
+    for rows in row_batches(len(features), 16 * features.shape[1]):
+        part, own = features[rows], labels[rows]
+        for k in range(n_classes):
+            chosen = own == k
+            sums[k] += part[chosen].sum(axis=0, dtype=np.float64)
+            sizes[k] += int(chosen.sum())
+    return sums / np.maximum(sizes, 1)[:, None], sizes
+
+
+def fitted_balls(features: NDArray[Any], labels: Labels, old: Balls, *, nu: float, loss: str | Loss) -> Balls:
+    """Return the ball of each class; a class without members keeps the one it had.
+
+    For the hinge and ν = 1 the radius is 0 and the centre the class mean; for the hinge and ν < 1 each is an ordinary
+    SVDD of its class; other losses are minimised by L-BFGS-B.
+    """
+    n_classes = len(old.centres)
+    if loss == "hinge" and nu == 1:
+        means, sizes = class_means(features, labels, n_classes)
+        return Balls(np.where(sizes[:, None] > 0, means, old.centres), np.zeros(n_classes))
+    centres, radii = old.centres.copy(), old.squared_radii.copy()
+    for k in range(n_classes):
+        members = features[labels == k].astype(np.float64)
+        if len(members):
+            centres[k], radii[k] = _ball(members, nu, loss)
+    return Balls(centres, radii)
+
+
+def _ball(members: Floats, nu: float, loss: str | Loss) -> tuple[Floats, float]:
+    if loss == "hinge":
+        ball = linear_ball(members, nu=nu, tol=_BALL_TOLERANCE)
+        return ball.centre, ball.squared_radius
+    return smooth_ball(members, nu, named_loss(loss))
+
+
+def smooth_ball(members: Floats, nu: float, loss: Loss) -> tuple[Floats, float]:
+    """Minimise ν n t + Σ_i ℓ(‖c − φ_i‖² − t) over c and t ≥ 0, convex for a convex ℓ that never falls."""
+    middle, unit = centre_and_unit(members)
+    centred = (members - middle) / unit
+
+    def cost(place: Floats) -> tuple[float, Floats]:
+        difference = place[:-1] - centred
+        excess = unit**2 * (np.einsum("ij,ij->i", difference, difference) - place[-1])
+        slopes = _slopes(loss, excess)
+        pull = 2 * unit**2 * (slopes @ difference)
+        value = nu * unit**2 * place[-1] + float(np.mean(loss(excess)))
+        return value / unit**2, np.append(pull / len(excess), unit**2 * (nu - slopes.mean())) / unit**2
+
+    start = np.append(np.zeros(centred.shape[1]), 0.0)
+    bounds = [(None, None)] * centred.shape[1] + [(0.0, None)]
+    found = minimize(cost, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 500}).x
+    return found[:-1] * unit + middle, float(found[-1] * unit**2)
+
+
+def _slopes(loss: Loss, excess: Floats) -> Floats:
+    """ℓ′ by central differences."""
+    step = 1e-6 * np.maximum(np.abs(excess), 1.0)
+    return np.asarray((loss(excess + step) - loss(excess - step)) / (2 * step), dtype=np.float64)

@@ -1,0 +1,162 @@
+"""Learning the log-linear part v = (V, W): couplings V of neighbouring classes, emissions W of each class.
+
+p(h | x) ∝ exp(Σ_(i,j) V[h_i, h_j] + Σ_i ⟨W[h_i], φ_i⟩), V symmetric, regularised by γ/2·‖v‖².
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from tellwhy.core.score_function import Floats
+from tellwhy.data.graphs.kinds import Graph
+from tellwhy.detectors.map_inference import Field, marginals, neighbour_counts
+from tellwhy.detectors.map_inference.field import Labels
+
+MOST_NODES = 100_000  # a pseudo-likelihood of more nodes is estimated from a random sample of so many
+_MOST_STEPS = 200
+
+
+@dataclass(frozen=True, eq=False)
+class Couplings:
+    """V, shape (K, K), symmetric, and W, shape (K, D + 1), its last column belonging to the constant feature."""
+
+    pair: Floats
+    emission: Floats
+
+    @property
+    def squared_norm(self) -> float:
+        """‖v‖² over ordered pairs of classes and emissions."""
+        return float((self.pair**2).sum() + (self.emission**2).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What couplings are learned from: labelled nodes, the labels around them, their features.
+
+    `share` is the number of nodes that each one listed stands for.
+    """
+
+    labels: NDArray[Any]
+    counts: Floats
+    features: Floats  # a constant 1 is the last column
+    share: float
+
+
+def no_couplings(n_classes: int, n_features: int) -> Couplings:
+    """V = 0 and W = 0."""
+    return Couplings(np.zeros((n_classes, n_classes)), np.zeros((n_classes, n_features + 1)))
+
+
+def gather(features: NDArray[Any], labels: Labels, graph: Graph, n_classes: int, rows: Any) -> Evidence:
+    """Return what the nodes in `rows` say."""
+    counts = neighbour_counts(labels, graph, n_classes)[rows].astype(np.float64)
+    constant = np.ones((len(counts), 1))
+    n = int((labels >= 0).sum())
+    return Evidence(labels[rows], counts, np.hstack([features[rows], constant]), n / max(len(counts), 1))
+
+
+def log_pseudo_likelihood(couplings: Couplings, evidence: Evidence) -> float:
+    """Σ_i log p(h_i | labels of its neighbours, φ_i): every edge is in the terms of both its ends."""
+    logits = evidence.counts @ couplings.pair + evidence.features @ couplings.emission.T
+    most = logits.max(axis=1)
+    log_mass = most + np.log(np.exp(logits - most[:, None]).sum(axis=1))
+    own = np.take_along_axis(logits, evidence.labels[:, None].astype(np.int64), axis=1)[:, 0]
+    return float((own - log_mass).sum()) * evidence.share
+
+
+def by_pseudo_likelihood(start: Couplings, evidence: Evidence, gamma: float) -> Couplings:
+    """Maximise log PL(v) − γ/2·‖v‖², a concave problem."""
+    onehot = np.eye(len(start.pair))[evidence.labels]
+    scale = 1.0 / (evidence.share * len(onehot))
+
+    def cost(couplings: Couplings) -> tuple[float, Couplings]:
+        logits = evidence.counts @ couplings.pair + evidence.features @ couplings.emission.T
+        logits -= logits.max(axis=1, keepdims=True)
+        own = (onehot * logits).sum(axis=1)
+        np.exp(logits, out=logits)
+        mass = logits.sum(axis=1, keepdims=True)
+        error = onehot - logits / mass
+        value = -float((own - np.log(mass[:, 0])).sum()) * evidence.share
+        slope = Couplings(
+            -evidence.share * (evidence.counts.T @ error), -evidence.share * (error.T @ evidence.features)
+        )
+        return value, slope
+
+    return _minimised(cost, start, gamma, scale)
+
+
+def by_marginals(start: Couplings, features: NDArray[Any], labels: Labels, graph: Graph, gamma: float) -> Couplings:
+    """Minimise γ/2·‖v‖² − ⟨v, ψ(X, H)⟩ + log Z(X, v) with sum-product marginals: exact on forests."""
+    there = labels >= 0
+    extended = np.hstack([features, np.ones((len(features), 1))]) * there[:, None]
+    observed_pairs = _pair_counts(labels, graph, len(start.pair))
+    onehot = np.eye(len(start.pair))[np.maximum(labels, 0)] * there[:, None]
+
+    def cost(couplings: Couplings) -> tuple[float, Couplings]:
+        expected = marginals(Field(-(extended @ couplings.emission.T), -couplings.pair, graph))
+        value = expected.log_z - float((couplings.pair * observed_pairs).sum())
+        value -= float((couplings.emission * (onehot.T @ extended)).sum())
+        gap = expected.nodes * there[:, None] - onehot
+        return value, Couplings(expected.pairs - observed_pairs, gap.T @ extended)
+
+    return _minimised(cost, start, gamma, 1.0 / max(int(there.sum()), 1))
+
+
+def exact_log_likelihood(couplings: Couplings, features: NDArray[Any], labels: Labels, graph: Graph) -> float:
+    """⟨v, ψ(X, H)⟩ − log Z(X, v): exact on forests, with Bethe's log Z otherwise."""
+    there = labels >= 0
+    extended = np.hstack([features, np.ones((len(features), 1))]) * there[:, None]
+    field = Field(-(extended @ couplings.emission.T), -couplings.pair, graph)
+    return -field.energy(labels) - marginals(field).log_z
+
+
+def balancing_gamma(start: Couplings, evidence: Evidence) -> float:
+    """Return γ for which the couplings learned from the evidence have ‖v‖ = 1 (the smallest γ tried if none has)."""
+    n = evidence.share * len(evidence.labels)
+    low, high = np.log(1e-6 * n), np.log(1e2 * n)
+    found = start
+    for _ in range(12):
+        middle = (low + high) / 2
+        found = by_pseudo_likelihood(found, evidence, float(np.exp(middle)))
+        low, high = (middle, high) if found.squared_norm > 1 else (low, middle)
+    return float(np.exp((low + high) / 2))
+
+
+def _pair_counts(labels: Labels, graph: Graph, n_classes: int) -> Floats:
+    """Edges between each two classes, symmetrised."""
+    counts = neighbour_counts(labels, graph, n_classes)
+    there = labels >= 0
+    return np.asarray(np.eye(n_classes)[labels[there]].T @ counts[there] / 2.0)
+
+
+def _minimised(
+    cost: Callable[[Couplings], tuple[float, Couplings]], start: Couplings, gamma: float, scale: float
+) -> Couplings:
+    """L-BFGS over the upper triangle of V and over W; V_st and V_ts are one number, counted twice in ‖v‖."""
+    n_classes = len(start.pair)
+    upper = np.triu_indices(n_classes)
+    times = np.where(upper[0] == upper[1], 1.0, 2.0)
+
+    def opened(flat: Floats) -> Couplings:
+        pair = np.zeros((n_classes, n_classes))
+        pair[upper] = flat[: len(times)]
+        pair = pair + np.triu(pair, 1).T
+        return Couplings(pair, flat[len(times) :].reshape(start.emission.shape))
+
+    def flat_cost(flat: Floats) -> tuple[float, Floats]:
+        couplings = opened(flat)
+        value, slope = cost(couplings)
+        both = slope.pair + slope.pair.T
+        pair_slope = np.where(times == 1, slope.pair[upper], both[upper]) + gamma * times * couplings.pair[upper]
+        whole = np.concatenate([pair_slope, (slope.emission + gamma * couplings.emission).ravel()])
+        return scale * (value + gamma / 2 * couplings.squared_norm), scale * whole
+
+    first = np.concatenate([start.pair[upper], start.emission.ravel()])
+    found = minimize(flat_cost, first, jac=True, method="L-BFGS-B", options={"maxiter": _MOST_STEPS, "gtol": 1e-7})
+    return opened(found.x)

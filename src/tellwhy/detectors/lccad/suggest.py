@@ -1,0 +1,109 @@
+"""How many classes, and how much their distances count against the graph."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tellwhy.core.errors import TellwhyWarning
+from tellwhy.core.params import generator, integer, validate_value
+from tellwhy.core.progress import track
+from tellwhy.detectors.lccad.alternation import Alternation
+from tellwhy.detectors.lccad.couplings import Couplings
+from tellwhy.detectors.lccad.lccad import LCCAD
+
+_ROUNDS = 3
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One number of classes: the θ that suits it, and its criterion (lower is better)."""
+
+    n_classes: int
+    theta: float
+    criterion: float
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """The number of classes with the lowest criterion, its θ, and all that were compared."""
+
+    n_classes: int
+    theta: float
+    candidates: tuple[Candidate, ...]
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Parameters of `LCCAD` under which the suggestion was made."""
+        return {"n_classes": self.n_classes, "theta": self.theta, "model": "mrf", "gamma": 1.0}
+
+
+def suggest_lccad(
+    X: Any, graph: Any = None, *, max_classes: int = 5, n_classes: int | None = None, random_state: Any = 0
+) -> Suggestion:
+    """Suggest θ and the number of classes K from the data alone.
+
+    For each K a hidden Markov field with equal spherical Gaussians is fitted by `LCCAD` with θ = 1/(1 + 2σ²), its
+    weight of distances, σ² being estimated in turn. The criterion is −2 [log p(X | H) + log p(H)] + (number of
+    parameters)·log n, with log p(H) exact on chains and trees and a pseudo-likelihood elsewhere. The latter is fond of
+    one class split in two like a chessboard: fits in which a class goes better with another than with itself are out.
+
+    Parameters
+    ----------
+    X, graph
+        As for `LCCAD.fit`.
+    max_classes
+        Largest K to try.
+    n_classes
+        K where it is known: only θ is then suggested.
+    random_state
+        Seed.
+
+    Examples
+    --------
+    >>> from tellwhy.data.graphs import chain
+    >>> classes = np.repeat([0, 1, 0, 1], 100)
+    >>> X = np.random.default_rng(0).normal(size=(400, 2)) + 3.0 * classes[:, None]
+    >>> suggest_lccad(X, chain(400), max_classes=3).n_classes
+    2
+    """
+    validate_value("suggest_lccad", "max_classes", max_classes, integer(1, 127))
+    counts = range(1, max_classes + 1) if n_classes is None else [n_classes]
+    rng = generator(random_state)
+    candidates = [_candidate(X, graph, k, rng) for k in track(counts, len(counts), "comparing numbers of classes")]
+    best = min(candidates, key=lambda c: c.criterion)
+    return Suggestion(best.n_classes, best.theta, tuple(candidates))
+
+
+def _candidate(X: Any, graph: Any, n_classes: int, rng: np.random.Generator) -> Candidate:
+    settings: dict[str, Any] = {"model": "mrf", "gamma": 1.0, "random_state": int(rng.integers(2**31 - 1))}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TellwhyWarning)  # a collapse shows in the criterion
+        model = LCCAD(n_classes, 1.0, n_init=5, **settings).fit(X, graph)
+        for _ in range(_ROUNDS):
+            variance = float(np.nanmean(model.outlierness())) / model.n_features_in_
+            theta = 1.0 / (1.0 + 2.0 * variance) if variance > 0 else 1.0
+            model = LCCAD(n_classes, theta, init=model.centres_, **settings).fit(X, graph)
+    criterion = _criterion(model, rng) if _neighbours_share(model) else np.inf
+    return Candidate(n_classes, theta, criterion)
+
+
+def _neighbours_share(model: LCCAD) -> bool:
+    """Whether each class that is there goes best with itself: else one class was split into a chequered pair."""
+    there = np.isin(np.arange(model.n_classes), model.labels_)
+    pair = model.couplings_[np.ix_(there, there)]
+    return bool((np.diag(pair) >= pair.max(axis=1)).all())
+
+
+def _criterion(model: LCCAD, rng: np.random.Generator) -> float:
+    """−2 [log p(X | H) + log p(H)] + (number of parameters)·log n."""
+    n, d, k = int((model.labels_ >= 0).sum()), model.n_features_in_, model.n_classes
+    variance = max(float(np.nanmean(model.outlierness())) / d, np.finfo(float).tiny)
+    log_values = -0.5 * n * d * (np.log(2 * np.pi * variance) + 1)
+    fitted = Alternation(model.training_X_, model.graph_, model.settings(), rng)
+    log_labels = fitted.log_likelihood(model.labels_, Couplings(model.couplings_, model.emissions_))
+    n_parameters = k * d + 1 + k * (k + 1) // 2 + k - 1
+    return float(-2 * (log_values + log_labels) + n_parameters * np.log(n))

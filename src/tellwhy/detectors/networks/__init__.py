@@ -1,0 +1,1 @@
+"""Detectors that train a network: autoencoders, and what trains and scores them."""

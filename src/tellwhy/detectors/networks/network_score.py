@@ -1,0 +1,177 @@
+"""Scores that networks compute: values and gradients in batches, on the processor or a graphics card."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+from tellwhy.core.errors import InvalidInput
+from tellwhy.core.parallel import row_batches, thread_map
+from tellwhy.core.progress import track
+from tellwhy.core.score_function import Floats
+from tellwhy.core.tables import as_floats
+from tellwhy.core.torch_devices import actual_device
+from tellwhy.detectors.networks.dense_network import DenseNetwork
+from tellwhy.detectors.scaling import Scaling
+from tellwhy.optimise.arrays import HOST, Array, Space, filled, namespace, on_host
+from tellwhy.scoring.model_rows import check_columns
+
+BLOCK_BYTES = 4 * 2**20  # what rows need on the way stays in the processor's cache
+DEVICE_BYTES = 1024 * 2**20
+TOGETHER, GROUP = 2, 64  # blocks that a thread takes at once, and such parts between two reports of progress
+
+
+class Energy(Protocol):
+    """A network's score of scaled rows (n, d): n numbers and, where they are asked for, their slopes (n, d)."""
+
+    def __call__(self, network: DenseNetwork, x: Array, with_gradient: bool) -> tuple[Array, Array | None]:
+        """Return values and slopes."""
+        ...
+
+
+class NetworkScore:
+    """A network's score of each row.
+
+    Parameters
+    ----------
+    energy
+        Score of scaled rows, and its slope.
+    arrays
+        The network.
+    scaling
+        How rows are scaled before the network sees them.
+    terms
+        Where the score is a sum over columns: its terms for scaled rows, shape (n, d). The score then has a method
+        `feature_errors(X)` that gives them.
+    device, dtype
+        Where and in which arithmetic.
+    row_floats
+        Numbers that one row needs on the way, for the size of batches.
+    unit_interval
+        Whether cells lie between 0 and 1: outside, the score means nothing and may fall without end.
+    """
+
+    feature_errors: Callable[[Any], Floats]
+
+    def __init__(
+        self,
+        energy: Energy,
+        arrays: Mapping[str, Floats],
+        *,
+        scaling: Scaling,
+        terms: Callable[[DenseNetwork, Array], Array] | None = None,
+        device: str = "cpu",
+        dtype: str = "float64",
+        row_floats: int = 1000,
+        unit_interval: bool = False,
+        feature_names: Sequence[str] | None = None,
+        describes: str = "",
+        threshold: float | None = None,
+    ):
+        self._energy, self._arrays = energy, arrays
+        self.scaling = scaling
+        self.unit_interval = unit_interval
+        self._device, self._dtype, self._row_bytes = device, dtype, 8 * row_floats
+        self.feature_shape = scaling.centre.shape
+        self.feature_names = feature_names
+        self.describes = describes
+        self.threshold = threshold
+        if terms is not None:
+            self.feature_errors = lambda X: self._terms(terms, X)
+
+    @cached_property
+    def space(self) -> Space:
+        """Where it computes."""
+        device = "cpu" if self._device == "cpu" else actual_device(self._device, self.describes)
+        return HOST if device == "cpu" else Space(device)
+
+    @cached_property
+    def network(self) -> DenseNetwork:
+        """The network where it computes."""
+        return DenseNetwork.of(self._arrays, self.space, self._dtype)
+
+    @cached_property
+    def _scales(self) -> tuple[Array, Array]:
+        return self.space.array(self.scaling.centre), self.space.array(self.scaling.scale)
+
+    def value(self, X: Any) -> Floats:
+        """Score of each row."""
+        return on_host(self.evaluate_arrays(self._checked(X), with_gradient=False)[0])
+
+    def gradient(self, X: Any) -> Floats:
+        """Derivative of each row's score by each of its cells."""
+        return self.value_and_gradient(X)[1]
+
+    def value_and_gradient(self, X: Any) -> tuple[Floats, Floats]:
+        """Both, for the cost of the gradient."""
+        value, slope = self.evaluate_arrays(self._checked(X), with_gradient=True)
+        return on_host(value), on_host(slope)
+
+    def evaluate_arrays(self, X: Array, *, with_gradient: bool) -> tuple[Array, Array]:
+        """Values, and gradients where they are asked for, of rows in its `space`."""
+        values = filled(X, (len(X),), 0.0)
+        slopes = namespace(X).empty_like(X) if with_gradient else values[:0]
+
+        def fill(rows: slice, Z: Array) -> None:
+            values[rows], slope = self._energy(self.network, Z, with_gradient)
+            if slope is not None:
+                slopes[rows] = slope / self._scales[1]
+
+        self._in_batches(X, fill)
+        finite = namespace(X).isfinite(values)
+        if not finite.all():
+            raise InvalidInput(
+                f"Row {int(on_host(finite).argmin())} of X is too far from the training rows for a finite score. Scale "
+                "the columns, or leave that row out."
+            )
+        return values, slopes
+
+    def _terms(self, terms: Callable[[DenseNetwork, Array], Array], X: Any) -> Floats:
+        """What each column adds to the score, shape (n, d)."""
+        X = self._checked(X)
+        found = namespace(X).empty_like(X)
+
+        def fill(rows: slice, Z: Array) -> None:
+            found[rows] = terms(self.network, Z)
+
+        self._in_batches(X, fill)
+        return on_host(found)
+
+    def _checked(self, X: Any) -> Array:
+        check_columns(X, self.feature_names)
+        return self.space.array(as_floats(X, n_columns=self.feature_shape[0]))
+
+    def _in_batches(self, X: Array, fill: Callable[[slice, Array], None]) -> None:
+        """Call `fill(rows, scaled rows)` for parts of the rows, in threads where there are several parts."""
+        _ = self.network, self._scales  # made once, before threads ask for them
+        blocks = row_batches(len(X), self._row_bytes, BLOCK_BYTES if self.space.is_host else DEVICE_BYTES)
+
+        def one(some: list[slice]) -> None:
+            with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is said afterwards
+                for rows in some:
+                    fill(rows, self._scaled(X[rows]))
+
+        if len(blocks) == 1 or not self.space.is_host:
+            for block in track(blocks, len(blocks), "scoring rows"):
+                one([block])
+            return
+        parts = [blocks[i : i + TOGETHER] for i in range(0, len(blocks), TOGETHER)]
+        groups = [parts[i : i + GROUP] for i in range(0, len(parts), GROUP)]
+        with _blas().limit(limits=1):
+            for group in track(groups, len(groups), "scoring rows"):
+                thread_map(one, group)
+
+    def _scaled(self, X: Array) -> Array:
+        centre, scale = self._scales
+        rows = (X - centre) / scale
+        return rows.astype(self._dtype, copy=False) if self.space.is_host else rows.to(self.network.dtype)
+
+
+@cache
+def _blas() -> Any:
+    """Threads of matrix products: looked up once, which takes longer than many a product."""
+    return ThreadpoolController().select(user_api="blas")

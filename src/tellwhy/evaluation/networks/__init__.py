@@ -1,0 +1,1 @@
+"""Checks of explanations of networks and images: regions flipped, parameters drawn at random."""

@@ -1,0 +1,1 @@
+"""One forward pass that records operations, and backward passes through the rules."""

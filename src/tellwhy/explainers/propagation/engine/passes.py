@@ -1,0 +1,160 @@
+"""The engine: one forward pass under capture, one backward pass through the rules for each method."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+
+from tellwhy.core.errors import InvalidInput, TellwhyError, UnsupportedModel
+from tellwhy.explainers.propagation.engine.calls import tensors_in
+from tellwhy.explainers.propagation.engine.capture import Capture
+from tellwhy.explainers.propagation.engine.methods import Method
+from tellwhy.explainers.propagation.engine.module_paths import ModulePaths
+from tellwhy.explainers.propagation.engine.operations import Operation
+from tellwhy.explainers.propagation.inputs import Inputs
+
+
+@dataclass(frozen=True)
+class Forward:
+    """What the forward pass left: outputs before a trailing softmax, and the record of the operations."""
+
+    inputs: Inputs
+    outputs: Tensor
+    capture: Capture
+    softmax: str = ""  # name of a trailing softmax that was left out
+
+
+def run_forward(
+    model: Module, inputs: Inputs, methods: Sequence[Method], *, ledger: bool = False, tolerant: bool = False
+) -> Forward:
+    """Run the model under capture, so that each of the methods can be carried out backwards."""
+    capture = Capture(methods, ModulePaths(model), ledger=ledger, tolerant=tolerant)
+    try:
+        outputs = _captured(model, inputs, capture)
+    except TellwhyError:
+        raise
+    except (RuntimeError, IndexError, TypeError, ValueError) as error:
+        if capture.refusal is not None:
+            raise capture.refusal from None
+        raise InvalidInput(
+            f"{type(model).__name__} cannot be applied to {inputs.words} (rows first): {error}"
+        ) from error
+    forward = _without_softmax(inputs, _one_output(model, capture, outputs), capture)
+    if capture.must_verify:
+        _verify(model, inputs, outputs)
+    layers = [operation for operation in capture.operations if operation.kind == "layer"]
+    if layers:
+        layers[-1].last = True
+    choose_rules(capture, methods[0])
+    capture.forget()
+    return forward
+
+
+def _captured(model: Module, inputs: Inputs, capture: Capture) -> Any:
+    """Run the model on copies of its inputs; return what it returned."""
+    copies = [_copy(t) for t in inputs.tensors]
+    for number, copy in enumerate(copies):
+        if copy.is_floating_point():
+            nonnegative = number < len(inputs.nonnegative) and inputs.nonnegative[number]
+            capture.add_leaf(copy.requires_grad_(), number, nonnegative=nonnegative)
+        else:
+            capture.tokens[number] = copy
+    with capture.paths.followed(), capture:
+        return inputs.apply(model, copies)
+
+
+def _copy(tensor: Tensor) -> Tensor:
+    """Copy of an input; images on a GPU channels last, which its convolutions want."""
+    images = tensor.is_cuda and tensor.ndim == 4 and tensor.is_floating_point()
+    return tensor.detach().clone(memory_format=torch.channels_last if images else torch.preserve_format)
+
+
+def _one_output(model: Module, capture: Capture, outputs: Any) -> Tensor:
+    if not isinstance(outputs, Tensor):
+        raise UnsupportedModel(
+            f"{type(model).__name__} returns a {type(outputs).__name__}; one tensor of outputs (rows first) can be "
+            "explained. Wrap the model in a module whose forward returns the tensor you mean."
+        )
+    outputs = capture.newest(outputs)
+    if not capture.is_activation(outputs):
+        raise UnsupportedModel(
+            f"The output of {type(model).__name__} does not depend on x through operations with a gradient: something "
+            "on the way detaches it (torch.no_grad, .detach(), .data, numpy) or x is not used."
+        )
+    if capture.origin(outputs) is None and outputs.grad_fn is not None and capture.follows_rules:
+        raise UnsupportedModel(
+            f"The output of {type(model).__name__} was computed where it cannot be seen: in a scripted or compiled "
+            "module, or in an autograd.Function. Use the plain module there."
+        )
+    return outputs
+
+
+def _without_softmax(inputs: Inputs, outputs: Tensor, capture: Capture) -> Forward:
+    origin = capture.origin(outputs)
+    if origin is None or "softmax" not in origin.operation.name:
+        return Forward(inputs, outputs, capture)
+    capture.operations.remove(origin.operation)
+    return Forward(inputs, origin.inputs[0], capture, origin.operation.name)
+
+
+def _verify(model: Module, inputs: Inputs, outputs: Tensor) -> None:
+    """Compare with a plain pass where an in-place change of a view might have been followed wrongly."""
+    with torch.no_grad():
+        plain = inputs.apply(model, [t.detach().clone() for t in inputs.tensors])
+    if not torch.allclose(plain, outputs.detach(), rtol=1e-4, atol=1e-6):
+        raise UnsupportedModel(
+            f"{type(model).__name__} changes a tensor in place that another variable is a view of; that cannot be "
+            "followed. Use the operation that returns a new tensor there."
+        )
+
+
+def choose_rules(capture: Capture, method: Method, *, is_last: bool = True) -> None:
+    """Make a method the current one: every operation gets its rule."""
+    capture.current.method, capture.current.is_last = method, is_last
+    for operation in capture.operations:
+        operation.rule = method.rule_of(operation)
+
+
+def run_backward(
+    forward: Forward,
+    method: Method,
+    pick: Callable[[Tensor], Tensor],
+    seed: Callable[[Tensor], Tensor],
+    *,
+    is_last: bool = True,
+) -> tuple[list[Tensor], Tensor]:
+    """Hand `seed(score)` of each row's picked score down to the inputs; return values per input, and scores."""
+    capture = forward.capture
+    choose_rules(capture, method, is_last=is_last)
+    outputs = forward.outputs.detach().requires_grad_()
+    scores = pick(outputs)
+    (cotangent,) = torch.autograd.grad(scores, outputs, seed(scores.detach()))
+    if method.carries == "relevance":
+        cotangent = cotangent * outputs.detach()
+    leaves = [leaf for leaf, _ in capture.leaves]
+    found = torch.autograd.grad(forward.outputs, leaves, cotangent, retain_graph=not is_last, allow_unused=True)
+    values = [torch.zeros(t.shape, dtype=outputs.dtype, device=outputs.device) for t in forward.inputs.tensors]
+    for (leaf, number), c in zip(capture.leaves, found, strict=True):
+        if c is not None:
+            value = c * leaf.detach() if method.multiply else c
+            values[number] = values[number] + (value.sum(dim=-1) if number in capture.tokens else value)
+    return values, scores.detach()
+
+
+def first_not_finite(model: Module, inputs: Inputs, methods: Sequence[Method]) -> Operation | None:
+    """Find the first operation whose output is not finite."""
+    found: list[Operation] = []
+
+    class Watch(Capture):
+        def record(self, operation: Operation, result: Any) -> Any:
+            if not found and not all(bool(torch.isfinite(t).all()) for t in tensors_in(result)):
+                found.append(operation)
+            return super().record(operation, result)
+
+    _captured(model, inputs, Watch(methods, ModulePaths(model)))
+    return found[0] if found else None

@@ -1,0 +1,1 @@
+"""From third-party models and pipelines to score functions."""

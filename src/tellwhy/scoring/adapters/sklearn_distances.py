@@ -1,0 +1,155 @@
+"""Scores of scikit-learn's models that are made of distances or products with training rows or centres."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from tellwhy.core.errors import InvalidInput, UnsupportedModel
+from tellwhy.core.score_function import CentreDistance, Floats, KernelExpansion, NeighbourDistance, ScoreFunction
+from tellwhy.core.tables import as_floats
+from tellwhy.kernels import Exponential
+from tellwhy.scoring.adapters.sklearn_models import minus_offset, minus_score_samples, model_score
+from tellwhy.scoring.model_rows import ensure_fitted, fitted_names
+from tellwhy.scoring.scores.distance_score import CentreScore, NeighbourScore
+from tellwhy.scoring.scores.function_score import FunctionScore
+from tellwhy.scoring.scores.kernel_score import KernelScore
+
+
+def one_class_svm(model: Any) -> ScoreFunction:
+    """−log g(x), g = Σ_j α_j k(x, u_j) with Σα = 1, for the Gaussian kernel; −score_samples for the others."""
+    ensure_fitted(model)
+    if model.kernel == "precomputed":
+        raise UnsupportedModel(
+            "OneClassSVM(kernel='precomputed') sees kernel values, not rows. Pass a function that computes them: "
+            "lambda X: -model.score_samples(kernel(X, X_train))."
+        )
+    if model.kernel != "rbf" or model._gamma == 0:
+        return _other_one_class_svm(model)
+    alpha = _dense(model.dual_coef_).ravel()
+    level = float(model.offset_[0]) / alpha.sum()
+    expansion = KernelExpansion(
+        _dense(model.support_vectors_),
+        alpha / alpha.sum(),
+        Exponential(1.0 / math.sqrt(2.0 * model._gamma)),
+        np.asarray(model.support_, dtype=np.int64),
+        int(model.shape_fit_[0]),
+    )
+    return KernelScore(
+        expansion,
+        feature_names=fitted_names(model),
+        describes=f"outlierness o(x) = −log g(x) of {type(model).__name__}",
+        threshold=-math.log(level) if level > 0 else None,
+    )
+
+
+def _other_one_class_svm(model: Any) -> FunctionScore:
+    named = model.kernel if isinstance(model.kernel, str) else "callable"
+    return model_score(
+        model,
+        minus_score_samples,
+        gradient=_product_gradient if named in ("linear", "poly", "sigmoid") else None,
+        describes=f"minus the score_samples of {type(model).__name__} with a {named} kernel",
+        threshold=minus_offset(model),
+    )
+
+
+def _product_gradient(model: Any, X: Any) -> Floats:
+    """−Σ_j α_j f'(⟨x, u_j⟩) u_j for a kernel f(⟨x, u⟩)."""
+    U, alpha = _dense(model.support_vectors_), _dense(model.dual_coef_).ravel()
+    products = as_floats(X) @ U.T
+    if model.kernel == "linear":
+        slopes = np.ones_like(products)
+    else:
+        inside = model._gamma * products + model.coef0
+        degree = model.degree
+        outer = degree * inside ** (degree - 1) if model.kernel == "poly" else 1.0 - np.tanh(inside) ** 2
+        slopes = model._gamma * outer
+    return np.asarray(-(slopes * alpha) @ U)
+
+
+def kernel_density(model: Any) -> ScoreFunction:
+    """−log p(x): a kernel expansion for the Gaussian and the exponential kernel, a function for the others."""
+    ensure_fitted(model)
+    describes = f"negative log-density −log p(x) of {type(model).__name__}"
+    if model.kernel not in _LOG_VOLUMES or not _is_euclidean(model):
+        return model_score(model, minus_score_samples, describes=f"{describes} with a {model.kernel} kernel")
+    points = np.asarray(model.tree_.data, dtype=np.float64)
+    given = model.tree_.sample_weight
+    weights = np.ones(len(points)) if given is None else np.asarray(given, dtype=np.float64)
+    kept = np.flatnonzero(weights)
+    q, log_volume = _LOG_VOLUMES[model.kernel]
+    width, d = float(model.bandwidth_), points.shape[1]
+    return KernelScore(
+        KernelExpansion(points[kept], weights[kept] / weights.sum(), Exponential(width, q), kept, len(points)),
+        feature_names=fitted_names(model),
+        describes=describes,
+        offset=log_volume(d) + d * math.log(width),
+    )
+
+
+def _gaussian_log_volume(d: int) -> float:
+    """log ∫ exp(−r²/2) over d dimensions."""
+    return 0.5 * d * math.log(2.0 * math.pi)
+
+
+def _exponential_log_volume(d: int) -> float:
+    """log ∫ exp(−r) over d dimensions: the surface of the unit sphere times Γ(d)."""
+    return math.log(2.0) + 0.5 * d * math.log(math.pi) - math.lgamma(0.5 * d) + math.lgamma(d)
+
+
+_LOG_VOLUMES = {"gaussian": (2.0, _gaussian_log_volume), "exponential": (1.0, _exponential_log_volume)}
+
+
+def _is_euclidean(model: Any) -> bool:
+    """Whether distances are Euclidean, also where they are called Minkowski's with p = 2."""
+    settings = model.metric_params or {}
+    if model.metric in ("minkowski", "p"):
+        p = settings.get("p", getattr(model, "p", 2))
+        return bool(p == 2) and set(settings) <= {"p"}
+    return model.metric in ("euclidean", "l2") and not settings
+
+
+def nearest_centre(model: Any) -> CentreScore:
+    """Squared distance to the nearest centre of k-means."""
+    ensure_fitted(model)
+    centres = np.asarray(model.cluster_centers_, dtype=np.float64)
+    describes = f"squared distance to the nearest centre of {type(model).__name__}"
+    return CentreScore(CentreDistance(centres), feature_names=fitted_names(model), describes=describes)
+
+
+def nearest_neighbours(model: Any) -> ScoreFunction:
+    """Mean distance to the `n_neighbors` nearest fitted rows."""
+    return mean_neighbour_distance(model, describes_model=type(model).__name__)
+
+
+def mean_neighbour_distance(
+    model: Any, *, describes_model: str, n_neighbours: int | None = None, threshold: float | None = None
+) -> ScoreFunction:
+    """Return the mean distance to the nearest rows of a fitted `NearestNeighbors`, with its points if Euclidean."""
+    ensure_fitted(model)
+    k = int(model.n_neighbors if n_neighbours is None else n_neighbours)
+    describes = f"mean distance to the {k} nearest training rows of {describes_model}"
+    if model.metric == "precomputed":
+        raise UnsupportedModel(
+            f"{describes_model} with a precomputed metric sees distances, not rows. Pass a function that computes them."
+        )
+    if not _is_euclidean(model):
+        return model_score(model, partial(_mean_distance, k), describes=describes, threshold=threshold)
+    points = as_floats(_dense(model._fit_X))
+    if k > len(points):
+        raise InvalidInput(f"{describes_model} asks for {k} neighbours, but was fitted on {len(points)} rows.")
+    expansion = NeighbourDistance(points, k, np.arange(len(points)), len(points))
+    return NeighbourScore(expansion, feature_names=fitted_names(model), describes=describes, threshold=threshold)
+
+
+def _mean_distance(k: int, model: Any, X: Any) -> Floats:
+    return np.asarray(model.kneighbors(X, n_neighbors=k)[0].mean(axis=1))
+
+
+def _dense(array: Any) -> Floats:
+    return np.asarray(array.toarray() if issparse(array) else array, dtype=np.float64)

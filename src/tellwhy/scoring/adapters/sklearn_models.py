@@ -1,0 +1,205 @@
+"""Scores of scikit-learn's mixtures, projections, covariances and outlier detectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NoReturn
+
+import numpy as np
+from scipy.special import digamma
+
+from tellwhy.core.errors import UnsupportedModel
+from tellwhy.core.score_function import Floats, ScoreFunction
+from tellwhy.core.tables import as_floats
+from tellwhy.scoring.adapters.class_names import lookup
+from tellwhy.scoring.model_rows import ensure_fitted, fitted_names, fitted_width, number_rows, without_names
+from tellwhy.scoring.scores.function_score import FunctionScore
+from tellwhy.scoring.scores.mixture_score import MixtureScore, ScaledMixture
+from tellwhy.scoring.scores.projection_score import Projection, ProjectionScore
+
+ModelFunction = Callable[[Any, Any], Any]  # (model, rows) -> one number, or one derivative per column, for each row
+
+
+def model_score(
+    model: Any,
+    value: ModelFunction,
+    *,
+    describes: str,
+    gradient: ModelFunction | None = None,
+    threshold: float | None = None,
+) -> FunctionScore:
+    """Return a function of a fitted model and its rows as a score that knows the model's columns."""
+    width = fitted_width(model)
+    return FunctionScore(
+        partial(_on_rows, model, value),
+        gradient=None if gradient is None else partial(_on_rows, model, gradient),
+        feature_shape=None if width is None else (width,),
+        feature_names=fitted_names(model),
+        describes=describes,
+        threshold=threshold,
+    )
+
+
+def _on_rows(model: Any, function: ModelFunction, X: Any) -> Any:
+    return function(model, number_rows(model, X))
+
+
+def minus_score_samples(model: Any, X: Any) -> Floats:
+    """Return scikit-learn's score with its sign turned: high = anomalous."""
+    return -np.asarray(model.score_samples(X))
+
+
+def _minus_decision(model: Any, X: Any) -> Floats:
+    return -np.asarray(model.decision_function(X))
+
+
+def minus_offset(model: Any) -> float | None:
+    """Return the threshold on the scale of −score_samples, where the model has one."""
+    offset = getattr(model, "offset_", None)
+    return None if offset is None else -float(np.ravel(offset)[0])
+
+
+def mixture(model: Any) -> ScoreFunction:
+    """−log p(x) of `GaussianMixture` and `BayesianGaussianMixture`."""
+    ensure_fitted(model)
+    log_weights = lookup(_LOG_WEIGHTS, model)
+    describes = f"negative log-density −log p(x) of {type(model).__name__}"
+    if log_weights is None:  # a mixture of someone else's
+        return model_score(model, minus_score_samples, describes=describes)
+    factors = np.asarray(model.precisions_cholesky_, dtype=np.float64)
+    n_components, d = model.means_.shape
+    if model.covariance_type == "tied":
+        factors = np.broadcast_to(factors, (n_components, d, d))
+    if model.covariance_type == "spherical":
+        factors = np.broadcast_to(factors[:, None], (n_components, d))
+    means = np.asarray(model.means_, dtype=np.float64)
+    parts = ScaledMixture(log_weights(model), means, factors, np.zeros(d), np.ones(d))
+    return MixtureScore(parts, feature_names=fitted_names(model), describes=describes)
+
+
+def _log_weights(model: Any) -> Floats:
+    return np.asarray(np.log(model.weights_), dtype=np.float64)
+
+
+def _expected_log_weights(model: Any) -> Floats:
+    """E[log π_k] and what the spread of the precisions takes from E[log N]: Bishop (2006), eqs 10.64 to 10.66."""
+    concentration, d = model.weight_concentration_, model.means_.shape[1]
+    if isinstance(concentration, tuple):  # of a Dirichlet process: a stick broken in turn
+        taken, left = digamma(concentration[0]), digamma(concentration[1])
+        total = digamma(concentration[0] + concentration[1])
+        weights = taken - total + np.concatenate([[0.0], np.cumsum(left - total)[:-1]])
+    else:
+        weights = digamma(concentration) - digamma(np.sum(concentration))
+    freedom = model.degrees_of_freedom_
+    spread = d * np.log(2.0) + digamma(0.5 * (freedom - np.arange(d)[:, None])).sum(axis=0) - d * np.log(freedom)
+    return np.asarray(weights + 0.5 * (spread - d / model.mean_precision_))
+
+
+_LOG_WEIGHTS: dict[str, Callable[[Any], Floats]] = {
+    "sklearn.mixture.GaussianMixture": _log_weights,
+    "sklearn.mixture.BayesianGaussianMixture": _expected_log_weights,
+}
+
+
+def reconstruction(model: Any) -> ProjectionScore:
+    """‖x − x̂‖² of a projection on orthonormal components: `PCA`, `IncrementalPCA`, `TruncatedSVD`."""
+    ensure_fitted(model)
+    components = np.asarray(model.components_, dtype=np.float64)
+    mean = np.asarray(getattr(model, "mean_", np.zeros(components.shape[1])), dtype=np.float64)
+    return ProjectionScore(
+        Projection(mean, components),
+        feature_names=fitted_names(model),
+        describes=f"squared reconstruction error ‖x − x̂‖² of {type(model).__name__}",
+    )
+
+
+def mahalanobis(model: Any) -> FunctionScore:
+    """(x − μ)ᵀP(x − μ) of `EllipticEnvelope` and the estimators of a covariance."""
+    ensure_fitted(model)
+    describes = f"squared Mahalanobis distance of {type(model).__name__}"
+    return model_score(
+        model,
+        _mahalanobis_distance,
+        gradient=_mahalanobis_gradient,
+        describes=describes,
+        threshold=minus_offset(model),
+    )
+
+
+def _mahalanobis_distance(model: Any, X: Any) -> Floats:
+    deviation = as_floats(X) - model.location_
+    return np.asarray(((deviation @ model.get_precision()) * deviation).sum(axis=1))
+
+
+def _mahalanobis_gradient(model: Any, X: Any) -> Floats:
+    return np.asarray(2.0 * (as_floats(X) - model.location_) @ model.get_precision())
+
+
+def linear_one_class(model: Any) -> FunctionScore:
+    """−⟨w, x⟩ of `SGDOneClassSVM`."""
+    ensure_fitted(model)
+    return model_score(
+        model,
+        minus_score_samples,
+        gradient=_linear_gradient,
+        describes=f"minus the score_samples of {type(model).__name__}, a linear function",
+        threshold=minus_offset(model),
+    )
+
+
+def _linear_gradient(model: Any, X: Any) -> Floats:
+    return np.repeat(-np.asarray(model.coef_, dtype=np.float64).reshape(1, -1), len(X), axis=0)
+
+
+def local_outlier_factor(model: Any) -> FunctionScore:
+    """−score_samples of `LocalOutlierFactor(novelty=True)`."""
+    return outlier_detector(model, samples=_minus_score_of_arrays)
+
+
+def _minus_score_of_arrays(model: Any, X: Any) -> Floats:
+    """Score arrays: given a frame, LocalOutlierFactor warns of missing names although they are there."""
+    return minus_score_samples(without_names(model), as_floats(X))
+
+
+def outlier_detector(model: Any, samples: ModelFunction = minus_score_samples) -> FunctionScore:
+    """Turn the sign of any other detector: `IsolationForest`, `LocalOutlierFactor`, and those of third parties."""
+    ensure_fitted(model)
+    name = type(model).__name__
+    if hasattr(model, "score_samples"):
+        describes = f"minus the score_samples of {name}"
+        return model_score(model, samples, describes=describes, threshold=minus_offset(model))
+    if hasattr(model, "decision_function"):
+        describes = f"minus the decision_function of {name}"
+        return model_score(model, _minus_decision, describes=describes, threshold=0.0)
+    raise UnsupportedModel(
+        f"{name} cannot score new rows: it has neither score_samples nor decision_function. Fit a detector that has "
+        "(for LocalOutlierFactor: novelty=True), or pass a function that gives one number per row."
+    )
+
+
+def refuse_classifier(model: Any) -> NoReturn:
+    """Say how to explain a classifier: by one of its outputs."""
+    what, output = "probability", "predict_proba"
+    if not hasattr(model, output) and hasattr(model, "decision_function"):
+        what, output = "score", "decision_function"
+    raise UnsupportedModel(
+        f"{type(model).__name__} is a classifier, which does not say how anomalous a row is. To explain the "
+        f"{what} of class k, pass a function: lambda X: model.{output}(X)[:, k]."
+    )
+
+
+def refuse_regressor(model: Any) -> NoReturn:
+    """Say how to explain a regressor: by its prediction."""
+    raise UnsupportedModel(
+        f"{type(model).__name__} is a regressor, which does not say how anomalous a row is. To explain its "
+        "prediction, pass the function itself: model.predict."
+    )
+
+
+def refuse(model: Any) -> NoReturn:
+    """Say what to do with a model that has no anomaly score."""
+    raise UnsupportedModel(
+        f"{type(model).__module__}.{type(model).__qualname__} has no anomaly score that tellwhy knows. Pass a "
+        "function that takes rows and gives one number per row, high = anomalous."
+    )

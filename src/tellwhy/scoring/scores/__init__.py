@@ -1,0 +1,1 @@
+"""Score functions, one file per kind of model."""

@@ -1,0 +1,153 @@
+"""Outlierness of a kernel expansion: soft-min pooling over distances to support points, in log space.
+
+exponential   o(x) = −log g(x)     h_j = −log α_j + (r_j/σ)^q/q     pooled by −logsumexp(−h)
+t-Student     o(x) = m / g(x)      h_j = (a + (r_j/σ)^q)/α_j        pooled by the harmonic mean
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tellwhy.core.errors import InvalidInput, UnsupportedModel
+from tellwhy.core.parallel import tracked_batches
+from tellwhy.core.score_function import Floats, Integers, KernelExpansion
+from tellwhy.core.tables import as_floats
+from tellwhy.kernels.distances import ScaledPoints
+from tellwhy.kernels.radial import Exponential, StudentT
+from tellwhy.scoring.scores import _compiled
+from tellwhy.scoring.training_rows import matching_points
+
+MODES = {
+    "score": _compiled.SCORE,
+    "shares": _compiled.SHARES,
+    "relevance": _compiled.RELEVANCE,
+    "gradient": _compiled.GRADIENT,
+}
+LABELS = {
+    "score": "scoring rows",
+    "shares": "explaining rows by support points",
+    "relevance": "explaining rows",
+    "gradient": "computing gradients",
+}
+
+
+@dataclass(frozen=True)
+class PooledBatch:
+    """One batch of rows: coordinates, outlierness, and one coefficient per row and support point."""
+
+    rows: slice
+    scaled: Floats
+    outlierness: Floats
+    coefficients: Floats
+    attributed: Floats
+
+
+class KernelScore:
+    """The outlierness of a `KernelExpansion` as a score function, plus a constant `offset`."""
+
+    def __init__(
+        self,
+        expansion: KernelExpansion,
+        *,
+        feature_names: Sequence[str] | None = None,
+        describes: str = "",
+        threshold: float | None = None,
+        offset: float = 0.0,
+    ):
+        self.expansion = expansion
+        self.feature_shape = expansion.points.shape[1:]
+        self.feature_names = feature_names
+        self.threshold = threshold
+        self.offset = offset
+        formula = "−log g(x)" if isinstance(expansion.kernel, Exponential) else "m/g(x)"
+        self.describes = describes or f"outlierness o(x) = {formula} of a kernel expansion"
+
+    @cached_property
+    def points(self) -> ScaledPoints:
+        """Support points in the coordinates all distances are computed in."""
+        return ScaledPoints.of(self.expansion.points, self.expansion.kernel.bandwidth)
+
+    @cached_property
+    def coordinates_and_squares(self) -> Floats:
+        """[V, V²] of the scaled support points V, shape (m, 2d)."""
+        return np.hstack([self.points.scaled, self.points.scaled**2])
+
+    def _factor(self, left_out: Integers) -> Floats:
+        """Return the factor m of the t-Student outlierness of each row: the number of its support points, or 1."""
+        if self.expansion.scale == "one":
+            return np.ones(len(left_out))
+        return np.asarray(len(self.expansion.weights) - (left_out >= 0), dtype=np.float64)
+
+    def base_values(self, left_out: Integers) -> Floats:
+        """Return the smallest score there is for each row: the offset, and m·a more for t-Student kernels."""
+        kernel = self.expansion.kernel
+        least = kernel.a * self._factor(left_out) if isinstance(kernel, StudentT) else np.zeros(len(left_out))
+        return least + self.offset
+
+    def inlierness_of(self, outlierness: Floats, left_out: Integers) -> Floats:
+        """Return g(x) for outlierness without the offset: exp(−o), or m/o for t-Student kernels."""
+        if isinstance(self.expansion.kernel, StudentT):
+            return self._factor(left_out) / outlierness
+        return np.asarray(np.exp(-outlierness))
+
+    def value(self, X: Any, left_out: Integers | None = None) -> Floats:
+        """Outlierness of each row; `left_out[i]` is a support point that row i does without, −1 for none."""
+        X = as_floats(X, n_columns=self.feature_shape[0])
+        scores = np.empty(len(X))
+        for batch in self.pooled(X, "score", left_out):
+            scores[batch.rows] = batch.outlierness
+        return scores + self.offset
+
+    def gradient(self, X: Any, left_out: Integers | None = None) -> Floats:
+        """∂o/∂x: Σ_j p_j s_j^(q/2−1) (x − u_j)/σ² for exponential kernels."""
+        X = as_floats(X, n_columns=self.feature_shape[0])
+        slopes = np.empty_like(X)
+        for batch in self.pooled(X, "gradient", left_out):
+            pull = batch.coefficients @ self.points.scaled
+            slopes[batch.rows] = batch.scaled * batch.coefficients.sum(axis=1, keepdims=True) - pull
+        return slopes / self.expansion.kernel.bandwidth
+
+    def match(self, X: Any) -> Integers:
+        """Index of the support point that each row is (the row was trained on), or −1."""
+        return self.leave_some(matching_points(as_floats(X), self.expansion))
+
+    def leave_some(self, left_out: Integers) -> Integers:
+        """Leave nothing out of a model that would have no weight left."""
+        emptied = self.expansion.weights[np.maximum(left_out, 0)] > 1 - 1e-12
+        return np.where(emptied, -1, left_out)
+
+    def pooled(self, X: Floats, mode: str, left_out: Integers | None = None) -> Iterator[PooledBatch]:
+        """Pool batches of rows; coefficients are what `mode` asks for (see `_compiled`)."""
+        m, d = self.expansion.points.shape
+        nothing = np.full(len(X), -1, dtype=np.int64)
+        skip = nothing if left_out is None else self.leave_some(np.asarray(left_out, np.int64))
+        for rows in tracked_batches(len(X), 8 * (m + 4 * d), LABELS[mode]):
+            Z = self.points.rescale(X[rows])
+            S = self.points.squared_distances(Z)
+            outlierness, attributed = np.empty(len(Z)), np.zeros(len(Z))
+            self._pool(S, skip[rows], MODES[mode], outlierness, attributed)
+            if not np.isfinite(outlierness).all():
+                self._raise_overflow(rows.start + int(np.argmin(np.isfinite(outlierness))))
+            yield PooledBatch(rows, Z, outlierness, S, attributed)
+
+    def _pool(self, S: Floats, skip: Integers, mode: int, outlierness: Floats, attributed: Floats) -> None:
+        weights, kernel = self.expansion.weights, self.expansion.kernel
+        if isinstance(kernel, Exponential):
+            _compiled.pool_exponential(S, weights, float(kernel.q), skip, mode, outlierness, attributed)
+        elif isinstance(kernel, StudentT):
+            q, a = float(kernel.q), float(kernel.a)
+            _compiled.pool_student(S, weights, q, a, self._factor(skip), skip, mode, outlierness, attributed)
+        else:
+            raise UnsupportedModel(f"Expansions have an Exponential or StudentT kernel; got {type(kernel).__name__}.")
+
+    def _raise_overflow(self, row: int) -> None:
+        raise InvalidInput(
+            f"Row {row} of X is too far from the model for a finite score: its distance, divided by the bandwidth "
+            f"({self.expansion.kernel.bandwidth:g}) and raised to q = {self.expansion.kernel.q:g}, overflows. Scale "
+            "the columns, or use a larger bandwidth (bandwidth='auto' follows the data)."
+        )

@@ -1,0 +1,167 @@
+"""One output of a PyTorch network as a score, with its gradient; PyTorch is loaded when it is used."""
+
+from __future__ import annotations
+
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+
+from tellwhy.core.errors import InvalidInput
+from tellwhy.core.optional import require
+from tellwhy.core.params import instance_of, integer, none, validate_value
+from tellwhy.core.progress import track
+from tellwhy.core.score_function import Floats, Integers
+
+
+class NetworkOutput:
+    """An output of each row that a network gives, before a trailing softmax.
+
+    Where the output is chosen by its size, or given per row, `fixed(X)` tells which one each row has; handing that to
+    `value` and `gradient` keeps the same output when the row is changed.
+
+    Parameters
+    ----------
+    model
+        A `torch.nn.Module` in evaluation mode. It is not changed.
+    target
+        The explained output: "max", its number, one number per row, or a function of the outputs.
+    batch_size
+        Rows that go through the model at once.
+    device
+        Where to compute; by default where the model is. Elsewhere a copy of the model is used.
+
+    Examples
+    --------
+    >>> import torch
+    >>> model = torch.nn.Linear(2, 2, bias=False).eval()
+    >>> _ = model.weight.data.copy_(torch.tensor([[2.0, -1.0], [0.0, 1.0]]))
+    >>> score = NetworkOutput(model)
+    >>> X = np.array([[3.0, 1.0], [0.0, 2.0]])
+    >>> score.value(X), score.fixed(X)[0], score.value(np.zeros((2, 2)), *score.fixed(X))
+    (array([5., 2.]), array([0, 1]), array([0., 0.]))
+    >>> score.gradient(X)
+    array([[ 2., -1.],
+           [ 0.,  1.]])
+    """
+
+    any_shape = True  # rows may be images, sequences, …
+    feature_shape: tuple[int, ...] | None = None
+    feature_names: list[str] | None = None
+    threshold: float | None = None
+
+    def __init__(self, model: Any, target: Any = "max", *, batch_size: int = 32, device: Any = None):
+        self.model = model
+        self.target = target
+        self.batch_size = batch_size
+        self.device = device
+
+    @cached_property
+    def _placed(self) -> tuple[Any, Any, Any]:
+        """The model where it computes, its device and its type."""
+        torch = require("torch", "explaining a network")
+        from tellwhy.scoring.scores.network_passes import check_model, placed
+
+        validate_value("NetworkOutput", "batch_size", self.batch_size, integer(1))
+        validate_value("NetworkOutput", "device", self.device, (none, instance_of(str, torch.device, words="a device")))
+        check_model(self.model)
+        return placed(self.model, self.device)
+
+    @property
+    def describes(self) -> str:
+        """Which output it is."""
+        from tellwhy.scoring.scores.network_targets import describe
+
+        target = self.target if isinstance(self.target, str) or callable(self.target) else np.asarray(self.target)
+        if isinstance(target, np.ndarray) and target.ndim == 0:
+            target = int(target)
+        return describe(target, self.__dict__.get("_softmax", ""))
+
+    def fixed(self, X: Any) -> tuple[Integers, ...]:
+        """Further arguments of `value` and `gradient` that keep each row's output: its number; none for a function."""
+        from tellwhy.scoring.scores.network_targets import check_target, chosen_outputs
+
+        X = np.asarray(X)
+        target = check_target(self.target, len(X))
+        if callable(target):
+            return ()
+        if not isinstance(target, str):
+            return (np.broadcast_to(np.asarray(target, dtype=np.int64), len(X)).copy(),)
+        found = [chosen_outputs(outputs, target).cpu().numpy() for outputs in self._outputs(X)]
+        return (np.concatenate(found),)
+
+    def value(self, X: Any, outputs: Integers | None = None) -> Floats:
+        """Return the explained number of each row."""
+        from tellwhy.scoring.scores.network_targets import pick_scores
+
+        X = np.asarray(X)
+        wanted = self._targets(len(X), outputs)
+        parts = zip(self._outputs(X), self._slices(len(X)), strict=True)
+        return self._finite(np.concatenate([_numbers(pick_scores(o, _part(wanted, rows))) for o, rows in parts]))
+
+    def gradient(self, X: Any, outputs: Integers | None = None) -> Floats:
+        """Derivative of each row's number by each of its cells."""
+        return self.value_and_gradient(X, outputs)[1]
+
+    def value_and_gradient(self, X: Any, outputs: Integers | None = None) -> tuple[Floats, Floats]:
+        """Both, for the cost of the gradient."""
+        from tellwhy.scoring.scores.network_passes import slopes_of, untouched
+        from tellwhy.scoring.scores.network_targets import pick_scores
+
+        X = np.asarray(X)
+        wanted = self._targets(len(X), outputs)
+        values, slopes = np.empty(len(X)), np.empty(X.shape)
+        model, device, _ = self._placed
+        with untouched(device):
+            for rows in self._slices(len(X)):
+                pick = partial(pick_scores, target=_part(wanted, rows))
+                found = slopes_of(model, self._tensor(X[rows]), pick)
+                values[rows], slopes[rows] = (_numbers(part) for part in found)
+        self._finite(slopes)
+        return self._finite(values), slopes
+
+    def _targets(self, n_rows: int, outputs: Integers | None) -> Any:
+        from tellwhy.scoring.scores.network_targets import check_target
+
+        return check_target(self.target if outputs is None else outputs, n_rows)
+
+    def _outputs(self, X: Any) -> Any:
+        """Outputs of each batch, one after the other."""
+        import torch
+
+        from tellwhy.scoring.scores.network_passes import outputs_of, untouched
+
+        model, device, _ = self._placed
+        batches = self._slices(len(X))
+        for rows in track(batches, len(batches), f"applying {type(model).__name__}"):
+            with untouched(device), torch.no_grad():
+                outputs, self._softmax = outputs_of(model, self._tensor(X[rows]))
+            yield outputs
+
+    def _slices(self, n_rows: int) -> list[slice]:
+        return [slice(start, start + self.batch_size) for start in range(0, n_rows, self.batch_size)]
+
+    def _tensor(self, X: Any) -> Any:
+        import torch
+
+        _, device, dtype = self._placed
+        whole = np.asarray(X).dtype.kind in "iu"  # tokens
+        return torch.tensor(np.ascontiguousarray(X), device=device, dtype=torch.long if whole else dtype)
+
+    def _finite(self, numbers: Floats) -> Floats:
+        finite = np.isfinite(numbers).reshape(len(numbers), -1).all(axis=1)
+        if not finite.all():
+            row = int(np.argmin(finite))
+            raise InvalidInput(
+                f"{self.describes}, or its gradient, is not finite for row {row}. Check the weights, the scale of the "
+                "rows, and whether the type of the weights is wide enough."
+            )
+        return numbers
+
+
+def _part(target: Any, rows: slice) -> Any:
+    return target[rows] if isinstance(target, np.ndarray) else target
+
+
+def _numbers(tensor: Any) -> Floats:
+    return np.asarray(tensor.detach().double().cpu().numpy())

@@ -1,0 +1,269 @@
+"""Figures of explained nodes: maps of grids, cross-plots coloured by class, time lines of chains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from tellwhy.core.errors import InvalidInput
+from tellwhy.core.explanation import Explanation
+from tellwhy.core.params import integer, none, real, validate_value
+from tellwhy.core.score_function import Floats, Integers
+from tellwhy.data.graphs.kinds import Grid
+from tellwhy.views.plots.class_colors import CLASS_COLORS, ODD, SCORE_COLORS
+from tellwhy.views.plots.style import INK, explained_by, finish, label
+from tellwhy.views.wording import number
+
+MOST_POINTS = 5_000
+_MAP_WIDTH = 300
+
+
+def node_maps(
+    explanation: Explanation, graph: Grid, *, others: Mapping[str, Any] | None = None, at: int | None = None
+) -> go.Figure:
+    """Draw classes, scores, what the context adds, and the relevance of each feature as maps.
+
+    Parameters
+    ----------
+    explanation
+        Of a grid's nodes, by `LatentClassDTD`; nodes that were not explained stay empty.
+    graph
+        The grid.
+    others
+        Scores of other detectors for all nodes, by name, to draw beside.
+    at
+        Which slice along the first axis of a volume; by default the one that holds the highest score.
+
+    Examples
+    --------
+    >>> from tellwhy.data.graphs import grid
+    >>> e = Explanation(
+    ...     values=np.ones((6, 2)), scores=np.arange(6.0), method="LatentClassDTD",
+    ...     extras={"class": np.zeros(6, int), "context": np.zeros(6), "row": np.arange(6)},
+    ... )
+    >>> [a.text for a in node_maps(e, grid((2, 3))).layout.annotations]
+    ['class', 'score', 'context', 'relevance of x0', 'relevance of x1']
+    """
+    if not isinstance(graph, Grid) or len(graph.shape) not in (2, 3):
+        raise InvalidInput("plot.node_maps draws grids of two or three axes; for a chain use plot.time_line.")
+    _need_classes(explanation, "plot.node_maps")
+    layers = _layers(explanation, graph, others or {})
+    place = _slice(explanation, graph, at)
+    n_columns = min(4, len(layers))
+    n_lines = -(-len(layers) // n_columns)
+    figure = make_subplots(
+        n_lines, n_columns, subplot_titles=[label(n) for n in layers], horizontal_spacing=0.06, vertical_spacing=0.09
+    )
+    for k, (name, values) in enumerate(layers.items()):
+        plane = values.reshape(graph.shape)
+        plane = plane if place is None else plane[place]
+        trace = (
+            _class_map(plane)
+            if name == "class"
+            else _score_map(plane, figure.get_subplot(k // n_columns + 1, k % n_columns + 1))
+        )
+        figure.add_trace(trace, k // n_columns + 1, k % n_columns + 1)
+    figure.update_xaxes(visible=False)
+    figure.update_yaxes(visible=False, autorange="reversed")
+    figure.for_each_yaxis(lambda axis: axis.update(scaleanchor=axis.anchor))
+    where = "" if place is None else f", slice {place} of {graph.shape[0]}"
+    height, width = graph.shape[-2:]
+    title = f"Classes, scores and reasons of {number(graph.n_nodes)} nodes{where}"
+    tall = int(np.clip(_MAP_WIDTH * height / width, 120, 500)) + 60
+    finish(figure, title, explained_by(explanation), height=140 + tall * n_lines)
+    return figure.update_layout(margin_t=130)
+
+
+def _layers(explanation: Explanation, graph: Grid, others: Mapping[str, Any]) -> dict[str, Floats]:
+    """Maps by name, flat, NaN where a node was not explained."""
+    rows = np.asarray(explanation.extras.get("row", np.arange(len(explanation))))
+    if len(rows) and rows.max() >= graph.n_nodes:
+        raise InvalidInput(f"The explanation is of node {rows.max()}; the grid has {graph.n_nodes}.")
+    parts: dict[str, Any] = {"class": explanation.extras["class"], "score": explanation.scores}
+    if "context" in explanation.extras:
+        parts["context"] = explanation.extras["context"]
+    parts |= {f"relevance of {name}": explanation.values[:, k] for k, name in enumerate(explanation.names())}
+    layers = {}
+    for name, values in parts.items():
+        layers[name] = np.full(graph.n_nodes, np.nan)
+        layers[name][rows] = values
+    for name, values in others.items():
+        flat = np.asarray(values, dtype=np.float64).ravel()
+        if len(flat) != graph.n_nodes:
+            raise InvalidInput(f"others[{name!r}] has {len(flat)} scores; the grid has {graph.n_nodes} nodes.")
+        layers[name] = flat
+    return layers
+
+
+def _slice(explanation: Explanation, graph: Grid, at: int | None) -> int | None:
+    if len(graph.shape) == 2:
+        return None
+    validate_value("plot.node_maps", "at", at, (none, integer(0, graph.shape[0] - 1)))
+    if at is not None:
+        return int(at)
+    rows = np.asarray(explanation.extras.get("row", np.arange(len(explanation))))
+    return int(rows[int(np.argmax(explanation.scores))] // np.prod(graph.shape[1:]))
+
+
+def _class_map(plane: Floats) -> go.Heatmap:
+    n = len(CLASS_COLORS)
+    scale = [[edge / n, color] for k, color in enumerate(CLASS_COLORS) for edge in (k, k + 1)]
+    words = "node (%{y}, %{x}): class %{z}<extra></extra>"
+    return go.Heatmap(z=plane % n, zmin=0, zmax=n, colorscale=scale, showscale=False, hovertemplate=words)
+
+
+def _score_map(plane: Floats, place: Any) -> go.Heatmap:
+    """One scale per map, up to the 99.5 % quantile, its bar beside the map."""
+    finite = plane[np.isfinite(plane)]
+    low, high = (float(finite.min()), float(np.quantile(finite, 0.995))) if len(finite) else (0.0, 1.0)
+    high = high if high > low else float(finite.max(initial=low))
+    (_, right), (bottom, top) = place.xaxis.domain, place.yaxis.domain
+    bar = {"x": right, "xpad": 4, "y": (bottom + top) / 2, "len": 0.9 * (top - bottom), "thickness": 9}
+    words = "node (%{y}, %{x}): %{z:.4g}<extra></extra>"
+    least = min(low, 0.0) if low > -1e-12 else low
+    return go.Heatmap(
+        z=plane,
+        zmin=least,
+        zmax=max(high, least + 1e-12),
+        colorscale=[list(stop) for stop in SCORE_COLORS],
+        colorbar=bar,
+        hovertemplate=words,
+    )
+
+
+def cross_plot(explanation: Explanation, x: int = 0, y: int = 1, *, odd: float = 0.01) -> go.Figure:
+    """Draw two features of the nodes against each other, coloured by class, the oddest nodes ringed.
+
+    Parameters
+    ----------
+    explanation
+        By `LatentClassDTD`, with its data.
+    x, y
+        Numbers of the features.
+    odd
+        Share of the nodes that is ringed.
+
+    Examples
+    --------
+    >>> e = Explanation(
+    ...     values=np.ones((4, 2)), scores=np.arange(4.0), method="LatentClassDTD", data=np.eye(4, 2),
+    ...     extras={"class": np.array([0, 0, 1, 1])},
+    ... )
+    >>> [trace.name for trace in cross_plot(e, odd=0.25).data]
+    ['class 0', 'class 1', 'oddest 25 %']
+    """
+    _need_classes(explanation, "plot.cross_plot")
+    n_features = explanation.values.shape[1]
+    for name, value in (("x", x), ("y", y)):
+        validate_value("plot.cross_plot", name, value, integer(0, n_features - 1))
+    validate_value("plot.cross_plot", "odd", odd, real(0, 1))
+    data, names = _data(explanation, "plot.cross_plot"), explanation.names()
+    classes = np.asarray(explanation.extras["class"])
+    rows, places = _some(len(data)), data[:, [x, y]]
+    figure = go.Figure()
+    for k in np.unique(classes):
+        own = rows[classes[rows] == k]
+        _points(figure, places, own, f"class {k}", {"size": 4, "color": _class_color(int(k)), "opacity": 0.5})
+    top = np.argsort(-explanation.scores, kind="stable")[: max(1, round(odd * len(data)))]
+    ring = {"size": 11, "symbol": "circle-open", "color": ODD, "line": {"width": 1.5}}
+    _points(figure, places, top[:MOST_POINTS], f"oddest {100 * odd:g} %", ring)
+    figure.update_yaxes(title=label(names[y]))
+    return finish(figure, "Nodes by class", explained_by(explanation), x_title=label(names[x]), height=560)
+
+
+def _points(figure: go.Figure, places: Floats, rows: Integers, name: str, marker: Any) -> None:
+    words = "node %{customdata}: (%{x:.4g}, %{y:.4g})<extra>" + name + "</extra>"
+    figure.add_scattergl(
+        x=places[rows, 0],
+        y=places[rows, 1],
+        mode="markers",
+        marker=marker,
+        name=name,
+        customdata=rows,
+        hovertemplate=words,
+    )
+
+
+def time_line(explanation: Explanation, times: Any = None, *, max_features: int = 6, odd: float = 0.01) -> go.Figure:
+    """Draw features over a chain, each stretch in the colour of its class, the oddest nodes marked, scores below.
+
+    Parameters
+    ----------
+    explanation
+        Of a chain's nodes in order, by `LatentClassDTD`, with its data.
+    times
+        Time of each explained node; by default its number.
+    max_features
+        The most features to draw, the most relevant first.
+    odd
+        Share of the nodes that is marked.
+
+    Examples
+    --------
+    >>> e = Explanation(
+    ...     values=np.ones((4, 1)), scores=np.arange(4.0), method="LatentClassDTD", data=np.ones((4, 1)),
+    ...     extras={"class": np.array([0, 0, 1, 1])},
+    ... )
+    >>> len(time_line(e).data)
+    6
+    """
+    _need_classes(explanation, "plot.time_line")
+    validate_value("plot.time_line", "max_features", max_features, integer(1))
+    validate_value("plot.time_line", "odd", odd, real(0, 1))
+    data, names, classes = _data(explanation, "plot.time_line"), explanation.names(), explanation.extras["class"]
+    places = np.asarray(explanation.extras.get("row", np.arange(len(data))) if times is None else times)
+    if len(places) != len(data):
+        raise InvalidInput(f"times has {len(places)} entries for {len(data)} explained nodes.")
+    chosen = np.argsort(-np.abs(explanation.values).mean(axis=0), kind="stable")[:max_features]
+    figure = make_subplots(len(chosen) + 1, 1, shared_xaxes=True, vertical_spacing=0.04)
+    top = np.argsort(-explanation.scores, kind="stable")[: max(1, round(odd * len(data)))]
+    series = [(label(names[j]), data[:, j]) for j in chosen] + [("score", explanation.scores)]
+    for line, (name, values) in enumerate(series, start=1):
+        for k in np.unique(classes):
+            _stretch(figure, places, np.where(classes == k, values, np.nan), int(k), line)
+        mark = {"size": 9, "symbol": "circle-open", "color": ODD, "line": {"width": 2}}
+        shown = {"mode": "markers", "marker": mark, "name": "oddest", "showlegend": line == 1}
+        figure.add_scatter(x=places[top], y=values[top], row=line, col=1, hoverinfo="skip", **shown)
+        figure.update_yaxes(title=name, row=line, col=1)
+    return finish(figure, "Classes along the line", explained_by(explanation), height=160 + 140 * len(series))
+
+
+def _stretch(figure: go.Figure, places: Any, values: Floats, k: int, line: int) -> None:
+    style = {"line": {"color": _class_color(k), "width": 1.5}, "marker": {"size": 3, "color": _class_color(k)}}
+    words = "%{x}: %{y:.4g}<extra>class " + str(k) + "</extra>"
+    figure.add_scatter(
+        x=places,
+        y=values,
+        mode="lines+markers",
+        name=f"class {k}",
+        legendgroup=f"class {k}",
+        showlegend=line == 1,
+        hovertemplate=words,
+        row=line,
+        col=1,
+        **style,
+    )
+
+
+def _class_color(k: int) -> str:
+    return CLASS_COLORS[k % len(CLASS_COLORS)] if k >= 0 else INK
+
+
+def _some(n: int) -> Integers:
+    """All rows, or evenly spaced ones of many."""
+    return np.unique(np.linspace(0, n - 1, min(n, MOST_POINTS)).round().astype(np.int64))
+
+
+def _data(explanation: Explanation, owner: str) -> Floats:
+    if explanation.data is None:
+        raise InvalidInput(f"{owner} needs the rows that were explained; this explanation has no data.")
+    return np.asarray(explanation.data, dtype=np.float64)
+
+
+def _need_classes(explanation: Explanation, owner: str) -> None:
+    if not len(explanation) or "class" not in explanation.extras:
+        raise InvalidInput(f"{owner} draws explanations of nodes by LatentClassDTD; this one has no classes.")

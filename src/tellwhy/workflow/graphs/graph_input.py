@@ -1,0 +1,174 @@
+"""Nodes to judge in their context: rows, what is around each, and what to call it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from tellwhy.core.errors import InvalidInput
+from tellwhy.core.params import Rules, integer, none, one_of, real, seed, validate_parameters
+from tellwhy.core.score_function import Integers
+from tellwhy.data import Table, TableEncoder
+from tellwhy.data.graphs import Graph, chain, from_edges, grid
+from tellwhy.data.graphs.reading import read_edges, read_grid
+from tellwhy.workflow.tables.request import cell_text, check_column
+from tellwhy.workflow.tables.selection import as_source
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphRequest:
+    """Settings of `explain_graph`, checked once.
+
+    Attributes
+    ----------
+    time
+        Column by which rows are ordered: each is the neighbour of the next.
+    edges
+        File with the two ends of each edge, as 0-based row numbers, or names in `id_column`.
+    id_column
+        Column that names rows; it is no feature.
+    neighbours
+        4 or 8 in a plane (in a volume: in each slice), 6 or 26 in a volume; None for 4 or 6.
+    n_classes
+        Number of latent classes, or None to find it.
+    theta
+        Weight of values against context, or None to find it.
+    top, contamination, columns, exclude, random_state
+        As in `Request`.
+    """
+
+    time: str | None = None
+    edges: str | Path | None = None
+    id_column: str | None = None
+    neighbours: int | None = None
+    n_classes: int | None = None
+    theta: float | None = None
+    top: int = 10
+    contamination: float | None = None
+    columns: Sequence[str] | None = None
+    exclude: Sequence[str] = ()
+    random_state: int = 0
+
+    _parameters: ClassVar[dict[str, Rules]] = {
+        "neighbours": (none, one_of(4, 8, 6, 26)),
+        "n_classes": (none, integer(1, 127)),
+        "theta": (none, real(0, 1, closed="both")),
+        "top": integer(1, 10_000),
+        "contamination": (none, real(0, 0.5, closed="right")),
+        "random_state": seed,
+    }
+
+    def __post_init__(self) -> None:
+        validate_parameters(self)
+
+
+@dataclass(frozen=True, eq=False)
+class NodeData:
+    """Rows in the user's units (`frame`) and as comparable numbers (`X`), in the order of the graph's nodes.
+
+    `owner[t]` is the column of `frame` that column t of `X` was made from; `names[i]` is what to call node i.
+    """
+
+    kind: str  # "grid" | "time" | "edges"
+    frame: pd.DataFrame
+    X: NDArray[Any]
+    owner: Integers
+    graph: Graph
+    rows: Integers  # 0-based data row of each node
+    names: Any  # node -> text
+    source: str
+    notices: tuple[str, ...]
+    fingerprint: str
+
+
+def nodes_of(data: Any, request: GraphRequest) -> NodeData:
+    """Read a grid from an .npz file, or rows from a table with a time column or a file of edges."""
+    if request.time is not None and request.edges is not None:
+        raise InvalidInput("Give either time or edges: rows are a sequence, or have edges of their own.")
+    if request.time is None and request.edges is None:
+        return _grid_nodes(data, request)
+    return _table_nodes(as_source(data), request)
+
+
+def _grid_nodes(path: Any, request: GraphRequest) -> NodeData:
+    found = read_grid(path, columns=request.columns)
+    kept = {n: a for n, a in found.arrays.items() if n not in request.exclude}
+    if not kept:
+        raise InvalidInput(f"No array of {found.source} is left to use; check columns and exclude.")
+    stacked = np.column_stack([a.reshape(-1) for a in kept.values()])
+    values = stacked if stacked.dtype == np.float32 else stacked.astype(np.float64)
+    there = np.isfinite(values).all(axis=1)
+    if not there.any():
+        raise InvalidInput(f"Every node of {found.source} has a value that is missing or infinite.")
+    spread = values[there].std(axis=0, dtype=np.float64)
+    scaled = (values - values[there].mean(axis=0, dtype=np.float64)) / np.where(spread > 0, spread, 1.0)
+    notices = list(found.notices)
+    if not there.all():
+        notices.append(f"{int((~there).sum()):,} nodes have missing values and are left out of the grid.")
+    neighbours = request.neighbours or (4 if len(found.shape) == 2 else 6)
+    graph = grid(found.shape, neighbours, mask=there)
+    frame = pd.DataFrame(values, columns=list(kept))
+    shape = found.shape
+
+    def name(node: int) -> str:
+        return "(" + ", ".join(str(int(i)) for i in np.unravel_index(node, shape)) + ")"
+
+    X = scaled.astype(values.dtype)
+    everything = np.arange(len(X))
+    owner = np.arange(X.shape[1])
+    return NodeData("grid", frame, X, owner, graph, everything, name, found.source, tuple(notices), found.fingerprint)
+
+
+def _table_nodes(table: Table, request: GraphRequest) -> NodeData:
+    asked = [request.time, request.id_column, *(request.columns or ()), *request.exclude]
+    for column in asked:
+        if column is not None:
+            check_column(table, column)
+    order = _order(table, request.time) if request.time is not None else np.arange(len(table.frame))
+    special = {request.time, request.id_column} - {None}
+    chosen = [c for c in (request.columns or table.frame.columns) if c not in special and c not in request.exclude]
+    frame = table.frame[chosen].iloc[order].reset_index(drop=True)
+    encoder = TableEncoder(missing="impute", columns=None if request.columns is None else chosen).fit(frame)
+    X = np.asarray(encoder.transform(frame))
+    named = request.id_column or request.time
+    cells = None if named is None else table.frame[named].iloc[order]
+    ids = None if cells is None else [cell_text(cell) for cell in cells]
+    graph: Graph = chain(len(X))
+    if request.edges is not None:
+        graph = from_edges(read_edges(request.edges, ids, len(X)), len(X))
+    return NodeData(
+        "time" if request.time is not None else "edges",
+        frame[encoder.columns_],
+        X,
+        encoder.owner_,
+        graph,
+        order,
+        (lambda node: str(int(order[node]))) if ids is None else (lambda node: ids[node]),
+        table.source,
+        (*table.notices, *encoder.notices_),
+        table.fingerprint,
+    )
+
+
+def _order(table: Table, time: str) -> Integers:
+    """Rows by time: numbers or dates, none missing."""
+    cells = table.frame[time]
+    if cells.isna().any():
+        row = int(np.argmax(cells.isna().to_numpy()))
+        raise InvalidInput(f"Column {time!r} of {table.source} has no time in row {row}. Drop such rows first.")
+    if pd.api.types.is_numeric_dtype(cells) or pd.api.types.is_datetime64_any_dtype(cells):
+        keys = cells.to_numpy()
+    else:
+        try:
+            keys = pd.to_datetime(cells, format="mixed").to_numpy()
+        except (ValueError, TypeError) as error:
+            raise InvalidInput(
+                f"Column {time!r} of {table.source} cannot be read as times ({error}). Use numbers or ISO dates."
+            ) from error
+    return np.argsort(keys, kind="stable").astype(np.int64)

@@ -1,0 +1,1 @@
+"""From a model and rows to what the model has learned."""

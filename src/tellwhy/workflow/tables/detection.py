@@ -1,0 +1,46 @@
+"""How well scores separate rows that a label column marks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import average_precision_score, roc_auc_score
+
+from tellwhy.core.errors import InvalidInput
+from tellwhy.core.score_function import Floats, Integers
+from tellwhy.data import Table
+from tellwhy.workflow.run import Detection
+from tellwhy.workflow.tables.request import cell_text, split_marker
+
+POSITIVE_WORDS = frozenset({"1", "true", "yes", "anomaly", "anomalous", "outlier", "abnormal", "fraud", "attack"})
+
+
+def detection_of(table: Table, label: str | None, rows: Integers, scores: Floats) -> Detection | None:
+    """Compare scores with the label 'COLUMN' or 'COLUMN=VALUE'; None where there is no label."""
+    if label is None:
+        return None
+    column, value = split_marker(table, label)
+    cells = table.frame[column].iloc[rows].map(cell_text).to_numpy()
+    positive = _positive_value(column, cells) if value is None else value
+    truth = cells == positive
+    if truth.all() or not truth.any():
+        raise InvalidInput(
+            f"The label {column} = {positive!r} marks {int(truth.sum())} of {len(truth)} rows; both kinds are needed."
+        )
+    auroc, precision = roc_auc_score(truth, scores), average_precision_score(truth, scores)
+    return Detection(column, positive, int(truth.sum()), float(auroc), float(precision))
+
+
+def _positive_value(column: str, cells: Any) -> str:
+    """Return the value that means 'anomaly': by its name, else the rarer of two."""
+    values, counts = np.unique(cells.astype(str), return_counts=True)
+    named = [v for v in values if v.lower() in POSITIVE_WORDS]
+    if len(named) == 1:
+        return str(named[0])
+    if len(values) != 2:
+        shown = ", ".join(repr(str(v)) for v in values[:6])
+        raise InvalidInput(
+            f"The label column {column!r} has the values {shown}: say which marks anomalies, {column}=VALUE."
+        )
+    return str(values[np.argmin(counts)])

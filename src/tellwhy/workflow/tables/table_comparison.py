@@ -1,0 +1,101 @@
+"""Which explainer to trust on a table, measured on anomalies injected into its ordinary rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tellwhy.core.params import generator, integer, validate_value
+from tellwhy.core.registry import cards
+from tellwhy.core.score_function import Floats, Integers
+from tellwhy.evaluation import compare
+from tellwhy.workflow.tables.fitted import fit_table
+from tellwhy.workflow.tables.request import Request
+from tellwhy.workflow.tables.selection import as_source, select
+from tellwhy.workflow.tables.table_run import encoded_selection
+
+COMPARED_ROWS = 100
+
+
+@dataclass(frozen=True, eq=False)
+class TableComparison:
+    """The table of `tellwhy.evaluation.compare`, what it was measured on, and a recommendation in words."""
+
+    table: Any
+    source: str
+    detector: str
+    n_rows: int
+    notices: list[str]
+    recommendation: str
+
+
+def compare_table(
+    data: Any, *, reference: Any = None, n_rows: int = COMPARED_ROWS, n_features: int = 1, **settings: Any
+) -> TableComparison:
+    """Inject anomalies into ordinary rows of a table, and measure which explainers find the changed columns.
+
+    Parameters
+    ----------
+    data, reference, settings
+        As in `explain_table`.
+    n_rows
+        How many ordinary rows to change, each twice; they are held out from the detector.
+    n_features
+        How many columns of each row are changed.
+
+    Examples
+    --------
+    >>> rows = np.random.default_rng(0).normal(size=(200, 4))
+    >>> "OneClassDTD" in set(compare_table(rows, n_rows=20).table["method"])
+    True
+    """
+    validate_value("compare_table", "n_rows", n_rows, integer(2))
+    request = Request(**settings)
+    source = as_source(data)
+    other = None if reference is None else as_source(reference)
+    selection, encoder = encoded_selection(select(source, other, request), request)
+    rng = generator(request.random_state)
+    learned, held_out = _split(len(selection.reference), n_rows, rng)
+    fitted = fit_table(selection.learning_from(learned), encoder, request.detector, rng)
+    ordinary = _least_odd(selection.reference.iloc[held_out], fitted.score.value, n_rows)
+    table = compare(
+        [card.cls for card in cards("explainer")],
+        fitted.score,
+        ordinary,
+        n_features=n_features,
+        background=fitted.background(),
+        random_state=request.random_state,
+    )
+    notices = [*source.notices, *encoder.notices_]
+    return TableComparison(table, source.source, fitted.words, len(ordinary), notices, recommendation(table))
+
+
+def _split(n: int, n_rows: int, rng: np.random.Generator) -> tuple[Integers, Integers]:
+    """Rows to learn from, and others to change: a changed row must not have its original among the support points."""
+    order = rng.permutation(n)
+    n_held_out = min(2 * n_rows, n // 3)
+    return np.sort(order[n_held_out:]), np.sort(order[:n_held_out])
+
+
+def _least_odd(rows: Any, value: Callable[[Any], Floats], n_rows: int) -> Any:
+    """Return the rows that score lowest: what is injected should be the only odd thing about them."""
+    order = np.argsort(value(rows), kind="stable")[:n_rows]
+    return rows.iloc[np.sort(order)]
+
+
+def recommendation(table: Any) -> str:
+    """Say which methods to trust: the best, and those that cannot be told from it."""
+    measured = table[table["mrr"].notna() & (table["method"] != "RandomAttribution")]
+    if not len(measured):
+        return "No method could be measured on this data."
+    best = measured.iloc[0]
+    level = [m for m, high in zip(measured["method"], measured["mrr_high"], strict=True) if high >= best["mrr"]]
+    others = [name for name in level if name != best["method"]]
+    random = table.loc[table["method"] == "RandomAttribution", "mrr_high"]
+    if len(random) and best["mrr_low"] <= float(random.iloc[0]):
+        return "No method finds the changed columns better than a random order: trust none of them on this data."
+    text = f"{best['method']} finds the changed column best (mean reciprocal rank {best['mrr']:.2f})"
+    return f"{text}; {', '.join(others)} cannot be told from it." if others else f"{text}."

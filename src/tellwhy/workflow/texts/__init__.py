@@ -1,0 +1,1 @@
+"""From texts and labels to a trained model and explained labels."""

@@ -1,0 +1,136 @@
+"""The loop around the sweeps: when it stops, and how far it may go."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from tellwhy.classifiers import CrammerSingerSVM, LeeLinWahbaSVM, OneVsRestSVM, WestonWatkinsSVM
+from tellwhy.classifiers.svm.pair_engine import PairEngine
+from tellwhy.classifiers.svm.problem import Labels, make_problem
+from tellwhy.classifiers.svm.single_engine import SingleEngine
+from tellwhy.classifiers.svm.solver import Certificate, Progress, Settings, is_done, solve
+from tellwhy.core.errors import NotConverged
+
+
+class Counted(PairEngine):
+    """An engine that counts the passes over its variables."""
+
+    passes = 0
+
+    def dense_epoch(self):
+        self.passes += 1
+        super().dense_epoch()
+
+    def epoch(self, calm, patience):
+        self.passes += 1
+        return super().epoch(calm, patience)
+
+
+def rows():
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(60, 8)), np.arange(60) % 5
+
+
+def engine(kind=Counted):
+    X, y = rows()
+    problem = make_problem(
+        sparse.csr_array(X), Labels.of_classes(y), np.ones(60), n_classes=5, loss="ww", dtype="float64"
+    )
+    return kind(problem, n_bundles=1, n_jobs=1, seed=np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 4, 13])
+def test_no_more_epochs_than_asked_for(most):
+    counted = engine()
+    progress = solve(counted, Settings(tol=1e-12, max_epochs=most))
+    assert counted.passes == progress.epochs == progress.last["epoch"] == most
+
+
+@pytest.mark.parametrize(("before", "most"), [(0, 1), (6, 7), (6, 6), (9, 6)])
+def test_epochs_before_count_where_a_solution_goes_on(before, most):
+    first, counted = engine(), engine()
+    solve(first, Settings(tol=1e-12, max_epochs=4))
+    counted.set_duals(first.duals())
+    progress = solve(counted, Settings(tol=1e-12, max_epochs=most), Progress(before), warm=True)
+    assert counted.passes == max(most - before, 0)
+    assert progress.epochs == max(before, most)
+    assert progress.last["objective"] > progress.last["dual"] > 0
+
+
+@pytest.mark.parametrize("cls", [WestonWatkinsSVM, CrammerSingerSVM, LeeLinWahbaSVM, OneVsRestSVM])
+def test_an_estimator_of_one_epoch(cls):
+    X, y = rows()
+    with pytest.warns(NotConverged, match="stopped after 1 epoch at a relative duality gap"):
+        model = cls(max_epochs=1, tol=1e-9, warm_start=True, random_state=0).fit(X, y)
+    assert model.n_iter_ == 1
+    with pytest.warns(NotConverged):
+        again = model.fit(X, y)
+    assert again.n_iter_ == 1
+    assert again.dual_gap_ > 0
+
+
+@pytest.mark.parametrize("stopping", ["gap", "violation"])
+def test_it_stops_at_the_first_certificate_that_is_good_enough(stopping):
+    settings = Settings(tol=1e-2, stopping=stopping)
+    progress = solve(engine(), settings)
+    assert is_done(progress, settings)
+    assert all(line[stopping] > 1e-2 for line in progress.history[:-1])
+    epochs = [line["epoch"] for line in progress.history]
+    assert epochs == sorted(epochs)
+    assert [line["seconds"] for line in progress.history] == sorted(line["seconds"] for line in progress.history)
+
+
+def test_interrupts_that_compiled_code_swallowed_are_raised():
+    class Interrupted(Counted):
+        cause: type[BaseException] = KeyboardInterrupt
+
+        def certify(self, slack):
+            raise SystemError("returned a result with an exception set") from self.cause()
+
+    stopped = engine(Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        solve(stopped, Settings())
+    stopped.cause = ValueError
+    with pytest.raises(SystemError):
+        solve(stopped, Settings())
+
+
+def test_the_gap_is_relative_to_the_primal_objective():
+    assert Certificate(10.0, 8.0, 0.0, 0).gap == pytest.approx(0.2)
+    assert Certificate(0.0, 0.0, 0.0, 0).gap == 0
+    progress = solve(engine(), Settings(tol=1e-2))
+    for line in progress.history:
+        assert line["gap"] == pytest.approx((line["objective"] - line["dual"]) / line["objective"])
+
+
+def test_without_shrinking_every_variable_is_listed():
+    listed = {
+        shrinking: [line["listed"] for line in solve(engine(), Settings(tol=1e-2, shrinking=shrinking)).history]
+        for shrinking in (True, False)
+    }
+    assert set(listed[False]) == {60 * 4}
+    assert max(listed[True]) < 60 * 4
+
+
+@pytest.mark.parametrize("n_bundles", [1, 3])
+@pytest.mark.parametrize("loss", ["ww", "cs", "ovr"])
+def test_weights_that_no_variable_reaches_are_zero(loss, n_bundles):
+    rng, y, X = np.random.default_rng(1), np.arange(300) % 20, np.zeros((300, 200))
+    for _ in range(4):
+        X[np.arange(300), 10 * y + rng.integers(0, 10, 300)] += 1  # a word of the row's own class
+    for _ in range(2):
+        X[np.arange(300), rng.integers(0, 200, 300)] += rng.uniform(0.5, 1, 300)
+    X = sparse.csr_array(X / np.linalg.norm(X, axis=1, keepdims=True))
+    problem = make_problem(X, Labels.of_classes(y), np.ones(300), n_classes=20, loss=loss, dtype="float64")
+    kind = SingleEngine if loss == "ovr" else PairEngine
+    solved = kind(problem, n_bundles=n_bundles, n_jobs=1, seed=rng)
+    progress = solve(solved, Settings(tol=1e-6))
+    W, held = solved.weights(), solved.duals().toarray()
+    if loss != "ovr":
+        held[np.arange(300), y] += held.sum(axis=1)  # a row's variables reach the weights of its own class too
+    reached = (X.T @ held) > 0
+    assert not reached.all()
+    np.testing.assert_array_equal(W[~reached], 0)
+    found = solved.certify(0.1)
+    assert found.primal == pytest.approx(progress.last["objective"], rel=1e-10)
+    assert found.dual == pytest.approx(progress.last["dual"], rel=1e-10)

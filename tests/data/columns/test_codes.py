@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tellwhy.data.columns.codes import DateCode, compressed, expanded, rarity, robust_scale
+
+
+def dates(*texts):
+    return np.array(texts, dtype="datetime64[us]")
+
+
+def every(step, n, start="2020-01-01"):
+    return np.datetime64(start, "us") + np.arange(n) * np.timedelta64(step, "m")
+
+
+def test_rarity_is_the_two_sided_normal_quantile():
+    draws = np.abs(np.random.default_rng(0).normal(size=400_000))
+    for share in (0.5, 0.1, 0.01):
+        assert np.mean(draws > rarity(np.array([share]))[0]) == pytest.approx(share, rel=0.05)
+
+
+def test_robust_scale_of_a_normal_column_is_its_standard_deviation():
+    values = np.random.default_rng(0).normal(5, 3, 200_000)
+    values[:2000] = 1e9
+    centre, scale = robust_scale(values)
+    assert centre == pytest.approx(5, abs=0.1)
+    assert scale == pytest.approx(3, rel=0.03)
+
+
+def test_robust_scale_where_nearly_all_rows_share_a_value():
+    values = np.array([0.0] * 97 + [1.0] * 3)
+    assert robust_scale(values) == (0.0, pytest.approx(np.std(values)))
+    assert robust_scale(np.array([7.0, 7.0])) == (7.0, 1.0)
+    noisy = 1e9 + np.array([0.0] * 97 + [1e-7, 1e-7, 100.0])
+    assert robust_scale(noisy)[1] == pytest.approx(np.std(noisy))
+
+
+@pytest.mark.parametrize("values", [[-1.0, 1.0] * 50, [0.0] * 99 + [1.0]])
+def test_robust_scale_does_not_overflow(values):
+    centre, scale = robust_scale(np.array(values))
+    assert robust_scale(np.array(values) * 1.7e308) == (centre * 1.7e308, pytest.approx(scale * 1.7e308))
+
+
+def test_compression_keeps_order_meets_at_three_and_is_undone():
+    z = np.linspace(-50, 50, 10_001)
+    u = compressed(z)
+    assert (np.diff(u) > 0).all()
+    np.testing.assert_array_equal(u[np.abs(z) <= 3], z[np.abs(z) <= 3])
+    assert np.abs(np.diff(u)).max() < 1.001 * (z[1] - z[0])  # no jump, slope at most 1
+    np.testing.assert_allclose(expanded(u), z, rtol=1e-12)
+
+
+CYCLES = {
+    "hours over a month": (every(60, 24 * 30), ("time of day", "day of week")),
+    "hours over years": (every(60 * 7, 5000), ("time of day", "day of week", "day of year")),
+    "days over years": (every(24 * 60, 1000), ("day of week", "day of year")),
+    "days over a week": (every(24 * 60, 7), ()),
+    "hours over one day": (every(60, 24), ()),
+    "firsts of the month": (
+        np.arange("2000-01", "2010-01", dtype="datetime64[M]").astype("datetime64[us]"),
+        ("day of year",),
+    ),
+    "firsts of the year": (np.arange("1900", "2010", dtype="datetime64[Y]").astype("datetime64[us]"), ()),
+}
+
+
+@pytest.mark.parametrize(("values", "cycles"), [pytest.param(*v, id=k) for k, v in CYCLES.items()])
+def test_cycles_are_used_where_dates_resolve_them(values, cycles):
+    assert DateCode.learn(values, slice(None)).cycles == cycles
+
+
+def test_cycles_meet_at_midnight_and_share_one_variance():
+    values = every(37, 40_000)
+    code = DateCode.learn(values, slice(None))
+    out = np.empty((len(values), code.width))
+    code.write(values, out)
+    assert np.var(out[:, 1:], axis=0).sum() == pytest.approx(1, rel=1e-6)
+    block = np.empty((3, code.width))
+    code.write(dates("2021-03-01T23:59", "2021-03-02T00:01", "2021-03-02T12:00"), block)
+    time_of_day = block[:, 1:3]
+    assert np.linalg.norm(time_of_day[0] - time_of_day[1]) < 0.02
+    assert np.linalg.norm(time_of_day[0] - time_of_day[2]) > 1
+
+
+def test_an_unusual_hour_stands_out_and_a_missing_date_does_not():
+    rng = np.random.default_rng(0)
+    office = every(24 * 60, 700) + rng.integers(9 * 60, 17 * 60, 700) * np.timedelta64(1, "m")
+    code = DateCode.learn(office, slice(None))
+    out = np.empty((3, code.width))
+    code.write(np.append(dates("2020-12-15T03:00", "2020-12-15T13:00"), np.datetime64("NaT")), out)
+    hours = slice(1, 3)
+    middle = np.array(code.middle[0]) * code.radius[0]
+    night, noon, missing = np.linalg.norm(out[:, hours] - middle, axis=1)
+    assert night > 4 * noon
+    assert missing == 0
+    assert out[2, 0] == 0

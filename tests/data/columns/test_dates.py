@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tellwhy.data.columns.dates import dates_from_days, days_since_1970, find_layout, iso_texts, parse_dates
+
+WRITINGS = {
+    "2024-05-31": "iso",
+    "2024-5-31": "iso",
+    "2024-05": "iso",
+    "2024-05-31 08:30": "iso",
+    "2024-05-31T08:30:15.25": "iso",
+    "2024-05-31T08:30:00+02:00": "iso",
+    "2024/05/31": "year/month/day",
+    "31.5.2024": "day.month.year",
+    "31.05.2024 08:30": "day.month.year",
+    "31/05/2024": "day/month/year",
+    "05/31/2024 08:30:00": "month/day/year",
+    "31-05-2024": "day/month/year",
+}
+
+
+@pytest.mark.parametrize(("text", "layout"), WRITINGS.items())
+def test_layouts(text, layout):
+    column = pd.Series([text, None, text])
+    assert find_layout(column) == layout
+    day = parse_dates(column, layout)[0].astype("datetime64[D]")
+    assert day == np.datetime64("2024-05-01" if text == "2024-05" else "2024-05-31")
+
+
+@pytest.mark.parametrize(
+    "text", ["05/06/2024", "12", "20240531", "2024", "1.2.3", "v2024-05-31", "2024-05-31x", "2024-13-01"]
+)
+def test_no_dates(text):
+    assert find_layout(pd.Series([text, text])) is None
+
+
+def test_one_cell_in_twenty_may_be_something_else():
+    assert find_layout(pd.Series(["2024-05-31"] * 19 + ["soon"])) == "iso"
+    assert find_layout(pd.Series(["2024-05-31"] * 18 + ["soon", "later"])) is None
+    assert find_layout(pd.Series([None, None], dtype="str")) is None
+
+
+def test_offsets_are_put_into_utc():
+    text = pd.Series(["2024-05-31T08:30:00+02:00", "2024-05-31T08:30:00Z"])
+    assert iso_texts(parse_dates(text, "iso")) == ["2024-05-31T06:30:00", "2024-05-31T08:30:00"]
+
+
+def test_days_and_back():
+    dates = np.array(["1970-01-02", "1969-12-31T12:00", "2300-01-01T00:00:01"], dtype="datetime64[us]")
+    assert days_since_1970(dates)[:2].tolist() == [1.0, -0.5]
+    np.testing.assert_array_equal(dates_from_days(days_since_1970(dates)), dates)
+    assert np.isnan(days_since_1970(np.array(["NaT"], dtype="datetime64[us]")))[0]
+
+
+def test_texts_have_a_time_only_where_it_says_something():
+    assert iso_texts(np.array(["2024-05-31"], dtype="datetime64[us]")) == ["2024-05-31"]
+    assert iso_texts(np.array(["2024-05-31T08:00"], dtype="datetime64[us]")) == ["2024-05-31T08:00:00"]

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import pytest
+
+from tellwhy.core.errors import InvalidInput
+from tellwhy.data.reading.byte_source import ByteSource
+from tellwhy.data.reading.dialect import detect_dialect
+
+CASES = {
+    "commas": ("a,b\n1,2\n", ",", "."),
+    "commas beside quoted semicolons": ('a,b\n"x;y",2\n"z;w",3\n', ",", "."),
+    "semicolons beside decimal commas": ("a;b\n1,5;2,5\n3,5;4,5\n", ";", ","),
+    "no header, decimal commas": ("1,5;2,5\n3,5;4,5\n", ";", ","),
+    "semicolons and points": ("a;b\n1.5;2.25\n", ";", "."),
+    "tabs and thousands": ("a\tb\n1.234,5\tx\n", "\t", ","),
+    "bars": ("a|b\n1|2\n", "|", "."),
+    "three digits after the comma do not tell": ("a;b\n1,234;2\n", ";", "."),
+    "commas and points both": ("a;b\n1,5;2.5\n", ";", "."),
+    "commas in a text column": ("a;b\nx, y;1\nx, y, z;2\n", ";", "."),
+    "one column": ("a\n1\n2\n", ",", "."),
+    "one column, decimal commas": ("a\n1,5\n2,25\n", ";", ","),
+    "one ragged row": ("a,b,c\n" + "1,2,3\n" * 9 + "1,2,3,4\n", ",", "."),
+}
+
+
+@pytest.mark.parametrize(("text", "delimiter", "decimal"), [pytest.param(*v, id=k) for k, v in CASES.items()])
+def test_delimiter_and_decimal_sign(tmp_path, text, delimiter, decimal):
+    path = tmp_path / "t.txt"
+    path.write_text(text, encoding="utf-8")
+    found = detect_dialect(ByteSource(path, path.name), "utf-8-sig")
+    assert (found.delimiter, found.decimal) == (delimiter, decimal)
+
+
+@pytest.mark.parametrize(
+    ("header", "is_header"),
+    [
+        ("a,1", True),
+        ("2020,2021", False),
+        ("0,1,2", True),
+        (",0,1,2", True),
+        ("1,2,3", False),
+        ("1,,3", False),
+        ("-1e5,+.5", False),
+        ("1;5", True),
+    ],
+)
+def test_header_or_data(tmp_path, header, is_header):
+    path = tmp_path / "t.txt"
+    n_fields = header.count(",") + 1
+    path.write_text(f"{header}\n{','.join(['7'] * n_fields)}\n", encoding="utf-8")
+    found = detect_dialect(ByteSource(path, path.name), "utf-8-sig", delimiter=",")
+    assert found.n_header_lines == int(is_header)
+    assert found.names[0] == ("column_1" if not is_header or header.startswith(",") else header.split(",")[0])
+
+
+def test_header_after_blank_lines_and_over_several(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text('\n\n"a\nb",c\n1,2\n', encoding="utf-8")
+    found = detect_dialect(ByteSource(path, path.name), "utf-8-sig")
+    assert found.n_header_lines == 4
+    assert found.names == ("a\nb", "c")
+
+
+@pytest.mark.parametrize(
+    ("header", "is_told"), [("Oslo,77516,0", True), ("city,2019,2020", False), ("city,mm,0", False)]
+)
+def test_names_that_look_like_data_are_told(tmp_path, header, is_told):
+    path = tmp_path / "t.csv"
+    path.write_text(f"{header}\nRome,2,3\n", encoding="utf-8")
+    notices = detect_dialect(ByteSource(path, path.name), "utf-8-sig").notices
+    assert [("no line of column names" in notice) for notice in notices] == [True] * is_told
+
+
+def test_duplicates_that_look_like_data_are_told(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("tcp,0.00,0.00\nudp,2,3\n", encoding="utf-8")
+    with pytest.raises(
+        InvalidInput, match=r"'0.00' \(columns 2, 3\).*If the file has no line of column names, add one"
+    ):
+        detect_dialect(ByteSource(path, path.name), "utf-8-sig")

@@ -1,0 +1,218 @@
+"""Descent of many problems at once: each as if it were alone, numpy arrays and tensors alike."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from tellwhy.counterfactuals.surroundings import Surroundings
+from tellwhy.optimise import descent as module
+from tellwhy.optimise.arrays import HOST, Space, on_host
+from tellwhy.optimise.descent import Slack, descend
+from tellwhy.optimise.edges import Edges
+from tellwhy.optimise.last_steps import HISTORY, LastSteps
+
+RNG = np.random.default_rng(0)
+N, D = 12, 4
+STRETCH = 10.0 ** RNG.uniform(-1, 1, size=(N, D))
+BOTTOM = RNG.normal(size=(N, D))
+START = RNG.normal(size=(N, D)) * 3
+
+
+class Valleys:
+    """Σ_i s_i (u_i − b_i)² + (u_0 u_1)²: every problem has its own stretch s and bottom b."""
+
+    def __init__(self, space=HOST):
+        self.stretch, self.bottom, self.space = space.array(STRETCH), space.array(BOTTOM), space
+        self.sizes = []
+
+    def __call__(self, problems, U):
+        self.sizes.append(len(U))
+        s, away = self.stretch[problems], U - self.bottom[problems]
+        bent = U[:, 0] * U[:, 1]
+        slope = 2.0 * s * away
+        slope[:, 0] += 2.0 * bent * U[:, 1]
+        slope[:, 1] += 2.0 * bent * U[:, 0]
+        return (s * away**2).sum(1) + bent**2, slope, problems * 0
+
+
+def by_scipy(i, **settings):
+    valleys = Valleys()
+
+    def one(u):
+        value, slope, _ = valleys(np.array([i]), u[None])
+        return value[0], slope[0]
+
+    return minimize(one, START[i], jac=True, method="L-BFGS-B", options={"ftol": 0, "gtol": 1e-9}, **settings)
+
+
+def walls(space, reach=0.4):
+    return Edges(None, space.array(np.full((N, D), -reach)), space.array(np.full((N, D), reach)))
+
+
+def test_every_problem_finds_its_own_minimum(space):
+    found = descend(Valleys(space), space.array(START))
+    assert on_host(found.converged).all()
+    for i, (u, value) in enumerate(zip(on_host(found.U), on_host(found.values), strict=True)):
+        best = by_scipy(i)
+        assert value == pytest.approx(best.fun, abs=1e-9)
+        np.testing.assert_allclose(u, best.x, atol=1e-5)
+
+
+def test_company_does_not_matter(space):
+    together = descend(Valleys(space), space.array(START))
+    for i in (0, 5, 11):
+        valleys = Valleys(space)
+        alone = descend(lambda p, U, v=valleys, i=i: v(p + i, U), space.array(START[i : i + 1]))
+        np.testing.assert_allclose(on_host(alone.U)[0], on_host(together.U)[i], atol=1e-7)
+
+
+def test_all_that_are_going_take_part_in_every_evaluation():
+    """As many calls as the slowest problem needs alone, and no more."""
+    valleys, calls = Valleys(), []
+    descend(valleys, START)
+    for i in range(N):
+        own = Valleys()
+        descend(lambda p, U, v=own, i=i: v(p + i, U), START[i : i + 1])
+        calls.append(len(own.sizes))
+    assert len(valleys.sizes) == max(calls)
+    assert sum(valleys.sizes) == sum(calls)
+    assert valleys.sizes == sorted(valleys.sizes, reverse=True)
+
+
+def test_walls_hold(space):
+    found = descend(Valleys(space), space.array(START.clip(-0.4, 0.4)), edges=walls(space))
+    U = on_host(found.U)
+    assert np.abs(U).max() <= 0.4
+    for i in range(N):
+        best = by_scipy(i, bounds=[(-0.4, 0.4)] * D)
+        assert on_host(found.values)[i] == pytest.approx(best.fun, abs=1e-7)
+
+
+def test_walls_of_binary_columns(space):
+    """[0, 1], and next to the end where a cell did not start, since the cross-entropy is infinite there."""
+    scales, binary = np.array([1.0, 0.5, 2.0]), np.array([True, True, False])
+    rows = np.array([[0.0, 1.0, 7.0], [0.25, 0.0, 7.0]])
+    around = Surroundings(space.array(scales), "squared", space.array(binary))
+    low, high = (on_host(wall) for wall in around.walls(space.array(rows), None))
+    np.testing.assert_allclose(low, [[0.0, (1e-6 - 1.0) / 0.5, -np.inf], [1e-6 - 0.25, 0.0, -np.inf]], rtol=1e-12)
+    np.testing.assert_allclose(high, [[1.0 - 1e-6, 0.0, np.inf], [0.75 - 1e-6, (1.0 - 1e-6) / 0.5, np.inf]], rtol=1e-12)
+
+
+def test_kinks_keep_what_is_not_worth_moving(space):
+    valleys, weights = Valleys(space), np.full((N, D), 4.0)
+
+    def priced(problems, U):
+        value, slope, parts = valleys(problems, U)
+        return value + 4.0 * abs(U).sum(1), slope, parts
+
+    found = descend(priced, space.array(np.zeros((N, D))), edges=Edges(space.array(weights)))
+    U = on_host(found.U)
+    assert (U == 0).any()
+    assert (U != 0).any()
+    _, slope, _ = Valleys()(np.arange(N), U)
+    at_zero = U == 0
+    assert (np.abs(slope[at_zero]) <= 4.0 + 1e-6).all()
+    np.testing.assert_allclose((slope + 4.0 * np.sign(U))[~at_zero], 0.0, atol=1e-3)
+
+
+def test_slack_ends_sooner_and_not_much_higher(space):
+    exact, patient = descend(Valleys(space), space.array(START)), Valleys(space)
+    tops = patient(space.array(np.arange(N)), space.array(START))[0]
+    patient.sizes.clear()
+    found = descend(patient, space.array(START), slack=Slack(0.01, tops))
+    thorough = Valleys(space)
+    descend(thorough, space.array(START))
+    assert sum(patient.sizes) < sum(thorough.sizes)
+    high, fall = on_host(found.values) - on_host(exact.values), on_host(tops) - on_host(exact.values)
+    assert (high <= 0.05 * fall).all()
+    assert on_host(found.converged).all()
+
+
+def test_tensors_give_what_numpy_gives():
+    pytest.importorskip("torch")
+    for edges in (None, walls):
+        starts = START if edges is None else START.clip(-0.4, 0.4)
+        a, b = (
+            descend(Valleys(s), s.array(starts), edges=None if edges is None else edges(s))
+            for s in (HOST, Space("cpu"))
+        )
+        np.testing.assert_allclose(on_host(b.U), a.U, atol=1e-6)
+        np.testing.assert_array_equal(on_host(b.converged), a.converged)
+
+
+def test_problems_that_take_too_long_are_not_converged(space):
+    found = descend(Valleys(space), space.array(START), max_iterations=2)
+    assert not on_host(found.converged).any()
+    value = Valleys(space)(space.array(np.arange(N)), space.array(START))[0]
+    assert (on_host(found.values) < on_host(value)).all()
+
+
+def test_less_is_asked_of_problems_that_take_long():
+    asked = module._tolerances(1e-14, 300, is_smooth=True)
+    assert asked[:31] == [1e-14] * 31
+    assert asked[31] == pytest.approx(1e-13)
+    assert asked[60] == module.STALLED
+    assert asked[299] == module.CRAWLING
+    assert module._tolerances(1e-14, 300, is_smooth=False) == [1e-14] * 300
+
+
+def dense_inverse(pairs, d):
+    """The inverse curvature of BFGS after some pairs, oldest first, as a matrix."""
+    s, y = pairs[-1]
+    H = np.eye(d) * (s @ y) / (y @ y)
+    for s, y in pairs:
+        V = np.eye(d) - np.outer(s, y) / (s @ y)
+        H = V @ H @ V.T + np.outer(s, s) / (s @ y)
+    return H
+
+
+@pytest.mark.parametrize("n_pairs", [1, 3, HISTORY, HISTORY + 3])
+def test_last_steps_are_bfgs(space, n_pairs):
+    curvature = np.array([1.0, 3.0, 0.5, 9.0])
+    steps = RNG.normal(size=(n_pairs, 2, D))
+    past, which = LastSteps(space.array(START), 5, D), space.array(np.array([3, 1]))
+    for step in steps:
+        past.add(which, space.array(step), space.array(step * curvature))
+    slope = RNG.normal(size=(2, D))
+    found = on_host(past.inverse_times(which, space.array(slope)))
+    for k in range(2):
+        H = dense_inverse([(s, s * curvature) for s in steps[-HISTORY:, k]], D)
+        np.testing.assert_allclose(found[k], H @ slope[k], rtol=1e-9)
+
+
+def test_pairs_of_no_use_are_passed_over(space):
+    past, which = LastSteps(space.array(START), 1, D), space.array(np.array([0]))
+    step, slope = RNG.normal(size=(1, D)), RNG.normal(size=(1, D))
+    past.add(which, space.array(step), space.array(2.0 * step))
+    known = on_host(past.inverse_times(which, space.array(slope)))
+    past.add(which, space.array(step), space.array(-step))  # no curvature
+    np.testing.assert_allclose(on_host(past.inverse_times(which, space.array(slope))), known, rtol=1e-12)
+    assert on_host(past.are_there(which)).all()
+    past.forget(which)
+    assert not on_host(past.are_there(which)).any()
+    plain = on_host(past.inverse_times(which, space.array(5.0 * slope)))
+    assert np.abs(plain).max() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("kind", [module._Run, module._CompiledRun])
+def test_a_search_that_finds_nothing_is_tried_once_more_without_the_last_steps(kind):
+    start = START[:2]
+    run = kind(
+        lambda _, U: ((U**2).sum(axis=1), 2.0 * U, np.zeros(len(U), dtype=int)),
+        start,
+        precondition=None,
+        edges=Edges(),
+        slack=None,
+        max_iterations=9,
+    )
+    run.past.add(np.array([0]), np.ones((1, D)), np.ones((1, D)))  # problem 1 has no steps to forget
+    going = run.aim(np.arange(2))
+    run.evaluate = lambda _, U: (np.full(len(U), 1e9), -np.ones(U.shape), np.zeros(len(U), dtype=int))  # nothing lower
+    while 1 in going:
+        going = run.advance(going)
+    assert going.tolist() == [0]
+    assert not run.past.are_there(going).any()
+    while len(going):
+        going = run.advance(going)
+    assert not run.converged.any()
+    np.testing.assert_array_equal(run.U, start)

@@ -1,0 +1,179 @@
+"""Runs on grids, sequences and graphs: what is found, what is kept, what is refused."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tellwhy.core.errors import InvalidInput, UnreadableFile
+from tellwhy.data.graphs import chain, grid
+from tellwhy.data.graphs.reading import read_edges, read_grid
+from tellwhy.data.graphs.synthetic import latent_classes
+from tellwhy.workflow import explain_graph, load_run, save_run
+from tellwhy.workflow.graphs.node_picture import load_picture, save_picture
+
+
+@pytest.fixture(scope="module")
+def cube(tmp_path_factory):
+    """A grid in units of its own, with a node that only its context gives away and nodes that are missing."""
+    toy = latent_classes(grid((30, 40)), 4.0, random_state=0)
+    X = toy.X.reshape(30, 40, 2) * [300.0, 5.0] + [4000.0, 10.0]
+    classes = toy.classes.reshape(30, 40)
+    place = _inside(classes)
+    X[place] = [4000 + 300 * 2.83 * (1 - classes[place]), 10 + 5 * 2.83 * (1 - classes[place])]
+    X[0, :3] = np.nan
+    path = tmp_path_factory.mktemp("grid") / "cube.npz"
+    np.savez(path, AI=X[..., 0], SI=X[..., 1], note=np.arange(3))
+    return path, place
+
+
+def _inside(classes):
+    """A node all of whose surroundings are of its class."""
+    for i in range(4, 26):
+        for j in range(4, 36):
+            if len(set(classes[i - 3 : i + 4, j - 3 : j + 4].ravel())) == 1:
+                return i, j
+    raise AssertionError("no such node")
+
+
+def test_grid(cube, tmp_path):
+    path, place = cube
+    found = explain_graph(path, n_classes=2, top=5)
+    run, picture = found.run, found.picture
+    names = [a.id for a in run.anomalies]
+    k = names.index(f"({place[0]}, {place[1]})")
+    assert run.explanation.extras["context_share"][k] > 0.8
+    assert "usually in its class" in run.anomalies[k].reasons[0].text
+    assert run.columns == ["AI", "SI"]
+    assert len(run.scores) == 1200 - 3
+    assert any("3 nodes have missing values" in text for text in run.notices)
+    assert any("'note'" in text for text in run.notices)
+    assert picture.shape == (30, 40)
+    assert (picture.classes.reshape(30, 40)[0, :3] == -1).all()
+    np.testing.assert_allclose(np.nansum(picture.values, axis=1)[5:], picture.scores[5:])
+    assert set(picture.others) == {"isolation forest", "ClusterSVDD"}
+
+    folder = save_run(run, tmp_path / "run", add=lambda work: save_picture(picture, work))
+    again, kept = load_run(folder), load_picture(folder)
+    assert again.summary == run.summary
+    np.testing.assert_array_equal(kept.values, picture.values)
+    assert (kept.names, kept.shape, kept.at, kept.kind) == (picture.names, picture.shape, None, "grid")
+    np.testing.assert_array_equal(kept.others["ClusterSVDD"], picture.others["ClusterSVDD"])
+    (folder / "nodes.npz").write_bytes(b"PK broken")
+    with pytest.raises(UnreadableFile, match="is damaged"):
+        load_picture(folder)
+    (folder / "nodes.npz").unlink()
+    assert load_picture(folder) is None
+
+
+def test_volume_shows_the_slice_of_the_oddest_node(tmp_path):
+    toy = latent_classes(grid((4, 10, 12), 6), 4.0, random_state=0)
+    X = toy.X.reshape(4, 10, 12, 2).astype(np.float32)
+    X[2, 5, 5] = 30.0
+    np.savez(tmp_path / "volume.npz", a=X[..., 0], b=X[..., 1])
+    found = explain_graph(tmp_path / "volume.npz", n_classes=2)
+    assert found.picture.at == 2
+    assert found.run.anomalies[0].id == "(2, 5, 5)"
+    assert found.picture.shape == (10, 12)
+    assert len(found.picture.all_classes) == 480
+
+
+def sequence(n=300, seed=0):
+    toy = latent_classes(chain(n), 4.0, random_state=seed)
+    return pd.DataFrame(
+        {"when": pd.date_range("2024-01-01", periods=n, freq="h"), "flow": toy.X[:, 0], "heat": toy.X[:, 1], "x": "c"}
+    )
+
+
+def test_rows_are_put_in_the_order_of_time():
+    frame = sequence()
+    shuffled = frame.sample(frac=1, random_state=0)
+    a = explain_graph(frame, time="when", n_classes=2).run
+    b = explain_graph(shuffled.reset_index(drop=True), time="when", n_classes=2).run
+    assert [x.id for x in a.anomalies] == [x.id for x in b.anomalies]
+    assert frame["when"][a.anomalies[0].row] == pd.Timestamp(a.anomalies[0].id)
+    assert shuffled["when"].iloc[b.anomalies[0].row] == pd.Timestamp(b.anomalies[0].id)
+    text = shuffled.assign(when=shuffled["when"].astype(str))
+    assert [x.id for x in explain_graph(text, time="when", n_classes=2).run.anomalies] == [x.id for x in a.anomalies]
+    assert a.columns == ["flow", "heat"]
+
+
+def test_edges_by_number_and_by_name(tmp_path):
+    frame = sequence().drop(columns=["when", "x"])
+    frame.insert(0, "name", [f"n{i}" for i in range(300)])
+    pairs = chain(300).edges()
+    pd.DataFrame(pairs, columns=["a", "b"]).to_csv(tmp_path / "numbers.csv", index=False)
+    pd.DataFrame({"a": frame["name"].to_numpy()[pairs[:, 0]], "b": frame["name"].to_numpy()[pairs[:, 1]]}).to_csv(
+        tmp_path / "names.csv", index=False
+    )
+    for name, ids in (("numbers", None), ("names", list(frame["name"]))):
+        np.testing.assert_array_equal(read_edges(tmp_path / f"{name}.csv", ids, 300), pairs)
+    a = explain_graph(frame.drop(columns="name"), edges=tmp_path / "numbers.csv", n_classes=2).run
+    b = explain_graph(frame, edges=tmp_path / "names.csv", id_column="name", n_classes=2).run
+    assert [x.row for x in a.anomalies] == [x.row for x in b.anomalies]
+    assert b.anomalies[0].id == f"n{b.anomalies[0].row}"
+    np.testing.assert_allclose(a.scores, b.scores)
+
+
+def test_noise_has_one_class():
+    rng = np.random.default_rng(0)
+    found = explain_graph(pd.DataFrame({"t": np.arange(200.0), "a": rng.normal(size=200)}), time="t", contamination=0.1)
+    assert found.run.settings["n_classes"] == 1
+    assert any("by its values alone" in text for text in found.run.notices)
+    assert (np.asarray(found.run.explanation.extras["context_share"]) == 0).all()
+    assert sum(a.above_threshold for a in found.run.anomalies) == 20
+
+
+def test_grid_files(tmp_path):
+    np.savez(tmp_path / "text.npz", a=np.array(["x"]))
+    np.savez(tmp_path / "empty.npz", a=np.full((3, 3), np.nan))
+    (tmp_path / "no.npz").write_text("nothing")
+    np.savez(tmp_path / "two.npz", a=np.ones((3, 3)), b=np.ones((4, 4)), c=np.ones((3, 3)))
+    assert list(read_grid(tmp_path / "two.npz").arrays) == ["a", "c"]
+    assert list(read_grid(tmp_path / "two.npz", columns=["b"]).arrays) == ["b"]
+    for call, words in (
+        (lambda: read_grid(tmp_path / "text.npz"), "no array of numbers"),
+        (lambda: read_grid(tmp_path / "missing.npz"), "There is no file"),
+        (lambda: read_grid(tmp_path / "no.npz"), "cannot be read as arrays"),
+        (lambda: read_grid(tmp_path / "two.npz", columns=["z"]), "no array 'z'"),
+        (lambda: explain_graph(tmp_path / "empty.npz"), "Every node"),
+        (lambda: explain_graph(tmp_path / "two.npz", exclude=["a", "c"]), "No array"),
+        (lambda: explain_graph(tmp_path / "two.npz", neighbours=6), "need three axes"),
+    ):
+        with pytest.raises(InvalidInput, match=words):
+            call()
+
+
+def test_tables_that_cannot_be_used(tmp_path):
+    frame = sequence(60)
+    for name, text in (("far", "a,b\n0,99\n"), ("text", "a,b\n0,x\n"), ("one", "a\n0\n1\n"), ("loop", "a,b\n1,1\n")):
+        (tmp_path / f"{name}.csv").write_text(text)
+    for settings, words in (
+        ({"time": "when", "edges": "e.csv"}, "either time or edges"),
+        ({"time": "flaw"}, "Did you mean 'flow'"),
+        ({"time": "x"}, "cannot be read as times"),
+        ({"edges": tmp_path / "far.csv"}, "names 99 in column 'b'"),
+        ({"edges": tmp_path / "text.csv"}, "holds text"),
+        ({"edges": tmp_path / "one.csv"}, "expected two"),
+        ({"edges": tmp_path / "loop.csv"}, "with itself"),
+        ({"edges": tmp_path / "far.csv", "id_column": "when"}, "which no row of the data has"),
+        ({"time": "when", "n_classes": 0}, "n_classes"),
+    ):
+        with pytest.raises(InvalidInput, match=words):
+            explain_graph(frame, **settings)
+    gap = frame.assign(when=frame["when"].where(frame.index != 7))
+    with pytest.raises(InvalidInput, match="no time in row 7"):
+        explain_graph(gap, time="when")
+    with pytest.raises(InvalidInput, match="same id"):
+        read_edges(tmp_path / "far.csv", ["a", "a"], 2)
+
+
+def test_a_column_that_tells_the_classes_apart_counts_within_them():
+    """Its spread is mostly between the classes; the value of the other class must still stand out."""
+    rng = np.random.default_rng(5)
+    hot = np.tile(np.repeat([0, 1], 100), 2)
+    temperature = rng.normal(size=400) + 4.0 * hot
+    temperature[250] = 4.1
+    frame = pd.DataFrame({"hour": np.arange(400), "temperature": temperature, "load": rng.normal(size=400)})
+    found = explain_graph(frame, time="hour").run
+    assert found.anomalies[0].row == 250
+    assert found.explanation.extras["context_share"][0] > 0.9

@@ -1,0 +1,215 @@
+"""Labels of texts and their reasons: from Python, and from tables."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+
+from tellwhy.classifiers import LeeLinWahbaSVM, OneVsRestSVM, TextClassifier, WestonWatkinsSVM, load
+from tellwhy.classifiers.training_job import Job
+from tellwhy.core.errors import CannotWrite, InvalidInput, InvalidParameter, UnsupportedModel
+from tellwhy.workflow import explain_texts
+from tellwhy.workflow.texts.text_training import read_text_columns, train_on_texts
+
+TOPICS = {
+    "autos": ["engine", "brakes", "car", "wheel", "road"],
+    "space": ["moon", "rocket", "orbit", "star", "launch"],
+    "hockey": ["puck", "goalie", "ice", "team", "score"],
+}
+
+
+def texts(n, seed=0):
+    rng = np.random.default_rng(seed)
+    labels = np.array(list(TOPICS))[np.arange(n) % 3]
+    filler = ["the", "and", "with", "some", "very"]
+    made = [" ".join([*rng.choice(TOPICS[label], 2), *rng.choice(filler, 3)]) for label in labels]
+    return made, labels
+
+
+MODELS = {
+    "ours": TextClassifier(LeeLinWahbaSVM(C=10, random_state=0), ngrams=2),
+    "pipeline": make_pipeline(TfidfVectorizer(), WestonWatkinsSVM(random_state=0)),
+    "scikit-learn": make_pipeline(CountVectorizer(), LogisticRegression()),
+}
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_reasons_are_the_lead_over_the_runner_up(model):
+    X, y = texts(60)
+    model = model.fit(X, y)
+    found = explain_texts(model, X[:9], y[:9])
+    assert [reasons.row for reasons in found.shown] == list(range(9))
+    scores = np.sort(model.decision_function(X[:9]), axis=1)
+    for reasons, row in zip(found.shown, scores, strict=True):
+        assert reasons.lead == pytest.approx(row[-1] - row[-2])
+        marked = sum(piece.relevance for piece in reasons.marked.pieces)
+        assert marked + reasons.base + reasons.marked.elsewhere == pytest.approx(reasons.lead)
+        assert sum(value for _, value in reasons.words) + reasons.others + reasons.base == pytest.approx(reasons.lead)
+        assert reasons.label != reasons.rival
+        assert set(max(reasons.words, key=lambda pair: pair[1])[0].split()) & set(TOPICS[reasons.label])
+    assert (found.n_texts, found.n_classes, found.n_wrong) == (9, 3, 0)
+    for words in found.classes:
+        assert words.words[0][0] in TOPICS[words.name]
+
+
+def test_two_classes_of_scikit_learn():
+    X, y = texts(60)
+    model = make_pipeline(CountVectorizer(), LogisticRegression()).fit(X, y == "space")
+    found = explain_texts(model, X[:4], y[:4] == "space")
+    assert {reasons.label for reasons in found.shown} == {"True", "False"}
+    assert found.n_wrong == 0
+    leads = [reasons.lead for reasons in found.shown]
+    np.testing.assert_allclose(leads, np.abs(model.decision_function(X[:4])))
+
+
+def test_wrong_labels_come_first_the_surest_of_them_at_the_top():
+    X, y = texts(300)
+    model = TextClassifier().fit(X, y)
+    truth = y.copy()
+    truth[::40] = np.roll(np.array(list(TOPICS)), 1)[np.arange(300) % 3][::40]
+    found = explain_texts(model, X, truth, most=12, rows=1_000 + np.arange(300))
+    wrong = np.flatnonzero(model.predict(X) != truth)
+    assert [reasons.is_wrong for reasons in found.shown] == [True] * len(wrong) + [False] * (12 - len(wrong))
+    assert found.n_wrong == len(wrong) == 8
+    scores = np.sort(model.decision_function(X), axis=1)
+    leads = scores[:, -1] - scores[:, -2]
+    assert [reasons.row - 1_000 for reasons in found.shown[:8]] == wrong[np.argsort(-leads[wrong])].tolist()
+    assert max(reasons.lead for reasons in found.shown[8:]) <= np.sort(np.delete(leads, wrong))[3] + 1e-12
+    assert found.order.startswith("12 of 300 texts: first those with a wrong label")
+    closest = explain_texts(model, X, most=10)
+    assert closest.order == "10 of 300 texts: those whose label has the smallest lead."
+    np.testing.assert_allclose([reasons.lead for reasons in closest.shown], np.sort(leads)[:10])
+
+
+def test_words_of_a_class_are_above_the_mean_of_all():
+    X, y = texts(60)
+    model = TextClassifier(OneVsRestSVM(random_state=0)).fit(X, y)
+    found = explain_texts(model, X)
+    coef = np.asarray(model.classifier_.coef_)
+    assert np.abs(coef.mean(axis=0)).max() > 0.05
+    for words in found.classes:
+        own = coef[list(model.classes_).index(words.name)] - coef.mean(axis=0)
+        np.testing.assert_allclose([weight for _, weight in words.words], np.sort(own)[::-1][: len(words.words)])
+
+
+def test_texts_without_known_words_have_no_reasons():
+    X, y = texts(30)
+    (reasons,) = explain_texts(TextClassifier().fit(X, y), ["zzz"]).shown
+    assert reasons.words == ()
+    assert reasons.lead == pytest.approx(reasons.base)
+
+
+def test_what_cannot_be_explained_is_told():
+    X, y = texts(30)
+    model = TextClassifier().fit(X, y)
+    with pytest.raises(UnsupportedModel, match="begins with a vectorizer"):
+        explain_texts(model.classifier_, X)
+    with pytest.raises(InvalidInput, match="one label per text, 30 in all"):
+        explain_texts(model, X, y[:3])
+    with pytest.raises(InvalidInput, match="Row 2 is not a text"):
+        explain_texts(model, ["a", "b", None])
+    with pytest.raises(InvalidParameter, match="'most'"):
+        explain_texts(model, X, most=0)
+
+
+@pytest.fixture
+def table(tmp_path):
+    X, y = texts(90)
+    path = tmp_path / "mails.csv"
+    pd.DataFrame({"body": X, "topic": y, "n": range(90)}).to_csv(path, index=False)
+    return path
+
+
+def job(path, **settings):
+    return Job(data=str(path), out=str(path.with_name("model")), label="topic", **settings)
+
+
+@pytest.mark.parametrize("loss", ["ww", "cs", "llw", "ovr"])
+def test_training_from_a_table_is_training_in_python(table, loss):
+    run = train_on_texts(job(table, loss=loss, seed=3), "body", held_out=0.2)
+    assert run.n_held == run.labels.n_texts == 18
+    shown = {reasons.row for reasons in run.labels.shown}
+    frame = pd.read_csv(table)
+    assert all(reasons.truth == frame["topic"][reasons.row] for reasons in run.labels.shown)
+    rest = frame.drop(index=sorted(shown))
+    alone = TextClassifier(run.model.classifier).fit(rest["body"], rest["topic"])
+    assert alone.words_.tolist() == run.model.words_.tolist()
+    assert run.model.classifier_.objective_ == pytest.approx(alone.classifier_.objective_, rel=2e-3)
+    again = load(table.with_name("model"))
+    np.testing.assert_array_equal(again.decision_function(frame["body"]), run.model.decision_function(frame["body"]))
+
+
+def test_the_folder_of_the_model_is_written_once_and_whole(table, monkeypatch):
+    def full(self, folder):
+        raise CannotWrite(f"Cannot write {folder}: the disk is full.")
+
+    whole = job(table, tol=1e-9, checkpoint_every=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(TextClassifier, "save", full)
+        with pytest.raises(CannotWrite, match="the disk is full"):
+            train_on_texts(whole, "body")
+    assert sorted(path.name for path in table.parent.iterdir()) == ["mails.csv", "model-checkpoint"]
+    run = train_on_texts(job(table, tol=1e-9, resume=True), "body")
+    assert run.model.classifier_.history_[0]["epoch"] < run.model.classifier_.n_iter_
+    assert sorted(path.name for path in table.parent.iterdir()) == ["mails.csv", "model"]
+    with monkeypatch.context() as patch:
+        patch.setattr(TextClassifier, "save", full)
+        with pytest.raises(CannotWrite, match="the disk is full"):
+            train_on_texts(job(table, C=9.0), "body")
+    np.testing.assert_array_equal(load(table.with_name("model")).classifier_.coef_, run.model.classifier_.coef_)
+
+
+def test_rows_with_holes_are_left_out_and_told(table):
+    frame = pd.read_csv(table)
+    frame.loc[4, "body"], frame.loc[7, "topic"] = None, None
+    frame.to_csv(table, index=False)
+    run = train_on_texts(job(table), "body", held_out=0)
+    assert run.notes[-1] == "Rows left out, without a text or a label: 2."
+    assert run.labels.n_texts == 88
+    assert not {4, 7} & {reasons.row for reasons in run.labels.shown}
+    assert "the same that are counted and shown here" in run.labels.notes[0]
+
+
+def test_numbers_as_labels_stay_numbers(table):
+    frame = pd.read_csv(table)
+    frame["topic"] = frame["n"] % 3
+    frame.to_parquet(table.with_suffix(".parquet"))
+    run = train_on_texts(job(table.with_suffix(".parquet")), "body")
+    assert run.model.classes_.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("text", "label", "told"),
+    [
+        ("subject", "topic", "--text must name a column .*body, topic, n. Got 'subject'"),
+        ("body", None, "--label must name a column .* Got none"),
+        ("body", "body", "same column"),
+        ("n", "topic", "holds numbers or dates"),
+    ],
+)
+def test_wrong_columns_are_told(table, text, label, told):
+    with pytest.raises(InvalidInput, match=told):
+        read_text_columns(table, text, label)
+
+
+@pytest.mark.parametrize(
+    ("column", "labels"),
+    [("1\n2\n\n1", [1, 2, 1]), ("1.5\n2\n\n1", ["1.5", "2.0", "1.0"]), ("x\n2\n\n1", ["x", "2", "1"])],
+    ids=["whole", "broken", "mixed"],
+)
+def test_labels_beside_gaps_are_what_was_written(tmp_path, column, labels):
+    rows = [f"some words,{label}" for label in column.split("\n")]
+    (tmp_path / "t.csv").write_text("\n".join(["body,topic", *rows]) + "\n")
+    assert read_text_columns(tmp_path / "t.csv", "body", "topic").labels.tolist() == labels
+
+
+def test_tables_without_rows_to_learn_from_are_told(table):
+    frame = pd.read_csv(table)
+    frame["topic"] = None
+    frame.to_parquet(table.with_suffix(".parquet"))
+    with pytest.raises(InvalidInput, match="No row of"):
+        read_text_columns(table.with_suffix(".parquet"), "body", "topic")
+    with pytest.raises(InvalidParameter, match="'held_out'"):
+        train_on_texts(job(table), "body", held_out=1.5)
