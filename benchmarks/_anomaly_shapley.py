@@ -74,7 +74,9 @@ def fitted(name: str, detector: str, models: Path | None = None) -> Any:
     among the test rows best.)
     """
     if detector == "VAE-r":
-        return copy(fitted(name, "VAE-e", models)).set_params(score="reconstruction")  # one network, two scores
+        return copy(fitted(name, "VAE-e", models)).set_params(
+            score="reconstruction"
+        )  # one network, two scores
     if models is None:
         return _trained(name, detector)
     place = models / f"{name}_{detector}"
@@ -94,7 +96,9 @@ def _trained(name: str, detector: str) -> Any:
 
 
 @cache
-def injected(name: str, d_anom: int, tries: int | None = None, rows: int = ROWS) -> tuple[np.ndarray, np.ndarray]:
+def injected(
+    name: str, d_anom: int, tries: int | None = None, rows: int = ROWS
+) -> tuple[np.ndarray, np.ndarray]:
     """Normal test rows with d_anom cells moved by ±U(1, 2), or flipped where the set is binary."""
     data = split(name)
     binary = np.full(data.train.shape[1], data.is_binary)
@@ -117,7 +121,9 @@ class Measured:
     def __init__(self, folder: Path):
         folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / "anomaly_shapley.json"
-        self.found: dict[str, dict[str, float]] = json.loads(self.path.read_text()) if self.path.exists() else {}
+        self.found: dict[str, dict[str, float]] = (
+            json.loads(self.path.read_text()) if self.path.exists() else {}
+        )
 
     def get(self, *key: object) -> dict[str, float] | None:
         return self.found.get(_name(key))

@@ -37,12 +37,24 @@ def images(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
 def network(name: str) -> nn.Module:
     """The published networks: an MLP for MNIST, a CNN for Fashion-MNIST; a deeper CNN for CIFAR-10."""
     if name == "mnist":
-        layers = [nn.Flatten(), nn.Linear(784, 512), nn.ReLU(), nn.Dropout(0.2), nn.Linear(512, 512), nn.ReLU()]
+        layers = [
+            nn.Flatten(),
+            nn.Linear(784, 512),
+            nn.ReLU(),
+            nn.Dropout(0.2),
+            nn.Linear(512, 512),
+            nn.ReLU(),
+        ]
         return nn.Sequential(*layers, nn.Dropout(0.2), nn.Linear(512, 10))
     if name == "fashion":
         first = [nn.Conv2d(1, 32, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2)]
         return nn.Sequential(
-            *first, nn.Conv2d(32, 64, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(3136, 10)
+            *first,
+            nn.Conv2d(32, 64, 5, padding=2),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Flatten(),
+            nn.Linear(3136, 10),
         )
     blocks: list[nn.Module] = []
     for before, after in ((3, 32), (32, 64), (64, 128)):
@@ -53,7 +65,9 @@ def network(name: str) -> nn.Module:
 TRAINING = {"mnist": (128, 50), "fashion": (500, 30), "cifar": (128, 30)}  # batch, epochs
 
 
-def trained(name: str, folder: Path, *, epochs: int | None = None, device: str = "cpu") -> tuple[nn.Module, float]:
+def trained(
+    name: str, folder: Path, *, epochs: int | None = None, device: str = "cpu"
+) -> tuple[nn.Module, float]:
     """The network with weights from the folder, trained first where there are none; and its accuracy on test images."""
     path = folder / f"{name}.npz"
     model = network(name)
@@ -93,7 +107,9 @@ def _train(name: str, model: nn.Module, epochs: int, device: str) -> None:
 def accuracy(model: nn.Module, X: np.ndarray, y: np.ndarray, device: str) -> float:
     model.eval()
     with torch.no_grad():
-        parts = [model(torch.as_tensor(x, device=device)).argmax(1).cpu().numpy() for x in np.array_split(X, 40)]
+        parts = [
+            model(torch.as_tensor(x, device=device)).argmax(1).cpu().numpy() for x in np.array_split(X, 40)
+        ]
     return float((np.concatenate(parts) == y).mean())
 
 
@@ -101,20 +117,29 @@ def probabilities(model: nn.Module) -> Callable[[np.ndarray], np.ndarray]:
     def of(X: np.ndarray) -> np.ndarray:
         like = next(model.parameters())
         with torch.no_grad():
-            parts = [model(torch.as_tensor(x, dtype=like.dtype, device=like.device)) for x in np.array_split(X, 4)]
+            parts = [
+                model(torch.as_tensor(x, dtype=like.dtype, device=like.device)) for x in np.array_split(X, 4)
+            ]
             return torch.softmax(torch.cat(parts).double(), dim=1).cpu().numpy()
 
     return of
 
 
-def _by_segments(method: str, X: np.ndarray, weigh: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Explanation:
+def _by_segments(
+    method: str, X: np.ndarray, weigh: Callable[[np.ndarray, np.ndarray], np.ndarray]
+) -> Explanation:
     labels = np.array([segment(x.astype(float), N_SEGMENTS) for x in X])
     values = np.zeros(X.shape)
     for i, (x, label) in enumerate(zip(X, labels, strict=True)):
         weights = weigh(x.astype(float), label)
         values[i] = (weights / np.bincount(label.ravel()))[label]
     return Explanation(
-        values=values, scores=np.zeros(len(X)), method=method, data=X, kind="ranking", extras={"segments": labels}
+        values=values,
+        scores=np.zeros(len(X)),
+        method=method,
+        data=X,
+        kind="ranking",
+        extras={"segments": labels},
     )
 
 
@@ -132,7 +157,9 @@ def lime(model: nn.Module, X: np.ndarray, *, seed: int = 0, samples: int = SAMPL
         masks[0] = 1.0
         p = ask(neighbours(x, np.zeros_like(x), label, masks))
         distances = pairwise_distances(masks, masks[:1], metric="cosine").ravel()
-        _, weights, _, _ = base.explain_instance_with_data(masks, p, distances, int(p[0].argmax()), num_features=n)
+        _, weights, _, _ = base.explain_instance_with_data(
+            masks, p, distances, int(p[0].argmax()), num_features=n
+        )
         found = np.zeros(n)
         for number, weight in weights:
             found[number] = weight

@@ -15,7 +15,18 @@ PICTURES = Path(__file__).parent.parent / "docs" / "images"
 TITLES = {"mnist": "MNIST", "fashion": "Fashion-MNIST", "cifar": "CIFAR-10"}
 CLASSES = {
     "mnist": [str(c) for c in range(10)],
-    "fashion": ["T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "boot"],
+    "fashion": [
+        "T-shirt",
+        "trouser",
+        "pullover",
+        "dress",
+        "coat",
+        "sandal",
+        "shirt",
+        "sneaker",
+        "bag",
+        "boot",
+    ],
 }
 PUBLISHED = {
     "mnist": {"DMMMEN": "99.89 / 100", "LIME": "99.84 / 99.95", "SHAP": "94.01 / 94.10"},
@@ -39,7 +50,9 @@ def measured_on(lines: Sequence[dict[str, Any]]) -> str:
     return "; ".join(sorted({line["machine"] for line in lines if "machine" in line}))
 
 
-def segment_tables(results: Results, rights: dict[str, float], sure: dict[str, np.ndarray], *, about: str) -> Parts:
+def segment_tables(
+    results: Results, rights: dict[str, float], sure: dict[str, np.ndarray], *, about: str
+) -> Parts:
     """Keep the top segments: one line per network and method, after one of the whole images."""
     lines, places = [], []
     for name, right in rights.items():
@@ -185,14 +198,18 @@ def draw_curves(table: pd.DataFrame, name: str) -> None:
             for chosen, colour in (("top", OWN), ("random", PLAIN)):
                 line = mine[mine["chosen"] == chosen].sort_values("features")
                 axis.plot(line["features"], line["rate"], color=colour, label=f"{chosen} pixels")
-                axis.fill_between(line["features"], line["low"], line["high"], color=colour, alpha=0.25, linewidth=0)
+                axis.fill_between(
+                    line["features"], line["low"], line["high"], color=colour, alpha=0.25, linewidth=0
+                )
             axis.set_ylim(-0.03, 1.03)
             axis.grid(alpha=0.3)
     for axis, target in zip(axes[0], targets, strict=True):
         axis.set_title(CLASSES[name][int(target)], fontsize=10)
     for axis in axes[-1]:
         axis.set_xticks([50, 100, 150])
-    figure.legend(*axes[0][0].get_legend_handles_labels(), fontsize=9, ncols=2, loc="lower right", frameon=False)
+    figure.legend(
+        *axes[0][0].get_legend_handles_labels(), fontsize=9, ncols=2, loc="lower right", frameon=False
+    )
     figure.supxlabel("number of pixels", fontsize=10)
     figure.supylabel("put into the class", fontsize=10)
     _save(figure, f"dmm-men-fidelity-{name}.png")

@@ -20,14 +20,20 @@ def least_errors(rows: Rows, kernel: str, sizes: tuple[int, ...]) -> list[dict[s
     The first is given by the eigenvalues of the kernel matrix. The second gives each row phases of its own, which no
     projection has to produce, and is found by descent: a smaller one may exist.
     """
-    X = torch.tensor(rows.X_test[:ROWS] / (rows.bandwidth if kernel == "gaussian" else 1.0), dtype=torch.float32)
+    X = torch.tensor(
+        rows.X_test[:ROWS] / (rows.bandwidth if kernel == "gaussian" else 1.0), dtype=torch.float32
+    )
     n = len(X)
     index = torch.arange(n)
     K = kernel_of_pairs(X[index.repeat_interleave(n)], X[index.repeat(n)], kernel, 1).reshape(n, n)
     values = torch.linalg.eigvalsh(K.double()).flip(0)
     found = []
     for size in sizes:
-        line = {"features": size, "error": float(0.5 * values[size:].square().sum() / n**2), "accuracy": math.nan}
+        line = {
+            "features": size,
+            "error": float(0.5 * values[size:].square().sum() / n**2),
+            "accuracy": math.nan,
+        }
         if kernel == "gaussian":
             line["free_phases"] = min(_free_phases(X, K, size, seed) for seed in range(STARTS))
         found.append(line)

@@ -8,7 +8,12 @@ from typing import Any
 import pandas as pd
 
 FOLDER = Path(__file__).parent.parent / "docs" / "images"
-COLOURS = {"random": "#7f7f7f", "unsupervised": "#1f77b4", "supervised": "#ff7f0e", "discriminative": "#d62728"}
+COLOURS = {
+    "random": "#7f7f7f",
+    "unsupervised": "#1f77b4",
+    "supervised": "#ff7f0e",
+    "discriminative": "#d62728",
+}
 NAMES = {"mnist": "MNIST", "letter": "Letter", "usps": "USPS", "adult": "Adult", "covtype": "CoverType"}
 NAMES |= {"madelon": "Madelon", "cifar10": "CIFAR-10"}
 BAND = 4  # sets side by side
@@ -36,7 +41,9 @@ def draw_curves(lines: pd.DataFrame, file: str) -> str:
 
     names = [name for name in NAMES if name in set(lines.set)]
     bands = -(-(len(names) + 1) // BAND)
-    figure, axes = plt.subplots(2 * bands, BAND, figsize=(2.7 * BAND, 4.1 * bands), squeeze=False, layout="constrained")
+    figure, axes = plt.subplots(
+        2 * bands, BAND, figsize=(2.7 * BAND, 4.1 * bands), squeeze=False, layout="constrained"
+    )
     places = [axes[2 * band : 2 * band + 2, column] for band in range(bands) for column in range(BAND)]
     for place, name in zip(places, names, strict=False):
         own = lines[lines.set == name]

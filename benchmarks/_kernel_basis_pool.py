@@ -13,7 +13,9 @@ from typing import Any
 Unit = dict[str, Any]
 
 
-def finished(do: Callable[[Unit], Unit], units: list[Unit], cores: list[int], seconds: float) -> Iterator[Unit]:
+def finished(
+    do: Callable[[Unit], Unit], units: list[Unit], cores: list[int], seconds: float
+) -> Iterator[Unit]:
     """Yield what `do` makes of each unit, in any order; nothing new is started after some seconds.
 
     Without cores, everything happens here. A process whose unit failed reports it and is replaced, twenty times.

@@ -145,7 +145,9 @@ def _cifar(n_centres: int = 200, side: int = 6) -> tuple:
     whiten = vectors @ torch.diag((values + 0.1).rsqrt()) @ vectors.T
     centres = _k_means((patches - mean) @ whiten, n_centres)
     parts = images.split(200)
-    sums = torch.cat([_pooled(p.float(), side, mean, whiten, centres) for p in track(parts, len(parts), "patches")])
+    sums = torch.cat(
+        [_pooled(p.float(), side, mean, whiten, centres) for p in track(parts, len(parts), "patches")]
+    )
     levels = (255 * sums / sums[:n_train].amax(0)).clamp(0, 255).round().byte().numpy()
     return levels, np.concatenate([m["y_train"], m["y_test"]]), np.arange(len(images)) < n_train, 1_000
 
@@ -179,7 +181,9 @@ def _pooled(images: Any, side: int, mean: Any, whiten: Any, centres: Any) -> Any
     near = (distances.mean(1, keepdim=True) - distances).relu().reshape(len(images), places, places, -1)
     half = places // 2
     quadrants = [
-        near[:, a, b].sum((1, 2)) for a in (slice(half), slice(half, None)) for b in (slice(half), slice(half, None))
+        near[:, a, b].sum((1, 2))
+        for a in (slice(half), slice(half, None))
+        for b in (slice(half), slice(half, None))
     ]
     return torch.cat(quadrants, dim=1)
 

@@ -9,10 +9,18 @@ import torch
 
 Tensor = Any
 MEMORY, ROUNDS, PATIENCE = 10, 250, 40
-RIDGES = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)  # of ½ ridge ‖W‖², for features of spread 1; each starts from the one before
+RIDGES = (
+    1e-2,
+    1e-3,
+    1e-4,
+    1e-5,
+    1e-6,
+)  # of ½ ridge ‖W‖², for features of spread 1; each starts from the one before
 
 
-def accuracies(train: tuple[Tensor, Tensor], held: tuple[Tensor, Tensor], test: tuple[Tensor, Tensor]) -> dict:
+def accuracies(
+    train: tuple[Tensor, Tensor], held: tuple[Tensor, Tensor], test: tuple[Tensor, Tensor]
+) -> dict:
     """Test accuracy of the classifier with most right rows held out, and of the one with the smallest loss there.
 
     The choice is among all rounds of all ridges. Each argument is features, which are changed, and classes 0, 1, ….
@@ -73,7 +81,11 @@ def descent(features: Tensor, labels: Tensor, W: Tensor, ridge: float) -> Iterat
             new_loss, new_slope = loss_and_slope(new)
             moved, turned = new - W, new_slope - slope
             # one question to the device: has the loss fallen enough, is the curvature positive, how much was gained?
-            answers = (new_loss - loss - 1e-4 * (slope * moved).sum(), (moved * turned).sum(), 1 - new_loss / loss)
+            answers = (
+                new_loss - loss - 1e-4 * (slope * moved).sum(),
+                (moved * turned).sum(),
+                1 - new_loss / loss,
+            )
             too_high, curvature, gained = torch.stack(answers).tolist()
             size /= 2
         if too_high > 0:

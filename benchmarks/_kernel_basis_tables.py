@@ -46,7 +46,9 @@ def lines_of(units: list[dict[str, Any]]) -> pd.DataFrame:
     lines = well_trained(tried_lines(units))
     place = ["part", "set", "kernel", "basis", "structure", "n_blocks", "split", "features", "shown_rate"]
     lines["shown_rate"] = lines.rate.where(lines.part == "transfer", 0.0)  # all of them, as it matters there
-    return lines.sort_values("judged", kind="stable").drop_duplicates(place).sort_index().reset_index(drop=True)
+    return (
+        lines.sort_values("judged", kind="stable").drop_duplicates(place).sort_index().reset_index(drop=True)
+    )
 
 
 def well_trained(tried: pd.DataFrame) -> pd.DataFrame:
@@ -65,7 +67,9 @@ def best_accuracies(lines: pd.DataFrame) -> pd.DataFrame:
                 best = own.loc[own.accuracy.idxmax()]
                 row[SHORT[kind]] = f"{100 * best.accuracy:.1f} (D={best.features:,})"
                 row[f"{SHORT[kind]}, thesis"] = "–" if printed is None else f"{printed:.1f}"
-                row[f"{SHORT[kind]} − thesis"] = "–" if printed is None else f"{100 * best.accuracy - printed:+.1f}"
+                row[f"{SHORT[kind]} − thesis"] = (
+                    "–" if printed is None else f"{100 * best.accuracy - printed:+.1f}"
+                )
         rows.append(row)
     return pd.DataFrame(rows).fillna("–")
 
@@ -107,12 +111,18 @@ def small_bases(lines: pd.DataFrame, limits: pd.DataFrame) -> pd.DataFrame:
     """Errors of few trained features beside the least that is possible, and what ten times more random ones reach."""
     rows = []
     for line in limits.itertuples():
-        own = lines[(lines.set == line.set) & (lines.kernel == line.kernel)].set_index(["basis", "features"]).error
+        own = (
+            lines[(lines.set == line.set) & (lines.kernel == line.kernel)]
+            .set_index(["basis", "features"])
+            .error
+        )
         row = {"set": line.set, "kernel": line.kernel, "D": f"{line.features:,}"}
         row["any features"], row["any phases"] = line.error, getattr(line, "free_phases", np.nan)
         row["UAB"] = own.get(("unsupervised", line.features), np.nan)
         row["RB, 10 D"] = own.get(("random", 10 * line.features), np.nan)
-        rows.append({k: v if isinstance(v, str) else ("–" if pd.isna(v) else f"{v:.2g}") for k, v in row.items()})
+        rows.append(
+            {k: v if isinstance(v, str) else ("–" if pd.isna(v) else f"{v:.2g}") for k, v in row.items()}
+        )
     return pd.DataFrame(rows)
 
 
@@ -123,7 +133,10 @@ def parts_of(lines: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     found = [
         ("Best accuracy in % over the numbers of features (tables IV.1 and A.1).", best_accuracies(main)),
         ("Accuracy in % (figures IV.1 and A.1).", by_features(percent(main), "accuracy", place, ".1f")),
-        ("Kernel error, mean of ½(k − φ·φ')² over pairs of test rows.", by_features(main, "error", place, ".2g")),
+        (
+            "Kernel error, mean of ½(k − φ·φ')² over pairs of test rows.",
+            by_features(main, "error", place, ".2g"),
+        ),
         (TIMES, fewer_features(main)),
     ]
     if "limits" in part:
@@ -133,7 +146,9 @@ def parts_of(lines: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
         found.append((f"With that factor: {TIMES[0].lower()}{TIMES[1:]}", fewer_features(part["printed"])))
     if "exact" in part:
         exact = percent(part["exact"])[["set", "accuracy", "C"]].round(1)
-        found.append(("Support vector machines with the exact Gaussian kernel, C chosen on rows held out.", exact))
+        found.append(
+            ("Support vector machines with the exact Gaussian kernel, C chosen on rows held out.", exact)
+        )
     return found + variants_of(part)
 
 
@@ -148,7 +163,11 @@ def variants_of(part: dict[str, pd.DataFrame]) -> list[tuple[str, pd.DataFrame]]
         text = text.format("the other five, on the bases of the first (figure IV.2)")
         found.append((text, by_features(moved, "transferred", ["rate"], ".1f")))
     for name, index, text in (
-        ("deep", ["set", "kernel"], "{} of deep arc-cosine kernels, features shared out among layers (figure IV.3)."),
+        (
+            "deep",
+            ["set", "kernel"],
+            "{} of deep arc-cosine kernels, features shared out among layers (figure IV.3).",
+        ),
         ("blocks", ["set", "n_blocks"], "{} with 1, 2 or 3 Hadamard blocks, Gaussian kernel (figure IV.4)."),
     ):
         if name in part:
@@ -170,7 +189,9 @@ def variants_of(part: dict[str, pd.DataFrame]) -> list[tuple[str, pd.DataFrame]]
     return found
 
 
-TIMES = "How many times more random features reach the error of an unsupervised basis (asked for: 10 at small D)."
+TIMES = (
+    "How many times more random features reach the error of an unsupervised basis (asked for: 10 at small D)."
+)
 LIMITS = (
     "Why 10 times is out of reach for few sines and cosines: least errors possible on 400 test rows. 'Any features': D "
     "features of whatever kind, from the kernel's eigenvalues. 'Any phases': √(2/D)[sin, cos] of D/2 phases chosen for "
@@ -208,7 +229,9 @@ def choices(tried: pd.DataFrame) -> pd.DataFrame:
     """What was tried where there was a choice: accuracies on rows held out, which decided, and on test rows."""
     place = ["set", "kernel", "basis", "features"]
     own = tried[tried.part.isin(["main", "wide"]) & tried.basis.isin(["supervised", "discriminative"])]
-    own = own[(own.features >= 1_000) & (own.groupby(place).part.transform("size") > 1)].sort_values([*place, "judged"])
+    own = own[(own.features >= 1_000) & (own.groupby(place).part.transform("size") > 1)].sort_values(
+        [*place, "judged"]
+    )
     rows = []
     for (name, kernel, basis, size), group in own.groupby(place, sort=False):
         row = {"set": name, "kernel": kernel, "basis": SHORT[basis], "D": f"{size:,}"}
@@ -224,7 +247,9 @@ def choices(tried: pd.DataFrame) -> pd.DataFrame:
 def alignments(tried: pd.DataFrame) -> pd.DataFrame:
     """Supervised arc-cosine bases on MNIST, the least trained first: alignment reached, and accuracies."""
     own = tried[(tried.set == "mnist") & (tried.kernel == "arccos") & tried.part.isin(["main", "wide"])]
-    own = own[own.features.isin([3_000, 30_000]) & own.basis.isin(["random", "supervised"]) & (own.batches == 1_000)]
+    own = own[
+        own.features.isin([3_000, 30_000]) & own.basis.isin(["random", "supervised"]) & (own.batches == 1_000)
+    ]
     rows = []
     for line in own.sort_values(["features", "rate"]).itertuples():
         row = {"D": f"{line.features:,}", "rate": f"{line.rate:g}" if line.rate else "not trained"}

@@ -31,12 +31,20 @@ def units(args: argparse.Namespace) -> list[dict[str, Any]]:
 
 def key_of(unit: dict[str, Any]) -> str:
     """Name of a unit."""
-    words = [unit["part"], unit["set"], unit["kernel"], unit["basis"], f"{unit['structure']}{unit['n_blocks']}"]
+    words = [
+        unit["part"],
+        unit["set"],
+        unit["kernel"],
+        unit["basis"],
+        f"{unit['structure']}{unit['n_blocks']}",
+    ]
     words += [unit["split"], f"rate {unit['rate']:g}", f"epochs {unit['epochs']} of {unit['batches']}", "D"]
     return " ".join(str(w) for w in [*words, *unit["sizes"]])
 
 
-def _unit(part: str, name: str, kernel: str, basis: str, sizes: tuple[int, ...], **other: Any) -> dict[str, Any]:
+def _unit(
+    part: str, name: str, kernel: str, basis: str, sizes: tuple[int, ...], **other: Any
+) -> dict[str, Any]:
     base = {"structure": "orthogonal", "n_blocks": 3, "split": -1}
     return {**base, "part": part, "set": name, "kernel": kernel, "basis": basis, "sizes": sizes, **other}
 

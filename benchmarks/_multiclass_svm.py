@@ -33,7 +33,9 @@ class Split:
 
 def counts(name: str) -> Any:
     parts = fetch(name)
-    return sparse.csr_matrix((parts["data"].astype(float), parts["indices"], parts["indptr"]), shape=parts["shape"])
+    return sparse.csr_matrix(
+        (parts["data"].astype(float), parts["indices"], parts["indptr"]), shape=parts["shape"]
+    )
 
 
 def news20() -> Split:
@@ -42,7 +44,12 @@ def news20() -> Split:
     weights = TfidfTransformer(sublinear_tf=True).fit(X[train])
     y = meta["y"].astype(np.int64)
     return Split(
-        "news20", weights.transform(X[train]), y[train], weights.transform(X[~train]), y[~train], "tf-idf, unit norm"
+        "news20",
+        weights.transform(X[train]),
+        y[train],
+        weights.transform(X[~train]),
+        y[~train],
+        "tf-idf, unit norm",
     )
 
 
@@ -55,7 +62,12 @@ def naics2017(test_size: float = 0.25) -> Split:
     train = np.sort(np.concatenate((train, rows[~often])))
     weights = TfidfTransformer(sublinear_tf=True).fit(X[train])
     return Split(
-        "naics2017", weights.transform(X[train]), y[train], weights.transform(X[test]), y[test], "tf-idf, unit norm"
+        "naics2017",
+        weights.transform(X[train]),
+        y[train],
+        weights.transform(X[test]),
+        y[test],
+        "tf-idf, unit norm",
     )
 
 
@@ -68,7 +80,9 @@ def naics2017_whole() -> Split:
 def clinc150() -> Split:
     path = data_folder() / "mc_clinc150.json.gz"
     if not path.is_file() or file_fingerprint(path) != CLINC:
-        raise UnreadableFile(f"{path} is missing or another file; it comes from data/data_full.json of clinc/oos-eval.")
+        raise UnreadableFile(
+            f"{path} is missing or another file; it comes from data/data_full.json of clinc/oos-eval."
+        )
     found = json.loads(gzip.decompress(path.read_bytes()))
     words = TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2))
     X = words.fit_transform([text for text, _ in found["train"]])

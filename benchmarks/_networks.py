@@ -49,7 +49,9 @@ def random_model(name: str, **settings: Any) -> nn.Module:
 
 def only_networks() -> None:
     """Load the family of network explainers alone where packages that the others need are not installed."""
-    if all(find_spec(package) for package in ("numba", "scipy", "sklearn", "joblib", "threadpoolctl", "narwhals")):
+    if all(
+        find_spec(package) for package in ("numba", "scipy", "sklearn", "joblib", "threadpoolctl", "narwhals")
+    ):
         return
     import tellwhy
 
@@ -78,7 +80,9 @@ class _Placeholders(MetaPathFinder, Loader):
 
 def captum_attr() -> Any:
     """Captum's attribution methods."""
-    if find_spec("matplotlib") is None and not any(isinstance(finder, _Placeholders) for finder in sys.meta_path):
+    if find_spec("matplotlib") is None and not any(
+        isinstance(finder, _Placeholders) for finder in sys.meta_path
+    ):
         sys.meta_path.append(_Placeholders())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

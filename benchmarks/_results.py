@@ -31,11 +31,15 @@ def _cpu_lines() -> list[str]:
 def markdown(table: pd.DataFrame) -> str:
     """A pipe table."""
     cells = [[str(c) for c in table.columns], ["---"] * table.shape[1]]
-    cells += [[f"{v:.4g}" if isinstance(v, float) else str(v) for v in row] for row in table.itertuples(index=False)]
+    cells += [
+        [f"{v:.4g}" if isinstance(v, float) else str(v) for v in row] for row in table.itertuples(index=False)
+    ]
     return "\n".join("| " + " | ".join(row) + " |" for row in cells)
 
 
-def publish(name: str, title: str, parts: list[tuple[str, pd.DataFrame]], *, peers: tuple[str, ...] = ()) -> None:
+def publish(
+    name: str, title: str, parts: list[tuple[str, pd.DataFrame]], *, peers: tuple[str, ...] = ()
+) -> None:
     """Print the tables and write docs/results/<name>.md."""
     others = (f"{package} {version(package)}" for package in ("numpy", "scikit-learn", *peers))
     versions = ", ".join([f"tellwhy {tellwhy.__version__}", *others])

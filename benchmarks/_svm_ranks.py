@@ -27,14 +27,26 @@ TOLS = {"ww": 1e-3, "llw": 1e-2}
 LIMIT = 600  # seconds
 
 
-def in_ranks(n: int, place: Path, whats: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+def in_ranks(
+    n: int, place: Path, whats: list[dict[str, Any]]
+) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """Run measurements under one mpiexec; yields each with what was found, as soon as it was.
 
     Rank 0 writes what it found into a file, line by line, as MPI may write lines of its own.
     """
     told, log, n_told = place / "told.jsonl", place / "log.txt", 0
     told.write_text("")
-    command = [*mpiexec(), "-n", str(n), sys.executable, "-m", "mpi4py", __file__, json.dumps(whats), str(told)]
+    command = [
+        *mpiexec(),
+        "-n",
+        str(n),
+        sys.executable,
+        "-m",
+        "mpi4py",
+        __file__,
+        json.dumps(whats),
+        str(told),
+    ]
     with log.open("w") as lines:
         running = subprocess.Popen(command, stdout=lines, stderr=subprocess.STDOUT)
     until = time.monotonic() + LIMIT
@@ -65,7 +77,9 @@ def engine(X: Any, y: Any, comm: Any, what: dict[str, Any]) -> Any:
     if pairs and n_bundles and comm.size > 1:
         mine = np.flatnonzero(RankPairEngine.owners(sizes, comm.size, half, "float64")[y] == comm.rank)
         X, y = X[mine], y[mine]
-    problem = make_problem(X, Labels.of_classes(y), np.ones(len(y)), n_classes=n_classes, loss=loss, dtype="float64")
+    problem = make_problem(
+        X, Labels.of_classes(y), np.ones(len(y)), n_classes=n_classes, loss=loss, dtype="float64"
+    )
     if not n_bundles:
         kind: Any = PairEngine if pairs else SingleEngine
         n = min(default_bundles(n_classes, pairs=pairs), n_classes)
@@ -108,17 +122,31 @@ def seconds_to_a_gap(X: Any, y: Any, comm: Any, what: dict[str, Any]) -> dict[st
     progress = solve(held, Settings(tol=TOLS[what["loss"]], max_epochs=what["epochs"]))
     held.close()
     last = progress.last
-    return {"s": progress.seconds, "epochs": progress.epochs, "gap": last["gap"], "objective": last["objective"]}
+    return {
+        "s": progress.seconds,
+        "epochs": progress.epochs,
+        "gap": last["gap"],
+        "objective": last["objective"],
+    }
 
 
 def memory(comm: Any, what: dict[str, Any]) -> dict[str, Any]:
     """By how much each rank grows when it trains from a file, as `tellwhy fit-svm` does, and rank 0 saves the model."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     out = str(Path(what["data"]).with_name("model"))
-    job = Job(what["data"], out, what["loss"], max_epochs=what["epochs"], fit_intercept=False, checkpoint_every=10**6)
+    job = Job(
+        what["data"],
+        out,
+        what["loss"],
+        max_epochs=what["epochs"],
+        fit_intercept=False,
+        checkpoint_every=10**6,
+    )
     run_rank(job, comm, lambda _: None)
     grown = comm.gather((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2**20)
-    return {"GB of the fullest other rank": max(grown[1:] or grown), "GB of rank 0": grown[0]} if grown else {}
+    return (
+        {"GB of the fullest other rank": max(grown[1:] or grown), "GB of rank 0": grown[0]} if grown else {}
+    )
 
 
 def measured(comm: Any, what: dict[str, Any]) -> dict[str, Any]:

@@ -161,7 +161,10 @@ breastw DAGMM 1071.99 18.37 .57 .57
 
 def _numbers(text: str, n_keys: int) -> dict[tuple[str, ...], list[float | None]]:
     lines = [line.split() for line in text.strip().splitlines()]
-    return {tuple(line[:n_keys]): [None if cell == "-" else float(cell) for cell in line[n_keys:]] for line in lines}
+    return {
+        tuple(line[:n_keys]): [None if cell == "-" else float(cell) for cell in line[n_keys:]]
+        for line in lines
+    }
 
 
 BY_METHOD = {

@@ -79,7 +79,9 @@ def apart(values: np.ndarray, others: np.ndarray) -> tuple[float, float]:
     return float(np.median(share)), float(share.max())
 
 
-def on_processor(detector: VAE, options: argparse.Namespace, keep: Any) -> dict[str, tuple[float, np.ndarray]]:
+def on_processor(
+    detector: VAE, options: argparse.Namespace, keep: Any
+) -> dict[str, tuple[float, np.ndarray]]:
     """Milliseconds a row and values of some rows, by score."""
     found = {}
     for score in options.scores:
@@ -145,13 +147,17 @@ def publish_figures(found: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--trial", type=int, default=500, help="rows of a first measurement")
     parser.add_argument("--cpu-rows", type=int, default=48, help="rows that the processor explains too")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda")
     parser.add_argument("--scores", nargs="+", default=["reconstruction", "elbo"])
-    parser.add_argument("--model", type=Path, help="a saved VAE; where there is none, one is fitted and saved")
+    parser.add_argument(
+        "--model", type=Path, help="a saved VAE; where there is none, one is fitted and saved"
+    )
     parser.add_argument("--save", type=Path, help="write the figures here as JSON, and no page")
     parser.add_argument("--publish", type=Path, help="write the page of figures that were saved")
     options = parser.parse_args()

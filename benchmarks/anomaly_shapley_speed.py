@@ -117,9 +117,14 @@ def by_width(asked: argparse.Namespace) -> pd.DataFrame:
         train = rng.normal(size=(2_000, d)) @ rng.normal(size=(d, d)) / np.sqrt(d)
         made = AnomalyShapley(GaussianMixture(2).fit(train)).fit(train)
         X = train[:20] + 2 * rng.normal(size=(20, d))
-        used[str(d)], calls[str(d)] = int(made.explain(X[:1]).params["coalitions_used"]), partial(made.explain, X)
+        used[str(d)], calls[str(d)] = (
+            int(made.explain(X[:1]).params["coalitions_used"]),
+            partial(made.explain, X),
+        )
     times = shortest(calls, asked.repeats, asked.now)
-    return pd.DataFrame([{"d": int(d), "coalitions": used[d], "ms a row": 1e3 * times[d] / 20} for d in times])
+    return pd.DataFrame(
+        [{"d": int(d), "coalitions": used[d], "ms a row": 1e3 * times[d] / 20} for d in times]
+    )
 
 
 def by_rows(asked: argparse.Namespace) -> pd.DataFrame:
@@ -128,7 +133,9 @@ def by_rows(asked: argparse.Namespace) -> pd.DataFrame:
     pool, rng = injected("thyroid", 1)[0], np.random.default_rng(0)
     calls = {str(n): partial(made.explain, pool[rng.integers(len(pool), size=n)]) for n in MANY_ROWS}
     times = shortest(calls, asked.repeats, asked.now)
-    return pd.DataFrame([{"rows": int(n), "ms": 1e3 * t, "ms a row": 1e3 * t / int(n)} for n, t in times.items()])
+    return pd.DataFrame(
+        [{"rows": int(n), "ms": 1e3 * t, "ms a row": 1e3 * t / int(n)} for n, t in times.items()]
+    )
 
 
 def arguments() -> argparse.Namespace:
@@ -193,7 +200,9 @@ def main() -> None:
         parts.insert(1, (words, peers))
     if find_spec("matplotlib"):
         draw(times, widths, many)
-    publish("anomaly_shapley_speed", "Anomaly Shapley: time", parts, peers=() if asked.without_shap else ("shap",))
+    publish(
+        "anomaly_shapley_speed", "Anomaly Shapley: time", parts, peers=() if asked.without_shap else ("shap",)
+    )
 
 
 if __name__ == "__main__":

@@ -66,7 +66,13 @@ def located(made: Any, X: np.ndarray, truth: np.ndarray) -> Figures:
     explanation = made.explain(X)
     seconds = (time.perf_counter() - start) / len(X)
     found = localisation(explanation, truth)
-    figures = {"mrr": found.mrr, "hits": found.hits, "auroc": found.auroc, "seconds": seconds, "rows": float(len(X))}
+    figures = {
+        "mrr": found.mrr,
+        "hits": found.hits,
+        "auroc": found.auroc,
+        "seconds": seconds,
+        "rows": float(len(X)),
+    }
     if explanation.stderr is not None:
         largest = np.abs(explanation.values).max(axis=1)
         moved = largest > 0  # a row that is a minimum of the score among its neighbours has values of 0
@@ -139,7 +145,12 @@ def classifier_values(name: str, models: Path) -> np.ndarray:
     X = np.vstack([normal, data.anomalous, more])
     start = time.perf_counter()
     model = SVC().fit(X, np.arange(len(X)) >= len(normal))
-    print(name, "classifier", len(model.support_vectors_), f"support vectors, {time.perf_counter() - start:.0f} s")
+    print(
+        name,
+        "classifier",
+        len(model.support_vectors_),
+        f"support vectors, {time.perf_counter() - start:.0f} s",
+    )
     values = np.abs(KernelShap(decision_value(model)).fit(normal).explain(data.anomalous).values)
     print(name, f"reference: {time.perf_counter() - start:.0f} s", flush=True)
     models.mkdir(parents=True, exist_ok=True)
@@ -196,7 +207,9 @@ def both(ours: float | None, paper: float | None) -> str:
     return "—" if shown == ["—", "—"] else " / ".join(shown)
 
 
-def by_method(measured: Measured, number: int, figure: str, key: Callable[..., tuple[object, ...]]) -> pd.DataFrame:
+def by_method(
+    measured: Measured, number: int, figure: str, key: Callable[..., tuple[object, ...]]
+) -> pd.DataFrame:
     """One line per pair, ours / paper, and percentiles over the pairs where ASH was run."""
     paper = BY_METHOD[number]
     lines: list[dict[str, object]] = []
@@ -214,7 +227,10 @@ def by_method(measured: Measured, number: int, figure: str, key: Callable[..., t
                 ours[m].append(found[m])
                 theirs[m].append(paper[*pair, m])
     for q in (25, 50, 75):
-        at = {m: both(*(float(np.percentile(v[m], q)) if v[m] else None for v in (ours, theirs))) for m in METHODS}
+        at = {
+            m: both(*(float(np.percentile(v[m], q)) if v[m] else None for v in (ours, theirs)))
+            for m in METHODS
+        }
         lines.append({"set": f"percentile {q}", "detector": f"{len(ours['ASH'])} pairs", "rows": ""} | at)
     return pd.DataFrame(lines)
 
@@ -231,7 +247,9 @@ def below_paper(measured: Measured) -> pd.DataFrame:
                     "detector": pair[1],
                     "ours": found["mrr"],
                     "paper": paper,
-                    "standard error / largest value": found["noise"] if found.get("noise", np.nan) > 0 else "—",
+                    "standard error / largest value": found["noise"]
+                    if found.get("noise", np.nan) > 0
+                    else "—",
                     "best of the six": f"{best} {measured.get('synthetic', *pair, best, 1)['mrr']:.2f}",
                 }
             )
@@ -262,9 +280,12 @@ def by_gamma(measured: Measured) -> pd.DataFrame:
     for (name,), paper in BY_GAMMA.items():
         found = [measured.get("gamma", name, gamma) for gamma in GAMMAS]
         if any(found):
-            line = {f"γ = {g}": both(f and f["mrr"], p) for g, f, p in zip(GAMMAS, found, paper, strict=False)}
+            line = {
+                f"γ = {g}": both(f and f["mrr"], p) for g, f, p in zip(GAMMAS, found, paper, strict=False)
+            }
             own = {
-                g: f"{f['mrr']:.2f} (γ = {f['gamma']:.3g})" if f else "—" for g, f in zip(GAMMAS, found, strict=True)
+                g: f"{f['mrr']:.2f} (γ = {f['gamma']:.3g})" if f else "—"
+                for g, f in zip(GAMMAS, found, strict=True)
             }
             lines.append({"set": name, **line, **{f"γ = {g}": own[g] for g in GAMMAS if isinstance(g, str)}})
     return pd.DataFrame(lines)
@@ -275,7 +296,10 @@ def by_time(measured: Measured) -> pd.DataFrame:
     lines = []
     for name in SETS:
         found = {d: measured.get("synthetic", name, d, "ASH", 1) for d in DETECTORS}
-        cells = {d: f"{1e3 * f['seconds']:.3g} / {1e3 * SECONDS[name, d]:.0f}" if f else "—" for d, f in found.items()}
+        cells = {
+            d: f"{1e3 * f['seconds']:.3g} / {1e3 * SECONDS[name, d]:.0f}" if f else "—"
+            for d, f in found.items()
+        }
         if any(found.values()):
             lines.append({"set": name, "columns": split(name).train.shape[1], **cells})
     return pd.DataFrame(lines)
@@ -290,15 +314,20 @@ def by_regularisation(measured: Measured) -> pd.DataFrame:
             line = {"set": name} | {f"{r:g}": cell for r, cell in zip(REGULARISATIONS, cells, strict=True)}
             taken = measured.get("chosen", name)
             lines.append(
-                line | {"chosen": f"{taken['regularisation']:g} (K = {taken['components']:.0f})" if taken else "—"}
+                line
+                | {"chosen": f"{taken['regularisation']:g} (K = {taken['components']:.0f})" if taken else "—"}
             )
     return pd.DataFrame(lines)
 
 
 def not_run(measured: Measured, d_anom: int) -> str:
     """The pairs without ASH, in words."""
-    missing = [f"{s} {d}" for s in SETS for d in DETECTORS if not measured.get("synthetic", s, d, "ASH", d_anom)]
-    return f" ASH was not run on: {', '.join(missing)}; percentiles are over the other pairs." if missing else ""
+    missing = [
+        f"{s} {d}" for s in SETS for d in DETECTORS if not measured.get("synthetic", s, d, "ASH", d_anom)
+    ]
+    return (
+        f" ASH was not run on: {', '.join(missing)}; percentiles are over the other pairs." if missing else ""
+    )
 
 
 def write(measured: Measured, note: str) -> None:
@@ -313,7 +342,9 @@ def write(measured: Measured, note: str) -> None:
         (words[n], by_method(measured, n, figure, lambda s, d, m, a=a: ("synthetic", s, d, m, a)))
         for n, (figure, a) in TABLES.items()
     ]
-    parts.insert(2, (f"Pairs where ASH is more than {BELOW} below the paper's table 2.", below_paper(measured)))
+    parts.insert(
+        2, (f"Pairs where ASH is more than {BELOW} below the paper's table 2.", below_paper(measured))
+    )
     table_4 = (
         "Table 4. Real anomalies: mean reciprocal rank of the column that a classifier which knows the labels names.",
         by_method(measured, 4, "mrr", lambda s, d, m: ("real", s, d, m)),
@@ -329,30 +360,45 @@ def write(measured: Measured, note: str) -> None:
             "the score by the number of columns d, so that its γ = 0.01 weighs as d/100 does here.",
             by_gamma(measured),
         ),
-        ("Table 7. Time per row of ASH, ms; ours, on one core and 120 rows together / paper.", by_time(measured)),
+        (
+            "Table 7. Time per row of ASH, ms; ours, on one core and 120 rows together / paper.",
+            by_time(measured),
+        ),
         (
             "Beyond the paper: mean reciprocal rank of ASH by the regularisation of the Gaussian mixture (variance "
             "added to each standardised column), K by validation likelihood; chosen: by 'auto', for the tables above.",
             by_regularisation(measured),
         ),
     ]
-    shown = [(text, table) for text, table in (*parts[:3], *small, *parts[3:]) if "ASH" not in table or len(table) > 3]
-    publish("anomaly_shapley_tables", "Anomaly Shapley: the tables of the paper", [p for p in shown if len(p[1])])
+    shown = [
+        (text, table)
+        for text, table in (*parts[:3], *small, *parts[3:])
+        if "ASH" not in table or len(table) > 3
+    ]
+    publish(
+        "anomaly_shapley_tables", "Anomaly Shapley: the tables of the paper", [p for p in shown if len(p[1])]
+    )
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tables", default="2,3,4,5,6,8,9", help="comma-separated numbers")
     parser.add_argument("--sets", default=",".join(SETS))
-    parser.add_argument("--detectors", default=",".join(DETECTORS), help="of GMM, VAE-r, VAE-e, DAGMM; any case")
+    parser.add_argument(
+        "--detectors", default=",".join(DETECTORS), help="of GMM, VAE-r, VAE-e, DAGMM; any case"
+    )
     parser.add_argument("--methods", default=",".join(METHODS), help="of tables 2, 3, 4, 8, 9")
     parser.add_argument("--tries", type=int, help="draws of tables 2, 3, 8, 9; by default 2 (20 for lympho)")
     parser.add_argument("--rows", type=int, default=ROWS, help="normal rows of tables 2, 3, 8, 9, at most")
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "tellwhy_anomaly_shapley")
     parser.add_argument("--models", type=Path, help="folder of fitted networks; by default the cache")
-    parser.add_argument("--fit-only", action="store_true", help="fit the networks and keep them, measure nothing")
+    parser.add_argument(
+        "--fit-only", action="store_true", help="fit the networks and keep them, measure nothing"
+    )
     parser.add_argument("--note", default="", help="a sentence about where the cache comes from")
-    parser.add_argument("--write-only", action="store_true", help="write the tables from the cache, measure nothing")
+    parser.add_argument(
+        "--write-only", action="store_true", help="write the tables from the cache, measure nothing"
+    )
     return parser.parse_args()
 
 

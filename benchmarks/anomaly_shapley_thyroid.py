@@ -47,12 +47,16 @@ def bars(axes: Any, rows: np.ndarray, found: dict[str, np.ndarray], names: list[
         for ax, (method, values) in zip(line, found.items(), strict=True):
             shares = np.abs(values[row]) / np.abs(values[row]).sum()
             ax.bar(range(len(names)), shares, color="0.35")
-            ax.set(ylim=(0, 1), yticks=[], xticks=range(len(names)), xticklabels=names if row == rows[-1] else [])
+            ax.set(
+                ylim=(0, 1), yticks=[], xticks=range(len(names)), xticklabels=names if row == rows[-1] else []
+            )
             ax.tick_params(axis="x", labelrotation=90, labelsize=7, length=0)
             ax.spines[["top", "right", "left"]].set_visible(False)
             if row == rows[0]:
                 ax.set_title(method, fontsize=9)
-        line[0].scatter(-0.12, 0.5, marker=marker, color="k", s=40, transform=line[0].transAxes, clip_on=False)
+        line[0].scatter(
+            -0.12, 0.5, marker=marker, color="k", s=40, transform=line[0].transAxes, clip_on=False
+        )
 
 
 def main() -> None:

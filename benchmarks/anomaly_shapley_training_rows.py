@@ -124,7 +124,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--kind", type=int, help="one kind of network, by its place")
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "tellwhy_training_rows")
     parser.add_argument("--note", default="", help="a sentence about where the cache comes from")
-    parser.add_argument("--write-only", action="store_true", help="write the tables from the cache, measure nothing")
+    parser.add_argument(
+        "--write-only", action="store_true", help="write the tables from the cache, measure nothing"
+    )
     return parser.parse_args()
 
 

@@ -47,7 +47,9 @@ def on_public_sets() -> pd.DataFrame:
         X, y = data["X"].astype(float), data["y"]
         scores = scores_of_all(X)
         line = {"set": name, "rows": len(X), "columns": X.shape[1], "anomalies": int(y.sum())}
-        lines.append(line | {m: roc_auc_score(y, s) for m, s in scores.items() if m in ("auto", "IsolationForest")})
+        lines.append(
+            line | {m: roc_auc_score(y, s) for m, s in scores.items() if m in ("auto", "IsolationForest")}
+        )
     table = pd.DataFrame(lines)
     mean = {"set": "mean", "rows": "", "columns": "", "anomalies": ""}
     return pd.concat([table, pd.DataFrame([mean | table[["auto", "IsolationForest"]].mean().to_dict()])])
@@ -56,7 +58,11 @@ def on_public_sets() -> pd.DataFrame:
 def normal_rows(rng: np.random.Generator, n: int, d: int, kind: str) -> np.ndarray:
     if kind == "clusters":
         k = rng.integers(2, 6)
-        centres, widths, which = rng.normal(size=(k, d)) * 3, rng.uniform(0.5, 1.5, size=k), rng.integers(k, size=n)
+        centres, widths, which = (
+            rng.normal(size=(k, d)) * 3,
+            rng.uniform(0.5, 1.5, size=k),
+            rng.integers(k, size=n),
+        )
         return centres[which] + widths[which, None] * rng.normal(size=(n, d))
     if kind in ("correlated", "mixed"):
         rank = max(2, d // 3)
@@ -72,7 +78,12 @@ def normal_rows(rng: np.random.Generator, n: int, d: int, kind: str) -> np.ndarr
 
 def mix_columns(rng: np.random.Generator, X: np.ndarray) -> np.ndarray:
     """Some columns as they are, some log-normal, some heavy-tailed, some binary."""
-    shapes = (lambda x: x, lambda x: np.exp(1.2 * x), lambda x: np.sinh(1.5 * x), lambda x: (x > 1.3).astype(float))
+    shapes = (
+        lambda x: x,
+        lambda x: np.exp(1.2 * x),
+        lambda x: np.sinh(1.5 * x),
+        lambda x: (x > 1.3).astype(float),
+    )
     return np.column_stack([shapes[rng.integers(4)](column) for column in X.T])
 
 
@@ -122,6 +133,9 @@ if __name__ == "__main__":
                 "were not unseen: a weak result of an earlier scaling on musk prompted the search for this one.",
                 on_public_sets(),
             ),
-            ("AUROC on generated data, which the choice was made on; trained on all rows.", on_generated_data()),
+            (
+                "AUROC on generated data, which the choice was made on; trained on all rows.",
+                on_generated_data(),
+            ),
         ],
     )

@@ -83,7 +83,12 @@ def geweke_tables(results: Results) -> tuple[pd.DataFrame, pd.DataFrame]:
         for line in results.starting("geweke:")
     ]
     put_back = [
-        {"put back": line["name"], "sweeps": line["sweeps"], "largest \\|z\\|": line["largest"], "printed": kind}
+        {
+            "put back": line["name"],
+            "sweeps": line["sweeps"],
+            "largest \\|z\\|": line["largest"],
+            "printed": kind,
+        }
         for kind, prefix in (("yes", "printed:"), ("no, right", "right:"))
         for line in results.starting(prefix)
     ]
@@ -96,7 +101,11 @@ def report(results: Results) -> None:
     uniform = pd.DataFrame({"quantity": checks.INVARIANT, "χ² p-value": ranks["p"]})
     inside = pd.DataFrame(
         [
-            {"nominal %": 100 * line["nominal"], "found %": 100 * line["found"], "standard error": 100 * line["error"]}
+            {
+                "nominal %": 100 * line["nominal"],
+                "found %": 100 * line["found"],
+                "standard error": 100 * line["error"],
+            }
             for line in covered["lines"]
         ]
     )
@@ -188,7 +197,9 @@ def draw_coverage(axis: Any, results: Results) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cache", type=Path, default=Path("dmm-men-cache"), help="finished parts, to resume from")
+    parser.add_argument(
+        "--cache", type=Path, default=Path("dmm-men-cache"), help="finished parts, to resume from"
+    )
     parser.add_argument("--sweeps", type=int, default=60_000, help="of Geweke's chains")
     parser.add_argument("--sets", type=int, default=2000, help="data sets of the calibration")
     parser.add_argument("--coverage-sets", type=int, default=300)

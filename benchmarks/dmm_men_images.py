@@ -106,7 +106,9 @@ def stability_chunk(name: str, cache: str, device: str, questions: int, start: i
     X = images(name)[2][start : start + CHUNK].astype(np.float64)
     found: dict[str, Any] = {"questions": questions}
     for method in ("DMMMEN", "LIME"):
-        runs = [first_segments(explained(method, model, X, seed=s, questions=questions), X) for s in range(SEEDS)]
+        runs = [
+            first_segments(explained(method, model, X, seed=s, questions=questions), X) for s in range(SEEDS)
+        ]
         pairs = [(a, b) for one, two in combinations(runs, 2) for a, b in zip(one, two, strict=True)]
         found[method] = [len(a & b) / len(a) for a, b in pairs if a]
     return found
@@ -171,10 +173,14 @@ def planned(settings: argparse.Namespace) -> list[Work]:
     work: list[Work] = []
     for name in settings.sets:
         for target in range(settings.classes if name != "cifar" and "global" in parts else 0):
-            work.append((f"global:{name}:{target}", global_class, (name, cache, device, target, settings.sweeps)))
+            work.append(
+                (f"global:{name}:{target}", global_class, (name, cache, device, target, settings.sweeps))
+            )
     starts = range(LOOKED_AT, LOOKED_AT + settings.images, CHUNK)
     for start in starts if "local" in parts else ():
-        work += [(f"local:{name}:{start:05d}", local_chunk, (name, cache, device, start)) for name in settings.sets]
+        work += [
+            (f"local:{name}:{start:05d}", local_chunk, (name, cache, device, start)) for name in settings.sets
+        ]
     for start in starts if "few" in parts and "cifar" in settings.sets else ():
         work.append((f"few:cifar:{start:05d}", few_kept_chunk, ("cifar", cache, device, start)))
     for questions in STABILITY if "stability" in parts else ():
@@ -221,7 +227,9 @@ def run(settings: argparse.Namespace, results: Results) -> None:
             waiting = measured_after(settings, results, key) + waiting
 
 
-def class_fidelity(fitted: str, cache: str, device: str, numbers: dict[str, Any], bootstraps: int) -> dict[str, Any]:
+def class_fidelity(
+    fitted: str, cache: str, device: str, numbers: dict[str, Any], bootstraps: int
+) -> dict[str, Any]:
     """Curves of a fitted class, on bootstraps of the test images."""
     _, name, target = fitted.split(":")
     model = ready(name, cache, device)
@@ -269,7 +277,9 @@ def main() -> None:
     stored = Results(chosen.results or chosen.cache / "results.jsonl")
     if chosen.only_train:
         for part in chosen.sets:
-            print(part, trained(part, chosen.cache, epochs=chosen.epochs, device=chosen.device)[1], flush=True)
+            print(
+                part, trained(part, chosen.cache, epochs=chosen.epochs, device=chosen.device)[1], flush=True
+            )
     else:
         if not chosen.tables:
             run(chosen, stored)

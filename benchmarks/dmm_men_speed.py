@@ -56,10 +56,18 @@ def local_seconds(model: Any, X: np.ndarray, results: Results) -> None:
         explainer = local_explainer(model, 0, questions).fit(X)
         explainer.explain(X[:1])
         mine = np.array([seconds_of(lambda row=row, e=explainer: e.explain(row[None])) for row in X])
-        theirs = np.array([seconds_of(lambda row=row, q=questions: lime(model, row[None], samples=q)) for row in X])
+        theirs = np.array(
+            [seconds_of(lambda row=row, q=questions: lime(model, row[None], samples=q)) for row in X]
+        )
         (wall, busy), (slowest, _) = np.median(mine, axis=0), mine.max(axis=0)
         lime_wall, lime_busy = np.median(theirs, axis=0)
-        numbers = {"wall": wall, "slowest": slowest, "busy": busy, "lime_wall": lime_wall, "lime_busy": lime_busy}
+        numbers = {
+            "wall": wall,
+            "slowest": slowest,
+            "busy": busy,
+            "lime_wall": lime_wall,
+            "lime_busy": lime_busy,
+        }
         results.add(key, questions=questions, **{name: float(value) for name, value in numbers.items()})
 
 
@@ -80,7 +88,12 @@ def global_seconds(model: Any, results: Results, sweeps: int) -> None:
 
 def scaling(results: Results) -> None:
     """Processor time of a sweep of one chain, over a whole short fit: its first sweeps move most rows."""
-    sample(design(np.eye(4), np.arange(4.0)), Priors(), Settings(n_sweeps=8, n_burn=1), rng=np.random.default_rng(0))
+    sample(
+        design(np.eye(4), np.arange(4.0)),
+        Priors(),
+        Settings(n_sweeps=8, n_burn=1),
+        rng=np.random.default_rng(0),
+    )
     for name, sizes in SIZES.items():
         for size in sizes:
             key = f"scaling:{name}:{size:05d}"
@@ -107,7 +120,9 @@ def top_segments(explanation: Explanation, k: int = 10) -> list[list[int]]:
 
 def overlap(runs: list[list[list[int]]]) -> float:
     """Mean share of the top segments that two seeds have in common."""
-    shares = [len(set(a) & set(b)) / len(a) for x, y in combinations(runs, 2) for a, b in zip(x, y, strict=True)]
+    shares = [
+        len(set(a) & set(b)) / len(a) for x, y in combinations(runs, 2) for a, b in zip(x, y, strict=True)
+    ]
     return float(np.mean(shares))
 
 
@@ -131,7 +146,10 @@ def stability_table(results: Results) -> pd.DataFrame:
         line: dict[str, Any] = {"questions to the network": questions}
         for method in ("DMM-MEN", "LIME"):
             runs = [found["top"] for found in results.starting(f"stability:{questions:05d}:{method}:")]
-            line |= {method: overlap(runs) if len(runs) > 1 else float("nan"), "images": len(runs[0]) if runs else 0}
+            line |= {
+                method: overlap(runs) if len(runs) > 1 else float("nan"),
+                "images": len(runs[0]) if runs else 0,
+            }
             line[f"seeds, {method}"] = len(runs)
         lines.append(line)
     return pd.DataFrame(lines)
@@ -195,7 +213,9 @@ def draw(results: Results) -> None:
     figure, axes = plt.subplots(1, 3, figsize=(9, 2.8), sharey=True)
     for axis, name in zip(axes, SIZES, strict=True):
         lines = list(results.starting(f"scaling:{name}:"))
-        axis.loglog([line["size"] for line in lines], [line["milliseconds"] for line in lines], "o-", color="#c65307")
+        axis.loglog(
+            [line["size"] for line in lines], [line["milliseconds"] for line in lines], "o-", color="#c65307"
+        )
         axis.set_xlabel({"n": "rows n", "p": "columns p", "J": "components J"}[name])
         axis.set_xticks(SIZES[name], [str(size) for size in SIZES[name]])
         axis.set_yticks([0.2, 0.5, 1, 2, 5, 10], ["0.2", "0.5", "1", "2", "5", "10"])
@@ -214,7 +234,9 @@ if __name__ == "__main__":
     parser.add_argument("--images", type=int, default=30)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--sweeps", type=int, default=500, help="burn-in of the global fit, and as many more")
-    parser.add_argument("--tables", action="store_true", help="only write the tables and the picture from the results")
+    parser.add_argument(
+        "--tables", action="store_true", help="only write the tables and the picture from the results"
+    )
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
     stored = Results(chosen.results or chosen.cache / "speed.jsonl")

@@ -73,7 +73,9 @@ def own_words(model: Any, words: np.ndarray, kind: str, X: np.ndarray, y: np.nda
     return {"pc": words[order[:20]].tolist(), "mac": words[order[::-1][:20]].tolist()}
 
 
-def swapped(model: Any, X: np.ndarray, words: np.ndarray, learned: dict[str, list[str]]) -> list[dict[str, Any]]:
+def swapped(
+    model: Any, X: np.ndarray, words: np.ndarray, learned: dict[str, list[str]]
+) -> list[dict[str, Any]]:
     """Replace the first learned word that a post has by learned words of the other class, or by random words."""
     column = {w: i for i, w in enumerate(words)}
     rng = np.random.default_rng(0)
@@ -145,7 +147,13 @@ def local_words(method: str, model: Any, seed: int = 0) -> Callable[[np.ndarray]
 def kept_and_removed(model: Any, X: np.ndarray) -> list[dict[str, Any]]:
     """Probability of the class after the top four words of a post are removed, and with them alone."""
     local = DMMMEN(
-        model, features="segments", background=0.0, n_components=3, n_sweeps=200, n_burn=200, n_neighbours=SAMPLES
+        model,
+        features="segments",
+        background=0.0,
+        n_components=3,
+        n_sweeps=200,
+        n_burn=200,
+        n_neighbours=SAMPLES,
     ).fit(X)
     chosen = model.predict_proba(X).argmax(axis=1)
     lines = []
@@ -182,7 +190,9 @@ def main(n_posts: int, sweeps: int) -> None:
     table = posts()
     train = table["split"] == "train"
     y = table["group"].map(NAMES).to_numpy()
-    vectoriser = CountVectorizer(min_df=5, binary=True, stop_words="english", token_pattern=r"(?u)\b[a-zA-Z]{2,}\b")
+    vectoriser = CountVectorizer(
+        min_df=5, binary=True, stop_words="english", token_pattern=r"(?u)\b[a-zA-Z]{2,}\b"
+    )
     X = vectoriser.fit_transform(table["text"][train]).toarray().astype(float)
     X_test = vectoriser.transform(table["text"][~train]).toarray().astype(float)
     words = vectoriser.get_feature_names_out()
@@ -194,7 +204,9 @@ def main(n_posts: int, sweeps: int) -> None:
         model.fit(X, y[train])
         right = model.score(X_test, y[~train])
         preset = PRESETS["random forest" if kind == "random forest" else "svm"]
-        explainer = DMMMEN(model, features=FEATURES, scale="common", n_sweeps=sweeps, n_burn=sweeps // 2, **preset)
+        explainer = DMMMEN(
+            model, features=FEATURES, scale="common", n_sweeps=sweeps, n_burn=sweeps // 2, **preset
+        )
         begin = time.process_time()
         explainer.fit(pd.DataFrame(X, columns=words))
         seconds = time.process_time() - begin

@@ -32,7 +32,9 @@ from tellwhy.bases.training import Plan, TrainingRows, train
 DEPTHS = {"gaussian": 1, "arccos": 1, "arccos2": 2, "arccos3": 3}
 
 
-def drawn_maps(rows: Rows, kernel: str, structure: str, n_blocks: int, sizes: tuple[int, ...]) -> list[FeatureMap]:
+def drawn_maps(
+    rows: Rows, kernel: str, structure: str, n_blocks: int, sizes: tuple[int, ...]
+) -> list[FeatureMap]:
     """One basis per number of features; the features of deep kernels are shared out among their layers."""
     maps = []
     for size in sizes:
@@ -64,7 +66,9 @@ class Task:
         self.test = torch.tensor(rows.X_test * scale, dtype=torch.float32, device=device)
         self.labels = torch.tensor(rows.y_test, device=device)
 
-    def adapted(self, unit: dict[str, Any], maps: list[FeatureMap], plan: Plan) -> tuple[BasisStack, Any, list[dict]]:
+    def adapted(
+        self, unit: dict[str, Any], maps: list[FeatureMap], plan: Plan
+    ) -> tuple[BasisStack, Any, list[dict]]:
         """Train bases; what is known of each: the value held out that was reached, and epochs until it stopped."""
         stack = BasisStack.of(maps, self.device)
         if unit["part"] == "printed":
@@ -73,7 +77,9 @@ class Task:
             return stack, None, [{"epochs": 0} for _ in maps]
         objective = objective_of(unit["basis"], stack, self.n_classes, self.device)
         if isinstance(objective, SoftmaxLoss) and unit["part"] != "optimisation":
-            objective = JudgedByErrors(len(maps), max(m.n_features for m in maps), self.n_classes, self.device)
+            objective = JudgedByErrors(
+                len(maps), max(m.n_features for m in maps), self.n_classes, self.device
+            )
         history, ends = train(stack, objective, self.rows, plan, np.random.default_rng(0))
         return (
             stack,
@@ -87,7 +93,9 @@ class Task:
         objective = KernelValues(stack.maps[0].kernel, len(stack.layers))
         pairs = objective.draw(np.random.default_rng(5), len(self.test), 32, 2_000)
         index = [torch.tensor(p, device=self.device) for p in pairs]
-        return torch.stack([objective.losses(stack, self.test, self.labels, i) for i in index]).mean(0).tolist()
+        return (
+            torch.stack([objective.losses(stack, self.test, self.labels, i) for i in index]).mean(0).tolist()
+        )
 
     @torch.no_grad()
     def own_accuracies(self, stack: BasisStack, softmax: SoftmaxLoss) -> list[float]:
@@ -112,7 +120,9 @@ def whole_features(stack: BasisStack, Z: Any) -> Any:
     return out
 
 
-def measured(unit: dict[str, Any], rows: Rows, plan: Plan, device: str, *, errors_only: bool = False) -> list[dict]:
+def measured(
+    unit: dict[str, Any], rows: Rows, plan: Plan, device: str, *, errors_only: bool = False
+) -> list[dict]:
     """Errors, accuracies and epochs of a kind of basis, one record per number of features."""
     if unit["part"] == "limits":
         return least_errors(rows, unit["kernel"], unit["sizes"])
@@ -180,8 +190,12 @@ def results(cache: Path) -> dict[str, dict[str, Any]]:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cache", type=Path, required=True, help="file of the results so far, one unit a line")
-    parser.add_argument("--prepared", type=Path, required=True, help="folder of the sets, as `--prepare` writes them")
+    parser.add_argument(
+        "--cache", type=Path, required=True, help="file of the results so far, one unit a line"
+    )
+    parser.add_argument(
+        "--prepared", type=Path, required=True, help="folder of the sets, as `--prepare` writes them"
+    )
     parser.add_argument("--sets", nargs="+", default=list(READERS))
     parser.add_argument("--parts", nargs="+", default=["main"], help="main, wide, transfer, …, or all")
     parser.add_argument("--bases", nargs="+", default=list(KINDS))
@@ -191,8 +205,12 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--epochs", type=int, default=30)
     parser.add_argument("--faster", type=float, default=1.0, help="what to multiply the learning rates by")
     parser.add_argument("--minutes", type=float, default=1e9, help="start nothing new after this time")
-    parser.add_argument("--cores", nargs="+", type=int, default=[], help="processor cores, one process on each")
-    parser.add_argument("--eager", action="store_true", help="launch each operation instead of playing recorded steps")
+    parser.add_argument(
+        "--cores", nargs="+", type=int, default=[], help="processor cores, one process on each"
+    )
+    parser.add_argument(
+        "--eager", action="store_true", help="launch each operation instead of playing recorded steps"
+    )
     parser.add_argument("--errors-only", action="store_true", help="leave out classifiers on fixed bases")
     parser.add_argument("--prepare", action="store_true", help="only write the sets into the folder")
     parser.add_argument("--tables", action="store_true", help="only publish what the cache holds")

@@ -60,7 +60,9 @@ def measure(name: str, dtype: str, how: str) -> None:
 
 
 def line(name: str, dtype: str, how: str) -> dict[str, Any]:
-    done = subprocess.run([sys.executable, __file__, "--one", name, dtype, how], capture_output=True, check=True)
+    done = subprocess.run(
+        [sys.executable, __file__, "--one", name, dtype, how], capture_output=True, check=True
+    )
     found = json.loads(done.stdout)
     told = {"seconds": found["seconds"], "core-seconds": found["busy"], "extra GB": found["GB"]}
     return {"features": name, "precision": dtype, "result": how, **told, "kernel error": found["error"]}
@@ -157,7 +159,9 @@ def card_line(how: str, d: int, n: int, device: str, copy: float) -> dict[str, A
     if how == "Hadamard, products":
         torch_features._works = lambda _: False
     stack, fitted = card_stack("dense" if how.startswith("dense") else "hadamard", d, device)
-    Z = torch.tensor(np.random.default_rng(0).normal(size=(n, d)) / np.sqrt(2 * d), dtype=torch.float32, device=device)
+    Z = torch.tensor(
+        np.random.default_rng(0).normal(size=(n, d)) / np.sqrt(2 * d), dtype=torch.float32, device=device
+    )
     torch.set_float32_matmul_precision("high" if how.endswith("TF32") else "highest")
     with torch.no_grad():
         error = exact_errors(stack.features(Z)[0], fitted, Z)
@@ -203,7 +207,11 @@ def on_card(device: str, n: int = ROWS, columns: tuple[int, ...] = CARD_COLUMNS)
 
     cuda = device == "cuda"
     told = {"device": torch.cuda.get_device_name() if cuda else "processor", "torch": torch.__version__}
-    told |= {"rows": n, "copy": copy_bandwidth(n, device), "nominal": nominal_bandwidth() if cuda else float("nan")}
+    told |= {
+        "rows": n,
+        "copy": copy_bandwidth(n, device),
+        "nominal": nominal_bandwidth() if cuda else float("nan"),
+    }
     works = torch_features._works
     ways = ["dense", "dense, TF32", "Hadamard, products"]
     if cuda and works("cuda:0"):
@@ -245,7 +253,9 @@ def publish_here() -> None:
         f"both need; 'batches': {BATCH} rows at a time. Core-seconds add up what all cores did; they suffer less from "
         "other work on the machine."
     )
-    lines = [entry for how in ("whole", "batches") for t in ("float64", "float32") for entry in compare(t, how)]
+    lines = [
+        entry for how in ("whole", "batches") for t in ("float64", "float32") for entry in compare(t, how)
+    ]
     publish("kernel_bases_speed", "Speed of kernel features", [(text, pd.DataFrame(lines))])
 
 

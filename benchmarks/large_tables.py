@@ -33,7 +33,16 @@ def measure(n: int, folder: Path) -> dict[str, Any]:
     """Run the command in a process of its own."""
     path = folder / f"rows{n}.csv"
     write_table(path, n)
-    command = [sys.executable, "-m", "tellwhy", "explain", str(path), "--out", str(folder / f"run{n}"), "--quiet"]
+    command = [
+        sys.executable,
+        "-m",
+        "tellwhy",
+        "explain",
+        str(path),
+        "--out",
+        str(folder / f"run{n}"),
+        "--quiet",
+    ]
     started = time.perf_counter()
     subprocess.run(command, check=True, capture_output=True)
     seconds = time.perf_counter() - started
@@ -56,5 +65,7 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as name:
         table = pd.DataFrame([measure(n, Path(name)) for n in TARGETS])
     publish(
-        "large_tables", "Large tables", [("`tellwhy explain` on a generated CSV file, everything included.", table)]
+        "large_tables",
+        "Large tables",
+        [("`tellwhy explain` on a generated CSV file, everything included.", table)],
     )

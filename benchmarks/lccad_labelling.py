@@ -25,7 +25,12 @@ def labelling(peers: str | None) -> pd.DataFrame:
     X = latent_classes(grid((512, 512)), 3.0, random_state=0).X
     distances = ((X[:, None] - np.array([[0.0, 0.0], [2.12, 2.12]])) ** 2).sum(axis=2)
     field = Field(distances / 2, 0.9 * (1 - np.eye(2)), grid((512, 512)))
-    calls = {"TRW-S": trw_s, "TRW-S, 5 sweeps": lambda f: trw_s(f, max_sweeps=5), "loopy BP": loopy_bp, "ICM": icm}
+    calls = {
+        "TRW-S": trw_s,
+        "TRW-S, 5 sweeps": lambda f: trw_s(f, max_sweeps=5),
+        "loopy BP": loopy_bp,
+        "ICM": icm,
+    }
     calls["minimum cut (SciPy)"] = min_cut
     lines = []
     for name, call in calls.items():
@@ -43,7 +48,10 @@ def labelling(peers: str | None) -> pd.DataFrame:
     table["energy above the least, %"] = 100 * (table["energy"] / least - 1)
     if peers is not None:
         table["time ÷ PyMaxflow"] = table["seconds"] / table["seconds"].iloc[-1]
-    table["energy"], table["bound"] = table["energy"].round(2).astype(str), table["bound"].round(2).astype(str)
+    table["energy"], table["bound"] = (
+        table["energy"].round(2).astype(str),
+        table["bound"].round(2).astype(str),
+    )
     return table
 
 

@@ -90,7 +90,9 @@ def draw(file: str, shape: tuple[int, int], maps: dict[str, np.ndarray]) -> None
     for axis, (name, values) in zip(axes.ravel(), maps.items(), strict=False):
         classes = values.dtype.kind in "iu"
         top = None if classes else np.quantile(values, 0.995) or values.max()
-        image = axis.imshow(values.reshape(shape), cmap="tab10" if classes else "magma", vmax=9 if classes else top)
+        image = axis.imshow(
+            values.reshape(shape), cmap="tab10" if classes else "magma", vmax=9 if classes else top
+        )
         axis.set_title(name)
         if not classes:
             figure.colorbar(image, ax=axis, shrink=0.8)
@@ -99,7 +101,9 @@ def draw(file: str, shape: tuple[int, int], maps: dict[str, np.ndarray]) -> None
     Image.open(FIGURES / file).convert("RGB").quantize(128).save(FIGURES / file, optimize=True)
 
 
-def all_maps(X: np.ndarray, names: list[str], truth: np.ndarray, model: LCCAD, part: slice) -> dict[str, np.ndarray]:
+def all_maps(
+    X: np.ndarray, names: list[str], truth: np.ndarray, model: LCCAD, part: slice
+) -> dict[str, np.ndarray]:
     nodes = np.arange(part.start, part.stop)
     explanation = LatentClassDTD(model, neighbour_pull=False).explain(nodes=nodes)
     maps = {"facies (truth)": truth[part].astype(int)} | {n: X[part, k] for k, n in enumerate(names)}

@@ -36,7 +36,9 @@ def generated(shape: tuple[int, ...], n_classes: int) -> tuple[np.ndarray, np.nd
 
 
 def model(n_classes: int) -> LCCAD:
-    return LCCAD(n_classes, 1 / 3, model="mrf", gamma=1.0, n_init=1, max_iter=10, inference="trws", random_state=0)
+    return LCCAD(
+        n_classes, 1 / 3, model="mrf", gamma=1.0, n_init=1, max_iter=10, inference="trws", random_state=0
+    )
 
 
 def measure(shape: tuple[int, ...], n_classes: int) -> dict[str, Any]:
@@ -73,7 +75,9 @@ def sizes(*, with_volumes: bool) -> pd.DataFrame:
     for shape, n_classes, target in SIZES + (VOLUMES if with_volumes else []):
         found = in_child(shape, n_classes)
         head = {"shape": "×".join(map(str, shape)), "classes": n_classes, "target, s": target or "–"}
-        lines.append(head | found | {"processor µs a node": 1e6 * found["processor seconds"] / found["nodes"]})
+        lines.append(
+            head | found | {"processor µs a node": 1e6 * found["processor seconds"] / found["nodes"]}
+        )
         print(lines[-1], flush=True)
     return pd.DataFrame(lines)
 
@@ -85,7 +89,9 @@ def draw(table: pd.DataFrame) -> None:
     import matplotlib.pyplot as plt
 
     figure, axis = plt.subplots(figsize=(7, 4.5), constrained_layout=True)
-    axis.loglog(table["nodes"], table["seconds"], "o--", color="#c65307", alpha=0.5, label="elapsed (shared machine)")
+    axis.loglog(
+        table["nodes"], table["seconds"], "o--", color="#c65307", alpha=0.5, label="elapsed (shared machine)"
+    )
     axis.loglog(table["nodes"], table["processor seconds"], "o-", color="#c65307", label="processor time")
     last = table.iloc[-1]
     line = last["processor seconds"] * table["nodes"] / last["nodes"]

@@ -39,7 +39,9 @@ OURS = "LCCAD"
 
 def fitted(toy: LatentClasses, graph: Grid, seed: int) -> LCCAD:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TellwhyWarning)  # overlapping classes collapse into one: that is an answer
+        warnings.simplefilter(
+            "ignore", TellwhyWarning
+        )  # overlapping classes collapse into one: that is an answer
         parameters = suggest_lccad(toy.X, graph, n_classes=2, random_state=seed).parameters
         return LCCAD(**parameters, random_state=seed).fit(toy.X, graph)
 
@@ -127,16 +129,25 @@ def draw_clustering(axis: plt.Axes, found: pd.DataFrame) -> None:
     for method, color in ((OURS, "#c65307"), ("k-means", "#2f6ea8")):
         group = found[found["method"] == method].groupby("distance")["ARI"]
         axis.errorbar(DISTANCES, group.mean(), group.std(), label=method, color=color, marker="o", capsize=3)
-    axis.set(title="classes found", xlabel="distance of the means, σ", ylabel="adjusted Rand index", ylim=(-0.05, 1.05))
+    axis.set(
+        title="classes found",
+        xlabel="distance of the means, σ",
+        ylabel="adjusted Rand index",
+        ylim=(-0.05, 1.05),
+    )
     axis.legend(loc="lower right")
 
 
 def draw_detection(axis: plt.Axes, found: pd.DataFrame, distance: float) -> None:
-    colors = dict(zip(sorted(set(found["method"]) - {OURS}), plt.cm.Blues(np.linspace(0.35, 1, 5)), strict=True))
+    colors = dict(
+        zip(sorted(set(found["method"]) - {OURS}), plt.cm.Blues(np.linspace(0.35, 1, 5)), strict=True)
+    )
     for method, part in found.groupby("method"):
         group = part.groupby("contamination")["AUROC"]
         style = {"color": "#c65307", "linewidth": 2.5} if method == OURS else {"color": colors[method]}
-        axis.errorbar(group.mean().index, group.mean(), group.std(), label=method, marker="o", capsize=3, **style)
+        axis.errorbar(
+            group.mean().index, group.mean(), group.std(), label=method, marker="o", capsize=3, **style
+        )
     axis.set(title=f"anomalies found, means {distance:g}σ apart", xlabel="share of anomalies", ylabel="AUROC")
     axis.legend(fontsize=8)
 

@@ -93,7 +93,9 @@ def threads(tell: Tell) -> None:
         cls(tol=0.1, n_bundles=bundles, n_jobs=2, fit_intercept=False, max_epochs=5000).fit(*small)  # compile
     parts: list[tuple[str, pd.DataFrame]] = []
     for s in (news20(), naics2017_whole(), docs):
-        lines = [line for cls in (WestonWatkinsSVM, CrammerSingerSVM) for line in over_threads(s, cls, 1, WW_TOL)]
+        lines = [
+            line for cls in (WestonWatkinsSVM, CrammerSingerSVM) for line in over_threads(s, cls, 1, WW_TOL)
+        ]
         parts.append((f"All classes in one bundle: threads share rows. {described(s)}", pd.DataFrame(lines)))
         tell(parts)
     lines = over_threads(docs, LeeLinWahbaSVM, BUNDLES, LLW_TOL)
@@ -111,9 +113,15 @@ def ranks(tell: Tell) -> None:
     named, tables = sys.argv[2:] or ["times", "memory"], kept_tables()
     with tempfile.TemporaryDirectory() as place:
         sets = (
-            {} if "times" not in named else {s.name: stored(s, Path(place)) for s in (documents(), naics2017_whole())}
+            {}
+            if "times" not in named
+            else {s.name: stored(s, Path(place)) for s in (documents(), naics2017_whole())}
         )
-        one = {} if "memory" not in named else {"documents": stored(documents(6_000, 1_500, 30_000), Path(place))}
+        one = (
+            {}
+            if "memory" not in named
+            else {"documents": stored(documents(6_000, 1_500, 30_000), Path(place))}
+        )
         runs = [(n, measures(n, sets)) for n in RANKS if sets]
         runs += [(n, [memory_of(data, loss)]) for loss in LOSSES for n in RANKS for data in one.values()]
         fresh: set[str] = set()
@@ -164,8 +172,14 @@ def compared(lines: Lines) -> pd.DataFrame:
 def kept_tables() -> dict[str, Lines]:
     """Tables of an earlier run, which stay where they are not measured anew."""
     before: list[Lines] = json.loads(kept("ranks").read_text()) if kept("ranks").is_file() else []
-    columns = {"s an epoch": EPOCH_WORDS, "times faster than one process": GAP_WORDS, MEMORY_COLUMN: MEMORY_WORDS}
-    return {words: lines for lines in before for column, words in columns.items() if lines and column in lines[0]}
+    columns = {
+        "s an epoch": EPOCH_WORDS,
+        "times faster than one process": GAP_WORDS,
+        MEMORY_COLUMN: MEMORY_WORDS,
+    }
+    return {
+        words: lines for lines in before for column, words in columns.items() if lines and column in lines[0]
+    }
 
 
 def large(tell: Tell) -> None:
@@ -195,7 +209,9 @@ def draw(by: str) -> None:
 
     tables = [pd.DataFrame(lines) for lines in json.loads(kept(by).read_text())]
     panels = PANELS[by]
-    figure, axes = plt.subplots(1, len(panels), figsize=(4.2 * len(panels), 4.8), layout="constrained", squeeze=False)
+    figure, axes = plt.subplots(
+        1, len(panels), figsize=(4.2 * len(panels), 4.8), layout="constrained", squeeze=False
+    )
     counts = sorted({int(n) for table in tables for n in table[by]})
     for ax, (column, words) in zip(axes.flat, panels, strict=True):
         for lines, label in curves(tables, by, column):
@@ -217,7 +233,9 @@ def curves(tables: list[pd.DataFrame], by: str, column: str) -> Iterator[tuple[p
     for table in tables:
         if column in table:
             lines = table[table[column].notna() & (table.get("how", by) != "one process")]
-            for found, some in lines.groupby([c for c in ("data", "solver", "loss") if c in table], sort=False):
+            for found, some in lines.groupby(
+                [c for c in ("data", "solver", "loss") if c in table], sort=False
+            ):
                 yield some, ", ".join(str(name) for name in found)
 
 

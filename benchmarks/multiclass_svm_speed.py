@@ -58,7 +58,9 @@ def liblinear(s: Split, C: float, optimum: float) -> dict[str, Any]:
     raise RuntimeError("LIBLINEAR did not get there")
 
 
-def line(s: Split, name: str, threads: int, wall: float, cpu: float, lost: float, epochs: int) -> dict[str, Any]:
+def line(
+    s: Split, name: str, threads: int, wall: float, cpu: float, lost: float, epochs: int
+) -> dict[str, Any]:
     return {
         "data": s.name, "solver": name, "threads": threads, "wall s": wall, "CPU s": cpu,
         "suboptimality ≤": lost, "epochs": epochs,
@@ -78,7 +80,9 @@ def ours(s: Split, cls: Any, threads: int, **options: Any) -> dict[str, Any]:
 
 def optimum(s: Split) -> float:
     """A lower bound of the best Crammer–Singer objective, 1e-4 from it at most."""
-    model = CrammerSingerSVM(C=1.0, tol=1e-4, fit_intercept=False, max_epochs=5000, random_state=0).fit(s.X, s.y)
+    model = CrammerSingerSVM(C=1.0, tol=1e-4, fit_intercept=False, max_epochs=5000, random_state=0).fit(
+        s.X, s.y
+    )
     return float(model.history_[-1]["dual"])
 
 
@@ -97,7 +101,10 @@ def compare(s: Split, threads: tuple[int, ...]) -> list[dict[str, Any]]:
 def with_speed_up(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """How many times faster than one thread each fit is."""
     alone = {(entry["data"], entry["solver"]): entry["wall s"] for entry in lines if entry["threads"] == 1}
-    return [entry | {"times one thread": alone[entry["data"], entry["solver"]] / entry["wall s"]} for entry in lines]
+    return [
+        entry | {"times one thread": alone[entry["data"], entry["solver"]] / entry["wall s"]}
+        for entry in lines
+    ]
 
 
 def bundles(s: Split, threads: tuple[int, ...]) -> list[dict[str, Any]]:

@@ -122,7 +122,9 @@ def merge(folder: Path) -> None:
     machine = folder / "machine.txt"
     where = {"where": machine.read_text().strip()} if machine.exists() else {}
     for name in SETS:
-        texts = [text for path in sorted(folder.glob(f"{name}-*.jsonl")) for text in path.read_text().splitlines()]
+        texts = [
+            text for path in sorted(folder.glob(f"{name}-*.jsonl")) for text in path.read_text().splitlines()
+        ]
         fresh = [json.loads(text) | where for text in texts]
         done = {(entry["solver"], entry["C"]) for entry in fresh}
         before = stored.get(name, {"lines": []})["lines"]
@@ -152,7 +154,9 @@ def draw(every: pd.DataFrame) -> None:
     import matplotlib.pyplot as plt
 
     names = list(every["data"].unique())
-    figure, panels = plt.subplots(2, -(-len(names) // 2), figsize=(14, 6), sharex=True, constrained_layout=True)
+    figure, panels = plt.subplots(
+        2, -(-len(names) // 2), figsize=(14, 6), sharex=True, constrained_layout=True
+    )
     for panel in panels.flat[len(names) :]:
         panel.axis("off")
     for panel, name in zip(panels.flat, names, strict=False):
@@ -188,7 +192,9 @@ def words(name: str, entry: dict[str, Any]) -> str:
 def write() -> None:
     stored = kept()
     parts = [("Published (code of the thesis, same split):", PUBLISHED)]
-    every = pd.concat([pd.DataFrame(stored[name]["lines"]) for name in SETS if name in stored]).reset_index(drop=True)
+    every = pd.concat([pd.DataFrame(stored[name]["lines"]) for name in SETS if name in stored]).reset_index(
+        drop=True
+    )
     every = every.drop(columns="where", errors="ignore")
     text = "Lowest test error over C of each solver (chosen on test rows, as the thesis did)."
     parts.append((text, best(every)))
@@ -210,5 +216,7 @@ if __name__ == "__main__":
         for name in [] if sys.argv[1:] == ["publish"] else sys.argv[1:] or list(SETS):
             split = SETS[name]()
             entry = described(split) | {"lines": table(split)}
-            KEPT.write_text(json.dumps(kept() | {name: entry}, indent=1))  # read late: other sets may run meanwhile
+            KEPT.write_text(
+                json.dumps(kept() | {name: entry}, indent=1)
+            )  # read late: other sets may run meanwhile
         write()

@@ -66,7 +66,10 @@ def against_kernel_shap(d: int) -> dict[str, Any]:
     theirs = seconds(lambda: peer.shap_values(X, nsamples=SHAP_SAMPLES, silent=True), repeats=1) / SHAP_ROWS
     many = np.random.default_rng(1).normal(size=(ROWS, d)) * 1.2
     explainer = OneClassDTD(model)
-    ours, ours_few = seconds(lambda: explainer.explain(many)) / ROWS, seconds(lambda: explainer.explain(X)) / SHAP_ROWS
+    ours, ours_few = (
+        seconds(lambda: explainer.explain(many)) / ROWS,
+        seconds(lambda: explainer.explain(X)) / SHAP_ROWS,
+    )
     return {
         "columns": d,
         "shap.KernelExplainer, ms a row": 1e3 * theirs,
@@ -94,7 +97,12 @@ def measure_memory() -> None:
 def memory_of_explaining() -> dict[str, Any]:
     child = subprocess.run([sys.executable, __file__, "--memory"], capture_output=True, text=True, check=True)
     extra, elapsed = (float(word) for word in child.stdout.split())
-    return {"rows": MEMORY_ROWS, "columns": MEMORY_COLUMNS, "MB beyond input and output": extra, "seconds": elapsed}
+    return {
+        "rows": MEMORY_ROWS,
+        "columns": MEMORY_COLUMNS,
+        "MB beyond input and output": extra,
+        "seconds": elapsed,
+    }
 
 
 if __name__ == "__main__":
@@ -108,9 +116,15 @@ if __name__ == "__main__":
             "oc_dtd_cost",
             "Cost of One-Class DTD",
             [
-                (f"Explaining {ROWS} rows of a one-class SVM (target: ≤ 2.5 at 20 columns, ≤ 3.2 at 784).", cost),
+                (
+                    f"Explaining {ROWS} rows of a one-class SVM (target: ≤ 2.5 at 20 columns, ≤ 3.2 at 784).",
+                    cost,
+                ),
                 ("Memory (target: ≤ 300 MB).", memory),
-                (f"Kernel SHAP on the same model, {SHAP_SAMPLES} samples a row (target: ≥ 100 times faster).", peers),
+                (
+                    f"Kernel SHAP on the same model, {SHAP_SAMPLES} samples a row (target: ≥ 100 times faster).",
+                    peers,
+                ),
             ],
             peers=("shap",),
         )

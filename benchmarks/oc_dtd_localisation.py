@@ -40,7 +40,9 @@ def injected(name: str, test: np.ndarray, train: np.ndarray) -> tuple[np.ndarray
     normal = test[: len(test) // 2][:ROWS]
     tries = LYMPHO_TRIES if name == "lympho" else TRIES
     draws = [
-        inject_anomalies(normal, 1, random_state=seed, scale=np.where(train.std(axis=0) > 0, train.std(axis=0), 1.0))
+        inject_anomalies(
+            normal, 1, random_state=seed, scale=np.where(train.std(axis=0) > 0, train.std(axis=0), 1.0)
+        )
         for seed in range(tries)
     ]
     return np.vstack([d.X for d in draws]), np.vstack([d.truth for d in draws])

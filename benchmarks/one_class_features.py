@@ -90,9 +90,18 @@ def line(n: int) -> dict[str, Any]:
 
 def compared(name: str, scores: np.ndarray, values: np.ndarray | None, exact: Explanation) -> dict[str, Any]:
     """How far scores and attributions agree with the exact model's."""
-    entry: dict[str, Any] = {"model": name, "scores, rank correlation": float(spearmanr(exact.scores, scores)[0])}
+    entry: dict[str, Any] = {
+        "model": name,
+        "scores, rank correlation": float(spearmanr(exact.scores, scores)[0]),
+    }
     if values is None:
-        return {**entry, "cosine": "–", "lowest cosine": "–", "rank correlation": "–", "same first column": "–"}
+        return {
+            **entry,
+            "cosine": "–",
+            "lowest cosine": "–",
+            "rank correlation": "–",
+            "same first column": "–",
+        }
     lengths = np.linalg.norm(exact.values, axis=1) * np.linalg.norm(values, axis=1)
     cosine = (exact.values * values).sum(axis=1) / np.where(lengths > 0, lengths, 1.0)
     ranks = [spearmanr(a, b)[0] for a, b in zip(exact.values, values, strict=True)]
@@ -119,13 +128,17 @@ def agreement(shift: float) -> pd.DataFrame:
     exact = OneClassDTD(OneClassSVM(bandwidth=WIDTH, nu=NU).fit(X)).explain(new)
     lines = []
     for n_features in (256, 1024, 4096):
-        fast = OneClassDTD(OneClassSVM(bandwidth=WIDTH, nu=NU, features=basis(n_features)).fit(X)).explain(new)
+        fast = OneClassDTD(OneClassSVM(bandwidth=WIDTH, nu=NU, features=basis(n_features)).fit(X)).explain(
+            new
+        )
         lines.append(compared(f"{n_features} features, landmarks", fast.scores, fast.values, exact))
     level, slopes = in_feature_space(X, new, 1024)
     name = f"1024 features, slopes of w·φ ({(level <= 0).mean():.0%} of the rows have w·φ ≤ 0)"
     lines.append(compared(name, -level, slopes, exact))
     sampler, sgd = one_pass_of_sgd(X)
-    lines.append(compared("RBFSampler + SGDOneClassSVM", -sgd.score_samples(sampler.transform(new)), None, exact))
+    lines.append(
+        compared("RBFSampler + SGDOneClassSVM", -sgd.score_samples(sampler.transform(new)), None, exact)
+    )
     return pd.DataFrame(lines)
 
 
@@ -133,9 +146,7 @@ if __name__ == "__main__":
     if len(sys.argv) == 3:
         measure(int(sys.argv[1]), sys.argv[2])
     else:
-        text = (
-            f"Gaussian kernel, σ = {WIDTH:g}, ν = {NU}, {COLUMNS} columns, 1,024 Hadamard features (target: minutes)."
-        )
+        text = f"Gaussian kernel, σ = {WIDTH:g}, ν = {NU}, {COLUMNS} columns, 1,024 Hadamard features (target: minutes)."
         parts = [(text, pd.DataFrame([line(n) for n in SIZES]))]
         for size in (5.0, 40.0):
             text = (

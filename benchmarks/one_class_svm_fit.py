@@ -43,7 +43,9 @@ def measure(n: int, solver: str) -> None:
 
 
 def in_child(n: int, solver: str) -> dict[str, Any]:
-    done = subprocess.run([sys.executable, __file__, str(n), solver], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, __file__, str(n), solver], capture_output=True, text=True, check=True
+    )
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
@@ -68,4 +70,6 @@ if __name__ == "__main__":
         measure(int(sys.argv[1]), sys.argv[2])
     else:
         text = f"Gaussian kernel, ν = {NU}, {COLUMNS} columns (target at 50,000 rows: ≤ 300 s, ≤ 2 GB)."
-        publish("one_class_svm_fit", "Fitting one-class SVMs", [(text, pd.DataFrame([line(n) for n in SIZES]))])
+        publish(
+            "one_class_svm_fit", "Fitting one-class SVMs", [(text, pd.DataFrame([line(n) for n in SIZES]))]
+        )

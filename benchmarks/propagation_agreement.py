@@ -40,7 +40,9 @@ def zennit_values(model: nn.Module, x: torch.Tensor, canonizers: list[Any]) -> n
 
     composite = EpsilonPlus(epsilon=STABILISER, stabilizer=STABILISER, canonizers=canonizers)
     first = torch.eye(10, dtype=x.dtype)[[0]]
-    with Gradient(model=model, composite=composite, attr_output=lambda outputs: outputs * first) as attributor:
+    with Gradient(
+        model=model, composite=composite, attr_output=lambda outputs: outputs * first
+    ) as attributor:
         return attributor(x.clone().requires_grad_())[1].detach().numpy()
 
 
@@ -89,12 +91,16 @@ def integrated_table() -> pd.DataFrame:
         for dtype in (torch.float64, torch.float32):
             model, x = random_model(name, num_classes=10).to(dtype), pictures(torch.float32).to(dtype)
             steps = {"n_steps": N_STEPS, "method": "gausslegendre", "internal_batch_size": 32}
-            captum[dtype] = captum_attr().IntegratedGradients(model).attribute(x, target=0, **steps).detach().numpy()
+            captum[dtype] = (
+                captum_attr().IntegratedGradients(model).attribute(x, target=0, **steps).detach().numpy()
+            )
             ours[dtype] = IntegratedGradients(model, 0, n_steps=N_STEPS, max_steps=N_STEPS).explain(x)
         refined = IntegratedGradients(model, 0).explain(x)
         line = {"model": name, "difference": apart(captum[torch.float64], ours[torch.float64].values)}
         line |= {"Captum, float32 from float64": apart(captum[torch.float32], captum[torch.float64])}
-        line |= {"ours, float32 from float64": apart(*(ours[t].values for t in (torch.float32, torch.float64)))}
+        line |= {
+            "ours, float32 from float64": apart(*(ours[t].values for t in (torch.float32, torch.float64)))
+        }
         line |= {"not attributed": unattributed(ours[torch.float64]), "by default": unattributed(refined)}
         lines.append(line | {"gradients, by default": int(refined.extras["n_gradients"].max())})
     return pd.DataFrame(lines)

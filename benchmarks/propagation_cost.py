@@ -128,7 +128,9 @@ LIBRARIES = {"tellwhy": tellwhy_method, "zennit": zennit_method, "Captum": captu
 def methods(on_gpu: bool) -> list[tuple[str, str]]:
     names = ON_GPU if on_gpu else OURS
     pairs = [("tellwhy", method) for method in names]
-    return pairs + [(peer, method) for peer in ("zennit", "Captum") for method in names if method != "gradient"]
+    return pairs + [
+        (peer, method) for peer in ("zennit", "Captum") for method in names if method != "gradient"
+    ]
 
 
 def build(model: nn.Module, batch: int, library: str, method: str) -> Explain:
@@ -207,7 +209,9 @@ def on_processor(network: str, batch: int, size: int, rounds: int, clock: str) -
     for line in lines:
         line["times one gradient"] = line["seconds"] / unit["seconds"]
         line["times its memory"] = line["peak MiB"] / unit["peak MiB"] if unit["peak MiB"] > 0 else np.nan
-    return lines + [{"network": network, "library": a, "method": b, "note": why} for (a, b), why in failed.items()]
+    return lines + [
+        {"network": network, "library": a, "method": b, "note": why} for (a, b), why in failed.items()
+    ]
 
 
 def _line(
@@ -232,7 +236,9 @@ def remark(difference: float) -> str:
     return "other attributions" if difference > 0.1 else ""
 
 
-def throughput(network: str, device: str, n_images: int, *, batch: int, size: int, rounds: int) -> list[dict[str, Any]]:
+def throughput(
+    network: str, device: str, n_images: int, *, batch: int, size: int, rounds: int
+) -> list[dict[str, Any]]:
     """Images per second and peak memory of every method, one after the other."""
     model, x = random_model(network).to(device), images(n_images, size, device)
     lines: list[dict[str, Any]] = []
@@ -344,7 +350,9 @@ def publish_figures(figures: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--images", type=int, default=512, help="on a GPU")
     parser.add_argument("--batch", type=int, help="8 on a processor, 64 on a GPU")

@@ -25,4 +25,15 @@ def write_table(folder: Path) -> Path:
 if __name__ == "__main__":
     table = write_table(Path("demo-run"))
     out = str(table.parent / "run")
-    app(["explain", str(table), "--normal", "diagnosis=benign", "--label", "diagnosis=malignant", "--out", out])
+    app(
+        [
+            "explain",
+            str(table),
+            "--normal",
+            "diagnosis=benign",
+            "--label",
+            "diagnosis=malignant",
+            "--out",
+            out,
+        ]
+    )

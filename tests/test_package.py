@@ -12,7 +12,9 @@ from tellwhy.core.registry import cards
 
 def loaded_by(statement):
     code = f"{statement}; import sys; print([m for m in ('torch', 'plotly', 'pandas', 'rich') if m in sys.modules])"
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.strip()
 
 
 def test_import_is_light():

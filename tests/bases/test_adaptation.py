@@ -60,7 +60,9 @@ def test_a_stack_computes_the_features_of_its_members(kernel, structure):
 def test_training_on_the_kernel_lowers_its_error_on_other_rows(kernel, structure):
     params = {"kernel": kernel, "n_features": 16, "structure": structure, "random_state": 0}
     plain = KernelBasis(**params).fit(X[:1200])
-    adapted = KernelBasis(basis="unsupervised", max_epochs=2, n_batches=60, learning_rate=0.03, **params).fit(X[:1200])
+    adapted = KernelBasis(basis="unsupervised", max_epochs=2, n_batches=60, learning_rate=0.03, **params).fit(
+        X[:1200]
+    )
     assert adapted.kernel_error(X[1200:]) < 0.6 * plain.kernel_error(X[1200:])
     assert adapted.bandwidth_ == plain.bandwidth_
     assert adapted.losses_[-1] < adapted.losses_[0]
@@ -82,7 +84,9 @@ def test_the_loss_of_pairs_is_half_the_mean_squared_error(kernel, depth):
 
 
 def test_the_loss_held_out_is_the_kernel_error_of_other_rows():
-    basis = KernelBasis(basis="unsupervised", n_features=16, max_epochs=2, n_batches=60, random_state=0).fit(X[:1200])
+    basis = KernelBasis(basis="unsupervised", n_features=16, max_epochs=2, n_batches=60, random_state=0).fit(
+        X[:1200]
+    )
     assert basis.losses_.min() == pytest.approx(basis.kernel_error(X[1200:]), rel=0.3)
 
 
@@ -101,14 +105,22 @@ def test_training_on_labels_aligns_the_kernel_with_them():
 
 
 def test_end_to_end_training_brings_a_classifier():
-    basis = KernelBasis(basis="discriminative", n_features=20, max_epochs=8, learning_rate=0.01, random_state=0)
+    basis = KernelBasis(
+        basis="discriminative", n_features=20, max_epochs=8, learning_rate=0.01, random_state=0
+    )
     basis.fit(X[:1200], Y[:1200])
     scores = basis.transform(X[1200:]) @ basis.softmax_.weights + basis.softmax_.bias
     assert (basis.classes_[scores.argmax(axis=1)] == Y[1200:]).mean() > 0.8
 
 
 def test_an_offset_of_the_rows_changes_nothing():
-    params = {"basis": "discriminative", "n_features": 20, "max_epochs": 2, "learning_rate": 0.01, "random_state": 0}
+    params = {
+        "basis": "discriminative",
+        "n_features": 20,
+        "max_epochs": 2,
+        "learning_rate": 0.01,
+        "random_state": 0,
+    }
     near, far = (KernelBasis(**params).fit(rows, Y) for rows in (X, X + 50.0))
     np.testing.assert_allclose(far.softmax_.weights, near.softmax_.weights, atol=1e-2)
     np.testing.assert_allclose(far.transform(X + 50.0), near.transform(X), atol=1e-2)
@@ -137,7 +149,9 @@ def test_the_same_seed_gives_the_same_bits(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_fitting_again_starts_afresh_and_batches_repeat_to_the_bit(kind):
     def grown():
-        basis = KernelBasis(basis=kind, n_features=6, **BRIEF).partial_fit(X[:200], Y[:200], classes=np.arange(10))
+        basis = KernelBasis(basis=kind, n_features=6, **BRIEF).partial_fit(
+            X[:200], Y[:200], classes=np.arange(10)
+        )
         return basis.partial_fit(X[200:400], Y[200:400])
 
     one, other = grown(), grown()
@@ -179,7 +193,9 @@ def test_bases_trained_side_by_side_are_those_trained_alone(kind):
 
     def trained(some):
         stack = BasisStack.of(some, "cpu")
-        losses, _ = train(stack, objective_of(kind, stack, 10, "cpu"), stack_rows(), plan, np.random.default_rng(3))
+        losses, _ = train(
+            stack, objective_of(kind, stack, 10, "cpu"), stack_rows(), plan, np.random.default_rng(3)
+        )
         return [stack.member(i) for i in range(len(some))], losses
 
     (together, both), alone = trained(maps), [trained([one]) for one in maps]
@@ -205,7 +221,9 @@ def test_a_fixed_basis_stays_as_it_is():
     stack = BasisStack.of([drawn()], "cpu")
     before = stack.layers[0].detach().clone()
     plan = Plan(n_batches=5, max_epochs=2, train_basis=False)
-    train(stack, objective_of("discriminative", stack, 10, "cpu"), stack_rows(), plan, np.random.default_rng(0))
+    train(
+        stack, objective_of("discriminative", stack, 10, "cpu"), stack_rows(), plan, np.random.default_rng(0)
+    )
     assert torch.equal(stack.layers[0], before)
 
 
@@ -308,7 +326,9 @@ def test_a_learning_rate_that_falls_takes_shorter_and_shorter_steps():
 
 def test_steps_of_a_basis_shorten_unless_told_otherwise():
     def moved(**params):
-        basis = KernelBasis(basis="unsupervised", n_features=6, n_batches=1, max_epochs=2, random_state=0, **params)
+        basis = KernelBasis(
+            basis="unsupervised", n_features=6, n_batches=1, max_epochs=2, random_state=0, **params
+        )
         start = KernelBasis(n_features=6, random_state=0).fit(X).map_.layers[0].matrix
         return np.abs(basis.fit(X).map_.layers[0].matrix - start).max()
 

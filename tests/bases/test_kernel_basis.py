@@ -43,7 +43,9 @@ def estimates(pairs, n_draws, **params):
     rows = pairs.reshape(-1, pairs.shape[-1])
     found = []
     for draw in range(n_draws):
-        features = KernelBasis(random_state=draw, **params).fit(rows).transform(rows).reshape(*pairs.shape[:2], -1)
+        features = (
+            KernelBasis(random_state=draw, **params).fit(rows).transform(rows).reshape(*pairs.shape[:2], -1)
+        )
         found.append((features[:, 0] * features[:, 1]).sum(axis=-1))
     return np.array(found)
 
@@ -52,7 +54,9 @@ def estimates(pairs, n_draws, **params):
 @pytest.mark.parametrize("kernel", ["gaussian", "arccos"])
 def test_features_are_unbiased(kernel, structure):
     found = estimates(PAIRS, 800, kernel=kernel, n_features=20, bandwidth=2.0, structure=structure)
-    exact = [gaussian_kernel(a, b, 2.0) if kernel == "gaussian" else arc_cosine_kernel(a, b) for a, b in PAIRS]
+    exact = [
+        gaussian_kernel(a, b, 2.0) if kernel == "gaussian" else arc_cosine_kernel(a, b) for a, b in PAIRS
+    ]
     error = found.std(axis=0) / np.sqrt(len(found))
     np.testing.assert_allclose((found.mean(axis=0) - exact) / error, 0.0, atol=4.0)
     assert (error < 0.1 * np.abs(exact)).all()  # half the kernel, as printed, is out of reach
@@ -62,7 +66,9 @@ def test_features_are_unbiased(kernel, structure):
 @pytest.mark.parametrize("structure", ["dense", "orthogonal", "hadamard"])
 def test_wide_features_agree_with_the_exact_arc_cosine_kernel(kernel, depth, structure):
     rows = 3.0 * RNG.normal(size=(4, 40))  # ‖x‖ far from 1: the printed power −½ is off by ‖x‖⁴
-    features = KernelBasis(kernel, n_features=1_000, structure=structure, random_state=0).fit(rows).transform(rows)
+    features = (
+        KernelBasis(kernel, n_features=1_000, structure=structure, random_state=0).fit(rows).transform(rows)
+    )
     exact = np.array([[arc_cosine_kernel(a, b, depth) for a in rows] for b in rows])
     np.testing.assert_allclose(features @ features.T, exact, rtol=0.3)
 
@@ -87,7 +93,8 @@ def test_orthogonal_directions_cut_the_error_of_independent_ones():
         return basis.fit(DIGITS).kernel_error(DIGITS)
 
     independent, orthogonal, hadamard = (
-        np.mean([error(structure, seed) for seed in range(4)]) for structure in ("dense", "orthogonal", "hadamard")
+        np.mean([error(structure, seed) for seed in range(4)])
+        for structure in ("dense", "orthogonal", "hadamard")
     )
     assert independent >= 5 * orthogonal
     assert independent >= 5 * hadamard
@@ -97,12 +104,16 @@ def test_orthogonal_directions_cut_the_error_of_independent_ones():
 @pytest.mark.parametrize("d", [1, 2, 64, 65, 130])
 def test_the_fast_transform_is_the_dense_one(d, n_blocks):
     rows = RNG.normal(size=(37, d))
-    basis = KernelBasis(n_features=300, bandwidth=1.7, structure="hadamard", n_blocks=n_blocks, random_state=1)
+    basis = KernelBasis(
+        n_features=300, bandwidth=1.7, structure="hadamard", n_blocks=n_blocks, random_state=1
+    )
     fitted = basis.fit(rows).map_
     layer = fitted.layers[0]
     assert isinstance(layer, HadamardProjection)
     G = hadamard_matrix(layer.diagonals, d, 150)
-    np.testing.assert_allclose(basis.transform(rows), gaussian_features(rows, rows.mean(axis=0), 1.7, G), atol=1e-12)
+    np.testing.assert_allclose(
+        basis.transform(rows), gaussian_features(rows, rows.mean(axis=0), 1.7, G), atol=1e-12
+    )
 
 
 def test_deep_fast_transforms_are_the_dense_ones():
@@ -129,7 +140,9 @@ def test_structured_bases_hold_few_numbers():
 @pytest.mark.parametrize("far", [3.0, 500.0, 1e5, 1e9, 1e11])
 @pytest.mark.parametrize("table", [TABLE_32, TABLE_64], ids=["single", "double"])
 def test_sines_and_cosines(table, far):
-    z = np.concatenate([RNG.uniform(-far, far, 1_000), np.arange(-20, 21) * np.pi / 4, [0.0]]).astype(table.dtype)
+    z = np.concatenate([RNG.uniform(-far, far, 1_000), np.arange(-20, 21) * np.pi / 4, [0.0]]).astype(
+        table.dtype
+    )
     sines, cosines = np.empty_like(z), np.empty_like(z)
     waves(z, table, table.dtype.type(1.0), sines, cosines)
     eps = 2 * np.finfo(table.dtype).eps
@@ -142,7 +155,9 @@ def test_sines_and_cosines(table, far):
 def test_rows_are_mapped_one_by_one_in_their_own_precision(kernel, structure):
     basis = KernelBasis(kernel, n_features=100, structure=structure, random_state=0).fit(DIGITS)
     together = basis.transform(DIGITS[:300])
-    np.testing.assert_allclose(np.vstack([basis.transform(row[None]) for row in DIGITS[:20]]), together[:20], rtol=1e-9)
+    np.testing.assert_allclose(
+        np.vstack([basis.transform(row[None]) for row in DIGITS[:20]]), together[:20], rtol=1e-9
+    )
     single = basis.transform(DIGITS[:300].astype(np.float32))
     assert single.dtype == np.float32
     np.testing.assert_allclose(single, together, rtol=1e-3, atol=1e-4 * np.abs(together).max())
@@ -165,7 +180,9 @@ def test_the_automatic_bandwidth_is_the_distance_to_the_fiftieth_neighbour():
 
 
 def test_offsets_do_not_cost_digits():
-    near, far = (KernelBasis(n_features=64, random_state=0).fit(X + shift).transform(X + shift) for shift in (0.0, 1e8))
+    near, far = (
+        KernelBasis(n_features=64, random_state=0).fit(X + shift).transform(X + shift) for shift in (0.0, 1e8)
+    )
     np.testing.assert_allclose(far, near, atol=1e-5)
 
 
@@ -205,7 +222,13 @@ def test_bad_rows_and_parameters_are_refused(monkeypatch):
         fitted.transform(far)
     with pytest.raises(InvalidParameter, match="must be even"):
         KernelBasis(n_features=5).fit(X)
-    for wrong in ({"n_blocks": 4}, {"kernel": "rbf"}, {"bandwidth": 0.0}, {"n_features": 0}, {"structure": "fast"}):
+    for wrong in (
+        {"n_blocks": 4},
+        {"kernel": "rbf"},
+        {"bandwidth": 0.0},
+        {"n_features": 0},
+        {"structure": "fast"},
+    ):
         with pytest.raises(InvalidParameter, match=f"'{next(iter(wrong))}' parameter of KernelBasis"):
             KernelBasis(**wrong).fit(X)
 

@@ -36,7 +36,9 @@ def test_projections_are_those_of_the_compiled_code(d):
     layer = draw_projection("hadamard", d, 2_100, np.random.default_rng(1), n_blocks=3)
     assert isinstance(layer, HadamardProjection)
     rows = RNG.normal(size=(17, d))
-    found = structured_projections(torch.tensor(rows)[None], torch.tensor(layer.diagonals)[None], layer.factor)
+    found = structured_projections(
+        torch.tensor(rows)[None], torch.tensor(layer.diagonals)[None], layer.factor
+    )
     np.testing.assert_allclose(found.flatten(2)[0, :, :2_100].numpy(), projected(rows, layer), atol=1e-11)
 
 
@@ -45,7 +47,9 @@ def test_single_precision_stays_single_and_close():
     assert isinstance(layer, HadamardProjection)
     rows = RNG.normal(size=(9, 1024)) / 45
     single = torch.tensor(rows, dtype=torch.float32)[None]
-    found = structured_projections(single, torch.tensor(layer.diagonals, dtype=torch.float32)[None], layer.factor)
+    found = structured_projections(
+        single, torch.tensor(layer.diagonals, dtype=torch.float32)[None], layer.factor
+    )
     assert found.dtype == torch.float32
     np.testing.assert_allclose(found.flatten(2)[0].numpy(), projected(rows, layer), atol=2e-6)
 
@@ -89,7 +93,9 @@ def test_without_a_card_and_triton_features_come_from_products():
     rows, diagonals = (t.float() for t in tensors(1, 1, 2, 256, 3, 256))
     gain = torch.ones((1, 1, 200))
     z = structured_projections(rows, diagonals, 1e-3).flatten(2)[..., :100]
-    torch.testing.assert_close(structured_waves(rows, diagonals, 1e-3, gain), torch.cat([z.sin(), z.cos()], -1))
+    torch.testing.assert_close(
+        structured_waves(rows, diagonals, 1e-3, gain), torch.cat([z.sin(), z.cos()], -1)
+    )
     assert not torch_features._can_fuse(rows, diagonals)
 
 
@@ -98,7 +104,9 @@ def test_the_fused_kernel_is_for_cards_and_for_features_alone(monkeypatch):
     monkeypatch.setattr(torch_features, "_works", lambda device: device == "cuda:0")
 
     def fuses(p=1024, n=5, *, rows_trained=False, trained=False, dtype=torch.float32, device="cuda:0"):
-        rows = SimpleNamespace(is_cuda=True, dtype=dtype, shape=(1, n, 900), requires_grad=rows_trained, device=device)
+        rows = SimpleNamespace(
+            is_cuda=True, dtype=dtype, shape=(1, n, 900), requires_grad=rows_trained, device=device
+        )
         return torch_features._can_fuse(rows, SimpleNamespace(shape=(1, 2, 3, p), requires_grad=trained))
 
     assert fuses()

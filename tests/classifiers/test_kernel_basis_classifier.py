@@ -58,7 +58,10 @@ def test_steps_are_those_of_adam():
     torch = pytest.importorskip("torch")
     rng = np.random.default_rng(0)
     start, gradients = rng.normal(size=(3, 2)), rng.normal(size=(5, 3, 2))
-    weights, state = torch.tensor(start, requires_grad=True), SoftmaxState(start, np.zeros((3, 2)), np.zeros((3, 2)))
+    weights, state = (
+        torch.tensor(start, requires_grad=True),
+        SoftmaxState(start, np.zeros((3, 2)), np.zeros((3, 2))),
+    )
     optimiser = torch.optim.Adam([weights], lr=0.03)
     for gradient in gradients:
         weights.grad = torch.tensor(gradient)
@@ -92,7 +95,9 @@ def test_rows_held_out_do_not_train_the_softmax():
     labels, held = np.arange(40) % 2, np.arange(10)
     flipped = np.where(np.arange(40) < 10, 1 - labels, labels)
     found = [
-        train_softmax(noted, y, held, start=SoftmaxState.zero(3, 2), plan=plan, rng=np.random.default_rng(1))[0]
+        train_softmax(noted, y, held, start=SoftmaxState.zero(3, 2), plan=plan, rng=np.random.default_rng(1))[
+            0
+        ]
         for y in (labels, flipped)
     ]
     np.testing.assert_array_equal(found[0].weights, found[1].weights)
@@ -109,7 +114,9 @@ def test_training_comes_close_to_the_optimum_and_keeps_the_best_epoch():
     state, losses = train_softmax(lambda r: features[r], labels, held, start=zero, plan=plan, rng=rng)
     best = LogisticRegression(C=1e6).fit(features[300:], labels[300:])
     assert losses.min() < 1.02 * -best.predict_log_proba(features[held])[np.arange(300), labels[held]].mean()
-    assert mean_loss(lambda r: features[r], labels, held, state.weights) == pytest.approx(losses.min(), rel=1e-3)
+    assert mean_loss(lambda r: features[r], labels, held, state.weights) == pytest.approx(
+        losses.min(), rel=1e-3
+    )
     assert len(losses) < 60
 
 
@@ -131,7 +138,9 @@ def test_digits_are_learned_and_probabilities_sum_to_one():
 def test_other_heads(head):
     model = KernelBasisClassifier(BASIS, head).fit(X[:600], Y[:600])
     assert model.score(X[1200:], Y[1200:]) > 0.85
-    np.testing.assert_array_equal(model.head_.decision_function(model.basis_.transform(X)), model.decision_function(X))
+    np.testing.assert_array_equal(
+        model.head_.decision_function(model.basis_.transform(X)), model.decision_function(X)
+    )
     assert not hasattr(model, "predict_proba")
     assert not hasattr(model, "partial_fit")
     model.set_params(head="softmax", max_epochs=1).fit(X[:100], Y[:100])
@@ -156,7 +165,9 @@ def test_rows_are_classified_batch_by_batch(head, monkeypatch):
 
 def test_the_classifier_trained_with_the_basis_is_used():
     pytest.importorskip("torch")
-    basis = KernelBasis(basis="discriminative", n_features=30, max_epochs=4, learning_rate=0.01, random_state=0)
+    basis = KernelBasis(
+        basis="discriminative", n_features=30, max_epochs=4, learning_rate=0.01, random_state=0
+    )
     model = KernelBasisClassifier(basis, max_epochs=20).fit(X[:1000], Y[:1000])
     np.testing.assert_array_equal(model.softmax_.weights[:-1], model.basis_.softmax_.weights)
     assert model.score(X[1000:], Y[1000:]) > 0.7
@@ -212,7 +223,9 @@ def test_partial_fit_wants_to_know_all_classes():
     with pytest.raises(InvalidInput, match="needs classes="):
         KernelBasisClassifier(BASIS).partial_fit(X, Y)
     model = KernelBasisClassifier(BASIS).partial_fit(X[Y < 3], Y[Y < 3], classes=[0, 1, 2])
-    with pytest.raises(InvalidInput, match=r"y holds .*3.* in row 3, which is not among the classes \[0, 1, 2\]"):
+    with pytest.raises(
+        InvalidInput, match=r"y holds .*3.* in row 3, which is not among the classes \[0, 1, 2\]"
+    ):
         model.partial_fit(X[:10], Y[:10])
     with pytest.raises(InvalidInput, match="expecting 64"):
         model.partial_fit(X[:10, :2], Y[:10] % 3)

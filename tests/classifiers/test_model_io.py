@@ -157,7 +157,9 @@ def test_heads_and_bases_that_do_not_belong_together_are_refused(tmp_path):
     with pytest.raises(UnreadableFile, match="do not fit together"):
         load(folder)
     wide, narrow = (
-        KernelBasisClassifier(KernelBasis(n_features=n, random_state=0), WestonWatkinsSVM(random_state=0)).fit(X, Y)
+        KernelBasisClassifier(
+            KernelBasis(n_features=n, random_state=0), WestonWatkinsSVM(random_state=0)
+        ).fit(X, Y)
         for n in (20, 10)
     )
     wide.head_ = narrow.head_
@@ -166,10 +168,14 @@ def test_heads_and_bases_that_do_not_belong_together_are_refused(tmp_path):
 
 
 def test_folders_that_hold_something_else_are_told(tmp_path):
-    with pytest.raises(UnreadableFile, match="nowhere is not there; expected the folder of a saved classifier"):
+    with pytest.raises(
+        UnreadableFile, match="nowhere is not there; expected the folder of a saved classifier"
+    ):
         load(tmp_path / "nowhere")
     (tmp_path / "note.txt").write_text("keep")
     with pytest.raises(UnreadableFile, match=r"note\.txt is a file"):
         load(tmp_path / "note.txt")
-    with pytest.raises(UnreadableFile, match=r"classifier\.json is missing. It holds arrays\.npz, basis\.json"):
+    with pytest.raises(
+        UnreadableFile, match=r"classifier\.json is missing. It holds arrays\.npz, basis\.json"
+    ):
         load(KernelBasis(n_features=4, random_state=0).fit(X).save(tmp_path / "basis"))

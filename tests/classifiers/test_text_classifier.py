@@ -24,7 +24,9 @@ def test_features_are_those_of_scikit_learn(ngrams):
     model = TextClassifier(ngrams=ngrams).fit(TEXTS, LABELS)
     peer = TfidfVectorizer(ngram_range=(1, ngrams), sublinear_tf=True).fit(TEXTS)
     unseen = ["the puck on the moon moon", "Ünknown wörds only", ""]
-    np.testing.assert_allclose(model.transform(unseen).toarray(), peer.transform(unseen).toarray(), atol=1e-15)
+    np.testing.assert_allclose(
+        model.transform(unseen).toarray(), peer.transform(unseen).toarray(), atol=1e-15
+    )
     assert model.get_feature_names_out().tolist() == peer.get_feature_names_out().tolist()
     svm = WestonWatkinsSVM(random_state=0).fit(peer.transform(TEXTS), LABELS)
     np.testing.assert_allclose(
@@ -57,7 +59,9 @@ def test_leads_are_shared_among_words():
     model = TextClassifier().fit(TEXTS, LABELS)
     explanation = model.explain(["the old moon", "nothing known"])
     np.testing.assert_allclose(explanation.residual, 0, atol=1e-14)
-    np.testing.assert_array_equal(model.classes_[explanation.extras["output"]], model.predict(explanation.data))
+    np.testing.assert_array_equal(
+        model.classes_[explanation.extras["output"]], model.predict(explanation.data)
+    )
     present = {explanation.feature_names[j] for j in np.flatnonzero(explanation.values[0])}
     assert present <= {"the", "old", "moon"}
     assert not explanation.values[1].any()

@@ -41,7 +41,9 @@ def test_chunks_fit_together(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     X = sparse.random_array((50, 9), density=0.3, rng=rng, format="csr")
     lines = [
-        " ".join([str(i % 4), *(f"{j + 1}:{float(v)!r}" for j, v in zip(X[[i]].indices, X[[i]].data, strict=True))])
+        " ".join(
+            [str(i % 4), *(f"{j + 1}:{float(v)!r}" for j, v in zip(X[[i]].indices, X[[i]].data, strict=True))]
+        )
         for i in range(50)
     ]
     path = tmp_path / "many.svm.gz"
@@ -108,7 +110,12 @@ def test_npz_and_tables_hold_the_same(tmp_path):
     np.savez(tmp_path / "dense.npz", X=X, y=y)
     table = sparse.csr_array(X)
     np.savez(
-        tmp_path / "sparse.npz", data=table.data, indices=table.indices, indptr=table.indptr, shape=table.shape, y=y
+        tmp_path / "sparse.npz",
+        data=table.data,
+        indices=table.indices,
+        indptr=table.indptr,
+        shape=table.shape,
+        y=y,
     )
     table = pd.DataFrame(X, columns=["a", "b", "c"]).assign(kind=y)
     table.to_parquet(tmp_path / "table.parquet")
@@ -133,7 +140,12 @@ def test_other_files_are_refused(tmp_path):
 
 
 def test_matrices_that_point_outside_are_refused(tmp_path):
-    parts = {"data": np.ones(2), "indptr": np.array([0, 1, 2]), "shape": np.array([2, 3]), "y": np.array([0, 1])}
+    parts = {
+        "data": np.ones(2),
+        "indptr": np.array([0, 1, 2]),
+        "shape": np.array([2, 3]),
+        "y": np.array([0, 1]),
+    }
     np.savez(tmp_path / "outside.npz", indices=np.array([0, 7]), **parts)
     with pytest.raises(UnreadableFile, match=r"outside.npz cannot be read as labelled rows"):
         read_rows(tmp_path / "outside.npz")

@@ -104,7 +104,9 @@ def test_a_checkpoint_goes_on_to_the_same_objective(data, intercept):
 def test_an_interrupt_says_how_to_go_on(data, monkeypatch):
     with pytest.raises(KeyboardInterrupt, match=r"Interrupted\. There is no checkpoint yet"):
         train(job(data), interrupt_at("epoch 7"))
-    with pytest.raises(KeyboardInterrupt, match="model-checkpoint holds epoch 2: run the same command with --resume"):
+    with pytest.raises(
+        KeyboardInterrupt, match="model-checkpoint holds epoch 2: run the same command with --resume"
+    ):
         train(job(data, checkpoint_every=1), interrupt_at("epoch 7"))
     monkeypatch.setattr("tellwhy.classifiers.training_job.run_rank", lambda *_: interrupt_at("now")("now"))
     done = CliRunner().invoke(app, ["fit-svm", str(data), "--out", str(data.with_name("model"))])
@@ -208,7 +210,9 @@ def test_certificates_are_told_now_and_then():
 
 def test_the_command(data, tmp_path):
     out = tmp_path / "from-the-command"
-    done = CliRunner().invoke(app, ["fit-svm", str(data), "--c", "0.1", "--loss", "ww", "--out", str(out), "--json"])
+    done = CliRunner().invoke(
+        app, ["fit-svm", str(data), "--c", "0.1", "--loss", "ww", "--out", str(out), "--json"]
+    )
     assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)
     assert told["classes"] == 6
@@ -333,7 +337,9 @@ def test_descriptions_that_make_no_job_are_told(tmp_path, text, words):
 
 
 def test_a_description_is_run_over_the_ranks_that_there_are(data, tmp_path):
-    (tmp_path / "job.json").write_text(json.dumps({"data": str(data), "out": str(tmp_path / "m"), "ranks": 7}))
+    (tmp_path / "job.json").write_text(
+        json.dumps({"data": str(data), "out": str(tmp_path / "m"), "ranks": 7})
+    )
     found, failure = _read_job(tmp_path / "job.json", 2)
     assert (found.ranks, failure) == (2, None)
     with pytest.raises(UnreadableFile, match="Cannot read"):

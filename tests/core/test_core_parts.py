@@ -24,7 +24,10 @@ def test_new_file_appears_whole_or_not_at_all(tmp_path):
         raise RuntimeError
     assert target.read_text() == "first"
     assert [p.name for p in tmp_path.iterdir()] == ["out.txt"]
-    with pytest.raises(CannotWrite, match="Nothing was written"), files.new_file(tmp_path / "no" / "out.txt") as work:
+    with (
+        pytest.raises(CannotWrite, match="Nothing was written"),
+        files.new_file(tmp_path / "no" / "out.txt") as work,
+    ):
         work.write_text("x")
 
 
@@ -85,7 +88,9 @@ def test_bad_cells_are_named_by_row_and_column():
     frame = pd.DataFrame({"age": [1.0, 2.0, np.nan], "size": [1.0, 2.0, 3.0]})
     with pytest.raises(InvalidInput, match=r"NaN in row 2, column 'age' \(the only such cell\)"):
         tables.as_floats(frame)
-    with pytest.raises(InvalidInput, match=r"NaN in row 0, column 0 \(2 such cells in all\).*those cells first"):
+    with pytest.raises(
+        InvalidInput, match=r"NaN in row 0, column 0 \(2 such cells in all\).*those cells first"
+    ):
         tables.as_floats([[np.nan, np.nan]])
     with pytest.raises(InvalidInput, match=r"infinity \(-inf\) in row 0, column 1"):
         tables.as_floats([[1.0, -np.inf]])

@@ -65,7 +65,9 @@ def test_a_slice_of_what_was_computed_computes_nothing():
 
 def test_joining_keeps_both_sides():
     counted = Counted()
-    joined = Extras(deferred(counted)) | Extras({"note": "newer", "other": Deferred(np.negative, np.arange(4))})
+    joined = Extras(deferred(counted)) | Extras(
+        {"note": "newer", "other": Deferred(np.negative, np.arange(4))}
+    )
     assert joined["note"] == "newer"
     np.testing.assert_array_equal(joined["other"], [0, -1, -2, -3])
     assert counted.asked == []

@@ -46,7 +46,10 @@ def test_nothing_to_do():
 def test_several_threads_are_used_where_there_are_several_cores(monkeypatch):
     monkeypatch.setattr("tellwhy.core.parallel.joblib.effective_n_jobs", lambda _: 2)
     meeting = threading.Barrier(2, timeout=20)
-    assert batch_map(lambda rows: meeting.wait() >= 0 and rows.start, [slice(0, 1), slice(1, 2)], "") == [0, 1]
+    assert batch_map(lambda rows: meeting.wait() >= 0 and rows.start, [slice(0, 1), slice(1, 2)], "") == [
+        0,
+        1,
+    ]
 
 
 def test_an_error_reaches_the_caller():

@@ -51,8 +51,12 @@ def test_one_gaussian_has_a_closed_form(gamma, wrap):
     assert found.converged.all()
     for i, x in enumerate(ODD):
         for k, free in enumerate(MASKS):
-            exact = gaussian_minimum(x, ONE.means_[0], ONE.precisions_[0], free=free, gamma=gamma, scales=SCALES)
-            np.testing.assert_allclose(found.points[i, k], exact, rtol=0, atol=1e-8 if wrap is as_score else 1e-5)
+            exact = gaussian_minimum(
+                x, ONE.means_[0], ONE.precisions_[0], free=free, gamma=gamma, scales=SCALES
+            )
+            np.testing.assert_allclose(
+                found.points[i, k], exact, rtol=0, atol=1e-8 if wrap is as_score else 1e-5
+            )
 
 
 def test_fixed_columns_do_not_move_at_all():
@@ -71,14 +75,16 @@ def test_mixtures_end_where_the_slope_is_zero_and_never_higher(wrap):
             y = found.points[i, k]
             slope = score.gradient(y[None])[0] * SCALES + 2 * gamma / free.sum() * (y - x) / SCALES
             np.testing.assert_allclose(slope[free], 0.0, atol=1e-5)
-            assert objective(score, x, free, gamma)(((y - x) / SCALES)[free]) <= score.value(x[None])[0] + 1e-12
+            assert (
+                objective(score, x, free, gamma)(((y - x) / SCALES)[free]) <= score.value(x[None])[0] + 1e-12
+            )
 
 
 def test_the_minimum_is_the_local_one():
     far_apart = GaussianMixture(2, random_state=0).fit(np.vstack([X, X + 60.0]))
-    near_first, near_second = minimise(as_score(far_apart), np.vstack([X[:3] + 1.0, X[:3] + 59.0]), EVERY).points[
-        [0, 3], 0
-    ]
+    near_first, near_second = minimise(
+        as_score(far_apart), np.vstack([X[:3] + 1.0, X[:3] + 59.0]), EVERY
+    ).points[[0, 3], 0]
     assert np.abs(near_second - near_first).min() > 50
 
 
@@ -93,7 +99,9 @@ def test_singular_curvature_of_a_projection():
 @pytest.mark.parametrize("wrap", [as_score, bare], ids=["newton", "quasi-newton"])
 def test_absolute_distance(gamma, wrap):
     free, x = np.array([True, True, False, True, False]), ODD[0]
-    found = minimise(wrap(ONE), ODD[:1], free[None], gamma=gamma, scales=SCALES, distance="absolute").points[0, 0]
+    found = minimise(wrap(ONE), ODD[:1], free[None], gamma=gamma, scales=SCALES, distance="absolute").points[
+        0, 0
+    ]
     of = objective(as_score(ONE), x, free, gamma, cell=np.abs)
     best = minimum_by_scipy(
         lambda parts: of(parts[:3] - parts[3:]) + 1e-9 * parts.sum(), np.full(6, 0.5), [(0, None)] * 6
@@ -110,7 +118,9 @@ def test_a_high_price_of_absolute_distance_keeps_the_row():
 def test_a_function_as_distance():
     plain = minimise(as_score(ONE), ODD, MASKS, gamma=2.0, scales=SCALES).points
     np.testing.assert_allclose(
-        minimise(as_score(ONE), ODD, MASKS, gamma=2.0, scales=SCALES, distance=lambda u: u**2).points, plain, atol=1e-6
+        minimise(as_score(ONE), ODD, MASKS, gamma=2.0, scales=SCALES, distance=lambda u: u**2).points,
+        plain,
+        atol=1e-6,
     )
     with pytest.raises(InvalidInput, match="one finite number per cell"):
         minimise(as_score(ONE), ODD, MASKS, distance=lambda u: u.sum(axis=1))
@@ -134,7 +144,9 @@ def test_binary_columns_stay_between_0_and_1(wrap):
     rows[:, 3] = rows[:, 1]
     model = GaussianMixture(1, reg_covar=1e-2, random_state=0).fit(rows)
     odd, gamma, binary = np.array([[1.0, 0.0, 0.0, 1.0]]), 0.5, np.ones(4, dtype=bool)
-    found = minimise(wrap(model), odd, binary[None], gamma=gamma, scales=rows.std(axis=0), binary=binary).points[0, 0]
+    found = minimise(
+        wrap(model), odd, binary[None], gamma=gamma, scales=rows.std(axis=0), binary=binary
+    ).points[0, 0]
     assert found.min() >= 0
     assert found.max() <= 1
 
@@ -157,7 +169,9 @@ def test_scores_without_a_gradient_are_searched():
 
 
 def test_trial_steps_become_smaller():
-    found = pattern_search(lambda _, U: np.abs(U - [2.3, -0.7]).sum(axis=1), np.zeros((1, 2)), free=EVERY[:, :2])
+    found = pattern_search(
+        lambda _, U: np.abs(U - [2.3, -0.7]).sum(axis=1), np.zeros((1, 2)), free=EVERY[:, :2]
+    )
     np.testing.assert_allclose(found.U[0], [2.3, -0.7], atol=1 / 8)
     assert found.converged.all()
 
@@ -232,7 +246,9 @@ class TestSlack:
     def test_batches_do_not_change_the_result(self, monkeypatch):
         whole = minimise(bare(TWO), ODD, MASKS, scales=SCALES, slack=1e-3).points
         monkeypatch.setattr(module, "BATCH_BYTES", 5_000)
-        np.testing.assert_allclose(minimise(bare(TWO), ODD, MASKS, scales=SCALES, slack=1e-3).points, whole, atol=1e-7)
+        np.testing.assert_allclose(
+            minimise(bare(TWO), ODD, MASKS, scales=SCALES, slack=1e-3).points, whole, atol=1e-7
+        )
 
     def test_quadratic_forms_and_absent_gradients_are_as_exact_as_ever(self):
         for score in (as_score(TWO), FunctionScore(as_score(TWO).value)):

@@ -51,7 +51,9 @@ def test_only_what_was_made_odd_changes_and_the_result_is_normal(name, columns):
     odd = score.value(rows) > found.threshold
     assert odd.sum() >= 6
     is_subset = ~(found.changed & ~allowed).any(axis=1)
-    assert is_subset[odd].mean() >= (0.5 if name == "forest" else 1.0)  # a forest's steps may be met in other columns
+    assert is_subset[odd].mean() >= (
+        0.5 if name == "forest" else 1.0
+    )  # a forest's steps may be met in other columns
     assert found.changed.sum(axis=1).max() <= 3
 
 
@@ -75,7 +77,9 @@ def test_of_single_changes_the_smallest_is_taken(distance, units):
 
 
 def test_columns_that_depend_on_each_other_are_adjusted_in_turn():
-    score = FunctionScore(lambda Y: Y[:, 0] ** 2 + Y[:, 1] ** 2 + 1.2 * Y[:, 0] * Y[:, 1] + Y[:, 2] ** 2, threshold=0.2)
+    score = FunctionScore(
+        lambda Y: Y[:, 0] ** 2 + Y[:, 1] ** 2 + 1.2 * Y[:, 0] * Y[:, 1] + Y[:, 2] ** 2, threshold=0.2
+    )
     corners = 3.0 * np.array([[a, b, c] for a in (-1, 1) for b in (-1, 1) for c in (-1, 1)])
     found = nearest_normal(score, np.array([[8.0, 5.0, 0.0]]), prototypes=corners, integers=[False] * 3)
     assert found.changed.tolist() == [[True, True, False]]  # no prototype is normal: nothing else leads there
@@ -145,7 +149,8 @@ class TestBlocks:
     ROWS = np.hstack([RNG.normal(size=(300, 2)), CATEGORY])
     OWNER = np.array([0, 1, 2, 2, 2])
     SCORE = FunctionScore(
-        lambda Z: (Z[:, :2] ** 2).sum(axis=1) + 20.0 * Z[:, 4] + 1e3 * (Z[:, 2:].sum(axis=1) - 1) ** 2, threshold=9.0
+        lambda Z: (Z[:, :2] ** 2).sum(axis=1) + 20.0 * Z[:, 4] + 1e3 * (Z[:, 2:].sum(axis=1) - 1) ** 2,
+        threshold=9.0,
     )
 
     def test_one_hot_columns_change_together_to_a_valid_category(self):

@@ -13,7 +13,12 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 import tellwhy
 from tellwhy import Explanation
 from tellwhy.core.errors import InvalidInput
-from tellwhy.counterfactuals.normal_versions import NAME, _without_noise, attach_nearest_normal, normal_versions
+from tellwhy.counterfactuals.normal_versions import (
+    NAME,
+    _without_noise,
+    attach_nearest_normal,
+    normal_versions,
+)
 from tellwhy.counterfactuals.row_space import RowSpace
 from tellwhy.detectors import GaussianMixture, KernelDensity, OneClassSVM, PCADetector, load
 from tellwhy.explainers import Occlusion, OneClassDTD
@@ -95,7 +100,9 @@ def test_no_entry_where_it_is_not_known_what_is_normal(score, background):
     assert normal_versions(score, ODD, ODD, background=background) == {}
 
 
-@pytest.mark.parametrize("model", [IsolationForest(n_estimators=10, random_state=0), LocalOutlierFactor(novelty=True)])
+@pytest.mark.parametrize(
+    "model", [IsolationForest(n_estimators=10, random_state=0), LocalOutlierFactor(novelty=True)]
+)
 def test_third_party_detectors_with_background_rows(model):
     score = as_score(model.fit(X))
     points = versions(score, background=X)
@@ -114,7 +121,11 @@ def test_pyod_detectors():
 def test_training_rows_are_judged_as_they_were_explained():
     rows = np.vstack([X, [[145.0, 5.0, 0.0]]])
     detector = KernelDensity().fit(rows).set_threshold(value=6.0)  # above −log(1/301), a row at its own point
-    explainers = [OneClassDTD(detector), OneClassDTD(detector, training_rows=None), Occlusion(detector).fit(X)]
+    explainers = [
+        OneClassDTD(detector),
+        OneClassDTD(detector, training_rows=None),
+        Occlusion(detector).fit(X),
+    ]
     above = []
     for explainer in explainers:
         e = explainer.explain(rows[-1:])
@@ -125,7 +136,11 @@ def test_training_rows_are_judged_as_they_were_explained():
 
 class TestPipelines:
     FRAME = pd.DataFrame(
-        {"amount": X[:, 0], "n": X[:, 1].astype(int), "kind": RNG.choice(["a", "b", "c"], 300, p=[0.6, 0.39, 0.01])}
+        {
+            "amount": X[:, 0],
+            "n": X[:, 1].astype(int),
+            "kind": RNG.choice(["a", "b", "c"], 300, p=[0.6, 0.39, 0.01]),
+        }
     )
 
     def odd(self):
@@ -219,7 +234,9 @@ def test_points_of_an_expansion_are_what_was_observed():
 
 
 def test_a_space_of_mixed_columns_goes_there_and_back():
-    frame = pd.DataFrame({"a": [1, 2, 3], "b": ["x", None, "y"], "c": [True, False, True], "d": [0.5, 1.5, 2.5]})
+    frame = pd.DataFrame(
+        {"a": [1, 2, 3], "b": ["x", None, "y"], "c": [True, False, True], "d": [0.5, 1.5, 2.5]}
+    )
     space = RowSpace.of([frame])
     assert space.owner.tolist() == [0, 1, 1, 1, 2, 3]
     assert not space.is_numeric

@@ -53,7 +53,10 @@ def test_a_table_stays_itself():
 
 def test_arrow_backed_and_odd_arrow_types_become_plain():
     frame = pd.DataFrame(
-        {"x": pd.Series([1, None], dtype="int64[pyarrow]"), "t": pd.Series(["a", None], dtype="string[pyarrow]")}
+        {
+            "x": pd.Series([1, None], dtype="int64[pyarrow]"),
+            "t": pd.Series(["a", None], dtype="string[pyarrow]"),
+        }
     )
     assert as_table(frame).frame["x"].dtype == np.float64
     odd = pa.table(

@@ -59,7 +59,9 @@ def test_no_component_is_narrower_than_a_share_of_the_column(covariance):
 
     assert narrowest(GaussianMixture(covariance=covariance)) >= 1e-3 * (1 - 1e-9)
     assert narrowest(GaussianMixture(covariance=covariance, regularisation=1e-6)) < 1e-4
-    odd = rows[:1] + np.array([0.0, 0.01 * units[1], 0.0, 0.0])  # a hundredth of a standard deviation is no anomaly
+    odd = rows[:1] + np.array(
+        [0.0, 0.01 * units[1], 0.0, 0.0]
+    )  # a hundredth of a standard deviation is no anomaly
     detector = GaussianMixture(2, covariance=covariance).fit(rows)
     assert abs(detector.outlierness(odd) - detector.outlierness(rows[:1])) < 1.0
 
@@ -76,7 +78,9 @@ def test_conditional_surprises_are_what_the_likeliest_value_of_a_cell_would_save
             gain = np.linalg.solve(block, mixture.covariances[0][rest, i])
             mended = x.copy()
             mended[i] = mixture.means[0, i] + gain @ (x - mixture.means[0])[rest]
-            assert row[i] == pytest.approx((score.value(x[None]) - score.value(mended[None]))[0], rel=1e-6, abs=1e-9)
+            assert row[i] == pytest.approx(
+                (score.value(x[None]) - score.value(mended[None]))[0], rel=1e-6, abs=1e-9
+            )
 
 
 def test_conditional_surprises_average_over_components_by_their_shares():
@@ -179,7 +183,9 @@ def test_same_seed_same_bits_and_generators_are_taken():
 
 def test_stopping_too_early_is_said(monkeypatch):
     start = GaussianMixture._start
-    monkeypatch.setattr(GaussianMixture, "_start", lambda *args: start(*args).set_params(max_iter=1, tol=1e-12))
+    monkeypatch.setattr(
+        GaussianMixture, "_start", lambda *args: start(*args).set_params(max_iter=1, tol=1e-12)
+    )
     with pytest.warns(NotConverged, match="did not settle in 1 rounds"):
         GaussianMixture(3).fit(X)
 

@@ -10,12 +10,23 @@ import pytest
 from tellwhy import detectors
 from tellwhy.core.errors import CannotWrite, UnreadableFile
 from tellwhy.core.registry import cards
-from tellwhy.detectors import SVDD, VAE, GaussianMixture, KernelDensity, NearestNeighbours, OneClassSVM, PCADetector
+from tellwhy.detectors import (
+    SVDD,
+    VAE,
+    GaussianMixture,
+    KernelDensity,
+    NearestNeighbours,
+    OneClassSVM,
+    PCADetector,
+)
 
 RNG = np.random.default_rng(0)
 X = pd.DataFrame(RNG.normal(size=(60, 3)), columns=["a", "b", "ç 'd'"])
 NEW = pd.DataFrame(2 * RNG.normal(size=(10, 3)), columns=X.columns)
-QUICK = {"VAE": {"latent": 1, "hidden": 3, "max_epochs": 2}, "DAGMM": {"latent": 1, "hidden": 3, "max_epochs": 2}}
+QUICK = {
+    "VAE": {"latent": 1, "hidden": 3, "max_epochs": 2},
+    "DAGMM": {"latent": 1, "hidden": 3, "max_epochs": 2},
+}
 KINDS = [
     *(
         card.cls(**QUICK.get(card.name, {}))
@@ -140,7 +151,9 @@ def test_made_up_heads_are_refused(saved, edits, message):
         detectors.load(saved)
 
 
-@pytest.mark.parametrize("text", ["", "{", "null", "[1]", '{"schema": 1}', "[" * 100_000, "\x00\xff"], ids=range(7))
+@pytest.mark.parametrize(
+    "text", ["", "{", "null", "[1]", '{"schema": 1}', "[" * 100_000, "\x00\xff"], ids=range(7)
+)
 def test_heads_that_are_no_json_are_refused(saved, text):
     (saved / "detector.json").write_text(text, encoding="latin-1")
     with pytest.raises(UnreadableFile):
@@ -197,7 +210,9 @@ def test_arrays_that_do_not_fit_are_refused(saved, points):
 
 
 def test_pickled_arrays_are_never_opened(saved):
-    np.savez(saved / "arrays.npz", **{"expansion_.points": np.array([{"a": 1}], dtype=object)}, allow_pickle=True)
+    np.savez(
+        saved / "arrays.npz", **{"expansion_.points": np.array([{"a": 1}], dtype=object)}, allow_pickle=True
+    )
     with pytest.raises(UnreadableFile, match="missing or damaged"):
         detectors.load(saved)
 

@@ -9,7 +9,11 @@ from tellwhy.detectors import PCADetector
 from tellwhy.detectors.pca_detector import principal_axes
 
 RNG = np.random.default_rng(0)
-X = RNG.normal(size=(120, 6)) @ np.diag([9.0, 5.0, 3.0, 1.0, 0.5, 0.1]) @ np.linalg.qr(RNG.normal(size=(6, 6)))[0]
+X = (
+    RNG.normal(size=(120, 6))
+    @ np.diag([9.0, 5.0, 3.0, 1.0, 0.5, 0.1])
+    @ np.linalg.qr(RNG.normal(size=(6, 6)))[0]
+)
 NEW = 3 * RNG.normal(size=(20, 6))
 
 

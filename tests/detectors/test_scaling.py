@@ -18,7 +18,9 @@ def test_means_and_standard_deviations():
 
 @pytest.mark.parametrize("factor", [1e300, 1e-300, 7.0])
 def test_scales_at_the_ends_of_floating_point_cancel(factor):
-    np.testing.assert_allclose(Scaling.of(X * factor).apply(X * factor), Scaling.of(X).apply(X), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        Scaling.of(X * factor).apply(X * factor), Scaling.of(X).apply(X), rtol=1e-9, atol=1e-12
+    )
 
 
 def test_offsets_cancel():

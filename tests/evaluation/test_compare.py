@@ -21,7 +21,9 @@ class Chance:
 
     def explain(self, X):
         values = np.random.default_rng(self.random_state).random(np.shape(X))
-        return Explanation(values=values, scores=as_score(self.model).value(X), data=X, method="Chance", kind="ranking")
+        return Explanation(
+            values=values, scores=as_score(self.model).value(X), data=X, method="Chance", kind="ranking"
+        )
 
 
 class Deviation:
@@ -37,7 +39,9 @@ class Deviation:
     def explain(self, X):
         values = (as_floats(X) - self.mean_) ** 2
         extras = {"nearest_normal": np.full(values.shape, 1e6)}  # must not be used: other methods have none
-        return Explanation(values=values, scores=values.sum(axis=1), data=X, method="Deviation", extras=extras)
+        return Explanation(
+            values=values, scores=values.sum(axis=1), data=X, method="Deviation", extras=extras
+        )
 
 
 class Broken:
@@ -63,7 +67,9 @@ def squares(X):
 
 
 def test_one_line_per_method_best_first(rows, model):
-    table = compare([Chance, "one_class_dtd", Broken, Deviation(model)], model, rows[100:], background=rows[:100])
+    table = compare(
+        [Chance, "one_class_dtd", Broken, Deviation(model)], model, rows[100:], background=rows[:100]
+    )
     assert tuple(table.columns) == COLUMNS
     assert set(table["method"].head(2)) == {"OneClassDTD", "Deviation"}
     assert table["method"].tolist()[2:] == ["Chance", "Broken"]

@@ -71,7 +71,8 @@ def test_table_has_limits(insight, rows):
 
 def test_same_seed_same_rates(insight, rows):
     first, second, third = (
-        fidelity(insight, model, rows, counts=[1], n_bootstraps=5, random_state=s).rates["replaced"] for s in (1, 1, 2)
+        fidelity(insight, model, rows, counts=[1], n_bootstraps=5, random_state=s).rates["replaced"]
+        for s in (1, 1, 2)
     )
     np.testing.assert_array_equal(first, second)
     assert not np.array_equal(first, third)
@@ -107,7 +108,11 @@ def test_keep_top_segments():
     segments = np.array([[0, 0, 1, 1]])
     values = np.array([[0.4, 0.4, 0.7, 0.0]])  # the first segment is worth more, though its cells are not
     explanation = Explanation(
-        values=values, scores=[1.0], method="m", data=X, extras={"segments": segments, "target": np.array([1])}
+        values=values,
+        scores=[1.0],
+        method="m",
+        data=X,
+        extras={"segments": segments, "target": np.array([1])},
     )
 
     def two(rows):

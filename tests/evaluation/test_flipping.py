@@ -25,7 +25,9 @@ def kernel_score(kind, q, *, m=9, d=5, scale="count", offset=0.0, sigma=1.3, a=0
     weights = rng.uniform(0.2, 1.0, m)
     kernel = Exponential(sigma, q) if kind == "exponential" else StudentT(sigma, q, a)
     rows = rng.permutation(4 * m)[:m]
-    expansion = KernelExpansion(rng.normal(size=(m, d)) + 3.0, weights / weights.sum(), kernel, rows, 4 * m, scale)
+    expansion = KernelExpansion(
+        rng.normal(size=(m, d)) + 3.0, weights / weights.sum(), kernel, rows, 4 * m, scale
+    )
     return KernelScore(expansion, offset=offset)
 
 
@@ -37,13 +39,17 @@ def pool_of(score, *, a=0.7):
     def pool(distances, kept):
         rest = weights[kept] / weights[kept].sum()
         scale = score.expansion.scale
-        return kernel_outlierness(distances, rest, kind=kind, q=kernel.q, sigma=kernel.bandwidth, a=a, scale=scale)
+        return kernel_outlierness(
+            distances, rest, kind=kind, q=kernel.q, sigma=kernel.bandwidth, a=a, scale=scale
+        )
 
     return pool
 
 
 def explanation_of(X, values, scores=None, **fields):
-    return Explanation(values=values, scores=np.ones(len(values)) if scores is None else scores, data=X, **fields)
+    return Explanation(
+        values=values, scores=np.ones(len(values)) if scores is None else scores, data=X, **fields
+    )
 
 
 def random_explanation(X, seed=0, **fields):
@@ -57,7 +63,8 @@ def test_kernel_curves_equal_the_loop(kind, q, scale):
     explanation = random_explanation(X)
     result = flipping(explanation, score)
     expected = [
-        flip(x, score.expansion.points, r, pool=pool_of(score)) for x, r in zip(X, explanation.values, strict=True)
+        flip(x, score.expansion.points, r, pool=pool_of(score))
+        for x, r in zip(X, explanation.values, strict=True)
     ]
     np.testing.assert_allclose(result.curves, expected, rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(result.areas, [normalised_area(c) for c in expected], rtol=1e-10)
@@ -98,7 +105,9 @@ def test_a_training_row_that_is_no_support_point_leaves_nothing_out():
     X = np.zeros((1, 5))
     values = np.arange(5.0)[None]
     with_free = flipping(explanation_of(X, values, method="M", extras={"left_out": np.array([free])}), score)
-    np.testing.assert_array_equal(with_free.curves, flipping(explanation_of(X, values, method="M"), score).curves)
+    np.testing.assert_array_equal(
+        with_free.curves, flipping(explanation_of(X, values, method="M"), score).curves
+    )
 
 
 def test_steps_are_split_where_memory_is_short(monkeypatch):
@@ -153,7 +162,9 @@ def test_an_encoded_column_goes_with_all_its_model_columns():
         rows = np.asarray(rows)
         return np.column_stack([rows[:, 1], rows[:, 0], rows[:, 1] ** 2, rows[:, 2], -rows[:, 1]])
 
-    encoded = EncodedScore(inner=score, encode=encode, owner=owner, n_columns=4, feature_names=None, describes="o")
+    encoded = EncodedScore(
+        inner=score, encode=encode, owner=owner, n_columns=4, feature_names=None, describes="o"
+    )
     explanation = random_explanation(raw)
     expected = [
         flip(x, score.expansion.points, r, pool=pool_of(score), owner=owner)
@@ -175,7 +186,9 @@ def test_the_floor_is_the_base_value_of_one_class_dtd():
     X = np.random.default_rng(0).normal(size=(80, 3))
     model = OneClassSVM(kernel="student_t", a=0.5).fit(X)
     explanation = OneClassDTD(model).explain(X[:20] * 2)
-    np.testing.assert_allclose(flipping(explanation, model).curves[:, -1], explanation.base_values, rtol=1e-10)
+    np.testing.assert_allclose(
+        flipping(explanation, model).curves[:, -1], explanation.base_values, rtol=1e-10
+    )
 
 
 def test_curves_in_difference_space_fall_from_one_to_zero():
@@ -237,7 +250,9 @@ def test_permuting_columns_leaves_areas_unchanged():
     turned = KernelScore(
         KernelExpansion(score.expansion.points[:, columns], score.expansion.weights, score.expansion.kernel)
     )
-    exact = flipping(explanation_of(X[:10, columns], explanation.values[:, columns], method="M"), turned).areas
+    exact = flipping(
+        explanation_of(X[:10, columns], explanation.values[:, columns], method="M"), turned
+    ).areas
     np.testing.assert_allclose(exact, flipping(explanation, score).areas, rtol=1e-10)
 
 
@@ -265,9 +280,13 @@ def test_any_score_takes_nearest_normal_values():
     rng = np.random.default_rng(0)
     X, normal = rng.normal(size=(5, 4)) * 4, rng.normal(size=(5, 4))
     explanation = random_explanation(X, extras={"nearest_normal": normal})
-    expected = [replace_in_turn(x, [y], r, squares) for x, y, r in zip(X, normal, explanation.values, strict=True)]
+    expected = [
+        replace_in_turn(x, [y], r, squares) for x, y, r in zip(X, normal, explanation.values, strict=True)
+    ]
     np.testing.assert_allclose(flipping(explanation, squares).curves, expected, rtol=1e-12)
-    background = rng.normal(size=(3, 4))  # which all methods share, comes before what an explanation has of its own
+    background = rng.normal(
+        size=(3, 4)
+    )  # which all methods share, comes before what an explanation has of its own
     with_background = flipping(explanation, squares, background=background).curves
     np.testing.assert_array_equal(
         with_background, flipping(random_explanation(X), squares, background=background).curves
@@ -309,12 +328,16 @@ def test_any_score_takes_values_of_typical_background_rows():
     np.testing.assert_allclose(result.curves, expected, rtol=1e-12)
     odd = squares(X) > squares(normal).max()
     np.testing.assert_array_equal(np.isfinite(result.areas), odd)
-    np.testing.assert_allclose(result.areas[odd], [normalised_area(c) for c in np.array(expected)[odd]], rtol=1e-10)
+    np.testing.assert_allclose(
+        result.areas[odd], [normalised_area(c) for c in np.array(expected)[odd]], rtol=1e-10
+    )
 
 
 def test_a_row_within_the_normal_ones_has_no_area():
     background = np.array([[0.0, 1.0], [2.0, 0.0], [9.0, 9.0], [9.0, 8.0]])
-    X = np.array([[0.0, 1.8], [5.0, 0.1]])  # scores 3.24 and 25.51; the calm half scores 1 and 4, 2.5 on average
+    X = np.array(
+        [[0.0, 1.8], [5.0, 0.1]]
+    )  # scores 3.24 and 25.51; the calm half scores 1 and 4, 2.5 on average
     result = flipping(random_explanation(X), squares, background=background)
     assert np.isfinite(result.areas).tolist() == [False, True]
 
@@ -330,7 +353,9 @@ def test_replacement_is_batched_and_the_batches_do_not_matter(monkeypatch):
     whole = flipping(random_explanation(X), counted, background=X).curves
     assert len(calls) == 4  # background, untouched, all replaced, everything between
     monkeypatch.setattr("tellwhy.evaluation.replacement._CALL_BYTES", 1)
-    np.testing.assert_allclose(flipping(random_explanation(X), squares, background=X).curves, whole, rtol=1e-13)
+    np.testing.assert_allclose(
+        flipping(random_explanation(X), squares, background=X).curves, whole, rtol=1e-13
+    )
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
@@ -415,7 +440,11 @@ def other_rows():
 
 
 def not_finite():
-    return explanation_of(np.ones((1, 5)), [[0, 1, np.nan, 2, 3]], method="M"), kernel_score("exponential", 2.0), {}
+    return (
+        explanation_of(np.ones((1, 5)), [[0, 1, np.nan, 2, 3]], method="M"),
+        kernel_score("exponential", 2.0),
+        {},
+    )
 
 
 def nan_in_data():

@@ -109,7 +109,9 @@ def test_pandas_frames_keep_names_labels_and_types():
 
 def test_polars_frames_keep_names_and_types():
     pl = pytest.importorskip("polars")
-    frame = pl.DataFrame({"a": [1.0, 2.0, None, 4.0], "b": [True, False, True, True], "c": ["x", "y", "z", "w"]})
+    frame = pl.DataFrame(
+        {"a": [1.0, 2.0, None, 4.0], "b": [True, False, True, True], "c": ["x", "y", "z", "w"]}
+    )
     odd, truth = inject_anomalies(frame, 1, 0)
     assert odd.schema == frame.schema
     assert not truth[2, 0]

@@ -40,7 +40,9 @@ def test_expected_value_is_the_weighted_mean():
     centre = svm.expansion_.weights @ svm.expansion_.points
     np.testing.assert_allclose(ExpectedValue(svm).explain(NEW).values, (NEW - centre) ** 2, rtol=1e-12)
     knn = NearestNeighbours().fit(X)
-    np.testing.assert_allclose(ExpectedValue(knn).explain(NEW).values, (NEW - X.mean(axis=0)) ** 2, rtol=1e-12)
+    np.testing.assert_allclose(
+        ExpectedValue(knn).explain(NEW).values, (NEW - X.mean(axis=0)) ** 2, rtol=1e-12
+    )
     ball = SVDD("linear").fit(X)
     expected = (NEW - ball.expansion_.centres[0]) ** 2
     np.testing.assert_allclose(ExpectedValue(ball).explain(NEW).values, expected, rtol=1e-12)
@@ -78,7 +80,9 @@ def test_sensitivity_is_the_squared_slope(detector):
 def test_simple_taylor_expands_on_the_threshold():
     detector = OneClassSVM(nu=0.2, bandwidth=1.5).fit(X)
     far = np.array([[6.0, 0.0, 0.0], [0.0, -7.0, 1.0]])
-    detector.set_threshold(value=1.6)  # above the score of the nearest support points, so that the way crosses it
+    detector.set_threshold(
+        value=1.6
+    )  # above the score of the nearest support points, so that the way crosses it
     score = detector.to_score()
     found = SimpleTaylor(detector).explain(far)
     np.testing.assert_allclose(found.base_values, detector.threshold_, rtol=1e-6)

@@ -35,12 +35,16 @@ class Fixed:
     def explain(self, rows):
         params = {"explains": "a constant"}
         scores = np.zeros(len(self.values))
-        return Explanation(values=self.values, scores=scores, method="Fixed", params=params, feature_names=self.names)
+        return Explanation(
+            values=self.values, scores=scores, method="Fixed", params=params, feature_names=self.names
+        )
 
 
 CONTRACTS = {
     "closed forms": lambda model: Ensemble([OneClassDTD(model), Sensitivity(model)]),
-    "with background": lambda model: Ensemble([Occlusion(model), OneClassDTD(model), IntegratedGradients(model)]),
+    "with background": lambda model: Ensemble(
+        [Occlusion(model), OneClassDTD(model), IntegratedGradients(model)]
+    ),
 }
 
 
@@ -94,7 +98,12 @@ def test_the_scale_of_a_member_does_not_matter():
 
 def test_disagreement_runs_from_agreement_to_contradiction():
     up, down, flat = np.arange(5.0), -np.arange(5.0), np.ones(5)
-    pairs = {"same": (up, up), "opposite": (up, down), "one says nothing": (up, flat), "none does": (flat, flat)}
+    pairs = {
+        "same": (up, up),
+        "opposite": (up, down),
+        "one says nothing": (up, flat),
+        "none does": (flat, flat),
+    }
     expected = {"same": 0.0, "opposite": 2.0, "one says nothing": 1.0, "none does": 0.0}
     for name, (a, b) in pairs.items():
         found = Ensemble([Fixed([a]), Fixed([b])]).explain(X[:1])
@@ -103,12 +112,19 @@ def test_disagreement_runs_from_agreement_to_contradiction():
 
 def test_mean_correlation_is_over_all_pairs():
     ranks = np.stack([normalised_ranks(RNG.normal(size=(3, 6))) for _ in range(5)])
-    pairs = [[np.corrcoef(ranks[a, r], ranks[b, r])[0, 1] for a in range(5) for b in range(a)] for r in range(3)]
+    pairs = [
+        [np.corrcoef(ranks[a, r], ranks[b, r])[0, 1] for a in range(5) for b in range(a)] for r in range(3)
+    ]
     np.testing.assert_allclose(mean_correlation(ranks), np.mean(pairs, axis=1), rtol=1e-10, atol=1e-12)
 
 
 def test_several_detectors_and_their_scores():
-    models = [SVM, KernelDensity().fit(X), NearestNeighbours().fit(X), GaussianMixture(2, random_state=0).fit(X)]
+    models = [
+        SVM,
+        KernelDensity().fit(X),
+        NearestNeighbours().fit(X),
+        GaussianMixture(2, random_state=0).fit(X),
+    ]
     members = [OneClassDTD(model) for model in models[:3]] + [Marginal(models[3])]
     found = Ensemble(members).explain(NEW)
     for i, member in enumerate(members):
@@ -122,7 +138,8 @@ def test_background_goes_to_copies_of_the_members_that_take_it():
     assert not hasattr(occlusion, "background_")
     expected = Occlusion(SVM).fit(X).explain(NEW).values
     np.testing.assert_allclose(
-        fitted.explain(NEW).values, (normalised_ranks(expected) + normalised_ranks(dtd.explain(NEW).values)) / 2
+        fitted.explain(NEW).values,
+        (normalised_ranks(expected) + normalised_ranks(dtd.explain(NEW).values)) / 2,
     )
     with pytest.raises(InvalidInput, match=r"Member 0 of Ensemble \(Occlusion\).*call fit"):
         Ensemble([occlusion, dtd]).explain(NEW)

@@ -70,7 +70,9 @@ def test_scores_that_are_finite_for_some_rows_only(method, kind):
     ids=["a table", "one too many", "one number"],
 )
 def test_scores_of_the_wrong_shape(method, kind, returned, shape):
-    with pytest.raises(InvalidInput, match=rf"one number per row: for \d+ rows, .* has shape {shape}; expected"):
+    with pytest.raises(
+        InvalidInput, match=rf"one number per row: for \d+ rows, .* has shape {shape}; expected"
+    ):
         explained(method, made_from(returned, kind))
 
 
@@ -78,7 +80,10 @@ def test_scores_of_the_wrong_shape(method, kind, returned, shape):
 @both_kinds
 @pytest.mark.parametrize(
     ("gradient", "message"),
-    [(lambda Z: Z[:, :2], r"gradient of .* has shape"), (lambda Z: np.full(Z.shape, np.nan), "not finite for row 0")],
+    [
+        (lambda Z: Z[:, :2], r"gradient of .* has shape"),
+        (lambda Z: np.full(Z.shape, np.nan), "not finite for row 0"),
+    ],
     ids=["shape", "NaN"],
 )
 def test_broken_gradients(method, kind, gradient, message):

@@ -52,7 +52,13 @@ def test_all_general_attributions_are_among_them():
     model = GaussianMixture().fit(X)
     general = [card for card in METHODS if card.applies(as_score(model))]
     having = {card.name for card in general if "nearest_normal" in ready(card.cls, model).explain(NEW).extras}
-    assert having >= {"AnomalyShapley", "KernelShap", "IntegratedGradients", "Occlusion", "AnomalyContribution"}
+    assert having >= {
+        "AnomalyShapley",
+        "KernelShap",
+        "IntegratedGradients",
+        "Occlusion",
+        "AnomalyContribution",
+    }
 
 
 class Counted:

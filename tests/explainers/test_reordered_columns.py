@@ -33,5 +33,7 @@ def test_the_odd_column_is_named_after_reordering(card):
 
 def test_a_surrogate_names_the_column_that_a_reordered_classifier_uses():
     model = reordered(LogisticRegression()).fit(X, X[:, 2] > 0)
-    explanation = DMMMEN(model, n_components=1, n_elastic_nets=1, n_sweeps=400, n_burn=200).fit(X).explain(ODD)
+    explanation = (
+        DMMMEN(model, n_components=1, n_elastic_nets=1, n_sweeps=400, n_burn=200).fit(X).explain(ODD)
+    )
     assert np.abs(explanation.values[0]).argmax() == 2

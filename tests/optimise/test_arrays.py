@@ -40,7 +40,9 @@ def test_functions(space):
     assert a[0, 0] == A[0, 0]
 
 
-@pytest.mark.parametrize(("value", "dtype"), [(0.0, "float64"), (2.5, "float64"), (0, "int64"), (True, "bool")])
+@pytest.mark.parametrize(
+    ("value", "dtype"), [(0.0, "float64"), (2.5, "float64"), (0, "int64"), (True, "bool")]
+)
 def test_filled_takes_the_type_of_the_value(space, value, dtype):
     found = on_host(arrays.filled(space.array(A), (2, 2), value))
     assert found.dtype == dtype

@@ -94,8 +94,12 @@ def test_walls_of_binary_columns(space):
     rows = np.array([[0.0, 1.0, 7.0], [0.25, 0.0, 7.0]])
     around = Surroundings(space.array(scales), "squared", space.array(binary))
     low, high = (on_host(wall) for wall in around.walls(space.array(rows), None))
-    np.testing.assert_allclose(low, [[0.0, (1e-6 - 1.0) / 0.5, -np.inf], [1e-6 - 0.25, 0.0, -np.inf]], rtol=1e-12)
-    np.testing.assert_allclose(high, [[1.0 - 1e-6, 0.0, np.inf], [0.75 - 1e-6, (1.0 - 1e-6) / 0.5, np.inf]], rtol=1e-12)
+    np.testing.assert_allclose(
+        low, [[0.0, (1e-6 - 1.0) / 0.5, -np.inf], [1e-6 - 0.25, 0.0, -np.inf]], rtol=1e-12
+    )
+    np.testing.assert_allclose(
+        high, [[1.0 - 1e-6, 0.0, np.inf], [0.75 - 1e-6, (1.0 - 1e-6) / 0.5, np.inf]], rtol=1e-12
+    )
 
 
 def test_kinks_keep_what_is_not_worth_moving(space):
@@ -207,7 +211,11 @@ def test_a_search_that_finds_nothing_is_tried_once_more_without_the_last_steps(k
     )
     run.past.add(np.array([0]), np.ones((1, D)), np.ones((1, D)))  # problem 1 has no steps to forget
     going = run.aim(np.arange(2))
-    run.evaluate = lambda _, U: (np.full(len(U), 1e9), -np.ones(U.shape), np.zeros(len(U), dtype=int))  # nothing lower
+    run.evaluate = lambda _, U: (
+        np.full(len(U), 1e9),
+        -np.ones(U.shape),
+        np.zeros(len(U), dtype=int),
+    )  # nothing lower
     while 1 in going:
         going = run.advance(going)
     assert going.tolist() == [0]

@@ -55,7 +55,9 @@ def layer(network, name, x):
 
 def decode(network, code):
     hidden = softplus(layer(network, "decode", code))
-    return layer(network, "output", softplus(layer(network, "refine", hidden))) + beside(network, "bypass_output", code)
+    return layer(network, "output", softplus(layer(network, "refine", hidden))) + beside(
+        network, "bypass_output", code
+    )
 
 
 def beside(network, name, x):
@@ -86,7 +88,9 @@ def vae_bound(network, x, noise, likelihood, output_variance=1.0):
             p = 1 / (1 + np.exp(-output))
             surprises.append(-np.sum(x * np.log(p) + (1 - x) * np.log(1 - p)))
         else:
-            surprises.append(-sum(log_normal(x[[i]], output[[i]], output_variance * np.eye(1)) for i in range(len(x))))
+            surprises.append(
+                -sum(log_normal(x[[i]], output[[i]], output_variance * np.eye(1)) for i in range(len(x)))
+            )
     divergence = sum(0.5 * (m * m + v - 1 - math.log(v)) for m, v in zip(mean, variance, strict=True))
     return np.mean(surprises) + divergence
 
@@ -108,6 +112,10 @@ def dagmm_shares(network, summary):
 def dagmm_energy(network, X, Z, anchor, regularisation):
     """Energy of scaled rows X under the mixture that scaled rows Z imply."""
     summaries = np.array([dagmm_summary(network, z, anchor) for z in Z])
-    weights, means, covariances = reestimated(summaries, np.array([dagmm_shares(network, s) for s in summaries]))
+    weights, means, covariances = reestimated(
+        summaries, np.array([dagmm_shares(network, s) for s in summaries])
+    )
     covariances = covariances + regularisation * np.eye(summaries.shape[1])
-    return np.array([mixture_energy(dagmm_summary(network, x, anchor), weights, means, covariances) for x in X])
+    return np.array(
+        [mixture_energy(dagmm_summary(network, x, anchor), weights, means, covariances) for x in X]
+    )

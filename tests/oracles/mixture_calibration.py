@@ -58,7 +58,9 @@ def geweke_data(n=8, p=3, q=1):
 
 def expected_statistics(n_draws, shape=(), seed=0):
     """Statistics of independent draws from the prior."""
-    return marginal_conditional(n_draws, geweke_data(*shape), SIZES, OWN.numbers(), np.random.default_rng(seed))
+    return marginal_conditional(
+        n_draws, geweke_data(*shape), SIZES, OWN.numbers(), np.random.default_rng(seed)
+    )
 
 
 def geweke(independent, steps, n_draws, *, shape=(), seed=1):
@@ -138,7 +140,9 @@ def recovery(seed):
     """What is found of a planted mixture: agreement of components, non-zero coefficients, largest error of a row."""
     X, y, z, coef = planted(seed)
     settings = Settings(n_components=6, n_sweeps=600, n_burn=300)
-    posterior = sample(design(X, y), Priors(variance_scale=0.01), settings, rng=np.random.default_rng(seed + 1))
+    posterior = sample(
+        design(X, y), Priors(variance_scale=0.01), settings, rng=np.random.default_rng(seed + 1)
+    )
     of_rows = posterior.coef[np.arange(len(posterior.z))[:, None], posterior.z.astype(int), 1:]
     low, high = np.quantile(of_rows, [0.025, 0.975], axis=0)
     nonzero, sure = coef[z] != 0, (low > 0) | (high < 0)
@@ -146,7 +150,9 @@ def recovery(seed):
         "ARI": float(np.mean([adjusted_rand_score(z, draw) for draw in posterior.z])),
         "non-zero coefficients found": float(sure[nonzero].mean()),
         "zero coefficients taken for others": float(sure[~nonzero].mean()),
-        "median error of a row's coefficients": float(np.median(np.abs(of_rows.mean(axis=0) - coef[z]).max(axis=1))),
+        "median error of a row's coefficients": float(
+            np.median(np.abs(of_rows.mean(axis=0) - coef[z]).max(axis=1))
+        ),
         "R̂": posterior.convergence.worst_r_hat,
     }
 

@@ -58,7 +58,9 @@ def simulate(state, data, rng):
     """Outputs (and gates) of the rows, given the state; changes the data in place."""
     fitted = (data.X * state.coef[state.z]).sum(axis=1)
     data.y[:] = fitted + np.sqrt(state.sigma2[state.z]) * rng.normal(size=len(data.y))
-    data.gates[:] = state.gate_mean[state.z] + np.sqrt(state.gate_var[state.z]) * rng.normal(size=data.gates.shape)
+    data.gates[:] = state.gate_mean[state.z] + np.sqrt(state.gate_var[state.z]) * rng.normal(
+        size=data.gates.shape
+    )
 
 
 def small_data(n, p, q, rng):
@@ -165,7 +167,11 @@ def inverse_gaussian_scales(*, norm=False, times_variance=False):
     def step(state, data, priors, rng):
         for j, c in enumerate(state.c):
             lambda1, lambda2 = state.lambda1[c], state.lambda2[c]
-            sizes = np.full(state.t.shape[1], np.linalg.norm(state.coef[j, 1:])) if norm else np.abs(state.coef[j, 1:])
+            sizes = (
+                np.full(state.t.shape[1], np.linalg.norm(state.coef[j, 1:]))
+                if norm
+                else np.abs(state.coef[j, 1:])
+            )
             variance = 1 / state.sigma2[j] if times_variance else state.sigma2[j]
             state.t[j] = rng.wald(lambda1 / (2 * lambda2 * sizes), lambda1**2 / (4 * lambda2 * variance))
 
@@ -179,7 +185,9 @@ def penalties_without_jacobian(state, data, priors, rng):
     _compiled.draw_penalties(state, data, priors, rng)
     keep = state.lambda1.copy(), state.lambda2.copy()
     state.lambda1[:], state.lambda2[:] = before
-    positive = less._replace(lambda1_shape=max(less.lambda1_shape, 1e-3), lambda2_shape=max(less.lambda2_shape, 1e-3))
+    positive = less._replace(
+        lambda1_shape=max(less.lambda1_shape, 1e-3), lambda2_shape=max(less.lambda2_shape, 1e-3)
+    )
     _compiled.draw_penalties(state, data, positive, rng)
     unused = np.setdiff1d(np.arange(len(state.lambda1)), used)
     state.lambda1[unused], state.lambda2[unused] = keep[0][unused], keep[1][unused]
@@ -203,7 +211,9 @@ def metropolis_variances(prior_terms):
                 t = rng.wald(lambda1 / (2 * lambda2 * np.abs(state.coef[j, 1:])), x2)
             squares = (state.coef[j, 1:] ** 2 * (1 + t)).sum() * lambda2
             shape = priors.variance_shape + (state.counts[j] + 1 + prior_terms(p)) / 2
-            scale = priors.variance_scale + 0.5 * (rss[j] + squares + state.coef[j, 0] ** 2 / priors.intercept_variance)
+            scale = priors.variance_scale + 0.5 * (
+                rss[j] + squares + state.coef[j, 0] ** 2 / priors.intercept_variance
+            )
             new = scale / rng.gamma(shape)
             log_ratio = _log_tau(t, lambda1, lambda2, new) - _log_tau(t, lambda1, lambda2, state.sigma2[j])
             if np.log(rng.random()) < log_ratio:
@@ -264,7 +274,9 @@ def independent_elastic_net(X, y, priors, rng, n_walkers=400, n_steps=1500):
         return total - 0.5 * len(y) * s - 0.5 * (residual**2).sum(axis=1) / sigma2
 
     at = np.linalg.lstsq(design_matrix, y, rcond=None)[0]
-    walkers = np.column_stack([at + 0.1 * rng.normal(size=(n_walkers, width)), 0.3 * rng.normal(size=(n_walkers, 3))])
+    walkers = np.column_stack(
+        [at + 0.1 * rng.normal(size=(n_walkers, width)), 0.3 * rng.normal(size=(n_walkers, 3))]
+    )
     half, kept = n_walkers // 2, []
     level = log_density(walkers)
     for step in range(n_steps):

@@ -15,7 +15,9 @@ def pairs_of(y, n_classes):
 def directions(X, y, n_classes, loss):
     """The change of W (classes × features, flattened) per unit of each variable."""
     found = []
-    variables = pairs_of(y, n_classes) if loss != "ovr" else list(itertools.product(range(len(y)), range(n_classes)))
+    variables = (
+        pairs_of(y, n_classes) if loss != "ovr" else list(itertools.product(range(len(y)), range(n_classes)))
+    )
     for i, c in variables:
         V = np.zeros((n_classes, X.shape[1]))
         if loss in ("ww", "cs"):

@@ -65,7 +65,9 @@ def integrated_gradients_of_support_relevance(x, u, C, D, q, steps=20_000):
     """Numerical integrated gradients of R_j = C r^q + D from its root (or minimum) on the segment from u to x."""
     z = x - u
     r = np.linalg.norm(z)
-    start = (max(-D, 0.0) / C) ** (1 / q) / r  # share of the way from u to x where R_j = 0; 0 if it has no root
+    start = (max(-D, 0.0) / C) ** (
+        1 / q
+    ) / r  # share of the way from u to x where R_j = 0; 0 if it has no root
     middle = start + (np.arange(steps) + 0.5) / steps * (1 - start)
     total = np.zeros_like(x)
     for t in middle:

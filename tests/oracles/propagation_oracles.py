@@ -42,7 +42,9 @@ def epsilon(x, w, b, epsilon):
 def gamma(x, w, b, gamma):
     total = sum(x * w) + b
     chosen = positive if total > 0 else negative
-    whole = sum(xi * wi + gamma * chosen(xi * wi) for xi, wi in zip(x, w, strict=True)) + b + gamma * chosen(b)
+    whole = (
+        sum(xi * wi + gamma * chosen(xi * wi) for xi, wi in zip(x, w, strict=True)) + b + gamma * chosen(b)
+    )
     return [share(xi * wi + gamma * chosen(xi * wi), whole) for xi, wi in zip(x, w, strict=True)]
 
 

@@ -22,7 +22,9 @@ def minus_log_density(model, X):
     scikit-learn's own tree loses digits to differences of bounds where the density is small.
     """
     rows = np.asarray(model.tree_.data)
-    weights = np.ones(len(rows)) if model.tree_.sample_weight is None else np.asarray(model.tree_.sample_weight)
+    weights = (
+        np.ones(len(rows)) if model.tree_.sample_weight is None else np.asarray(model.tree_.sample_weight)
+    )
     distances = np.array([[np.linalg.norm(x - u) for u in rows] for x in X]) / model.bandwidth_
     exponents, d = (-(distances**2) / 2 if model.kernel == "gaussian" else -distances), rows.shape[1]
     volume = (2 * np.pi) ** (d / 2) if model.kernel == "gaussian" else sphere(d) * math.factorial(d - 1)

@@ -65,7 +65,9 @@ def relaxed_worth(score, x, minimum, S):
 
 def minimum_by_scipy(objective, start, bounds=None):
     """Minimise a function of a few numbers with general-purpose tools, to many digits."""
-    found = minimize(objective, start, method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-15, "gtol": 1e-12})
+    found = minimize(
+        objective, start, method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-15, "gtol": 1e-12}
+    )
     again = minimize(
         objective,
         found.x,

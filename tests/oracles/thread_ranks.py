@@ -74,4 +74,6 @@ def in_ranks(size, work, monkeypatch):
     monkeypatch.setitem(sys.modules, "mpi4py", SimpleNamespace(MPI=SimpleNamespace(Status=Status, BYTE=1)))
     boxes, table, barrier = defaultdict(list), [None] * size, threading.Barrier(size)
     with ThreadPoolExecutor(size) as threads:
-        return list(threads.map(work, [ThreadRank(rank, size, boxes, table, barrier) for rank in range(size)]))
+        return list(
+            threads.map(work, [ThreadRank(rank, size, boxes, table, barrier) for rank in range(size)])
+        )

@@ -89,11 +89,17 @@ CASES = {
     "svm auto": Case(OneClassSVM(gamma="auto", nu=0.1), minus_log_g, KernelScore, True, True, len(NEAR)),
     "svm linear": Case(OneClassSVM(kernel="linear", nu=0.2), minus_samples, FunctionScore, True, True),
     "svm poly": Case(OneClassSVM(kernel="poly", coef0=0.5, nu=0.2), minus_samples, FunctionScore, True, True),
-    "svm degree 2": Case(OneClassSVM(kernel="poly", degree=2, gamma=0.3), minus_samples, FunctionScore, True, True),
+    "svm degree 2": Case(
+        OneClassSVM(kernel="poly", degree=2, gamma=0.3), minus_samples, FunctionScore, True, True
+    ),
     "svm sigmoid": Case(OneClassSVM(kernel="sigmoid", gamma=0.05), minus_samples, FunctionScore, True, True),
     "kde": Case(KernelDensity(bandwidth=0.7), minus_samples, KernelScore, True, False, len(NEAR)),
-    "kde ball tree": Case(KernelDensity(algorithm="ball_tree"), minus_samples, KernelScore, True, False, len(NEAR)),
-    "kde minkowski": Case(KernelDensity(metric="minkowski"), minus_samples, KernelScore, True, False, len(NEAR)),
+    "kde ball tree": Case(
+        KernelDensity(algorithm="ball_tree"), minus_samples, KernelScore, True, False, len(NEAR)
+    ),
+    "kde minkowski": Case(
+        KernelDensity(metric="minkowski"), minus_samples, KernelScore, True, False, len(NEAR)
+    ),
     "kde exponential": Case(
         KernelDensity(kernel="exponential", bandwidth=0.6), minus_samples, KernelScore, True, False, len(NEAR)
     ),
@@ -101,7 +107,9 @@ CASES = {
     "kde p=3": Case(KernelDensity(metric="minkowski", metric_params={"p": 3}), minus_samples, FunctionScore),
     "kde tophat": Case(KernelDensity(kernel="tophat", bandwidth=99.0), minus_samples, FunctionScore),
     **{
-        f"gmm {kind}": Case(GaussianMixture(3, covariance_type=kind, random_state=0), minus_samples, MixtureScore, True)
+        f"gmm {kind}": Case(
+            GaussianMixture(3, covariance_type=kind, random_state=0), minus_samples, MixtureScore, True
+        )
         for kind in ("full", "tied", "diag", "spherical")
     },
     **{
@@ -117,9 +125,15 @@ CASES = {
     "pca whiten": Case(PCA(2, whiten=True), reconstruction_error, ProjectionScore, True),
     "pca incremental": Case(IncrementalPCA(2), reconstruction_error, ProjectionScore, True),
     "svd": Case(TruncatedSVD(2, random_state=0), reconstruction_error, ProjectionScore, True),
-    "forest": Case(IsolationForest(n_estimators=20, random_state=0), minus_samples, FunctionScore, False, True),
+    "forest": Case(
+        IsolationForest(n_estimators=20, random_state=0), minus_samples, FunctionScore, False, True
+    ),
     "forest with contamination": Case(
-        IsolationForest(n_estimators=20, contamination=0.1, random_state=0), minus_samples, FunctionScore, False, True
+        IsolationForest(n_estimators=20, contamination=0.1, random_state=0),
+        minus_samples,
+        FunctionScore,
+        False,
+        True,
     ),
     "lof": Case(LocalOutlierFactor(novelty=True), minus_samples, FunctionScore, False, True),
     "elliptic": Case(EllipticEnvelope(random_state=0), minus_samples, FunctionScore, True, True),
@@ -129,7 +143,9 @@ CASES = {
     "mini-batch k-means": Case(MiniBatchKMeans(3, random_state=0), nearest_centre, CentreScore, True),
     "bisecting k-means": Case(BisectingKMeans(3, random_state=0), nearest_centre, CentreScore, True),
     "neighbours": Case(NearestNeighbors(n_neighbors=4), mean_distance, NeighbourScore, True),
-    "neighbours l2": Case(NearestNeighbors(algorithm="ball_tree", metric="l2"), mean_distance, NeighbourScore, True),
+    "neighbours l2": Case(
+        NearestNeighbors(algorithm="ball_tree", metric="l2"), mean_distance, NeighbourScore, True
+    ),
     "neighbours manhattan": Case(NearestNeighbors(metric="manhattan"), mean_distance, FunctionScore),
     "neighbours p=1": Case(NearestNeighbors(p=1), mean_distance, FunctionScore),
     "neighbours cosine": Case(NearestNeighbors(metric="cosine"), mean_distance, FunctionScore),
@@ -177,7 +193,9 @@ def test_score_says_what_it_is(case):
 @over_cases(lambda case: case.gradient)
 def test_gradient_agrees_with_differences(case):
     score = as_score(fitted(case))
-    np.testing.assert_allclose(score.gradient(NEW), central_differences(score.value, NEW), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        score.gradient(NEW), central_differences(score.value, NEW), rtol=1e-5, atol=1e-5
+    )
 
 
 @over_cases(lambda case: case.threshold)
@@ -202,7 +220,9 @@ def test_models_fitted_on_frames_take_arrays_and_frames_without_warnings(case):
     assert score.feature_names == NAMES
     expected = as_score(fitted(case)).value(NEW)
     np.testing.assert_allclose(score.value(NEW), expected, rtol=1e-10, atol=1e-10)
-    np.testing.assert_allclose(score.value(pd.DataFrame(NEW, columns=NAMES)), expected, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(
+        score.value(pd.DataFrame(NEW, columns=NAMES)), expected, rtol=1e-10, atol=1e-10
+    )
     if case.gradient:
         assert score.gradient(NEW).shape == NEW.shape
 
@@ -222,7 +242,15 @@ def test_unfitted_models_say_so(case):
 @over_cases()
 @pytest.mark.parametrize(
     "bad",
-    [NEW[:, :3], np.full((2, 4), np.nan), np.full((2, 4), -np.inf), np.full((2, 4), "a"), NEW[0], NEW + 0j, NEW[:0]],
+    [
+        NEW[:, :3],
+        np.full((2, 4), np.nan),
+        np.full((2, 4), -np.inf),
+        np.full((2, 4), "a"),
+        NEW[0],
+        NEW + 0j,
+        NEW[:0],
+    ],
     ids=["columns", "nan", "inf", "text", "1D", "complex", "empty"],
 )
 def test_bad_rows_are_refused(case, bad):
@@ -434,8 +462,6 @@ def test_functions_and_score_functions():
 
 
 def test_importing_scores_loads_no_third_party_but_the_base():
-    program = (
-        "import sys, tellwhy.scoring; print([m for m in ('pyod', 'torch', 'pandas', 'plotly') if m in sys.modules])"
-    )
+    program = "import sys, tellwhy.scoring; print([m for m in ('pyod', 'torch', 'pandas', 'plotly') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -19,7 +19,11 @@ BRIEF = {"latent": 1, "hidden": 4, "max_epochs": 8}  # networks are trained for 
 NETWORKS = {"VAE": BRIEF, "DAGMM": BRIEF}
 DETECTORS = [
     *(card.cls() for card in cards("detector") if card.name not in NETWORKS),
-    *(card.cls(**NETWORKS[card.name]) for card in cards("detector") if card.name in NETWORKS and find_spec("torch")),
+    *(
+        card.cls(**NETWORKS[card.name])
+        for card in cards("detector")
+        if card.name in NETWORKS and find_spec("torch")
+    ),
     *([VAE("elbo", **BRIEF)] if find_spec("torch") else []),
     GaussianMixture(2, covariance="diag"),
     OneClassSVM("exponential", q=1),

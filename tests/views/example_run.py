@@ -40,7 +40,9 @@ def table(n: int, seed: int = 0) -> pd.DataFrame:
             "age": rng.integers(18, 90, n).astype(float),
             "sex": rng.choice(["F", "M", "?"], n, p=[0.66, 0.31, 0.03]),
             "on thyroxine": rng.random(n) < 0.12,
-            "referral source": rng.choice(["other", "SVI", "SVHC", "STMW", "SVHD"], n, p=[0.58, 0.28, 0.1, 0.03, 0.01]),
+            "referral source": rng.choice(
+                ["other", "SVI", "SVHC", "STMW", "SVHD"], n, p=[0.58, 0.28, 0.1, 0.03, 0.01]
+            ),
             "measured": pd.Timestamp("1987-01-05") + pd.to_timedelta(rng.integers(0, 300, n), unit="D"),
         }
     )
@@ -71,7 +73,9 @@ def typical_of(frame: pd.DataFrame) -> dict[str, Typical]:
         elif pd.api.types.is_datetime64_any_dtype(column):
             dates = column.quantile(probabilities)
             days = [(d - pd.Timestamp("1970-01-01")) / pd.Timedelta("1D") for d in dates]
-            found[str(name)] = Typical(str(name), "date", quantiles=days, labels=[d.date().isoformat() for d in dates])
+            found[str(name)] = Typical(
+                str(name), "date", quantiles=days, labels=[d.date().isoformat() for d in dates]
+            )
         else:
             found[str(name)] = Typical(
                 str(name), "number", quantiles=[float(q) for q in column.quantile(probabilities)]
@@ -102,7 +106,9 @@ def cell(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def reasons_of(values: np.ndarray, data: Sequence[Any], typical: dict[str, Typical], names: list[str]) -> list[Reason]:
+def reasons_of(
+    values: np.ndarray, data: Sequence[Any], typical: dict[str, Typical], names: list[str]
+) -> list[Reason]:
     shares = values / values.sum()
     reasons = []
     for j in np.argsort(-values)[:3]:
@@ -122,7 +128,9 @@ def reasons_of(values: np.ndarray, data: Sequence[Any], typical: dict[str, Typic
     return reasons
 
 
-def example_run(n: int = 3772, top: int = 40, *, kind: str = "attribution", columns: int | None = None) -> Run:
+def example_run(
+    n: int = 3772, top: int = 40, *, kind: str = "attribution", columns: int | None = None
+) -> Run:
     """Return a run over n generated rows, with the `top` most odd ones explained."""
     frame = table(n).iloc[:, : columns or len(COLUMNS)]
     names = list(frame.columns)
@@ -136,7 +144,9 @@ def example_run(n: int = 3772, top: int = 40, *, kind: str = "attribution", colu
     for rank, i in enumerate(order):
         reasons = reasons_of(values[i], list(frame.iloc[i]), typical, names)
         normal = {
-            r.feature: typical[r.feature].quantiles[4] for r in reasons[:2] if typical[r.feature].kind == "number"
+            r.feature: typical[r.feature].quantiles[4]
+            for r in reasons[:2]
+            if typical[r.feature].kind == "number"
         }
         anomalies.append(
             Anomaly(
@@ -206,7 +216,9 @@ def groups_of(anomalies: Sequence[Anomaly]) -> list[Group]:
     for anomaly in anomalies:
         key = tuple(sorted(r.feature for r in anomaly.reasons[:2]))
         found.setdefault(key, []).append(anomaly.row)
-    return [Group(list(k), rows) for k, rows in sorted(found.items(), key=lambda p: -len(p[1])) if len(rows) > 1]
+    return [
+        Group(list(k), rows) for k, rows in sorted(found.items(), key=lambda p: -len(p[1])) if len(rows) > 1
+    ]
 
 
 def evidence_of(d: int, method: str) -> Evidence:

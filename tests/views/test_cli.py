@@ -93,7 +93,13 @@ def test_json_and_nothing_else_on_stdout(data):
 
 def test_the_run_folder(data):
     run("explain", data, "--out", "found", "--top", 5)
-    assert sorted(os.listdir("found")) == ["anomalies.csv", "explanation", "report.html", "run.json", "scores.parquet"]
+    assert sorted(os.listdir("found")) == [
+        "anomalies.csv",
+        "explanation",
+        "report.html",
+        "run.json",
+        "scores.parquet",
+    ]
     with open("found/anomalies.csv", encoding="utf-8-sig", newline="") as file:
         lines = list(csv.DictReader(file))
     assert lines[0]["row"] == "17"
@@ -120,7 +126,17 @@ def test_normal_rows_and_reference_files(data, frame):
     assert "fraud" not in {r["feature"] for a in by_value["anomalies"] for r in a["reasons"]}
     frame[frame["fraud"] == 0].to_csv("normal.csv", index=False)
     frame.iloc[[17, 3, 120]].to_csv("today.csv", index=False)
-    arguments = ("explain", "today.csv", "--reference", "normal.csv", "--exclude", "fraud", "--json", "--top", 2)
+    arguments = (
+        "explain",
+        "today.csv",
+        "--reference",
+        "normal.csv",
+        "--exclude",
+        "fraud",
+        "--json",
+        "--top",
+        2,
+    )
     found = json.loads(run(*arguments).stdout)
     assert [a["row"] for a in found["anomalies"]] == [0, 2]
 
@@ -128,7 +144,17 @@ def test_normal_rows_and_reference_files(data, frame):
 def test_a_column_that_varies_only_outside_the_reference_is_a_reason(data, frame):
     frame.assign(status="ok").to_csv("normal.csv", index=False)
     frame.assign(status=["ok", "broken"] * 150).iloc[:10].to_csv("today.csv", index=False)
-    arguments = ("explain", "today.csv", "--reference", "normal.csv", "--exclude", "fraud,order", "--json", "--top", 1)
+    arguments = (
+        "explain",
+        "today.csv",
+        "--reference",
+        "normal.csv",
+        "--exclude",
+        "fraud,order",
+        "--json",
+        "--top",
+        1,
+    )
     found = json.loads(run(*arguments).stdout)
     assert found["anomalies"][0]["row"] % 2 == 1
     assert found["anomalies"][0]["reasons"][0]["feature"] == "status"
@@ -136,9 +162,13 @@ def test_a_column_that_varies_only_outside_the_reference_is_a_reason(data, frame
 
 @pytest.mark.parametrize("detector", ["OneClassSVM", "nearest_neighbours", "SVDD"])
 def test_other_detectors_and_methods(data, detector):
-    found = json.loads(run("explain", data, "--detector", detector, "--json", "--exclude", "fraud,order").stdout)
+    found = json.loads(
+        run("explain", data, "--detector", detector, "--json", "--exclude", "fraud,order").stdout
+    )
     assert 17 in [a["row"] for a in found["anomalies"][:2]]
-    by_occlusion = json.loads(run("explain", data, "--method", "occlusion", "--json", "--exclude", "fraud").stdout)
+    by_occlusion = json.loads(
+        run("explain", data, "--method", "occlusion", "--json", "--exclude", "fraud").stdout
+    )
     assert by_occlusion["method"] == "Occlusion"
 
 
@@ -223,7 +253,9 @@ def test_hostile_cells_are_text(tmp_path, monkeypatch):
 
 def test_five_thousand_columns(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    table = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 5000)), columns=[f"c{i}" for i in range(5000)])
+    table = pd.DataFrame(
+        np.random.default_rng(0).normal(size=(60, 5000)), columns=[f"c{i}" for i in range(5000)]
+    )
     table.iloc[3, 77] = 500.0
     table.to_csv("wide.csv", index=False)
     found = json.loads(run("explain", "wide.csv", "--json", "--top", 1).stdout)

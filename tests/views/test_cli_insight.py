@@ -55,7 +55,9 @@ def test_table(folder):
 
 
 def test_images_and_json(folder):
-    result = run("own_models_of_test:odds", "images.npz", "--top", "3", "--json", "--quiet", "--out", "here", *SHORT)
+    result = run(
+        "own_models_of_test:odds", "images.npz", "--top", "3", "--json", "--quiet", "--out", "here", *SHORT
+    )
     found = json.loads(result.stdout)
     assert {i["target"] for i in found["insights"]} == {"0", "1"}
     assert found["insights"][0]["features"][0]["feature"] == "x1_2"
@@ -70,7 +72,9 @@ def test_checkpoint_is_gone_on_from(folder):
     ]
     assert runs[0] == runs[1] == runs[2]
     assert (folder / "chains" / "target-0" / "chains.json").is_file()
-    refused = run("own_models_of_test:score", "rows.csv", "--checkpoint", "chains", "--seed", "1", *SHORT, expect=1)
+    refused = run(
+        "own_models_of_test:score", "rows.csv", "--checkpoint", "chains", "--seed", "1", *SHORT, expect=1
+    )
     assert "another seed" in " ".join(refused.stderr.split())
 
 

@@ -125,7 +125,9 @@ def test_cards_add_up(run: Run) -> None:
         assert rest[-1] == "not attributed"
         total = sum(
             float(
-                f.amount.replace("−", "-").replace(" × 10⁻", "e-").translate(str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789"))
+                f.amount.replace("−", "-")
+                .replace(" × 10⁻", "e-")
+                .translate(str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789"))
             )
             for f in card.factors
         )
@@ -135,7 +137,10 @@ def test_cards_add_up(run: Run) -> None:
 def test_signed_parts_and_standard_errors_are_drawn(run: Run) -> None:
     given = run.explanation
     signed = replace(
-        given, values=given.values - 1.0, base_values=given.base_values + 2.0, stderr=np.full(given.values.shape, 0.125)
+        given,
+        values=given.values - 1.0,
+        base_values=given.base_values + 2.0,
+        stderr=np.full(given.values.shape, 0.125),
     )
     card = cards(replace(run, explanation=signed), Limits())[0]
     lowering = [f for f in card.factors if f.amount.startswith("−") and not f.is_rest]
@@ -193,7 +198,9 @@ def test_no_connection_is_possible(text: str, page: Page) -> None:
 
 
 def test_the_policy_names_the_hashes_of_what_is_inlined(text: str, page: Page) -> None:
-    policy = next(a["content"] for tag, a in page.elements if a.get("http-equiv") == "Content-Security-Policy")
+    policy = next(
+        a["content"] for tag, a in page.elements if a.get("http-equiv") == "Content-Security-Policy"
+    )
     assert policy.startswith("default-src 'none';")
     assert "unsafe" not in policy
     pieces = re.findall(r"<(?:style|script)>(.*?)</(?:style|script)>", text, flags=re.DOTALL)
@@ -227,7 +234,9 @@ def test_unprintable_characters_are_replaced(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["sensitivity", "signal", "ranking"])
 def test_what_is_no_share_is_not_drawn_as_one(kind: str) -> None:
     page = Page(render(example_run(300, top=6, kind=kind)))
-    card = page.texts["anomaly-" + next(i for i in page.ids() if i.startswith("anomaly-")).removeprefix("anomaly-")]
+    card = page.texts[
+        "anomaly-" + next(i for i in page.ids() if i.startswith("anomaly-")).removeprefix("anomaly-")
+    ]
     assert "not attributed" not in card
     assert "other column" not in card
     assert "not parts of the score" in card
@@ -296,7 +305,9 @@ def test_extreme_cells_leave_no_nan_in_the_page() -> None:
         Typical("missing", "number", quantiles=list(range(7))),
         Typical("not finite", "number", quantiles=list(range(7))),
         Typical("date", "date", quantiles=list(range(7)), labels=["2020-01-0" + str(k) for k in range(1, 8)]),
-        Typical("bad date", "date", quantiles=list(range(7)), labels=["2020-01-0" + str(k) for k in range(1, 8)]),
+        Typical(
+            "bad date", "date", quantiles=list(range(7)), labels=["2020-01-0" + str(k) for k in range(1, 8)]
+        ),
         Typical("new word", "category", shares={"a": 0.6, "b": 0.4}),
         Typical("yes or no", "boolean", shares={"false": 0.9, "true": 0.1}),
         Typical("nothing known", "category"),
@@ -341,7 +352,13 @@ def test_a_far_value_does_not_squeeze_the_usual_range() -> None:
 
 def test_bins_have_the_threshold_as_an_edge_and_count_every_row() -> None:
     rng = np.random.default_rng(0)
-    for scores in (rng.gamma(2, 2, 4000), rng.normal(size=300), np.ones(20), np.array([3.0]), rng.pareto(0.5, 5000)):
+    for scores in (
+        rng.gamma(2, 2, 4000),
+        rng.normal(size=300),
+        np.ones(20),
+        np.array([3.0]),
+        rng.pareto(0.5, 5000),
+    ):
         threshold = float(np.quantile(scores, 0.97))
         bins = bin_scores(scores, threshold)
         assert bins.counts.sum() + bins.beyond == len(scores)
@@ -366,7 +383,9 @@ def test_the_page_is_small_for_any_input() -> None:
     one = np.linspace(1.0, 0.5, d)
     base = example_run(100, top=0)
     reasons = [Reason(names[j], long, [long], 0.2, f"{names[j]} = {long}") for j in range(5)]
-    anomalies = [Anomaly(i, long, 5.0, 99.0, True, reasons, dict.fromkeys(names[:20], long)) for i in range(n)]
+    anomalies = [
+        Anomaly(i, long, 5.0, 99.0, True, reasons, dict.fromkeys(names[:20], long)) for i in range(n)
+    ]
     run = replace(
         base,
         summary=long,
@@ -383,7 +402,10 @@ def test_the_page_is_small_for_any_input() -> None:
             feature_names=names,
             data=None,
         ),
-        typical={name: Typical(name, "category", shares={f"{long}{k}": 0.1 for k in range(10)}) for name in names[:50]},
+        typical={
+            name: Typical(name, "category", shares={f"{long}{k}": 0.1 for k in range(10)})
+            for name in names[:50]
+        },
         column_shares=dict.fromkeys(names, 1 / d),
         groups=[Group(names[:50], list(range(200))) for _ in range(500)],
     )

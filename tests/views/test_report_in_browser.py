@@ -66,17 +66,19 @@ def test_rows_can_be_searched_sorted_and_unfolded(browser: Browser, pages: dict[
     browser.run("document.querySelector('th[data-key=score] button').click()")
     browser.run("document.querySelector('th[data-key=score] button').click()")
     assert browser.run(f"{visible}[0].dataset.rank") == str(len(run.anomalies))
-    assert browser.run("document.querySelector('th[data-key=score]').getAttribute('aria-sort')") == "ascending"
-    search = (
-        "const s = document.querySelector('#search'); s.value = 'patient 10024'; s.dispatchEvent(new Event('input'))"
+    assert (
+        browser.run("document.querySelector('th[data-key=score]').getAttribute('aria-sort')") == "ascending"
     )
+    search = "const s = document.querySelector('#search'); s.value = 'patient 10024'; s.dispatchEvent(new Event('input'))"
     browser.run(f"(() => {{ {search} }})()")
     assert browser.run(f"{visible}.length") == 1
     row = run.anomalies[2].row
     assert browser.run(f"document.querySelector('#anomaly-{row}').offsetParent") is None
     browser.run(f"document.querySelector('button[aria-controls=anomaly-{row}]').click()")
     assert (
-        browser.run(f"document.querySelector('button[aria-controls=anomaly-{row}]').getAttribute('aria-expanded')")
+        browser.run(
+            f"document.querySelector('button[aria-controls=anomaly-{row}]').getAttribute('aria-expanded')"
+        )
         == "true"
     )
     assert browser.complaints() == []
@@ -117,7 +119,9 @@ def test_everything_is_there_without_scripts(browser: Browser, pages: dict[str, 
     browser.call("Emulation.setScriptExecutionDisabled", value=True)
     try:
         browser.open(pages["example"])
-        shown = "Array.from(document.querySelectorAll('.card-row')).filter(r => r.offsetParent !== null).length"
+        shown = (
+            "Array.from(document.querySelectorAll('.card-row')).filter(r => r.offsetParent !== null).length"
+        )
         assert browser.run(shown) == len(run.anomalies)
     finally:
         browser.call("Emulation.setScriptExecutionDisabled", value=False)

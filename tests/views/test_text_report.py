@@ -20,7 +20,12 @@ from tellwhy.views.cli.main import app
 from tellwhy.views.report import render_texts, text_page, write_text_report
 from tellwhy.workflow import TextLabels, explain_texts
 
-TEXTS = ["The engine will not start", "New brakes for my old car", "A rocket to the moon", "Orbit of the moon"]
+TEXTS = [
+    "The engine will not start",
+    "New brakes for my old car",
+    "A rocket to the moon",
+    "Orbit of the moon",
+]
 LABELS = ["autos", "autos", "space", "space"]
 HOSTILE = [
     "<script>document.title='in'</script> moon & \"rocket\" <img src=https://x.invalid/a.png onerror=alert(1)>",
@@ -126,7 +131,18 @@ def mails(tmp_path: Path) -> Path:
 
 def test_the_command_writes_model_and_report(mails: Path) -> None:
     out = mails.with_name("model")
-    arguments = ["fit-svm", str(mails), "--text", "body", "--label", "topic", "--out", str(out), "--held-out", "0.25"]
+    arguments = [
+        "fit-svm",
+        str(mails),
+        "--text",
+        "body",
+        "--label",
+        "topic",
+        "--out",
+        str(out),
+        "--held-out",
+        "0.25",
+    ]
     done = CliRunner().invoke(app, [*arguments, "--json"])
     assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)
@@ -163,4 +179,7 @@ def test_browser_requests_nothing_and_does_not_complain(browser: Browser, width:
     assert browser.complaints() == []
     assert browser.run("document.documentElement.scrollWidth") <= width
     assert browser.run("document.title").startswith("Why these labels")
-    assert browser.run("getComputedStyle(document.querySelector('mark.for-5')).backgroundColor") != "rgba(0, 0, 0, 0)"
+    assert (
+        browser.run("getComputedStyle(document.querySelector('mark.for-5')).backgroundColor")
+        != "rgba(0, 0, 0, 0)"
+    )

@@ -1,7 +1,7 @@
 """Compiled feature maps: the Walsh–Hadamard transform of 16 rows at a time, and sine and cosine by polynomials.
 
-Rows lie side by side in the innermost axis ("lanes"), so that every butterfly is one vector instruction. Constants come
-in a table of the data's type, which keeps single precision single.
+Rows lie side by side in the innermost axis ("lanes"), so that every butterfly is one vector instruction.
+Constants come in a table of the data's type, which keeps single precision single.
 """
 
 import numba
@@ -13,7 +13,16 @@ RAW, WAVES, RECTIFIED = 0, 1, 2
 # 2/π, ½, π/2 in three parts (the first two short, so that their products with whole numbers are exact), 1, the largest
 # argument, then the Taylor coefficients of sine and of cosine, highest order first.
 _SINE = (-1 / 1307674368000, 1 / 6227020800, -1 / 39916800, 1 / 362880, -1 / 5040, 1 / 120, -1 / 6)
-_COSINE = (1 / 20922789888000, -1 / 87178291200, 1 / 479001600, -1 / 3628800, 1 / 40320, -1 / 720, 1 / 24, -0.5)
+_COSINE = (
+    1 / 20922789888000,
+    -1 / 87178291200,
+    1 / 479001600,
+    -1 / 3628800,
+    1 / 40320,
+    -1 / 720,
+    1 / 24,
+    -0.5,
+)
 _HEAD_64 = (2 / np.pi, 0.5, 1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-21, 1.0, 1e6)
 _HEAD_32 = (2 / np.pi, 0.5, 1.5703125, 0.0004837512969970703, 7.549789954891882e-08, 1.0, 6e3)
 TABLE_64 = np.array(_HEAD_64 + _SINE + _COSINE, dtype=np.float64)
@@ -28,7 +37,12 @@ def transform_lanes(V, p):
         n = h * LANES
         for i in range(0, p, 4 * h):
             s = i * LANES
-            a, b, c, d = V[s : s + n], V[s + n : s + 2 * n], V[s + 2 * n : s + 3 * n], V[s + 3 * n : s + 4 * n]
+            a, b, c, d = (
+                V[s : s + n],
+                V[s + n : s + 2 * n],
+                V[s + 2 * n : s + 3 * n],
+                V[s + 3 * n : s + 4 * n],
+            )
             for t in range(n):
                 w, x, y, z = a[t] + b[t], a[t] - b[t], c[t] + d[t], c[t] - d[t]
                 a[t], b[t], c[t], d[t] = w + y, x + z, w - y, x - z
@@ -61,7 +75,9 @@ def waves(Z, table, amplitude, sines, cosines):
         r = ((x - n * first) - n * second) - n * third  # x − nπ/2, in [−π/4, π/4]
         r2 = r * r
         sine = r + r * r2 * (s3 + r2 * (s5 + r2 * (s7 + r2 * (s9 + r2 * (s11 + r2 * (s13 + r2 * s15))))))
-        cosine = one + r2 * (c2 + r2 * (c4 + r2 * (c6 + r2 * (c8 + r2 * (c10 + r2 * (c12 + r2 * (c14 + r2 * c16)))))))
+        cosine = one + r2 * (
+            c2 + r2 * (c4 + r2 * (c6 + r2 * (c8 + r2 * (c10 + r2 * (c12 + r2 * (c14 + r2 * c16))))))
+        )
         quarter = np.int32(n) & np.int32(3)
         odd = (quarter & np.int32(1)) != 0
         a = cosine if odd else sine
@@ -91,8 +107,8 @@ def _store(V, first, n, out, column, width):
 def structured_rows(X, diagonals, factor, width, kind, amplitude, table, out):
     """Features of rows under H D_1 … H D_k, `width` projections in all.
 
-    `diagonals` has shape (copies, k, p); `factor` holds one number of the data's type, the scale of the projections.
-    Waves fill out[:, :width] with sines and out[:, width:] with cosines.
+    `diagonals` has shape (copies, k, p); `factor` holds one number of the data's type, the scale of the
+    projections. Waves fill out[:, :width] with sines and out[:, width:] with cosines.
     """
     copies, k, p = diagonals.shape
     rows, V = np.empty(p * LANES, X.dtype), np.empty(p * LANES, X.dtype)

@@ -1,7 +1,8 @@
 """Hadamard features on a graphics card in one pass: rows are read once, and nothing but features is written.
 
-A program holds a few rows of one copy. Products with H run on tensor cores, which take numbers of 11 bits: v goes in as
-two of them, and as H holds nothing but ±1, all but the last one or two bits of single precision come out.
+A program holds a few rows of one copy. Products with H run on tensor cores, which take numbers of 11 bits: v
+goes in as two of them, and as H holds nothing but ±1, all but the last one or two bits of single precision
+come out.
 """
 
 import triton
@@ -21,7 +22,8 @@ def structured_waves(
 ):  # fmt: skip
     """Features [sin, cos] · gain, shape (n, 2 width), of rows X under H D_1 … H D_K; H_p = H_A ⊗ H_B.
 
-    The grid has shape (copies, groups of R rows): copies of the same rows run side by side and find them in the cache.
+    The grid has shape (copies, groups of R rows): copies of the same rows run side by side and find them in
+    the cache.
     """
     copy = tl.program_id(0)
     row = (tl.program_id(1) * R + tl.arange(0, R)).to(tl.int64)[:, None, None]

@@ -21,7 +21,9 @@ def _is_hadamard(record: HadamardProjection) -> bool:
     if record.diagonals.ndim != 3 or record.diagonals.dtype != np.float64:
         return False
     copies, k, p = record.diagonals.shape
-    return k >= 1 and p & (p - 1) == 0 and 1 <= record.n_inputs <= p and 1 <= record.n_directions <= copies * p
+    return (
+        k >= 1 and p & (p - 1) == 0 and 1 <= record.n_inputs <= p and 1 <= record.n_directions <= copies * p
+    )
 
 
 def _is_map(record: FeatureMap) -> bool:

@@ -31,31 +31,33 @@ WITH_LABELS = ("supervised", "discriminative")
 class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Map rows to features φ(x) with φ(x)·φ(x') ≈ k(x, x').
 
-    Gaussian: φ(x) = √(2/D) [sin(Gᵀx/σ), cos(Gᵀx/σ)] with D/2 directions. ArcCos: φ(x) = √(2/D) max(0, Gᵀx), applied to
-    itself for the deeper kernels, each layer as wide as the last.
+    Gaussian: φ(x) = √(2/D) [sin(Gᵀx/σ), cos(Gᵀx/σ)] with D/2 directions. ArcCos: φ(x) = √(2/D) max(0, Gᵀx),
+    applied to itself for the deeper kernels, each layer as wide as the last.
 
     Parameters
     ----------
     kernel
-        'gaussian' (exp(−‖x−x'‖²/2σ²)), or the arc-cosine kernel of one, two or three layers: 'arccos', 'arccos2',
-        'arccos3'. The latter have no bandwidth and depend on the origin: centre the columns first.
+        'gaussian' (exp(−‖x−x'‖²/2σ²)), or the arc-cosine kernel of one, two or three layers: 'arccos',
+        'arccos2', 'arccos3'. The latter have no bandwidth and depend on the origin: centre the columns first.
     basis
-        'random' draws G. The others start there and train it, which needs PyTorch: 'unsupervised' on the kernel's own
-        values, 'supervised' on the alignment with labels, 'discriminative' together with a softmax classifier.
+        'random' draws G. The others start there and train it, which needs PyTorch: 'unsupervised' on the
+        kernel's own values, 'supervised' on the alignment with labels, 'discriminative' together with a
+        softmax classifier.
     n_features
         Columns D of the result; even for the Gaussian kernel.
     bandwidth
-        σ, in the units of the data; 'auto' takes the mean distance to the 50th nearest neighbour among 1,000 rows.
+        σ, in the units of the data; 'auto' takes the mean distance to the 50th nearest neighbour among 1,000
+        rows.
     structure
-        'dense' (independent directions), 'orthogonal' (groups of orthogonal ones: smaller errors), or 'hadamard'
-        (O(D log d) time and O(D) numbers for rows of d columns).
+        'dense' (independent directions), 'orthogonal' (groups of orthogonal ones: smaller errors), or
+        'hadamard' (O(D log d) time and O(D) numbers for rows of d columns).
     n_blocks
         Blocks H D_i of structure='hadamard': 1, 2 or 3. A single block does not converge to the kernel.
     device
         'cpu', 'cuda', or 'auto' for the latter where there is one; for training.
     learning_rate, decay
-        Steps of Adam, and whether they shorten to nothing, in a straight line, over `max_epochs`. Directions have
-        entries near 1 whatever the scale of the data, so that the default suits most of them.
+        Steps of Adam, and whether they shorten to nothing, in a straight line, over `max_epochs`. Directions
+        have entries near 1 whatever the scale of the data, so that the default suits most of them.
     batch_size
         Rows (or pairs of rows) of each step.
     n_batches
@@ -81,8 +83,8 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     References
     ----------
     Rahimi and Recht, Advances in Neural Information Processing Systems 20 (2008); Yu, Suresh, Choromanski,
-    Holtmann-Rice and Kumar, ibid. 29 (2016), orthogonal and Hadamard features; Alber, Kindermans, Schütt, Müller and
-    Sha, ibid. 30 (2017), adapted bases.
+    Holtmann-Rice and Kumar, ibid. 29 (2016), orthogonal and Hadamard features; Alber, Kindermans, Schütt,
+    Müller and Sha, ibid. 30 (2017), adapted bases.
 
     Examples
     --------
@@ -206,7 +208,9 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         centre, bandwidth = np.zeros(d), 1.0
         if self.kernel == "gaussian":
             centre, _ = centre_and_unit(np.asarray(X, dtype=np.float64))
-            bandwidth = neighbour_distance(X, rng) if isinstance(self.bandwidth, str) else float(self.bandwidth)
+            bandwidth = (
+                neighbour_distance(X, rng) if isinstance(self.bandwidth, str) else float(self.bandwidth)
+            )
         inputs = [d, *[width] * (DEPTHS[self.kernel] - 1)]
         layers = tuple(draw_projection(self.structure, n, width, rng, n_blocks=self.n_blocks) for n in inputs)
         return FeatureMap(self.kernel, bandwidth, centre, layers)
@@ -218,7 +222,9 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             self.map_,
             X,
             labels,
-            plan=Plan(self.learning_rate, self.batch_size, int(n_batches), max_epochs, self.patience, self.decay),
+            plan=Plan(
+                self.learning_rate, self.batch_size, int(n_batches), max_epochs, self.patience, self.decay
+            ),
             validation_share=self.validation_share,
             device=self.device,
             rng=rng,

@@ -18,9 +18,9 @@ _PROGRAMS = 65_535  # that CUDA starts side by side along the rows
 def structured_projections(x: Tensor, diagonals: Tensor, factor: float) -> Tensor:
     """H D_1 … H D_k x, times a factor, of rows x in every copy, with H unnormalised.
 
-    Row by row, H_p v = H_a V H_b for v written as a matrix V of a·b = p entries. With the axes in the order (copies, a,
-    rows, b) each side is one batched product, and D enters the right one: (V ∘ D) H_b multiplies line i of V by
-    diag(D_i) H_b. So the rows are read and written twice for each block, and never transposed.
+    Row by row, H_p v = H_a V H_b for v written as a matrix V of a·b = p entries. With the axes in the order
+    (copies, a, rows, b) each side is one batched product, and D enters the right one: (V ∘ D) H_b multiplies
+    line i of V by diag(D_i) H_b. So the rows are read and written twice for each block, and never transposed.
 
     Parameters
     ----------
@@ -44,7 +44,9 @@ def structured_projections(x: Tensor, diagonals: Tensor, factor: float) -> Tenso
     v = rows.reshape(E, 1, n, a, b).transpose(2, 3).expand(E, copies, a, n, b)
     for block in range(k - 1, -1, -1):
         scale = factor if block == k - 1 else 1.0
-        lines = diagonals[:, :, block].reshape(-1, b, 1) * (scale * right)  # diag(D_i) H_b, (E · copies · a, b, b)
+        lines = diagonals[:, :, block].reshape(-1, b, 1) * (
+            scale * right
+        )  # diag(D_i) H_b, (E · copies · a, b, b)
         v = v.reshape(-1, n, b).bmm(lines)
         if a > 1:
             v = left.expand(E * copies, a, a).bmm(v.reshape(-1, a, n * b))
@@ -54,8 +56,8 @@ def structured_projections(x: Tensor, diagonals: Tensor, factor: float) -> Tenso
 def structured_waves(x: Tensor, diagonals: Tensor, factor: float, gain: Tensor) -> Tensor:
     """Wave features of the first projections of `structured_projections`, as many as half of `gain` is wide.
 
-    On a graphics card, and where no gradient is wanted, one kernel does it all if Triton is there (PyTorch for CUDA
-    brings it).
+    On a graphics card, and where no gradient is wanted, one kernel does it all if Triton is there (PyTorch
+    for CUDA brings it).
     """
     width = gain.shape[-1] // 2
     if _can_fuse(x, diagonals):

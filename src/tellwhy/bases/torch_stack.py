@@ -20,8 +20,8 @@ from tellwhy.core.score_function import Floats
 class BasisStack:
     """E bases of one kernel: `layers[l]` has shape (E, inputs, directions), or (E, copies, k, p) if structured.
 
-    `gains[l]`, shape (E, 1, features), is √(2/D) where a basis has a feature and 0 in its padding. Rows come in divided
-    by the bandwidth, which stays a fixed factor: only the projections are trained.
+    `gains[l]`, shape (E, 1, features), is √(2/D) where a basis has a feature and 0 in its padding. Rows come
+    in divided by the bandwidth, which stays a fixed factor: only the projections are trained.
     """
 
     maps: Sequence[FeatureMap]
@@ -33,7 +33,9 @@ class BasisStack:
         """Stack bases that differ in their draws and numbers of features only; structured ones are padded alike."""
         depth = len(maps[0].layers)
         layers = [_stacked([m.layers[i] for m in maps], device) for i in range(depth)]
-        gains = [_gains([m.layers[i].n_directions for m in maps], maps[0].kernel, device) for i in range(depth)]
+        gains = [
+            _gains([m.layers[i].n_directions for m in maps], maps[0].kernel, device) for i in range(depth)
+        ]
         return cls(maps, layers, gains)
 
     def __len__(self) -> int:
@@ -43,7 +45,11 @@ class BasisStack:
         """φ of rows (b, d), shape (E, b, features)."""
         x = Z.expand(len(self), *Z.shape)
         for index, gain in enumerate(self.gains):
-            x = self._waves(x, index, gain) if self.maps[0].kernel == "gaussian" else self._rectified(x, index, gain)
+            x = (
+                self._waves(x, index, gain)
+                if self.maps[0].kernel == "gaussian"
+                else self._rectified(x, index, gain)
+            )
         return x
 
     def _waves(self, x: Tensor, index: int, gain: Tensor) -> Tensor:

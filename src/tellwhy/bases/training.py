@@ -28,7 +28,9 @@ class Plan:
     patience: int = 10
     decay: bool = False  # let the learning rate fall to 0 in a straight line over all epochs
     train_basis: bool = True
-    record: bool = True  # on a graphics card, record one step and play it again; otherwise launch each operation
+    record: bool = (
+        True  # on a graphics card, record one step and play it again; otherwise launch each operation
+    )
     label: str = "training the basis"
 
     def rate_of(self, epoch: int) -> float:
@@ -76,7 +78,9 @@ def train(
         with nullcontext() if rows.Z.is_cuda else one_thread():
             steps.run(torch.tensor(objective.draw(rng, len(rows.Z), plan.n_batches, size), device=device))
             with torch.no_grad():
-                losses = sum(objective.held_losses(stack, rows.held_Z, rows.held_labels, part) for part in parts)
+                losses = sum(
+                    objective.held_losses(stack, rows.held_Z, rows.held_labels, part) for part in parts
+                )
                 watch.record(losses / len(parts), epoch)
         history.append(losses / len(parts))
         if watch.is_over(epoch):
@@ -183,7 +187,9 @@ class Steps:
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
-            for batch in batches[:3]:  # allocations and choices of algorithms happen here, outside the recording
+            for batch in batches[
+                :3
+            ]:  # allocations and choices of algorithms happen here, outside the recording
                 self._step(batch)
         torch.cuda.current_stream().wait_stream(side)
         self.optimiser.zero_grad(set_to_none=True)

@@ -39,7 +39,9 @@ from tellwhy.core.params import (
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.storage.saved_models import SavedModel
 
-_a_classifier = Rule("a scikit-learn classifier", lambda v: hasattr(v, "fit") and hasattr(v, "decision_function"))
+_a_classifier = Rule(
+    "a scikit-learn classifier", lambda v: hasattr(v, "fit") and hasattr(v, "decision_function")
+)
 
 
 class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
@@ -51,8 +53,8 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
         A `KernelBasis`, which is fitted to the same rows; None takes one of 1,000 random features. With
         basis='discriminative', the softmax that was trained with the basis is the classifier.
     head
-        'softmax', trained by mini-batches in memory O(batch), or a scikit-learn classifier with a decision function,
-        such as `WestonWatkinsSVM`, which is given all features at once.
+        'softmax', trained by mini-batches in memory O(batch), or a scikit-learn classifier with a decision
+        function, such as `WestonWatkinsSVM`, which is given all features at once.
     learning_rate, batch_size
         Steps of Adam, and the rows of each.
     max_epochs, patience
@@ -149,8 +151,8 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
         X, y
             Rows and their classes.
         classes
-            All classes there will be; needed at the first call. An adapted basis wants rows of two or more of them in
-            the first batch.
+            All classes there will be; needed at the first call. An adapted basis wants rows of two or more of
+            them in the first batch.
         """
         validate_parameters(self)
         is_new = not hasattr(self, "softmax_")
@@ -160,7 +162,9 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
         labels = class_places(own, self.classes_)
         plan, rng = self._plan(), generator(self.random_state if is_new else self.softmax_.n_steps)
         order = rng.permutation(len(rows))
-        self.softmax_ = one_pass(lambda part: self.basis_.map_.apply(rows[part]), labels, order, self.softmax_, plan)
+        self.softmax_ = one_pass(
+            lambda part: self.basis_.map_.apply(rows[part]), labels, order, self.softmax_, plan
+        )
         return self
 
     def _start(self, X: Any, y: Any, classes: Any) -> None:
@@ -198,7 +202,10 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
         state = SoftmaxState.zero(fitted.n_features, len(self.classes_))
         if trained is not None and keep_trained:
             weights = np.vstack([trained.weights, trained.bias])
-            self.softmax_, self.losses_ = SoftmaxState(weights, state.first, state.second), self.basis_.losses_
+            self.softmax_, self.losses_ = (
+                SoftmaxState(weights, state.first, state.second),
+                self.basis_.losses_,
+            )
             return
         rng = generator(self.random_state)
         held = held_rows(len(rows), self.validation_share, rng)
@@ -216,7 +223,9 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
 
     def _scores(self, X: Any) -> Floats:
         check_is_fitted(self)
-        return np.asarray(self._of_features(X, lambda features: class_scores(features, self.softmax_.weights)))
+        return np.asarray(
+            self._of_features(X, lambda features: class_scores(features, self.softmax_.weights))
+        )
 
     def decision_function(self, X: Any) -> Floats:
         """Score of each class; with two classes, how far the second is ahead of the first."""

@@ -92,7 +92,9 @@ def _problem_with(words: list[bytes]) -> str | None:
         if len(index) > 18 or int(index) > MOST_FEATURES:
             return f"feature {_shown(index)} is too large a number; at most {MOST_FEATURES} can be counted."
         if int(index) <= last:
-            return f"feature {int(index)} follows feature {last}; features are counted from 1 and must increase."
+            return (
+                f"feature {int(index)} follows feature {last}; features are counted from 1 and must increase."
+            )
         last = int(index)
     return None
 

@@ -60,7 +60,9 @@ def _is_svm(model: MulticlassSVM) -> bool:
         return True
     shape = (len(model.classes_), model.n_features_in_)
     centre = getattr(model, "centre_", None)
-    sits = model.coef_.shape == shape and model.intercept_.shape == shape[:1] and model.coef_.dtype.kind == "f"
+    sits = (
+        model.coef_.shape == shape and model.intercept_.shape == shape[:1] and model.coef_.dtype.kind == "f"
+    )
     return sits and (centre is None or centre.shape == shape[1:])
 
 
@@ -68,7 +70,10 @@ def _is_kernel_classifier(model: KernelBasisClassifier) -> bool:
     """Whether the basis and what sits on it fit together."""
     width = model.basis_.map_.n_features
     if isinstance(model.head, str):
-        sits = not hasattr(model, "head_") and model.softmax_.weights.shape == (width + 1, len(model.classes_))
+        sits = not hasattr(model, "head_") and model.softmax_.weights.shape == (
+            width + 1,
+            len(model.classes_),
+        )
     else:
         sits = model.head_.n_features_in_ == width and np.array_equal(model.head_.classes_, model.classes_)
     return sits and model.basis_.n_features_in_ == model.n_features_in_

@@ -83,7 +83,9 @@ def one_pass(
         block = features(rows)
         for first in range(0, len(rows), plan.batch_size):
             part = slice(first, first + plan.batch_size)
-            state = adam_step(state, loss_gradient(block[part], labels[rows[part]], state.weights), plan.learning_rate)
+            state = adam_step(
+                state, loss_gradient(block[part], labels[rows[part]], state.weights), plan.learning_rate
+            )
     return state
 
 

@@ -64,7 +64,9 @@ class TextClassifier(SavedModel, ClassifierMixin, BaseEstimator):
     }
     classifier_: MulticlassSVM
 
-    def __init__(self, classifier: Any = None, *, ngrams: int = 1, min_texts: int = 1, max_words: int | None = None):
+    def __init__(
+        self, classifier: Any = None, *, ngrams: int = 1, min_texts: int = 1, max_words: int | None = None
+    ):
         self.classifier = classifier
         self.ngrams = ngrams
         self.min_texts = min_texts
@@ -79,7 +81,10 @@ class TextClassifier(SavedModel, ClassifierMixin, BaseEstimator):
     def learn_words(self, X: Any) -> Any:
         """Learn the words alone, and return the features of the texts (sparse)."""
         validate_parameters(self)
-        texts, vectorizer = checked_texts(X), self._vectorizer(min_df=self.min_texts, max_features=self.max_words)
+        texts, vectorizer = (
+            checked_texts(X),
+            self._vectorizer(min_df=self.min_texts, max_features=self.max_words),
+        )
         try:
             rows = vectorizer.fit_transform(texts)
         except ValueError as error:

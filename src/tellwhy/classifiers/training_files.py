@@ -94,9 +94,9 @@ def read_rows(
     Parameters
     ----------
     path
-        `.npz`: arrays `y` and either `X` or the parts of a CSR matrix as scipy saves it (`data`, `indices`, `indptr`,
-        `shape`). A table of numbers (Parquet, CSV, Excel, JSON lines) with a column of labels. Else libsvm format, also
-        gzipped.
+        `.npz`: arrays `y` and either `X` or the parts of a CSR matrix as scipy saves it (`data`, `indices`,
+        `indptr`, `shape`). A table of numbers (Parquet, CSV, Excel, JSON lines) with a column of labels. Else
+        libsvm format, also gzipped.
     label
         Name of the column of labels of a table.
     keep
@@ -104,7 +104,8 @@ def read_rows(
     n_features
         Number of features, where the file may not show the last ones.
     scale
-        Of a table: 'centred' gives columns mean zero and unit variance, over all rows, 'plain' unit variance alone.
+        Of a table: 'centred' gives columns mean zero and unit variance, over all rows, 'plain' unit variance
+        alone.
     """
     kind = _kind(path)
     check_is_file(path)
@@ -221,7 +222,9 @@ def _read_libsvm(path: Path, keep: Keep | None, n_features: int | None) -> Label
     for y, X, first in libsvm_chunks(path):
         chosen = np.arange(len(y)) if keep is None else np.flatnonzero(keep(y))
         if n_features is not None and X.shape[1] > n_features:
-            raise UnreadableFile(f"{path} has a feature {X.shape[1]}, but {n_features} features were expected.")
+            raise UnreadableFile(
+                f"{path} has a feature {X.shape[1]}, but {n_features} features were expected."
+            )
         pieces.append(X[chosen])
         labels.append(y[chosen])
         numbers.append(first + chosen)

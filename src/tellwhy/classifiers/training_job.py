@@ -1,7 +1,7 @@
 """Training from a file, in this process or over the ranks of an MPI job, with checkpoints.
 
-`train(job)` starts `mpiexec … python -m mpi4py -m tellwhy.classifiers.training_job job.json` where the job asks for
-several ranks, so that a rank that fails ends the whole job.
+`train(job)` starts `mpiexec … python -m mpi4py -m tellwhy.classifiers.training_job job.json` where the job
+asks for several ranks, so that a rank that fails ends the whole job.
 """
 
 from __future__ import annotations
@@ -74,7 +74,9 @@ class Job:
     checkpoint_every: int = 20
     resume: bool = False
     quiet: bool = False
-    aside: str | None = None  # folder of a model that is only a part of what goes to `out`; the checkpoint stays
+    aside: str | None = (
+        None  # folder of a model that is only a part of what goes to `out`; the checkpoint stays
+    )
 
     @property
     def checkpoint(self) -> Path:
@@ -169,7 +171,9 @@ def run_rank(job: Job, comm: Any, show: Callable[[str], None] = lambda _: None) 
         if comm.rank == 0:
             show(line(now))
         if now.epochs - state["saved"] >= job.checkpoint_every:
-            checkpoint.write(job.checkpoint, comm, rows=at, duals=engine.duals(), progress=now, settings=settings)
+            checkpoint.write(
+                job.checkpoint, comm, rows=at, duals=engine.duals(), progress=now, settings=settings
+            )
             state["saved"] = now.epochs
 
     stop = Settings(tol=job.tol, max_epochs=job.max_epochs)
@@ -197,7 +201,9 @@ def _check_size(job: Job, comm: Any, n_features: int, n_classes: int) -> None:
     if n_features == 0:
         raise InvalidInput(f"{job.data} has no feature in any row; at least one is needed.")
     if n_classes < comm.size:
-        raise InvalidInput(f"{job.data} has {n_classes} classes, fewer than the {comm.size} ranks: take fewer ranks.")
+        raise InvalidInput(
+            f"{job.data} has {n_classes} classes, fewer than the {comm.size} ranks: take fewer ranks."
+        )
 
 
 def line(progress: Progress) -> str:
@@ -248,7 +254,9 @@ def _engine(job: Job, comm: Any, problem: Problem, sizes: Any) -> Any:
         n = default_bundles(problem.n_classes, pairs=pairs)
         kind: Any = PairEngine if pairs else SingleEngine
         return kind(problem, n_bundles=min(n, problem.n_classes), n_jobs=job.threads, seed=seed)
-    return (RankPairEngine if pairs else RankSingleEngine)(problem, sizes, comm=comm, n_jobs=job.threads, seed=seed)
+    return (RankPairEngine if pairs else RankSingleEngine)(
+        problem, sizes, comm=comm, n_jobs=job.threads, seed=seed
+    )
 
 
 @dataclass(frozen=True)
@@ -262,7 +270,9 @@ class _Learned:
 def _save(job: Job, comm: Any, engine: Any, learned: _Learned) -> None:
     """Gather the weights of all ranks, as sparse rows, and write the model."""
     engine.forget_duals()
-    held, weights = engine.own_weights() if comm.size > 1 else (np.arange(len(learned.classes)), engine.weights())
+    held, weights = (
+        engine.own_weights() if comm.size > 1 else (np.arange(len(learned.classes)), engine.weights())
+    )
     parts = comm.gather((held, _sparse_rows(weights.T)))
     if comm.rank > 0:
         return
@@ -293,7 +303,17 @@ def _launch(job: Job) -> None:
         described, failure = Path(place) / "job.json", Path(place) / "error.txt"
         described.write_text(json.dumps({**asdict(job), "failure": str(failure)}), encoding="utf-8")
         module = "tellwhy.classifiers.training_job"
-        command = [*mpiexec(), "-n", str(job.ranks), sys.executable, "-m", "mpi4py", "-m", module, str(described)]
+        command = [
+            *mpiexec(),
+            "-n",
+            str(job.ranks),
+            sys.executable,
+            "-m",
+            "mpi4py",
+            "-m",
+            module,
+            str(described),
+        ]
         done = subprocess.run(command, stdout=sys.stderr, check=False)
         if done.returncode == 0:
             return

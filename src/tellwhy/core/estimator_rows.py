@@ -12,12 +12,18 @@ from tellwhy.core.tables import check_finite, column_names, not_a_number
 
 
 def validated_rows(
-    estimator: Any, X: Any, *, reset: bool, dtype: Any = np.float64, y: Any = "no_validation", min_rows: int = 1
+    estimator: Any,
+    X: Any,
+    *,
+    reset: bool,
+    dtype: Any = np.float64,
+    y: Any = "no_validation",
+    min_rows: int = 1,
 ) -> Any:
     """Return X (and y, where one is given) as finite arrays, or say which cell is wrong.
 
-    The number and names of the columns are learned when `reset`, and compared otherwise. `dtype` may be a list, whose
-    members are kept as they are and whose first is what other numbers become.
+    The number and names of the columns are learned when `reset`, and compared otherwise. `dtype` may be a
+    list, whose members are kept as they are and whose first is what other numbers become.
     """
     names = column_names(X)
     try:

@@ -26,7 +26,8 @@ class Explanation:
     """Attributions of n scores to their features.
 
     For `kind="attribution"`, scores = base_values + Σ values + residual holds exactly: `residual` is what the
-    method did not attribute. Other kinds (a gradient, a ranking) have no residual and are not shares of a score.
+    method did not attribute. Other kinds (a gradient, a ranking) have no residual and are not shares of a
+    score.
 
     Parameters
     ----------
@@ -49,8 +50,8 @@ class Explanation:
     kind
         'attribution', 'sensitivity', 'signal' or 'ranking'.
     extras
-        Further results. Arrays and frames have one entry per row and follow slicing; anything else is kept as it is.
-        A `Deferred` one is computed when it is first asked for (see `Extras`).
+        Further results. Arrays and frames have one entry per row and follow slicing; anything else is kept as
+        it is. A `Deferred` one is computed when it is first asked for (see `Extras`).
 
     Examples
     --------
@@ -97,7 +98,9 @@ class Explanation:
                 f"Got scores {self.scores.shape} and values {self.values.shape}."
             )
         if self.base_values.shape != self.scores.shape:
-            raise InvalidInput(f"base_values has shape {self.base_values.shape}, scores have {self.scores.shape}.")
+            raise InvalidInput(
+                f"base_values has shape {self.base_values.shape}, scores have {self.scores.shape}."
+            )
         if self.stderr is not None and self.stderr.shape != self.values.shape:
             raise InvalidInput(f"stderr has shape {self.stderr.shape}, values have {self.values.shape}.")
         if self.feature_names is not None and len(self.feature_names) != self.values.shape[1]:
@@ -195,7 +198,8 @@ class Explanation:
     def save(self, folder: str | Path) -> Path:
         """Write the explanation to a folder (JSON, npz, Parquet; never pickle), whole or not at all.
 
-        Of `extras` that are computed when asked for, those are written that have been: ask for them before saving.
+        Of `extras` that are computed when asked for, those are written that have been: ask for them before
+        saving.
         """
         from tellwhy.core.storage.explanation_io import save
 
@@ -220,7 +224,9 @@ class Explanation:
             flat = row.values.ravel()
             order = np.argsort(-flat, kind="stable")[:3]
             reasons = ", ".join(f"{html.escape(names[i])} {flat[i]:.3g}" for i in order)
-            lines.append(f"<tr><td>{row.extras['row'][0]}</td><td>{row.scores[0]:.4g}</td><td>{reasons}</td></tr>")
+            lines.append(
+                f"<tr><td>{row.extras['row'][0]}</td><td>{row.scores[0]:.4g}</td><td>{reasons}</td></tr>"
+            )
         caption = html.escape(repr(self)[1:-1])
         head = "<tr><th>row</th><th>score</th><th>main features</th></tr>"
         return f"<table><caption>{caption}</caption>{head}{''.join(lines)}</table>"

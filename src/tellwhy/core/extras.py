@@ -39,8 +39,9 @@ class Deferred:
 class Extras(Mapping[str, Any]):
     """Results by name. A `Deferred` one is computed at the first access and then kept.
 
-    Looking whether a name is there, listing names, slicing an explanation and `extras | {...}` compute nothing; going
-    through `values()` or `items()` computes everything. Files and pickled copies hold what has been computed.
+    Looking whether a name is there, listing names, slicing an explanation and `extras | {...}` compute
+    nothing; going through `values()` or `items()` computes everything. Files and pickled copies hold what has
+    been computed.
 
     Examples
     --------
@@ -78,7 +79,9 @@ class Extras(Mapping[str, Any]):
         return Extras, (self.computed(),)
 
     def __repr__(self) -> str:
-        shown = {k: "computed when asked for" if isinstance(v, Deferred) else v for k, v in self._held.items()}
+        shown = {
+            k: "computed when asked for" if isinstance(v, Deferred) else v for k, v in self._held.items()
+        }
         return f"Extras({shown})"
 
     def computed(self) -> dict[str, Any]:

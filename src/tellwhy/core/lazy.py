@@ -6,7 +6,9 @@ import importlib
 from collections.abc import Callable, Mapping
 
 
-def lazy_names(package: str, places: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+def lazy_names(
+    package: str, places: Mapping[str, str]
+) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """Return `__getattr__` and `__dir__` of a package (PEP 562).
 
     Parameters

@@ -64,7 +64,9 @@ def integer(low: float = -np.inf, high: float = np.inf) -> Rule:
 
 def instance_of(*types: type, words: str = "") -> Rule:
     """Accept an instance of one of the types."""
-    return Rule(words or " or ".join(f"an instance of {t.__name__}" for t in types), lambda v: isinstance(v, types))
+    return Rule(
+        words or " or ".join(f"an instance of {t.__name__}" for t in types), lambda v: isinstance(v, types)
+    )
 
 
 boolean = Rule("True or False", lambda value: isinstance(value, (bool, np.bool_)))

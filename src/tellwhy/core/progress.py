@@ -1,8 +1,8 @@
 """Progress of long computations, shown only when they take longer than two seconds.
 
-Computing code wraps its loop in `track(...)` and names what it is doing with `stage(...)`. What is shown is decided
-elsewhere: by default one line on stderr when that is a terminal; the command line puts its own display in place with
-`show_with`.
+Computing code wraps its loop in `track(...)` and names what it is doing with `stage(...)`. What is shown is
+decided elsewhere: by default one line on stderr when that is a terminal; the command line puts its own
+display in place with `show_with`.
 """
 
 from __future__ import annotations

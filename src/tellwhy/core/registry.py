@@ -1,8 +1,8 @@
 """The catalogue of detectors and explainers: what each one needs, costs and cites.
 
-A class enters by the decorator `register`; `tellwhy.methods()` prints the catalogue, the contract suites run over it.
-The folders that hold such classes, and installed packages with an entry point in a group of `GROUPS`, are loaded when
-the catalogue is first read.
+A class enters by the decorator `register`; `tellwhy.methods()` prints the catalogue, the contract suites run
+over it. The folders that hold such classes, and installed packages with an entry point in a group of
+`GROUPS`, are loaded when the catalogue is first read.
 """
 
 from __future__ import annotations
@@ -18,7 +18,14 @@ from tellwhy.core.errors import InvalidParameter, TellwhyWarning
 
 C = TypeVar("C", bound=type)
 
-ROLES = ("detector", "explainer", "network explainer", "graph explainer", "classifier explainer", "patch explainer")
+ROLES = (
+    "detector",
+    "explainer",
+    "network explainer",
+    "graph explainer",
+    "classifier explainer",
+    "patch explainer",
+)
 GROUPS = ("tellwhy.detectors", "tellwhy.explainers", "tellwhy.rules")
 
 
@@ -40,7 +47,11 @@ class Card:
     @property
     def cls(self) -> Any:
         """The class; its module is loaded when this is first asked for."""
-        return getattr(importlib.import_module(self.where), self.name) if isinstance(self.where, str) else self.where
+        return (
+            getattr(importlib.import_module(self.where), self.name)
+            if isinstance(self.where, str)
+            else self.where
+        )
 
 
 _cards: dict[tuple[str, str], Card] = {}
@@ -65,7 +76,8 @@ def register(
     Parameters
     ----------
     role
-        What it is: one of `ROLES`. An 'explainer' explains scores of rows; the others say what they explain instead.
+        What it is: one of `ROLES`. An 'explainer' explains scores of rows; the others say what they explain
+        instead.
     needs, cost, exactness, citation
         One phrase each, for the reader of `tellwhy.methods()`.
     family
@@ -87,7 +99,9 @@ def register(
 
     def enter(cls: C) -> C:
         name = cls.__name__
-        _cards[role, name] = Card(name, role, family, needs, cost, exactness, citation, cls, applies, automatic)
+        _cards[role, name] = Card(
+            name, role, family, needs, cost, exactness, citation, cls, applies, automatic
+        )
         return cls
 
     return enter

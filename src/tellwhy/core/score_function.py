@@ -17,9 +17,9 @@ Integers = NDArray[np.int64]
 class ScoreFunction(Protocol):
     """A scalar function of a row.
 
-    Three more members are optional: `gradient(X)`, shaped like X; `expansion`, the support points, weights and kernel
-    (or the centres, or the neighbours) that a distance-based score is made of; and `observed`, what is known of the
-    rows that the model learned from (`tellwhy.scoring.observed`).
+    Three more members are optional: `gradient(X)`, shaped like X; `expansion`, the support points, weights
+    and kernel (or the centres, or the neighbours) that a distance-based score is made of; and `observed`,
+    what is known of the rows that the model learned from (`tellwhy.scoring.observed`).
     """
 
     @property

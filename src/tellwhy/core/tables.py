@@ -39,7 +39,9 @@ def check_finite(X: Floats, names: Sequence[str] | None = None, *, what: str = "
     raise not_finite(what, X.reshape(len(X), -1)[row, column], (row, column), int(bad.sum()), names)
 
 
-def not_finite(what: str, cell: float, at: tuple[int, int], n: int, names: Sequence[str] | None = None) -> InvalidInput:
+def not_finite(
+    what: str, cell: float, at: tuple[int, int], n: int, names: Sequence[str] | None = None
+) -> InvalidInput:
     """The error for a cell that is NaN or infinite, the first of n."""
     kind = "NaN" if np.isnan(cell) else f"infinity ({cell})"
     where = f"column {at[1]}" if names is None else f"column {names[at[1]]!r}"
@@ -55,7 +57,9 @@ def as_floats(X: Any, *, what: str = "X", n_columns: int | None = None) -> Float
     names = column_names(X)
     raw = np.asarray(X)
     if np.iscomplexobj(raw):
-        raise InvalidInput(f"Complex data not supported: {what} has dtype {raw.dtype}; expected real numbers.")
+        raise InvalidInput(
+            f"Complex data not supported: {what} has dtype {raw.dtype}; expected real numbers."
+        )
     try:
         array = raw.astype(np.float64, copy=False)
     except (TypeError, ValueError) as error:
@@ -66,7 +70,9 @@ def as_floats(X: Any, *, what: str = "X", n_columns: int | None = None) -> Float
             "Reshape a single row with X.reshape(1, -1)."
         )
     if 0 in array.shape:
-        raise InvalidInput(f"{what} is empty: its shape is {array.shape}; at least 1 row and 1 column are needed.")
+        raise InvalidInput(
+            f"{what} is empty: its shape is {array.shape}; at least 1 row and 1 column are needed."
+        )
     if n_columns is not None and array.shape[1] != n_columns:
         raise InvalidInput(f"{what} has {array.shape[1]} columns, but the model was fitted on {n_columns}.")
     check_finite(array, names, what=what)

@@ -1,7 +1,7 @@
 """Where PyTorch computes: on the device asked for, and on one thread of the processor.
 
-Layers of a few hundred units gain little from PyTorch's own threads, and wait milliseconds for them on a busy machine.
-Rows are shared out among threads of ours instead.
+Layers of a few hundred units gain little from PyTorch's own threads, and wait milliseconds for them on a busy
+machine. Rows are shared out among threads of ours instead.
 """
 
 from __future__ import annotations
@@ -33,5 +33,7 @@ def actual_device(device: str, purpose: str = "a network") -> str:
     torch = require("torch", purpose)
     has_cuda = bool(torch.cuda.is_available())
     if device == "cuda" and not has_cuda:
-        raise InvalidParameter("device='cuda' was asked for, but PyTorch sees no CUDA device here. Use device='auto'.")
+        raise InvalidParameter(
+            "device='cuda' was asked for, but PyTorch sees no CUDA device here. Use device='auto'."
+        )
     return "cuda" if has_cuda and device != "cpu" else "cpu"

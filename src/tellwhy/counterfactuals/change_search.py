@@ -47,7 +47,8 @@ class ChangeSearch:
             usual = self.choices.usual_row()
             Y, everyone = self.X[rows], np.arange(n_blocks)
             ranking = np.stack(
-                [-self.scores.value(np.where(self.choices.block == b, usual, Y), rows) for b in everyone], axis=1
+                [-self.scores.value(np.where(self.choices.block == b, usual, Y), rows) for b in everyone],
+                axis=1,
             )
         chosen = np.zeros((len(rows), n_blocks), dtype=bool)
         highest = np.argsort(-np.asarray(ranking), axis=1, kind="stable")[:, :SHORTLIST]
@@ -148,11 +149,15 @@ class ChangeSearch:
             if not len(i):
                 break
             without = np.full(distances.shape, np.inf)
-            without[i, block] = self.scores.value(self._with_blocks(Y[todo[i]], X[todo[i]], block), rows[todo[i]])
+            without[i, block] = self.scores.value(
+                self._with_blocks(Y[todo[i]], X[todo[i]], block), rows[todo[i]]
+            )
             can = without <= self.level
             half = np.maximum(can.sum(axis=1) // 2, 1)[:, None]
             rank = np.argsort(np.argsort(without, axis=1, kind="stable"), axis=1, kind="stable")
-            many, one = (np.where((can & (rank < k))[:, self.choices.block], X[todo], Y[todo]) for k in (half, 1))
+            many, one = (
+                np.where((can & (rank < k))[:, self.choices.block], X[todo], Y[todo]) for k in (half, 1)
+            )
             together = self.scores.value(many, rows[todo]) <= self.level
             Y[todo] = np.where(together[:, None], many, one)
             todo = todo[can.any(axis=1)]

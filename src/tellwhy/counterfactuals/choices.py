@@ -22,8 +22,8 @@ MOST_CANDIDATES = 16
 class Choices:
     """Blocks of columns that change together, and what they may become.
 
-    A block of one column is a number: anything in [low, high], or a multiple of `steps` away from `origin` there. A
-    block of several columns (one-hot, parts of a date) takes only values that ordinary rows have.
+    A block of one column is a number: anything in [low, high], or a multiple of `steps` away from `origin`
+    there. A block of several columns (one-hot, parts of a date) takes only values that ordinary rows have.
 
     Attributes
     ----------
@@ -125,7 +125,9 @@ def one_hot_blocks(X: Floats) -> Integers:
     array([0, 1, 1, 1, 4])
     """
     n, d = X.shape
-    ones = np.where(((X == 0) | (X == 1)).all(axis=0), X.sum(axis=0), n + 1)  # other columns are too many for any block
+    ones = np.where(
+        ((X == 0) | (X == 1)).all(axis=0), X.sum(axis=0), n + 1
+    )  # other columns are too many for any block
     block, start, total = np.arange(d), 0, 0.0
     for last in range(d):
         total += ones[last]

@@ -1,7 +1,7 @@
 """Local minima of a score around rows, for many sets of free columns at once.
 
-For each row x and each set of free columns c: argmin over y of e(y) + γ/|c| Σ_{i∈c} dist(y_i, x_i), with y = x
-outside c, the local minimum that descent from y = x ends in (Takeishi and Kawahara, equation 3).
+For each row x and each set of free columns c: argmin over y of e(y) + γ/|c| Σ_{i∈c} dist(y_i, x_i), with y =
+x outside c, the local minimum that descent from y = x ends in (Takeishi and Kawahara, equation 3).
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ def minimise(
     Parameters
     ----------
     score
-        A score function, or the `RowScores` of one and X. Without a gradient, a derivative-free search takes the place
-        of descent; quadratic scores (Gaussian mixtures) are solved in a few Newton steps.
+        A score function, or the `RowScores` of one and X. Without a gradient, a derivative-free search takes
+        the place of descent; quadratic scores (Gaussian mixtures) are solved in a few Newton steps.
     X
-        Rows, shape (n, d): numpy's, or in the `space` of the `RowScores`, where all the work is then done and the
-        minima are left.
+        Rows, shape (n, d): numpy's, or in the `space` of the `RowScores`, where all the work is then done and
+        the minima are left.
     free
         Masks of the columns that may move, shape (m, d).
     gamma
@@ -77,9 +77,10 @@ def minimise(
     anchors
         Ordinary rows (r, d): the derivative-free search also looks in their direction.
     slack
-        Share of the fall that descent may leave undone. When it is positive, and the score has a gradient but is not
-        made of quadratic forms, descent for each further set of free columns starts at the minimum of the first set,
-        with the fixed columns put back; from the row itself where that ends no lower than the row.
+        Share of the fall that descent may leave undone. When it is positive, and the score has a gradient but
+        is not made of quadratic forms, descent for each further set of free columns starts at the minimum of
+        the first set, with the fixed columns put back; from the row itself where that ends no lower than the
+        row.
 
     Examples
     --------
@@ -97,7 +98,12 @@ def minimise(
     around = Surroundings(
         placed(X, np.ones(d) if scales is None else np.asarray(scales, dtype=np.float64)),
         distance,
-        placed(X, np.zeros(d, dtype=bool) if binary is None or radius is not None else np.asarray(binary, dtype=bool)),
+        placed(
+            X,
+            np.zeros(d, dtype=bool)
+            if binary is None or radius is not None
+            else np.asarray(binary, dtype=bool),
+        ),
     )
     scores = score if isinstance(score, RowScores) else RowScores(score, X)
     weights = np.zeros(len(free)) if radius is not None else gamma / np.maximum(free.sum(axis=1), 1)
@@ -274,7 +280,9 @@ class _Problems:
         low, high = task.around.walls(task.X[self.rows], task.radius)
         if task.radius is not None or not task.around.is_absolute:
             return Edges(None, low, high)
-        return Edges(task.weights[self.masks, None] * (task.free[self.masks] & ~task.around.binary), low, high)
+        return Edges(
+            task.weights[self.masks, None] * (task.free[self.masks] & ~task.around.binary), low, high
+        )
 
     def seen_anchors(self, which: Integers) -> Floats:
         """Coordinates of the anchors around each problem's row, shape (problems, r, d)."""

@@ -62,10 +62,11 @@ def nearest_normal(
 ) -> NearestNormal:
     """Find what would make each row normal: argmin dist(y, x) subject to e(y) ≤ threshold, with few changes.
 
-    Columns are changed one after the other, each time the one that lowers the score most, until it is low enough;
-    where one change suffices, the smallest such change is taken. Changes that turn out not to be needed are taken
-    back, and the others shrunk until the score is at the threshold. Where that fails, the search starts from the
-    nearest normal prototype. Only values of the score are used, so it needs no gradient.
+    Columns are changed one after the other, each time the one that lowers the score most, until it is low
+    enough; where one change suffices, the smallest such change is taken. Changes that turn out not to be
+    needed are taken back, and the others shrunk until the score is at the threshold. Where that fails, the
+    search starts from the nearest normal prototype. Only values of the score are used, so it needs no
+    gradient.
 
     Parameters
     ----------
@@ -76,8 +77,8 @@ def nearest_normal(
     prototypes
         Ordinary rows: they give ranges, units, candidates, and a starting point of last resort.
     threshold
-        Score that counts as normal, at most: the score's own threshold by default, or else what 95 % of the prototypes
-        stay below.
+        Score that counts as normal, at most: the score's own threshold by default, or else what 95 % of the
+        prototypes stay below.
     scales
         Unit of each column; the standard deviation of the prototypes by default.
     low, high
@@ -85,20 +86,20 @@ def nearest_normal(
     integers
         Mask of the columns that hold whole numbers; those of the prototypes that do by default.
     steps
-        Distance between allowed values of each column, counted from the first prototype; 0 where there is none. For
-        whole numbers behind an encoding that rescales them.
+        Distance between allowed values of each column, counted from the first prototype; 0 where there is
+        none. For whole numbers behind an encoding that rescales them.
     owner
-        Block that each column belongs to: columns of a block change together, to values that some prototype has in
-        all of them. By default, neighbouring columns of 0 and 1 with a single 1 in every prototype (one-hot columns)
-        are a block, and every other column is one of its own.
+        Block that each column belongs to: columns of a block change together, to values that some prototype
+        has in all of them. By default, neighbouring columns of 0 and 1 with a single 1 in every prototype
+        (one-hot columns) are a block, and every other column is one of its own.
     distance
         "absolute" or "squared": what is kept small, once the number of changed columns is.
     ranking
-        Values (n, blocks), or without `owner` (n, columns), for instance attributions: where there are more than 64
-        blocks, only the 64 highest of each row are looked at.
+        Values (n, blocks), or without `owner` (n, columns), for instance attributions: where there are more
+        than 64 blocks, only the 64 highest of each row are looked at.
     left_out
-        Support point that each row of X leaves out of a kernel model, −1 for none; by default its own, where the model
-        was trained on it.
+        Support point that each row of X leaves out of a kernel model, −1 for none; by default its own, where
+        the model was trained on it.
 
     Examples
     --------
@@ -126,8 +127,12 @@ def nearest_normal(
     )
     own = RowScores(score, prototypes).value(prototypes, np.arange(len(prototypes)))
     level = _threshold(score, threshold, own)
-    search = ChangeSearch(RowScores(score, X, left_out), X, choices, level, 1.0 if distance == "absolute" else 2.0)
-    normal = prototypes[(own <= level) & ((prototypes >= choices.low) & (prototypes <= choices.high)).all(axis=1)]
+    search = ChangeSearch(
+        RowScores(score, X, left_out), X, choices, level, 1.0 if distance == "absolute" else 2.0
+    )
+    normal = prototypes[
+        (own <= level) & ((prototypes >= choices.low) & (prototypes <= choices.high)).all(axis=1)
+    ]
     points = X.copy()
     odd = np.flatnonzero(search.scores.value(X, np.arange(len(X))) > level)
     order = None if ranking is None else _ranking(ranking, owner, choices.block, len(X))
@@ -155,5 +160,7 @@ def _ranking(given: Any, owner: Any, block: Integers, n: int) -> Floats:
     if owner is not None and values.ndim == 2 and values.shape[1] > np.max(owner):
         values = values[:, np.unique(owner)]
     if values.shape != (n, n_blocks):
-        raise InvalidInput(f"ranking must hold one number per row and block ({n}, {n_blocks}). Got {np.shape(given)}.")
+        raise InvalidInput(
+            f"ranking must hold one number per row and block ({n}, {n_blocks}). Got {np.shape(given)}."
+        )
     return values

@@ -40,7 +40,8 @@ class NormalVersions:
     threshold
         Score that counts as normal, at most.
     left_out
-        Training row that each row was scored without, or −1, as `extras["left_out"]` records it; None: nothing.
+        Training row that each row was scored without, or −1, as `extras["left_out"]` records it; None:
+        nothing.
     """
 
     score: Any
@@ -55,7 +56,9 @@ class NormalVersions:
         data = take_rows(self.data, rows)
         if isinstance(self.score, EncodedScore):
             return self._encoded(data, rows)
-        seen: Any = observed_by(self.score) if self.background is None else Observed.of(as_floats(self.background))
+        seen: Any = (
+            observed_by(self.score) if self.background is None else Observed.of(as_floats(self.background))
+        )
         found = nearest_normal(
             self.score,
             as_floats(data),
@@ -138,7 +141,8 @@ def normal_versions(
 ) -> dict[str, Deferred]:
     """Return the entry "nearest_normal" of the extras of an explanation, to be computed when it is asked for.
 
-    Nothing, where the score has no threshold, or neither its model nor `background` tells what rows were observed.
+    Nothing, where the score has no threshold, or neither its model nor `background` tells what rows were
+    observed.
 
     Examples
     --------
@@ -185,8 +189,8 @@ def attach_nearest_normal(
     background
         Ordinary rows, in the same columns: they give ranges, and values to change to.
     threshold
-        Score that counts as normal, at most: the score's own threshold by default, or else what 95 % of the background
-        rows stay below.
+        Score that counts as normal, at most: the score's own threshold by default, or else what 95 % of the
+        background rows stay below.
 
     Examples
     --------

@@ -40,7 +40,9 @@ class Quadratics:
     def evaluate(self, X: Floats) -> tuple[Floats, Floats, Integers]:
         """Value, gradient, and the form that is lowest, for each row."""
         heights, slopes = np.empty((len(X), len(self.offsets))), []
-        for k, (offset, centre, curvature) in enumerate(zip(self.offsets, self.centres, self.curvatures, strict=True)):
+        for k, (offset, centre, curvature) in enumerate(
+            zip(self.offsets, self.centres, self.curvatures, strict=True)
+        ):
             deviation = X - centre
             slopes.append(deviation @ curvature)
             heights[:, k] = offset + 0.5 * np.einsum("ij,ij->i", deviation, slopes[k])
@@ -64,18 +66,25 @@ def quadratics_of(score: Any) -> Quadratics | None:
     array([[[0., 0.],
             [0., 2.]]])
     """
-    if isinstance(score, MixtureScore) and 8 * score.parts.means.size * score.feature_shape[0] <= LARGEST_BYTES:
+    if (
+        isinstance(score, MixtureScore)
+        and 8 * score.parts.means.size * score.feature_shape[0] <= LARGEST_BYTES
+    ):
         return _of_mixture(score)
     if isinstance(score, ProjectionScore) and 8 * score.feature_shape[0] ** 2 <= LARGEST_BYTES:
         V = score.projection.components
-        return Quadratics(np.zeros(1), score.projection.mean[None], 2.0 * (np.eye(V.shape[1]) - V.T @ V)[None])
+        return Quadratics(
+            np.zeros(1), score.projection.mean[None], 2.0 * (np.eye(V.shape[1]) - V.T @ V)[None]
+        )
     return None
 
 
 def _of_mixture(score: MixtureScore) -> Quadratics:
     """−log π_k N(x; μ_k, Σ_k) of each component, with P_k = W_k W_kᵀ in the units of the rows."""
     parts = score.parts
-    factors = parts.factors if parts.factors.ndim == 3 else parts.factors[:, :, None] * np.eye(len(parts.scale))
+    factors = (
+        parts.factors if parts.factors.ndim == 3 else parts.factors[:, :, None] * np.eye(len(parts.scale))
+    )
     W = factors / parts.scale[:, None]
     return Quadratics(-score.log_peaks, parts.centre + parts.scale * parts.means, W @ W.swapaxes(1, 2))
 
@@ -101,8 +110,8 @@ class _Inverse:
 class FreeInverses:
     """(P_k + ridge·I)⁻¹ restricted to the free coordinates of each mask: the Newton step of one form.
 
-    Masks that fix few coordinates share one inverse B, from which B[:, S] B[S, S]⁻¹ B[S, :] is taken off; those that
-    fix many have their own.
+    Masks that fix few coordinates share one inverse B, from which B[:, S] B[S, S]⁻¹ B[S, :] is taken off;
+    those that fix many have their own.
     """
 
     def __init__(self, curvatures: Floats, free: Mask, ridge: Floats):
@@ -136,7 +145,9 @@ class FreeInverses:
             is_open = G[rows] != 0
             H = self._curvatures[parts[rows]]
             H[~(is_open[:, :, None] & is_open[:, None, :])] = 0.0
-            H[:, np.arange(d), np.arange(d)] += np.where(is_open, np.maximum(diagonal[rows], self._least), 1.0)
+            H[:, np.arange(d), np.arange(d)] += np.where(
+                is_open, np.maximum(diagonal[rows], self._least), 1.0
+            )
             W[rows] = np.linalg.solve(H, G[rows, :, None])[:, :, 0]
         return W
 

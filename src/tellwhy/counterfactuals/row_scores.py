@@ -23,7 +23,8 @@ class RowScores:
     X
         Rows in the score's own columns.
     left_out
-        Support point that each row leaves out, −1 for none; by default its own, where the model was trained on it.
+        Support point that each row leaves out, −1 for none; by default its own, where the model was trained
+        on it.
 
     Examples
     --------
@@ -78,7 +79,9 @@ class RowScores:
 
     def recorded(self) -> dict[str, Integers]:
         """The training rows that were left out, as an explanation records them."""
-        return {} if self.left_out is None else {"left_out": recorded_rows(self.left_out, self.score.expansion)}
+        return (
+            {} if self.left_out is None else {"left_out": recorded_rows(self.left_out, self.score.expansion)}
+        )
 
     def _without(self, rows: Integers) -> tuple[Integers, ...]:
         return () if self.left_out is None else (self.left_out[rows],)

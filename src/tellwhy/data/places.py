@@ -24,8 +24,8 @@ def is_marked(frame: pd.DataFrame) -> bool:
 def place_of(frame: pd.DataFrame, position: int) -> str:
     """Return 'row 17 (line 19 of the file)': the 0-based data row, and the line where that is certain.
 
-    Rows cut out of a read frame keep their labels, so their data row stays known; once labels have been reset,
-    only the position in the given frame is.
+    Rows cut out of a read frame keep their labels, so their data row stays known; once labels have been
+    reset, only the position in the given frame is.
     """
     if not is_marked(frame):
         return f"row {position}"
@@ -46,4 +46,6 @@ def shown(value: Any, limit: int = 60) -> str:
 def bad_cell(frame: pd.DataFrame, column: str, position: int, *, expected: str, advice: str) -> InvalidInput:
     """Return the error that names one cell of a frame."""
     cell = shown(frame[column].iloc[position])
-    return InvalidInput(f"Column {column!r} holds {cell} in {place_of(frame, position)}; expected {expected}. {advice}")
+    return InvalidInput(
+        f"Column {column!r} holds {cell} in {place_of(frame, position)}; expected {expected}. {advice}"
+    )

@@ -31,9 +31,9 @@ def gaussian_mixture(
     contamination
         Share of anomalies; at least one unless it is 0.
     anomalies
-        'scattered': uniform over the box around the normal rows, a tenth larger; 'local': from the clusters with
-        threefold standard deviations; 'dependency': every column drawn on its own from the normal rows, so that
-        single values are ordinary and their combination is not.
+        'scattered': uniform over the box around the normal rows, a tenth larger; 'local': from the clusters
+        with threefold standard deviations; 'dependency': every column drawn on its own from the normal rows,
+        so that single values are ordinary and their combination is not.
     random_state
         Seed.
 
@@ -73,7 +73,9 @@ def _shape(d: int, rng: np.random.Generator) -> Floats:
     return np.asarray(directions * np.exp(rng.uniform(np.log(0.2), np.log(1.5), size=d)))
 
 
-def _draw(n: int, centres: Floats, shapes: list[Floats], rng: np.random.Generator, spread: float = 1.0) -> Floats:
+def _draw(
+    n: int, centres: Floats, shapes: list[Floats], rng: np.random.Generator, spread: float = 1.0
+) -> Floats:
     cluster = rng.integers(len(centres), size=n)
     steps = rng.normal(scale=spread, size=(n, centres.shape[1]))
     rows = np.empty_like(steps)

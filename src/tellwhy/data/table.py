@@ -45,8 +45,8 @@ def as_table(obj: Any) -> Table:
     Parameters
     ----------
     obj
-        A pandas or polars frame, a pyarrow table, a dict of columns, or a two-dimensional numpy array (its columns
-        are named x0, x1, …). A `Table` is returned as it is.
+        A pandas or polars frame, a pyarrow table, a dict of columns, or a two-dimensional numpy array (its
+        columns are named x0, x1, …). A `Table` is returned as it is.
 
     Examples
     --------
@@ -60,7 +60,9 @@ def as_table(obj: Any) -> Table:
     if not is_marked(frame):
         frame.index = pd.RangeIndex(len(frame))
     source = (
-        "dict of columns" if isinstance(obj, dict) else f"{type(obj).__module__.split('.')[0]}.{type(obj).__name__}"
+        "dict of columns"
+        if isinstance(obj, dict)
+        else f"{type(obj).__module__.split('.')[0]}.{type(obj).__name__}"
     )
     return Table(frame, source, (), frame_fingerprint(frame))
 
@@ -116,7 +118,9 @@ def _from_array(array: np.ndarray) -> pd.DataFrame:
 def _from_columns(columns: Mapping[Any, Any]) -> pd.DataFrame:
     lengths = {str(name): len(values) if np.ndim(values) else None for name, values in columns.items()}
     if len(set(lengths.values())) > 1 or None in lengths.values():
-        listed = ", ".join(f"{name!r}: {'one value' if n is None else n}" for name, n in list(lengths.items())[:10])
+        listed = ", ".join(
+            f"{name!r}: {'one value' if n is None else n}" for name, n in list(lengths.items())[:10]
+        )
         raise InvalidInput(f"A dict of columns needs columns of equal length. Got lengths {{{listed}}}.")
     return pd.DataFrame(dict(columns))
 

@@ -22,8 +22,8 @@ CALIBRATION_ROWS = 20_000
 class Detector(SavedModel, OutlierMixin, BaseEstimator):
     """Base of the detectors: `outlierness(X)` is high for anomalous rows.
 
-    Subclasses implement `_fit(X)`, which sets what it learned, `training_scores_` (the outlierness of training rows
-    that thresholds are drawn from) and `threshold_`, and `to_score()`.
+    Subclasses implement `_fit(X)`, which sets what it learned, `training_scores_` (the outlierness of
+    training rows that thresholds are drawn from) and `threshold_`, and `to_score()`.
     """
 
     _model_io = "tellwhy.detectors.model_io"
@@ -82,7 +82,9 @@ class Detector(SavedModel, OutlierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         if (contamination is None) == (value is None):
-            raise InvalidInput("set_threshold takes either contamination=… or value=…, and exactly one of them.")
+            raise InvalidInput(
+                "set_threshold takes either contamination=… or value=…, and exactly one of them."
+            )
         if contamination is not None:
             owner = f"{type(self).__name__}.set_threshold"
             validate_value(owner, "contamination", contamination, real(0, 0.5, closed="right"))
@@ -103,8 +105,9 @@ class Detector(SavedModel, OutlierMixin, BaseEstimator):
 class RememberingDetector(Detector):
     """A detector that keeps every training row, and so finds each of them familiar.
 
-    Thresholds are drawn from training rows scored without themselves: that is how new rows will score. `fit_predict`
-    judges the rows it was given in the same way, while `fit(X).predict(X)` asks about rows that the model has seen.
+    Thresholds are drawn from training rows scored without themselves: that is how new rows will score.
+    `fit_predict` judges the rows it was given in the same way, while `fit(X).predict(X)` asks about rows that
+    the model has seen.
     """
 
     def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> Any:

@@ -27,7 +27,9 @@ STRENGTHS = (1e-3, 1e-2, 1e-1)  # of regularisation, that 'auto' compares
 
 component_counts = Rule(
     "a sequence of ints of at least 1",
-    lambda value: isinstance(value, Sequence) and len(value) > 0 and all(integer(1).accepts(k) for k in value),
+    lambda value: (
+        isinstance(value, Sequence) and len(value) > 0 and all(integer(1).accepts(k) for k in value)
+    ),
 )
 
 
@@ -41,7 +43,8 @@ component_counts = Rule(
 class GaussianMixture(Detector):
     """Mixture of Gaussians whose outlierness is the energy e(x) = −log Σ_k π_k N(x; μ_k, Σ_k).
 
-    Columns are standardised inside, so that offsets and units do not matter; energies are in the units of the data.
+    Columns are standardised inside, so that offsets and units do not matter; energies are in the units of the
+    data.
 
     Parameters
     ----------
@@ -52,16 +55,18 @@ class GaussianMixture(Detector):
     covariance
         'full' or 'diag'.
     regularisation
-        Added to the variance of every column in every component, as a share of the column's variance. Differences
-        below √regularisation column standard deviations (3 % by default) then hardly count: a component that sits on a
-        repeated value, or on columns that nearly determine each other, gains at most −½ log(regularisation), 3.5 nats,
-        in each such direction. At 1e-6 it would gain 6.9, and a cell that is off by a hundredth of a standard deviation
-        would cost 50. A hundred evenly spread values lie 3 % of a standard deviation apart, so that columns with as
-        many or more are seen as continuous. 'auto' compares 0.001, 0.01 and 0.1 on rows held out, in which one cell is
-        moved by one to two standard deviations: the mean logarithm of that cell's share in the conditional surprises of
-        the row's cells counts. Likelihoods cannot choose it: those of repeated values grow without end.
+        Added to the variance of every column in every component, as a share of the column's variance.
+        Differences below √regularisation column standard deviations (3 % by default) then hardly count: a
+        component that sits on a repeated value, or on columns that nearly determine each other, gains at most
+        −½ log(regularisation), 3.5 nats, in each such direction. At 1e-6 it would gain 6.9, and a cell that
+        is off by a hundredth of a standard deviation would cost 50. A hundred evenly spread values lie 3 % of
+        a standard deviation apart, so that columns with as many or more are seen as continuous. 'auto'
+        compares 0.001, 0.01 and 0.1 on rows held out, in which one cell is moved by one to two standard
+        deviations: the mean logarithm of that cell's share in the conditional surprises of the row's cells
+        counts. Likelihoods cannot choose it: those of repeated values grow without end.
     validation_share
-        Share of the rows held out to choose K and the regularisation; the chosen mixture is then fitted to all rows.
+        Share of the rows held out to choose K and the regularisation; the chosen mixture is then fitted to
+        all rows.
     false_alarms
         Share of training rows, each scored as if it were new, above the threshold that `fit` sets.
     random_state
@@ -121,7 +126,9 @@ class GaussianMixture(Detector):
         self.validation_energies_: tuple[tuple[int, float], ...] = ()
         self.regularisation_ = self._strength(Z, rng)
         model = (
-            self._chosen(Z, rng) if isinstance(self.n_components, str) else self._start(Z, int(self.n_components), rng)
+            self._chosen(Z, rng)
+            if isinstance(self.n_components, str)
+            else self._start(Z, int(self.n_components), rng)
         )
         model = self._maximised(model, Z)
         if not model.converged_:
@@ -139,7 +146,9 @@ class GaussianMixture(Detector):
         if len(counts) < 2:
             return self._start(Z, counts[0] if counts else 1, rng)
         best, self.validation_energies_ = self._likeliest(held, kept, counts, rng)
-        return best.set_params(weights_init=best.weights_, means_init=best.means_, precisions_init=best.precisions_)
+        return best.set_params(
+            weights_init=best.weights_, means_init=best.means_, precisions_init=best.precisions_
+        )
 
     def _split(self, Z: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Return rows held out, and the others."""
@@ -216,8 +225,8 @@ def _parts(model: ExpectationMaximisation, scaling: Scaling) -> ScaledMixture:
 def conditional_surprises(score: MixtureScore, X: Floats) -> Floats:
     """½(P(x − μ))_i² / P_ii of each cell, averaged over the components by their shares; shape (n, d).
 
-    With P the precision of a component, that is by how much −log p falls in it when x_i takes the value that is
-    likeliest given the other cells.
+    With P the precision of a component, that is by how much −log p falls in it when x_i takes the value that
+    is likeliest given the other cells.
     """
     whitened = score.whitened(X)
     log_terms = score.log_peaks - 0.5 * np.stack([(Y**2).sum(axis=1) for Y in whitened], axis=1)
@@ -232,11 +241,14 @@ def conditional_surprises(score: MixtureScore, X: Floats) -> Floats:
 def left_out_energies(score: MixtureScore, X: Floats, n_training: int) -> Floats:
     """Energy of training rows under the mixture whose weights, means and covariances are re-estimated without each.
 
-    With the shares r of the other rows kept, N_k = Σ r and N′ = N_k − r_ik, the row's squared distance q in component
-    k becomes (N_k/N′)·q/(1 − r q/N′) and the determinant gains (N_k/N′)^d (1 − r q/N′): a rank-one change.
+    With the shares r of the other rows kept, N_k = Σ r and N′ = N_k − r_ik, the row's squared distance q in
+    component k becomes (N_k/N′)·q/(1 − r q/N′) and the determinant gains (N_k/N′)^d (1 − r q/N′): a rank-one
+    change.
     """
     energies = np.empty(len(X))
-    for rows in tracked_batches(len(X), 16 * X.shape[1] * (len(score.log_peaks) + 2), "scoring training rows"):
+    for rows in tracked_batches(
+        len(X), 16 * X.shape[1] * (len(score.log_peaks) + 2), "scoring training rows"
+    ):
         energies[rows] = _left_out_batch(score, X[rows], n_training)
     return energies
 

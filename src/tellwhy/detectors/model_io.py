@@ -1,6 +1,7 @@
 """Fitted detectors on disk: `detector.json` (class, parameters, what was learned) and `arrays.npz`; never pickle.
 
-Only classes of the registry, `LCCAD`, and the few records that they learn, are ever made from what a file says.
+Only classes of the registry, `LCCAD`, and the few records that they learn, are ever made from what a file
+says.
 """
 
 from __future__ import annotations
@@ -70,10 +71,15 @@ def _try_out_on_rows(detector: Detector) -> None:
     names = detector._names
     score = detector.set_threshold(value=detector.threshold_).to_score()
     if score.feature_shape != (n_columns,) or (names is not None and len(names) != n_columns):
-        raise ValueError(f"it was fitted on {n_columns} columns, but scores rows of shape {score.feature_shape}.")
+        raise ValueError(
+            f"it was fitted on {n_columns} columns, but scores rows of shape {score.feature_shape}."
+        )
     try:
         found = score.value(np.zeros((1, n_columns)))
-    except (InvalidInput, MissingExtra):  # zeros may be too far away; a network may be loaded where it cannot run
+    except (
+        InvalidInput,
+        MissingExtra,
+    ):  # zeros may be too far away; a network may be loaded where it cannot run
         return
     if found.shape != (1,):
         raise ValueError(f"its score of one row has shape {found.shape}.")

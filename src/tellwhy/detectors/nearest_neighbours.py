@@ -58,4 +58,6 @@ class NearestNeighbours(RememberingDetector):
     def to_score(self) -> NeighbourScore:
         """Return the outlierness as a score function with its neighbours."""
         check_is_fitted(self)
-        return NeighbourScore(self.expansion_, feature_names=self._names, threshold=getattr(self, "threshold_", None))
+        return NeighbourScore(
+            self.expansion_, feature_names=self._names, threshold=getattr(self, "threshold_", None)
+        )

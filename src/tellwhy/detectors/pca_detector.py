@@ -31,10 +31,11 @@ class PCADetector(Detector):
     Parameters
     ----------
     n_components
-        Number of components, or the share of the variance that they hold at least. At least one direction is always
-        left out: with all of them every row would be reproduced.
+        Number of components, or the share of the variance that they hold at least. At least one direction is
+        always left out: with all of them every row would be reproduced.
     false_alarms
-        Share of training rows, each scored by components learned without it, above the threshold that `fit` sets.
+        Share of training rows, each scored by components learned without it, above the threshold that `fit`
+        sets.
 
     Attributes
     ----------
@@ -43,7 +44,8 @@ class PCADetector(Detector):
     explained_
         Share of the variance that the components hold.
     training_scores_
-        Error of training rows (at most 20,000) under components learned from the four fifths of them without it.
+        Error of training rows (at most 20,000) under components learned from the four fifths of them without
+        it.
 
     Examples
     --------

@@ -7,10 +7,10 @@ import numba
 def add_features_back(Z, V, order, starts, columns, first, last, running, S):
     """Squared distances of what is still present before each of the steps first ≤ t < last, latest step first.
 
-    Before step t the features order[i, t:] are present; feature f owns the columns columns[starts[f]:starts[f+1]].
-    `running` (rows × points) holds the sums of step `last` on entry and of step `first` on return; row
-    i·(last − first) + t − first of `S` receives those of step t. `V` holds one line per column, one entry per point.
-    Sums only grow, so none is ever negative.
+    Before step t the features order[i, t:] are present; feature f owns the columns
+    columns[starts[f]:starts[f+1]]. `running` (rows × points) holds the sums of step `last` on entry and of
+    step `first` on return; row i·(last − first) + t − first of `S` receives those of step t. `V` holds one
+    line per column, one entry per point. Sums only grow, so none is ever negative.
     """
     n_features = order.shape[1]
     m = V.shape[1]

@@ -70,14 +70,15 @@ def compare(
 ) -> pd.DataFrame:
     """Explain injected anomalies with several methods, and measure how well each one does.
 
-    Each normal row is made odd `n_repeats` times in `n_features` random features (see `inject_anomalies`; units and
-    binary columns are those of the background). All methods explain the same rows.
+    Each normal row is made odd `n_repeats` times in `n_features` random features (see `inject_anomalies`;
+    units and binary columns are those of the background). All methods explain the same rows.
 
     Parameters
     ----------
     explainers
-        Explainers ready to use, classes (called with the model), or names of registered explainers; a mapping gives
-        them labels. Those with a `fit` method are fitted on the background: a copy, not the one that was passed in.
+        Explainers ready to use, classes (called with the model), or names of registered explainers; a mapping
+        gives them labels. Those with a `fit` method are fitted on the background: a copy, not the one that
+        was passed in.
     model
         The model to explain.
     X
@@ -87,7 +88,8 @@ def compare(
     n_repeats
         How often each row is made odd.
     background
-        Normal rows for explainers that need them and for flipping of scores without support points; X by default.
+        Normal rows for explainers that need them and for flipping of scores without support points; X by
+        default.
     random_state
         Seed of the anomalies, of the explainers that take one, and of the intervals.
     confidence
@@ -96,12 +98,13 @@ def compare(
     Returns
     -------
     pandas.DataFrame
-        One line per method, highest mean reciprocal rank first: `mrr`, `hits@3`, `auroc` (see `localisation`),
-        `flipping` (mean normalised area, lower is better; where features are replaced, by the same background values
-        for every method), `unattributed` (median |residual| / |score − base|, for attributions), `seconds_per_row`
-        (after a first row that is not timed) and `note`: why a method did not apply, its numbers then being NaN.
-        `…_low` and `…_high` bound a bootstrap percentile interval: 1,000 resamples of the normal rows, each with all
-        its repeats, since repeats of a row are not independent. With a single row there is no interval.
+        One line per method, highest mean reciprocal rank first: `mrr`, `hits@3`, `auroc` (see
+        `localisation`), `flipping` (mean normalised area, lower is better; where features are replaced, by
+        the same background values for every method), `unattributed` (median |residual| / |score − base|, for
+        attributions), `seconds_per_row` (after a first row that is not timed) and `note`: why a method did
+        not apply, its numbers then being NaN. `…_low` and `…_high` bound a bootstrap percentile interval:
+        1,000 resamples of the normal rows, each with all its repeats, since repeats of a row are not
+        independent. With a single row there is no interval.
 
     Examples
     --------
@@ -126,7 +129,10 @@ def compare(
         random=generator(random_state),
         confidence=float(confidence),
     )
-    lines = [_line(label, entry, model, trial) for label, entry in track(entries, len(entries), "comparing methods")]
+    lines = [
+        _line(label, entry, model, trial)
+        for label, entry in track(entries, len(entries), "comparing methods")
+    ]
     return _table(lines)
 
 
@@ -134,7 +140,11 @@ def _entries(explainers: Any) -> list[tuple[str, Any]]:
     """Label and explainer (an instance or a class) of each entry."""
     if isinstance(explainers, Mapping):
         return [(str(label), _found(entry)) for label, entry in explainers.items()]
-    listed = [explainers] if isinstance(explainers, (str, type)) or hasattr(explainers, "explain") else list(explainers)
+    listed = (
+        [explainers]
+        if isinstance(explainers, (str, type)) or hasattr(explainers, "explain")
+        else list(explainers)
+    )
     found = [_found(entry) for entry in listed]
     return [(entry.__name__ if isinstance(entry, type) else type(entry).__name__, entry) for entry in found]
 
@@ -142,7 +152,9 @@ def _entries(explainers: Any) -> list[tuple[str, Any]]:
 def _found(entry: Any) -> Any:
     if isinstance(entry, str):
         if not cards("explainer"):
-            raise InvalidParameter(f"No explainer is registered, so {entry!r} is not: import tellwhy.explainers first.")
+            raise InvalidParameter(
+                f"No explainer is registered, so {entry!r} is not: import tellwhy.explainers first."
+            )
         return card("explainer", entry).cls
     if not hasattr(entry, "explain"):
         raise InvalidParameter(
@@ -167,7 +179,9 @@ def _trial(
     odd, truth = inject_anomalies(
         many, n_features, random, scale=column_scales(numbers), binary=binary_columns(numbers)
     )
-    score.value(take_rows(odd, np.arange(1)))  # rows that the model cannot score fail here, once, with their reason
+    score.value(
+        take_rows(odd, np.arange(1))
+    )  # rows that the model cannot score fail here, once, with their reason
     return _Trial(score, odd, truth, len(rows), background, int(random.integers(2**31)), confidence)
 
 
@@ -175,8 +189,15 @@ def _line(label: str, entry: Any, model: Any, trial: _Trial) -> dict[str, Any]:
     """One line of the table: measurements, or the reason why there are none."""
     try:
         explanation, seconds = _explain(entry, model, trial)
-        return {"method": label, **_measure(explanation, trial), "seconds_per_row": seconds / len(trial.X), "note": ""}
-    except Exception as error:  # one method's failure must not cost the others' results; the table tells the reason
+        return {
+            "method": label,
+            **_measure(explanation, trial),
+            "seconds_per_row": seconds / len(trial.X),
+            "note": "",
+        }
+    except (
+        Exception
+    ) as error:  # one method's failure must not cost the others' results; the table tells the reason
         return {"method": label, "note": f"{type(error).__name__}: {error}"}
 
 
@@ -235,7 +256,11 @@ def unattributed_share(explanation: Explanation) -> float:
         return float("nan")
     explained = np.abs(explanation.scores - explanation.base_values)
     known = explained > 0
-    return float(np.median(np.abs(explanation.residual[known]) / explained[known])) if known.any() else float("nan")
+    return (
+        float(np.median(np.abs(explanation.residual[known]) / explained[known]))
+        if known.any()
+        else float("nan")
+    )
 
 
 def _table(lines: list[dict[str, Any]]) -> pd.DataFrame:

@@ -1,8 +1,9 @@
 """Flipping in the space of differences to support points (Algorithm 4 of the One-Class DTD paper).
 
-With Ψ_ij = x_i − u_ji, a model made of distances is a function o(Ψ) of s_j = Σ_i Ψ_ij², pooled over the points j.
-Taking feature i away sets Ψ_ij = 0 for every j at once: the row then differs from no support point in that feature,
-which no replaced value of x_i could achieve. With all features away the score is the least there is.
+With Ψ_ij = x_i − u_ji, a model made of distances is a function o(Ψ) of s_j = Σ_i Ψ_ij², pooled over the
+points j. Taking feature i away sets Ψ_ij = 0 for every j at once: the row then differs from no support point
+in that feature, which no replaced value of x_i could achieve. With all features away the score is the least
+there is.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from tellwhy.kernels.distances import ScaledPoints, centre_and_unit
 from tellwhy.scoring.scores import _compiled
 from tellwhy.scoring.training_rows import points_of
 
-Pool = Callable[[Floats, Integers], Floats]  # squared distances (k, m), point left out of each (k,) -> scores (k,)
+Pool = Callable[
+    [Floats, Integers], Floats
+]  # squared distances (k, m), point left out of each (k,) -> scores (k,)
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,9 @@ class _Removal:
     pool: Pool
 
 
-def difference_curves(score: Any, X: Floats, order: Integers, *, owner: Integers, training_rows: Any) -> Floats:
+def difference_curves(
+    score: Any, X: Floats, order: Integers, *, owner: Integers, training_rows: Any
+) -> Floats:
     """Score of each row after 0, 1, …, d features have stopped differing from the support points.
 
     Parameters
@@ -51,8 +56,8 @@ def difference_curves(score: Any, X: Floats, order: Integers, *, owner: Integers
     owner
         The feature that each column of X belongs to.
     training_rows
-        The training row that each row leaves out of the model, −1 for none. None: rows that the model was trained
-        on leave themselves out.
+        The training row that each row leaves out of the model, −1 for none. None: rows that the model was
+        trained on leave themselves out.
     """
     points, pool = _pooling(score)
     columns = np.argsort(owner, kind="stable")
@@ -73,7 +78,9 @@ def _curves_of_batch(Z: Floats, rows: slice, removal: _Removal) -> Floats:
     for block in reversed(row_batches(n_states, 8 * n * m, BATCH_BYTES)):
         first, last = block.start, block.stop
         S = np.empty((n * (last - first), m))
-        add_features_back(Z, removal.by_column, order, removal.starts, removal.columns, first, last, running, S)
+        add_features_back(
+            Z, removal.by_column, order, removal.starts, removal.columns, first, last, running, S
+        )
         curves[:, block] = removal.pool(S, np.repeat(left_out, last - first)).reshape(n, -1)
     return curves
 
@@ -100,20 +107,26 @@ def _pooling(score: Any) -> tuple[ScaledPoints, Pool]:
         unit = centre_and_unit(expansion.points)[1]
         k = expansion.n_neighbours
         return ScaledPoints.of(expansion.points, unit), lambda S, out: _mean_of_nearest(S, out, k) * unit
-    raise UnsupportedModel(f"flipping does not know the expansion of {score.describes}: {type(expansion).__name__}.")
+    raise UnsupportedModel(
+        f"flipping does not know the expansion of {score.describes}: {type(expansion).__name__}."
+    )
 
 
 def _kernel_pool(expansion: KernelExpansion) -> Pool:
     weights, kernel = expansion.weights, expansion.kernel
     if not isinstance(kernel, (Exponential, StudentT)):
-        raise UnsupportedModel(f"flipping knows exponential and t-Student kernels; got {type(kernel).__name__}.")
+        raise UnsupportedModel(
+            f"flipping knows exponential and t-Student kernels; got {type(kernel).__name__}."
+        )
 
     def pool(S: Floats, left_out: Integers) -> Floats:
         scores, unused = np.empty(len(S)), np.empty(len(S))
         if isinstance(kernel, Exponential):
             _compiled.pool_exponential(S, weights, float(kernel.q), left_out, _compiled.SCORE, scores, unused)
             return scores
-        factor = np.ones(len(S)) if expansion.scale == "one" else len(weights) - (left_out >= 0).astype(np.float64)
+        factor = (
+            np.ones(len(S)) if expansion.scale == "one" else len(weights) - (left_out >= 0).astype(np.float64)
+        )
         q, a = float(kernel.q), float(kernel.a)
         _compiled.pool_student(S, weights, q, a, factor, left_out, _compiled.SCORE, scores, unused)
         return scores

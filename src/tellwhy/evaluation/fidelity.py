@@ -35,11 +35,11 @@ class Fidelity:
     counts
         How many features were changed.
     rates, random_rates
-        For each procedure, the share of changed inputs that the model still (or now) puts into the class, shape
-        (bootstraps, counts): "nullified" of the class's own rows, whose top features are set to the baseline;
-        "replaced" of the other rows, whose top features get the mean of the class; "crafted" of new inputs with the
-        top features of a row of the class, while every other feature takes its value in a row drawn at random;
-        "alone" of the same, while every other feature is at the baseline.
+        For each procedure, the share of changed inputs that the model still (or now) puts into the class,
+        shape (bootstraps, counts): "nullified" of the class's own rows, whose top features are set to the
+        baseline; "replaced" of the other rows, whose top features get the mean of the class; "crafted" of new
+        inputs with the top features of a row of the class, while every other feature takes its value in a row
+        drawn at random; "alone" of the same, while every other feature is at the baseline.
     """
 
     target: str
@@ -75,8 +75,9 @@ def fidelity(
 ) -> Fidelity:
     """Change the features that an insight ranks highest, and watch how often the model decides for its class.
 
-    The three procedures of Guo et al. (2018), with as many random features beside them, on the same bootstraps. What
-    they set the other features of new inputs to can be read in two ways: both are measured ("crafted", "alone").
+    The three procedures of Guo et al. (2018), with as many random features beside them, on the same
+    bootstraps. What they set the other features of new inputs to can be read in two ways: both are measured
+    ("crafted", "alone").
 
     Parameters
     ----------
@@ -107,7 +108,10 @@ def fidelity(
     >>> float(found.rates["nullified"].mean())
     0.0
     """
-    for name, value, rule in (("n_bootstraps", n_bootstraps, integer(2)), ("share", share, real(0, 1, closed="right"))):
+    for name, value, rule in (
+        ("n_bootstraps", n_bootstraps, integer(2)),
+        ("share", share, real(0, 1, closed="right")),
+    ):
         validate_value("fidelity", name, value, rule)
     validate_value("fidelity", "random_state", random_state, seed)
     rows = _rows(X, insight)
@@ -173,7 +177,9 @@ class _Sample:
     shape: tuple[int, ...]
 
     @classmethod
-    def of(cls, X: Floats, positive: Any, everyone: Floats, baseline: float, rng: np.random.Generator) -> _Sample:
+    def of(
+        cls, X: Floats, positive: Any, everyone: Floats, baseline: float, rng: np.random.Generator
+    ) -> _Sample:
         flat = X.reshape(len(X), -1)
         inside, outside = flat[positive], flat[~positive]
         source = everyone.reshape(len(everyone), -1)
@@ -236,7 +242,8 @@ def keep_top(
     background
         A number or an input that replaces the rest.
     segments
-        Segment of each cell, shaped like the rows; by default `extras["segments"]`, else every cell is its own.
+        Segment of each cell, shaped like the rows; by default `extras["segments"]`, else every cell is its
+        own.
 
     Examples
     --------
@@ -285,7 +292,8 @@ class Vulnerabilities:
     planted
         Other rows with the class's mean values in its top features: they may be taken for the class.
     crafted
-        Every feature drawn from a row of its own at random, but the top features, which are those of rows of the class.
+        Every feature drawn from a row of its own at random, but the top features, which are those of rows of
+        the class.
     features
         The features that were changed.
     """
@@ -296,7 +304,9 @@ class Vulnerabilities:
     features: Integers
 
 
-def adversarial(insight: Insight, *, k: int = 100, baseline: float = 0.0, random_state: Any = 0) -> Vulnerabilities:
+def adversarial(
+    insight: Insight, *, k: int = 100, baseline: float = 0.0, random_state: Any = 0
+) -> Vulnerabilities:
     """Build inputs that exploit an insight, from the rows that it carries with it.
 
     Examples

@@ -34,15 +34,15 @@ class Flipping:
 
     Notes
     -----
-    A curve c is normalised to (c − c_d)/(c_0 − c_d), from 1 to 0, and its area is the mean height over the d steps
-    by the trapezoid rule. The end c_d, with every feature taken away, does not depend on the order, so it is the
-    same floor for every explanation of the row. For models of distances it is the least score there is: 0, m·a for
-    t-Student kernels, plus any offset, which are the base values of One-Class DTD. Without a floor, a constant added
-    to the score would change the area.
+    A curve c is normalised to (c − c_d)/(c_0 − c_d), from 1 to 0, and its area is the mean height over the d
+    steps by the trapezoid rule. The end c_d, with every feature taken away, does not depend on the order, so
+    it is the same floor for every explanation of the row. For models of distances it is the least score there
+    is: 0, m·a for t-Student kernels, plus any offset, which are the base values of One-Class DTD. Without a
+    floor, a constant added to the score would change the area.
 
-    A row whose score c_0 is not above c_d (or, where features take the values of several normal rows, not above the
-    scores of all of these) is not odd in the first place, and there is nothing to take away: its area is NaN, and it
-    counts neither in `area` nor in `mean_curve`. This too does not depend on the order.
+    A row whose score c_0 is not above c_d (or, where features take the values of several normal rows, not
+    above the scores of all of these) is not odd in the first place, and there is nothing to take away: its
+    area is NaN, and it counts neither in `area` nor in `mean_curve`. This too does not depend on the order.
     """
 
     curves: Floats
@@ -73,18 +73,19 @@ def flipping(
 ) -> Flipping:
     """Take features away in the order of an explanation, and watch the model's score.
 
-    For models made of distances (kernel expansions, centres, neighbours; also behind an encoding of columns), a
-    feature is taken away from all differences x − u_j to the support points at once. The score is pooled anew from
-    the distances in the remaining features, over all points: the nearest centre or neighbours may change on the way.
-    A row that was explained without itself as support point (`extras["left_out"]`) is flipped without it; where the
-    explanation does not tell, rows that the model was trained on are, so that methods are compared on the same
-    curve. An encoded column is taken away with all the model columns made from it.
+    For models made of distances (kernel expansions, centres, neighbours; also behind an encoding of columns),
+    a feature is taken away from all differences x − u_j to the support points at once. The score is pooled
+    anew from the distances in the remaining features, over all points: the nearest centre or neighbours may
+    change on the way. A row that was explained without itself as support point (`extras["left_out"]`) is
+    flipped without it; where the explanation does not tell, rows that the model was trained on are, so that
+    methods are compared on the same curve. An encoded column is taken away with all the model columns made
+    from it.
 
-    For any other score, the score is averaged over replacements by the values of up to 16 background rows, evenly
-    spread over the half of the background that scores lowest: their values are seen together in real rows, which those
-    of a column-wise median need not be, and odd background rows do not count. Without a background, a feature takes
-    its value in `extras["nearest_normal"]`; rows that have no normal version there are left out, with a warning: their
-    curves and areas are NaN.
+    For any other score, the score is averaged over replacements by the values of up to 16 background rows,
+    evenly spread over the half of the background that scores lowest: their values are seen together in real
+    rows, which those of a column-wise median need not be, and odd background rows do not count. Without a
+    background, a feature takes its value in `extras["nearest_normal"]`; rows that have no normal version
+    there are left out, with a warning: their curves and areas are NaN.
 
     Parameters
     ----------
@@ -93,8 +94,8 @@ def flipping(
     model
         The model, or score function, that was explained.
     background
-        Mostly normal rows; needed only for scores without support points and explanations without nearest normals.
-        Give the same rows for explanations that are compared.
+        Mostly normal rows; needed only for scores without support points and explanations without nearest
+        normals. Give the same rows for explanations that are compared.
     order
         'most_relevant_first' (a good explanation has a small area) or 'least_relevant_first' (a large one).
 
@@ -131,9 +132,13 @@ def _ranking(explanation: Explanation, score: ScoreFunction, order: str) -> Inte
     n = len(explanation)
     values = explanation.values.reshape(n, -1)
     if explanation.data is None:
-        raise InvalidInput("flipping needs the explained rows, and this explanation has none (its data is None).")
+        raise InvalidInput(
+            "flipping needs the explained rows, and this explanation has none (its data is None)."
+        )
     if n == 0 or len(explanation.data) != n:
-        raise InvalidInput(f"The explanation has {n} rows, and its data {len(explanation.data)}; expected as many.")
+        raise InvalidInput(
+            f"The explanation has {n} rows, and its data {len(explanation.data)}; expected as many."
+        )
     shape = tuple(score.feature_shape or np.shape(explanation.data)[1:])
     if int(np.prod(shape)) != values.shape[1]:
         raise InvalidInput(
@@ -142,7 +147,9 @@ def _ranking(explanation: Explanation, score: ScoreFunction, order: str) -> Inte
         )
     if not np.isfinite(values).all():
         row, column = (int(i) for i in np.argwhere(~np.isfinite(values))[0])
-        raise InvalidInput(f"The explanation has no finite value in row {row}, feature {column}: it gives no order.")
+        raise InvalidInput(
+            f"The explanation has no finite value in row {row}, feature {column}: it gives no order."
+        )
     return np.argsort(-values if order == "most_relevant_first" else values, axis=1, kind="stable")
 
 

@@ -36,9 +36,9 @@ def inject_anomalies(
 ) -> Injected:
     """Change some features of each normal row by one to two standard deviations.
 
-    Each row gets its own `n_features` distinct features, moved up or down by U(low, high) times the column's scale.
-    Binary features are flipped. Constant columns are never chosen: a change of no size is no anomaly. Nor are the
-    columns of a frame that hold no numbers (text, categories, dates), and its missing cells.
+    Each row gets its own `n_features` distinct features, moved up or down by U(low, high) times the column's
+    scale. Binary features are flipped. Constant columns are never chosen: a change of no size is no anomaly.
+    Nor are the columns of a frame that hold no numbers (text, categories, dates), and its missing cells.
 
     Parameters
     ----------
@@ -71,7 +71,11 @@ def inject_anomalies(
     validate_value("inject_anomalies", "random_state", random_state, seed)
     validate_value("inject_anomalies", "low", low, real(0, closed="left"))
     validate_value("inject_anomalies", "high", high, real(float(low), closed="left"))
-    flips = binary_columns(array) if isinstance(binary, str) and binary == "auto" else _given_binary(binary, array)
+    flips = (
+        binary_columns(array)
+        if isinstance(binary, str) and binary == "auto"
+        else _given_binary(binary, array)
+    )
     units = column_scales(array) if scale is None else _given_scale(scale, array.shape[1])
     random = generator(random_state)
     truth = _choose((flips | (units > 0)) & np.isfinite(array), int(n_features), random)
@@ -93,7 +97,9 @@ def numbers_of(X: Any) -> Floats:
         if column.dtype.is_numeric() or column.dtype == nw.Boolean:
             array[:, c] = column.cast(nw.Float64).to_numpy()
     if not np.isfinite(array).any():
-        raise InvalidInput(f"X has no number in any of its {frame.shape[1]} columns and {frame.shape[0]} rows.")
+        raise InvalidInput(
+            f"X has no number in any of its {frame.shape[1]} columns and {frame.shape[0]} rows."
+        )
     check_finite(np.where(np.isnan(array), 0.0, array), frame.columns)
     return array
 

@@ -36,10 +36,10 @@ class Localisation:
 
     Notes
     -----
-    Equal values are in random order: reciprocal ranks and hits are expectations over that order (so a hit may be a
-    fraction), AUROC counts a tie as one half. An explanation that is constant scores what a random one scores on
-    average. Rows without a true feature have nothing to find: they are NaN and count in no mean. Rows whose features
-    are all true have no AUROC; it is NaN there and they do not count in its mean.
+    Equal values are in random order: reciprocal ranks and hits are expectations over that order (so a hit may
+    be a fraction), AUROC counts a tie as one half. An explanation that is constant scores what a random one
+    scores on average. Rows without a true feature have nothing to find: they are NaN and count in no mean.
+    Rows whose features are all true have no AUROC; it is NaN there and they do not count in its mean.
     """
 
     reciprocal_ranks: Floats
@@ -67,8 +67,8 @@ class Localisation:
 def localisation(explanation: Explanation, truth: Any, *, k: int = 3) -> Localisation:
     """Compare an explanation with the features that are known to be odd.
 
-    Features are ranked by their signed values, highest first: a negative value says that a feature makes the row
-    look more normal. Inputs with a shape (images) are flattened.
+    Features are ranked by their signed values, highest first: a negative value says that a feature makes the
+    row look more normal. Inputs with a shape (images) are flattened.
 
     Parameters
     ----------
@@ -91,7 +91,9 @@ def localisation(explanation: Explanation, truth: Any, *, k: int = 3) -> Localis
     mask = _mask(truth, explanation)
     if not np.isfinite(values).all():
         row, column = (int(i) for i in np.argwhere(~np.isfinite(values))[0])
-        raise InvalidInput(f"The explanation has no finite value in row {row}, feature {column}: it gives no rank.")
+        raise InvalidInput(
+            f"The explanation has no finite value in row {row}, feature {column}: it gives no rank."
+        )
     reciprocal_ranks, hit = _first_true(values, mask, int(k))
     return Localisation(reciprocal_ranks, hit, _aurocs(values, mask), int(k), explanation.method)
 
@@ -100,13 +102,18 @@ def _mask(truth: Any, explanation: Explanation) -> Mask:
     """Return the truth as a flat mask (n, d), or say what is wrong with it."""
     given = np.asarray(truth)
     flat = given.reshape(len(given), -1) if given.ndim > 1 else given
-    if given.shape != explanation.values.shape and flat.shape != (len(explanation), explanation.values[0].size):
+    if given.shape != explanation.values.shape and flat.shape != (
+        len(explanation),
+        explanation.values[0].size,
+    ):
         raise InvalidInput(
             f"truth has shape {given.shape}; expected a mask shaped like the explanation's values, "
             f"{explanation.values.shape}."
         )
     if not np.isin(flat, [0, 1]).all():
-        raise InvalidInput(f"truth must hold True and False (or 1 and 0) only. Got {given.dtype} with other values.")
+        raise InvalidInput(
+            f"truth must hold True and False (or 1 and 0) only. Got {given.dtype} with other values."
+        )
     mask = flat.astype(bool)
     if not mask.any():
         raise InvalidInput("truth marks no feature of any row; there is nothing to find.")

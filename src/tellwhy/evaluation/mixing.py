@@ -33,11 +33,17 @@ def stack(X: Any, others: Any) -> Any:
     names = column_names(X) or []
     if is_frame(others) and set(names) - set(column_names(others) or []):
         missing = sorted(set(names) - set(column_names(others) or []))
-        raise InvalidInput(f"The rows that replace values have no column {missing[0]!r}; expected those of X.")
+        raise InvalidInput(
+            f"The rows that replace values have no column {missing[0]!r}; expected those of X."
+        )
     if is_pandas(X):
         import pandas as pd
 
-        below = others[list(X.columns)] if is_pandas(others) else pd.DataFrame(_cells(others, names), columns=X.columns)
+        below = (
+            others[list(X.columns)]
+            if is_pandas(others)
+            else pd.DataFrame(_cells(others, names), columns=X.columns)
+        )
         return pd.concat([X, below], ignore_index=True)
     import polars as pl
 

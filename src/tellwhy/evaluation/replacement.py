@@ -34,15 +34,17 @@ def replacement_curves(
 ) -> tuple[Floats, Floats]:
     """Score of each row after 0, 1, …, d of its features took normal values, averaged over the normal rows.
 
-    Also the highest score among the normal rows of each row: only rows above it are odd. Both are NaN for rows that
-    have no nearest normal version to take values from.
+    Also the highest score among the normal rows of each row: only rows above it are odd. Both are NaN for
+    rows that have no nearest normal version to take values from.
     """
     data = explanation.data if is_frame(explanation.data) else np.asarray(explanation.data)
     if background is not None:
         _check_background(background, data)
         normal = typical_rows(background, score)
         n = len(data)
-        return _curves(score, _Sources(stack(data, normal), np.tile(n + np.arange(len(normal)), (n, 1))), order)
+        return _curves(
+            score, _Sources(stack(data, normal), np.tile(n + np.arange(len(normal)), (n, 1))), order
+        )
     nearest = _nearest_normals(explanation, score)
     known = np.flatnonzero(_has_version(nearest))
     curves, highest = np.full((len(order), order.shape[1] + 1), np.nan), np.full(len(order), np.nan)

@@ -47,7 +47,12 @@ if TYPE_CHECKING:
         Compensation as Compensation,
         KernelShap as KernelShap,
     )
-    from tellwhy.explainers.surrogate import DMMMEN as DMMMEN, PRESETS as PRESETS, Insight as Insight, Priors as Priors
+    from tellwhy.explainers.surrogate import (
+        DMMMEN as DMMMEN,
+        PRESETS as PRESETS,
+        Insight as Insight,
+        Priors as Priors,
+    )
 
 _PLACES = {
     "AnomalyContribution": "perturbation",

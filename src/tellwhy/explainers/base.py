@@ -28,8 +28,8 @@ from tellwhy.scoring.training_rows import recorded_rows
 class Rows:
     """Rows to explain, in the columns the score sees.
 
-    `owner[t]` is the user's column that score column t was made from; it is 0, 1, 2, … without an encoding. Images and
-    other arrays are laid flat: `shape` is what one of them had.
+    `owner[t]` is the user's column that score column t was made from; it is 0, 1, 2, … without an encoding.
+    Images and other arrays are laid flat: `shape` is what one of them had.
     """
 
     score: Any  # a ScoreFunction, with whatever optional members it has
@@ -114,7 +114,8 @@ class Explainer(ABC):
             method=type(self).__name__,
             params={"explains": self.score.describes, **settings, **found.params},
             kind=kind,
-            extras=Extras(found.extras) | (self._normal_versions(X, values, found) if kind == "attribution" else {}),
+            extras=Extras(found.extras)
+            | (self._normal_versions(X, values, found) if kind == "attribution" else {}),
         )
 
     def _normal_versions(self, X: Any, values: Floats, found: Attribution) -> Mapping[str, Any]:

@@ -39,7 +39,9 @@ def group_numbers(groups: Any, n_columns: int, names: Sequence[str] | None) -> I
         for column in columns:
             position = _position(column, n_columns, names, number)
             if found[position] >= 0:
-                raise InvalidParameter(f"Column {column!r} is in groups[{found[position]}] and in groups[{number}].")
+                raise InvalidParameter(
+                    f"Column {column!r} is in groups[{found[position]}] and in groups[{number}]."
+                )
             found[position] = number
     alone = np.flatnonzero(found < 0)
     found[alone] = len(groups) + np.arange(len(alone))
@@ -49,9 +51,13 @@ def group_numbers(groups: Any, n_columns: int, names: Sequence[str] | None) -> I
 def _position(column: Any, n_columns: int, names: Sequence[str] | None, number: int) -> int:
     if isinstance(column, str):
         if names is None or column not in names:
-            known = "the rows have no column names" if names is None else f"the columns are {list(names)[:10]}"
+            known = (
+                "the rows have no column names" if names is None else f"the columns are {list(names)[:10]}"
+            )
             raise InvalidParameter(f"groups[{number}] names the column {column!r}, but {known}.")
         return list(names).index(column)
     if not isinstance(column, (int, np.integer)) or not 0 <= column < n_columns:
-        raise InvalidParameter(f"groups[{number}] holds {column!r}; expected a name or a number below {n_columns}.")
+        raise InvalidParameter(
+            f"groups[{number}] holds {column!r}; expected a name or a number below {n_columns}."
+        )
     return int(column)

@@ -21,10 +21,10 @@ _TIED = 1e-9  # of the row's largest value: smaller differences are rounding, no
 class Ensemble:
     """R_i = mean over the members of the rank of feature i: 1 for the most relevant feature, 0 for the least.
 
-    No method names the right feature always; where several agree the answer is safer, and where they do not, the
-    reader should know. Members may explain different models, as long as these read the same columns. Values are
-    ranked with their signs (a negative value makes a row look more normal); features with equal values share the mean
-    of their ranks.
+    No method names the right feature always; where several agree the answer is safer, and where they do not,
+    the reader should know. Members may explain different models, as long as these read the same columns.
+    Values are ranked with their signs (a negative value makes a row look more normal); features with equal
+    values share the mean of their ranks.
 
     Parameters
     ----------
@@ -184,7 +184,8 @@ def normalised_ranks(values: Floats) -> Floats:
 def mean_correlation(ranks: Floats) -> Floats:
     """Mean Pearson correlation between the ranks (members, n, d) of two members, of each row.
 
-    A member that gives all features the same rank says nothing: it correlates 0 with others, and 1 with its like.
+    A member that gives all features the same rank says nothing: it correlates 0 with others, and 1 with its
+    like.
     """
     centred = ranks - ranks.mean(axis=2, keepdims=True)
     length = np.sqrt(np.einsum("mnd,mnd->mn", centred, centred))

@@ -16,8 +16,8 @@ from tellwhy.core.score_function import Floats
 class ArcCosine:
     """k(x, x') = (1/π) ‖x‖‖x'‖ J(θ) with J = sin θ + (π − θ) cos θ, composed with itself `depth` times.
 
-    k_{l+1} = (1/π) [k_l(x, x) k_l(x', x')]^½ J(θ_l), where cos θ_l = k_l(x, x')/[k_l(x, x) k_l(x', x')]^½. Every depth
-    keeps k(x, x) = ‖x‖².
+    k_{l+1} = (1/π) [k_l(x, x) k_l(x', x')]^½ J(θ_l), where cos θ_l = k_l(x, x')/[k_l(x, x) k_l(x', x')]^½.
+    Every depth keeps k(x, x) = ‖x‖².
 
     Examples
     --------

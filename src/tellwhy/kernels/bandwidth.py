@@ -15,8 +15,8 @@ NEIGHBOUR = 50
 def median_distance(X: Floats) -> float:
     """Median distance between two rows, of a fixed random sample of at most 1,000.
 
-    It follows the data's units, offset and scale. Where more than half of the pairs are equal, the mean of the
-    positive distances takes its place.
+    It follows the data's units, offset and scale. Where more than half of the pairs are equal, the mean of
+    the positive distances takes its place.
     """
     squared, unit = _squared_distances(X, np.random.default_rng(0))
     pairs = squared[np.triu_indices(len(squared), k=1)]
@@ -26,8 +26,8 @@ def median_distance(X: Floats) -> float:
 def neighbour_distance(X: Floats, rng: np.random.Generator) -> float:
     """Mean distance to the 50th nearest neighbour among 1,000 rows drawn at random (Yu et al., 2015).
 
-    Of fewer than 51 rows, the farthest neighbour counts. Where the 50th neighbours are all copies of the row, the mean
-    of the positive distances takes their place.
+    Of fewer than 51 rows, the farthest neighbour counts. Where the 50th neighbours are all copies of the row,
+    the mean of the positive distances takes their place.
     """
     squared, unit = _squared_distances(X, rng)
     nth = min(NEIGHBOUR, len(squared) - 1)

@@ -1,8 +1,8 @@
 """Compiled descent of smooth problems: what `descent` does to numpy arrays, one problem after the other.
 
-Tables have a row per problem: places = (U, G, D, best_U, best_G), numbers = (f, best_f, promise, before, longest, t,
-low, high), counts = (n_tried, iteration, has_moved, converged), past = (steps, changes, rho, count). Rules =
-(tolerances by iteration, share, tops): a decrease of share·(tops − f) may be left undone.
+Tables have a row per problem: places = (U, G, D, best_U, best_G), numbers = (f, best_f, promise, before,
+longest, t, low, high), counts = (n_tried, iteration, has_moved, converged), past = (steps, changes, rho,
+count). Rules = (tolerances by iteration, share, tops): a decrease of share·(tops − f) may be left undone.
 """
 
 import numba

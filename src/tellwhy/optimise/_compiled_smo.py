@@ -8,8 +8,8 @@ import numpy as np
 def smo(K, gradient, alpha, cap, tol, max_steps):
     """Minimise ½αᵀKα + pᵀα over Σα fixed, 0 ≤ α ≤ cap, in place; `gradient` is Kα + p and is kept up to date.
 
-    Each step moves weight from one variable to another, the pair chosen by second-order gain (Fan, Chen and Lin,
-    2005). Returns the largest remaining violation of the optimality conditions.
+    Each step moves weight from one variable to another, the pair chosen by second-order gain (Fan, Chen and
+    Lin, 2005). Returns the largest remaining violation of the optimality conditions.
     """
     n = len(alpha)
     violation = np.inf

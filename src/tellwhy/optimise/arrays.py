@@ -1,7 +1,7 @@
 """Arrays where the work is done: numpy's on the processor, PyTorch's on a graphics card.
 
-Code that serves both calls what the two libraries spell alike through `namespace(x)`, and what they spell differently
-through the functions below. PyTorch is imported only where its tensors are asked for.
+Code that serves both calls what the two libraries spell alike through `namespace(x)`, and what they spell
+differently through the functions below. PyTorch is imported only where its tensors are asked for.
 """
 
 from __future__ import annotations

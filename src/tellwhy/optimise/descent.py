@@ -1,9 +1,10 @@
 """Limited-memory quasi-Newton descent of many small problems at once.
 
-Each problem has its own step length and its own end: whatever it has come to, every problem that is still going takes
-part in every evaluation. The step lengths satisfy the weak Wolfe conditions by bisection (Lewis and Overton,
-Mathematical Programming 141, 2013), which also holds for functions with kinks; an |u| term is handled orthant by
-orthant (Andrew and Gao, ICML 2007), a box by projection. Arrays are numpy's or PyTorch's, as the start is.
+Each problem has its own step length and its own end: whatever it has come to, every problem that is still
+going takes part in every evaluation. The step lengths satisfy the weak Wolfe conditions by bisection (Lewis
+and Overton, Mathematical Programming 141, 2013), which also holds for functions with kinks; an |u| term is
+handled orthant by orthant (Andrew and Gao, ICML 2007), a box by projection. Arrays are numpy's or PyTorch's,
+as the start is.
 """
 
 from __future__ import annotations
@@ -16,7 +17,15 @@ from typing import Any
 import numpy as np
 
 from tellwhy.optimise import _compiled_descent as compiled
-from tellwhy.optimise._compiled_descent import ARMIJO, ENOUGH_TRIALS, FARTHEST, ROUNDING, STALLED, TRIALS, WOLFE
+from tellwhy.optimise._compiled_descent import (
+    ARMIJO,
+    ENOUGH_TRIALS,
+    FARTHEST,
+    ROUNDING,
+    STALLED,
+    TRIALS,
+    WOLFE,
+)
 from tellwhy.optimise.arrays import (
     Array,
     at_least,
@@ -81,11 +90,13 @@ def descend(
     Parameters
     ----------
     evaluate
-        Value, slope of the smooth part, and `part` (a number handed to `precondition`) of some problems at some points.
+        Value, slope of the smooth part, and `part` (a number handed to `precondition`) of some problems at
+        some points.
     start
         One row per problem, in coordinates whose unit is an ordinary step.
     precondition
-        Slopes to steps by an approximate inverse curvature; without it the curvature of the last step is used.
+        Slopes to steps by an approximate inverse curvature; without it the curvature of the last step is
+        used.
     edges
         Kinks and walls.
     slack
@@ -229,7 +240,9 @@ class _Run:
     def _is_far_enough(self, going: Array, is_low: Array, after: Array) -> Array:
         """Tell which searches are over: low enough and not steep, or tried often enough."""
         before, f = self.before[going], self.f[going]
-        is_flat = (after >= WOLFE * before) | self.edges.are_there | (2.0 * self.t[going] > self.longest[going])
+        is_flat = (
+            (after >= WOLFE * before) | self.edges.are_there | (2.0 * self.t[going] > self.longest[going])
+        )
         self.n_tried[going] += 1
         n_tried = self.n_tried[going]
         is_noise = -before <= STALLED * (1.0 + abs(f))
@@ -250,7 +263,8 @@ class _Run:
     def _move(self, which: Array) -> Array:
         """Go to the best points of the searches; return the problems that can go on.
 
-        A problem that went nowhere forgets its steps and tries again; when it had none to forget, it has ended.
+        A problem that went nowhere forgets its steps and tries again; when it had none to forget, it has
+        ended.
         """
         step = self.best_U[which] - self.U[which]
         is_stuck = ~(self.has_moved[which] & (step != 0).any(1))

@@ -15,8 +15,8 @@ HISTORY = 8
 class LastSteps:
     """Up to 8 pairs of a step and the change of slope along it, for each of n problems.
 
-    A pair that says nothing about the curvature keeps its place with ρ = 1/(step·change) = 0. The newest pair of
-    problem i is at place `count[i] − 1` of its ring.
+    A pair that says nothing about the curvature keeps its place with ρ = 1/(step·change) = 0. The newest pair
+    of problem i is at place `count[i] − 1` of its ring.
 
     Parameters
     ----------
@@ -56,7 +56,9 @@ class LastSteps:
         """Tell which of some problems have a pair to use."""
         return self.rho[which].any(1)
 
-    def inverse_times(self, which: Array, slope: Array, precondition: Callable[[Array], Array] | None = None) -> Array:
+    def inverse_times(
+        self, which: Array, slope: Array, precondition: Callable[[Array], Array] | None = None
+    ) -> Array:
         """H·slope by the two-loop recursion (Nocedal, 1980); without a precondition H starts as the last curvature."""
         q = copied(slope)
         if isinstance(q, np.ndarray):

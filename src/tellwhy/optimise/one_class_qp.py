@@ -1,8 +1,8 @@
 """The quadratic programme behind one-class SVM and SVDD: min ½αᵀKα + pᵀα, Σα = 1, 0 ≤ α ≤ 1/(νn).
 
-Small problems go to scikit-learn's libsvm. Large ones are solved by decomposition: the variables that violate the
-optimality conditions most are optimised together by compiled SMO, with their kernel columns computed by matrix
-products, so memory stays O(n · working set).
+Small problems go to scikit-learn's libsvm. Large ones are solved by decomposition: the variables that violate
+the optimality conditions most are optimised together by compiled SMO, with their kernel columns computed by
+matrix products, so memory stays O(n · working set).
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ class Solution:
     violation: float
 
 
-def solve(columns: Columns, n: int, *, nu: float, linear: Floats | None = None, tol: float, solver: str) -> Solution:
+def solve(
+    columns: Columns, n: int, *, nu: float, linear: Floats | None = None, tol: float, solver: str
+) -> Solution:
     """Solve the programme to a violation of at most `tol` times the gradient's scale."""
     cap = 1.0 / (nu * n)
     p = np.zeros(n) if linear is None else linear
@@ -115,7 +117,9 @@ def _violation(weights: Floats, gradient: Floats, cap: float) -> tuple[float, fl
     return float(can_shrink.max() - can_grow.min()), scale
 
 
-def _worst_violators(weights: Floats, gradient: Floats, cap: float, room: int, *, excluded: Integers) -> Integers:
+def _worst_violators(
+    weights: Floats, gradient: Floats, cap: float, room: int, *, excluded: Integers
+) -> Integers:
     """Rows that want most to grow, and as many that want most to shrink."""
     free = np.ones(len(weights), dtype=bool)
     free[excluded] = False

@@ -1,8 +1,8 @@
 """Derivative-free local search of many problems at once, for scores without a gradient.
 
-A forest's score is flat between its splits: only steps of some size find anything. Each round tries steps along the
-columns that stand out most and towards a few ordinary points, takes the lowest where one is lower, and halves the
-steps where none is.
+A forest's score is flat between its splits: only steps of some size find anything. Each round tries steps
+along the columns that stand out most and towards a few ordinary points, takes the lowest where one is lower,
+and halves the steps where none is.
 """
 
 from __future__ import annotations
@@ -92,7 +92,9 @@ def _trials(U: Floats, free: Mask, step: Floats, aims: Floats) -> Floats:
     return np.asarray(U[:, None] + np.where(free[:, None], moves, 0.0))
 
 
-def _lowest(value: Callable[[Integers, Floats], Floats], todo: Integers, trials: Floats) -> tuple[Floats, Floats]:
+def _lowest(
+    value: Callable[[Integers, Floats], Floats], todo: Integers, trials: Floats
+) -> tuple[Floats, Floats]:
     """Lowest value among the trials of each problem, and where it is."""
     n, k, d = trials.shape
     values = value(np.repeat(todo, k), trials.reshape(-1, d)).reshape(n, k)

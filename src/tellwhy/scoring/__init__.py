@@ -6,7 +6,10 @@ from tellwhy.core.lazy import lazy_names
 from tellwhy.scoring.as_score import as_score
 
 if TYPE_CHECKING:
-    from tellwhy.scoring.scores.distance_score import CentreScore as CentreScore, NeighbourScore as NeighbourScore
+    from tellwhy.scoring.scores.distance_score import (
+        CentreScore as CentreScore,
+        NeighbourScore as NeighbourScore,
+    )
     from tellwhy.scoring.scores.encoded import EncodedScore as EncodedScore
     from tellwhy.scoring.scores.function_score import FunctionScore as FunctionScore
     from tellwhy.scoring.scores.kernel_score import KernelScore as KernelScore
@@ -16,7 +19,10 @@ if TYPE_CHECKING:
         ScaledMixture as ScaledMixture,
     )
     from tellwhy.scoring.scores.network_output import NetworkOutput as NetworkOutput
-    from tellwhy.scoring.scores.projection_score import Projection as Projection, ProjectionScore as ProjectionScore
+    from tellwhy.scoring.scores.projection_score import (
+        Projection as Projection,
+        ProjectionScore as ProjectionScore,
+    )
 
 _PLACES = {
     "CentreScore": "scores.distance_score",

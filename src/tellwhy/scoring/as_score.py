@@ -16,15 +16,16 @@ def as_score(obj: Any) -> ScoreFunction:
     """Return the score function of a fitted model or a function.
 
     Covers this library's estimators, scikit-learn's `OneClassSVM`, `KernelDensity`, `GaussianMixture`, `PCA`,
-    `IsolationForest` and others (`scoring.adapters.third_party` has the table), `Pipeline` and `ColumnTransformer`
-    around them, every PyOD detector, a PyTorch network (its largest output; `NetworkOutput` chooses another), and any
-    function that gives one number per row. High always means anomalous.
+    `IsolationForest` and others (`scoring.adapters.third_party` has the table), `Pipeline` and
+    `ColumnTransformer` around them, every PyOD detector, a PyTorch network (its largest output;
+    `NetworkOutput` chooses another), and any function that gives one number per row. High always means
+    anomalous.
 
     Parameters
     ----------
     obj
-        A fitted model, a score function (returned as it is; the output of one made elsewhere is checked), or a
-        function of rows.
+        A fitted model, a score function (returned as it is; the output of one made elsewhere is checked), or
+        a function of rows.
 
     Examples
     --------

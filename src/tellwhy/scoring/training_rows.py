@@ -1,6 +1,7 @@
 """Rows a model was trained on, found among its own support points.
 
-A training row is its own nearest support point, which hides how odd it is; explanations therefore leave it out.
+A training row is its own nearest support point, which hides how odd it is; explanations therefore leave it
+out.
 """
 
 from __future__ import annotations
@@ -16,15 +17,17 @@ from tellwhy.core.score_function import Floats, Integers, KernelExpansion, Neigh
 def matching_points(X: Floats, expansion: KernelExpansion | NeighbourDistance) -> Integers:
     """Index of the support point that is the same row as X[i], or −1.
 
-    When X is the whole training set, row i is matched to its own point by index, so that a duplicate elsewhere
-    still counts. Otherwise rows are matched by exact equality, duplicates to the first.
+    When X is the whole training set, row i is matched to its own point by index, so that a duplicate
+    elsewhere still counts. Otherwise rows are matched by exact equality, duplicates to the first.
     """
     points, rows = expansion.points, expansion.training_rows
     found = np.full(len(X), -1, dtype=np.int64)
     if rows is not None and len(X) == expansion.n_training and np.array_equal(X[rows], points):
         found[rows] = np.arange(len(points))
         return found
-    candidates = np.flatnonzero(np.isin(X[:, 0], points[:, 0]))  # rows without one are new: no need to look further
+    candidates = np.flatnonzero(
+        np.isin(X[:, 0], points[:, 0])
+    )  # rows without one are new: no need to look further
     if len(candidates):
         first_index: dict[bytes, int] = {}
         for j, key in enumerate(_row_keys(points, np.arange(len(points)))):

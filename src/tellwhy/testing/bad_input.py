@@ -33,6 +33,8 @@ def assert_refused(call: Callable[[Any], Any], rows: Any, name: str, *, mentions
         call(rows)
     except InvalidInput as error:
         assert len(str(error)) > 20, f"{name}: the message says too little: {error}"
-        assert mentions.lower() in str(error).lower(), f"{name}: the message does not mention {mentions!r}: {error}"
+        assert mentions.lower() in str(error).lower(), (
+            f"{name}: the message does not mention {mentions!r}: {error}"
+        )
         return
     raise AssertionError(f"{name} was accepted; expected InvalidInput")

@@ -19,8 +19,8 @@ Check = tuple[str, Callable[[], None]]
 def check_detector(detector: Any, *, generate_only: bool = False) -> Iterator[Check] | None:
     """Run the contract of a detector, or give its checks as (name, function) pairs.
 
-    The detector is an unfitted instance with small defaults; it is cloned for every check. Raises `AssertionError`
-    at the first promise it breaks.
+    The detector is an unfitted instance with small defaults; it is cloned for every check. Raises
+    `AssertionError` at the first promise it breaks.
 
     Examples
     --------
@@ -64,7 +64,9 @@ def _threshold_moves_after_fitting(detector: Any) -> None:
     detector.fit(X)
     for share in (0.05, 0.2):
         above = detector.set_threshold(contamination=share).training_scores_ > detector.threshold_
-        assert abs(above.mean() - share) <= 1.0 / len(X) + 1e-12, f"{above.mean()} of rows above, asked for {share}"
+        assert abs(above.mean() - share) <= 1.0 / len(X) + 1e-12, (
+            f"{above.mean()} of rows above, asked for {share}"
+        )
     assert detector.set_threshold(value=1.5).threshold_ == 1.5
     for wrong in ({"contamination": 0.0}, {"contamination": 0.9}, {}, {"contamination": 0.1, "value": 1.0}):
         assert_refused(lambda kwargs: detector.set_threshold(**kwargs), wrong, f"set_threshold({wrong})")

@@ -86,7 +86,9 @@ def _rows_are_explained_one_by_one(factory: Factory) -> None:
     X = _new_rows()
     together = explainer.explain(X).values
     for i in (0, 5):
-        np.testing.assert_allclose(explainer.explain(X[i : i + 1]).values[0], together[i], rtol=1e-7, atol=1e-9)
+        np.testing.assert_allclose(
+            explainer.explain(X[i : i + 1]).values[0], together[i], rtol=1e-7, atol=1e-9
+        )
 
 
 def _columns_are_interchangeable(factory: Factory) -> None:

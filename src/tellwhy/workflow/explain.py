@@ -21,15 +21,16 @@ def explain(model: Any, X: Any, method: str = "auto", background: Any = None, **
     Parameters
     ----------
     model
-        A fitted detector (of this library, scikit-learn or PyOD), a pipeline, a function giving one number per row,
-        high = anomalous, a PyTorch module, or a linear classifier, whose labels are explained.
+        A fitted detector (of this library, scikit-learn or PyOD), a pipeline, a function giving one number
+        per row, high = anomalous, a PyTorch module, or a linear classifier, whose labels are explained.
     X
         Rows to explain: an array or a frame, in the columns the model was fitted on.
     method
-        Name of an explainer (see `tellwhy.methods()`), or 'auto': the cheapest exact method that applies, named in
-        the result's `method`.
+        Name of an explainer (see `tellwhy.methods()`), or 'auto': the cheapest exact method that applies,
+        named in the result's `method`.
     background
-        Ordinary rows, for the methods that need them (X itself by default) and for `extras["nearest_normal"]`.
+        Ordinary rows, for the methods that need them (X itself by default) and for
+        `extras["nearest_normal"]`.
     params
         Parameters of the explainer; of `LinearRelevance`, those of its `explain`.
 
@@ -59,7 +60,9 @@ def explain(model: Any, X: Any, method: str = "auto", background: Any = None, **
     explanation: Explanation = explainer.explain(X)
     if method != "auto":
         return explanation
-    return replace(explanation, params={**explanation.params, "chosen": "automatically: the cheapest that applies"})
+    return replace(
+        explanation, params={**explanation.params, "chosen": "automatically: the cheapest that applies"}
+    )
 
 
 def _named(role: str, method: str) -> Card | None:
@@ -71,7 +74,9 @@ def _of_labels(model: Any, method: str) -> Card | None:
     """Return the explainer of labels that is asked for; with 'auto', one that applies to this classifier."""
     if method != "auto":
         return _named("classifier explainer", method)
-    return next((c for c in cards("classifier explainer") if c.applies is not None and c.applies(model)), None)
+    return next(
+        (c for c in cards("classifier explainer") if c.applies is not None and c.applies(model)), None
+    )
 
 
 def chosen_card(score: ScoreFunction, method: str) -> Card:
@@ -79,9 +84,13 @@ def chosen_card(score: ScoreFunction, method: str) -> Card:
     if method != "auto":
         return card("explainer", method)
     if isinstance(score, NetworkOutput):
-        return card("explainer", "IntegratedGradients")  # of any network, from zero, with what is missing stated
+        return card(
+            "explainer", "IntegratedGradients"
+        )  # of any network, from zero, with what is missing stated
     seen = score.inner if isinstance(score, EncodedScore) and score.owner is not None else score
-    considered = sorted((c for c in cards("explainer") if c.automatic is not None), key=lambda c: c.automatic or 0)
+    considered = sorted(
+        (c for c in cards("explainer") if c.automatic is not None), key=lambda c: c.automatic or 0
+    )
     for candidate in considered:
         if candidate.applies is not None and candidate.applies(seen):
             return candidate

@@ -16,8 +16,9 @@ SCHEMA = 1
 class Typical:
     """What is usual in a column of the reference rows.
 
-    Numbers (and dates, as ISO text in `labels`) have `quantiles`: minimum, 5 %, 25 %, 50 %, 75 %, 95 %, maximum.
-    Categories and booleans have `shares`: the most common values and how often each occurs, most common first.
+    Numbers (and dates, as ISO text in `labels`) have `quantiles`: minimum, 5 %, 25 %, 50 %, 75 %, 95 %,
+    maximum. Categories and booleans have `shares`: the most common values and how often each occurs, most
+    common first.
     """
 
     column: str
@@ -74,8 +75,12 @@ class Evidence:
 
     explains: str  # which scalar was explained
     unattributed: float  # median share of the score that no column received
-    flipping: Mapping[str, Sequence[float]]  # method -> mean score (first = 1) as its main features are reset in turn
-    flipping_area: Mapping[str, float]  # method -> normalised area, lower is better; "RandomAttribution" beside it
+    flipping: Mapping[
+        str, Sequence[float]
+    ]  # method -> mean score (first = 1) as its main features are reset in turn
+    flipping_area: Mapping[
+        str, float
+    ]  # method -> normalised area, lower is better; "RandomAttribution" beside it
     agreement: Sequence[Agreement]
 
 

@@ -67,7 +67,9 @@ def anomaly_record(anomaly: Anomaly) -> dict[str, Any]:
 
 def _head(run: Run) -> dict[str, Any]:
     """Everything of a run that is not an array or the explanation."""
-    parts = {name: value for name, value in vars(run).items() if name not in ("scores", "rows", "explanation")}
+    parts = {
+        name: value for name, value in vars(run).items() if name not in ("scores", "rows", "explanation")
+    }
     for name in ("evidence", "detection"):
         parts[name] = None if parts[name] is None else asdict(parts[name])
     for name in ("anomalies", "groups"):
@@ -107,7 +109,14 @@ def _write_anomalies(run: Run, path: Path) -> None:
         writer = csv.writer(file)
         writer.writerow(header)
         for rank, a in enumerate(run.anomalies, start=1):
-            cells = [rank, a.row, neutral(a.id or ""), repr(a.score), f"{a.percentile:.2f}", a.above_threshold]
+            cells = [
+                rank,
+                a.row,
+                neutral(a.id or ""),
+                repr(a.score),
+                f"{a.percentile:.2f}",
+                a.above_threshold,
+            ]
             writer.writerow([*cells, *(neutral(r.text) for r in a.reasons)])
 
 

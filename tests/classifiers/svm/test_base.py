@@ -60,7 +60,10 @@ def test_threads_do_not_change_a_bit(cls):
 @pytest.mark.parametrize("cls", ALL)
 def test_bundles_do_not_change_the_objective(cls):
     X, y = rows(n_classes=5)
-    ends = [cls(C=0.1, tol=1e-7, n_bundles=b, random_state=0, max_epochs=5000).fit(X, y).objective_ for b in (1, 3, 4)]
+    ends = [
+        cls(C=0.1, tol=1e-7, n_bundles=b, random_state=0, max_epochs=5000).fit(X, y).objective_
+        for b in (1, 3, 4)
+    ]
     assert ends == pytest.approx([ends[0]] * 3, rel=1e-6)
 
 
@@ -69,7 +72,9 @@ def test_dense_and_sparse_rows_give_the_same(cls):
     model, X, y = fitted(cls)
     again = cls(random_state=0).fit(sparse.csr_matrix(X), y)
     np.testing.assert_array_equal(again.coef_, model.coef_)
-    np.testing.assert_allclose(again.decision_function(sparse.csc_array(X)), model.decision_function(X), atol=1e-12)
+    np.testing.assert_allclose(
+        again.decision_function(sparse.csc_array(X)), model.decision_function(X), atol=1e-12
+    )
 
 
 def test_two_classes_are_binary_machines():
@@ -114,9 +119,13 @@ def test_weights_of_rows_and_classes_scale_c(cls, of_classes):
 def test_intercept_is_a_regularised_constant_feature():
     X, y = rows()
     model = WestonWatkinsSVM(intercept_scaling=2.0, random_state=0).fit(X, y)
-    by_hand = WestonWatkinsSVM(fit_intercept=False, random_state=0).fit(np.hstack((X, np.full((len(X), 1), 2.0))), y)
+    by_hand = WestonWatkinsSVM(fit_intercept=False, random_state=0).fit(
+        np.hstack((X, np.full((len(X), 1), 2.0))), y
+    )
     np.testing.assert_allclose(model.intercept_, 2.0 * by_hand.coef_[:, -1])
-    np.testing.assert_allclose(model.decision_function(X), X @ by_hand.coef_[:, :-1].T + 2.0 * by_hand.coef_[:, -1])
+    np.testing.assert_allclose(
+        model.decision_function(X), X @ by_hand.coef_[:, :-1].T + 2.0 * by_hand.coef_[:, -1]
+    )
 
 
 @pytest.mark.parametrize("cls", ALL)
@@ -132,7 +141,10 @@ def test_empty_rows_cost_what_they_must(cls):
 
 def test_classes_with_one_row_are_learned():
     X = np.eye(6)
-    assert WestonWatkinsSVM(fit_intercept=False, random_state=0).fit(X, list("abcdef")).score(X, list("abcdef")) == 1
+    assert (
+        WestonWatkinsSVM(fit_intercept=False, random_state=0).fit(X, list("abcdef")).score(X, list("abcdef"))
+        == 1
+    )
 
 
 def test_a_warm_start_needs_fewer_epochs_and_ends_the_same():
@@ -212,7 +224,9 @@ def test_scores_of_all_rows_are_never_held_at_once(sets, monkeypatch):
     model = WestonWatkinsSVM(random_state=0).fit(X, np.eye(4, dtype=int)[y] if sets else y)
     whole, best = model.predict(X), model.predict_top_k(X, 2)
     seen, scores_of = [], WestonWatkinsSVM._scores_of
-    monkeypatch.setattr("tellwhy.core.parallel.row_batches", lambda n, width: [slice(i, i + 7) for i in range(0, n, 7)])
+    monkeypatch.setattr(
+        "tellwhy.core.parallel.row_batches", lambda n, width: [slice(i, i + 7) for i in range(0, n, 7)]
+    )
     monkeypatch.setattr(
         WestonWatkinsSVM, "_scores_of", lambda self, X, W: seen.append(X.shape[0]) or scores_of(self, X, W)
     )
@@ -351,7 +365,9 @@ def test_weights_that_no_machine_can_hold_are_told(monkeypatch):
         raise MemoryError("Unable to allocate 128 GiB")
 
     monkeypatch.setattr("tellwhy.classifiers.svm.base.PairEngine", refuse)
-    with pytest.raises(InvalidInput, match=r"no memory for the weights of 31 features and 4 classes \(0\.0 GiB\)"):
+    with pytest.raises(
+        InvalidInput, match=r"no memory for the weights of 31 features and 4 classes \(0\.0 GiB\)"
+    ):
         WestonWatkinsSVM().fit(*rows())
 
 

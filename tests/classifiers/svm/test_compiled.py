@@ -22,7 +22,9 @@ def tiny(n_classes, seed=0, n=12, d=5):
 
 
 def engine_of(X, y, caps, n_classes, loss, n_bundles=1, dtype="float64", seed=0, **options):
-    problem = make_problem(sparse.csr_array(X), Labels.of_classes(y), caps, n_classes=n_classes, loss=loss, dtype=dtype)
+    problem = make_problem(
+        sparse.csr_array(X), Labels.of_classes(y), caps, n_classes=n_classes, loss=loss, dtype=dtype
+    )
     kind = PairEngine if loss in ("ww", "cs") else SingleEngine
     return kind(problem, n_bundles=n_bundles, n_jobs=1, seed=np.random.default_rng(seed), **options)
 
@@ -147,7 +149,9 @@ def test_lee_lin_wahba_weights_sum_to_zero_and_a_stale_mean_is_noticed():
 def test_shrinking_changes_nothing_but_time():
     X, y, caps = tiny(5, seed=7)
     ends = [
-        solve(engine_of(X, y, caps, 5, "ww", 2), Settings(tol=1e-8, max_epochs=20_000, shrinking=s)).last["objective"]
+        solve(engine_of(X, y, caps, 5, "ww", 2), Settings(tol=1e-8, max_epochs=20_000, shrinking=s)).last[
+            "objective"
+        ]
         for s in (True, False)
     ]
     assert ends[0] == pytest.approx(ends[1], rel=1e-7)

@@ -77,7 +77,9 @@ def test_it_stops_at_the_first_certificate_that_is_good_enough(stopping):
     assert all(line[stopping] > 1e-2 for line in progress.history[:-1])
     epochs = [line["epoch"] for line in progress.history]
     assert epochs == sorted(epochs)
-    assert [line["seconds"] for line in progress.history] == sorted(line["seconds"] for line in progress.history)
+    assert [line["seconds"] for line in progress.history] == sorted(
+        line["seconds"] for line in progress.history
+    )
 
 
 def test_interrupts_that_compiled_code_swallowed_are_raised():
@@ -105,7 +107,9 @@ def test_the_gap_is_relative_to_the_primal_objective():
 
 def test_without_shrinking_every_variable_is_listed():
     listed = {
-        shrinking: [line["listed"] for line in solve(engine(), Settings(tol=1e-2, shrinking=shrinking)).history]
+        shrinking: [
+            line["listed"] for line in solve(engine(), Settings(tol=1e-2, shrinking=shrinking)).history
+        ]
         for shrinking in (True, False)
     }
     assert set(listed[False]) == {60 * 4}
@@ -127,7 +131,9 @@ def test_weights_that_no_variable_reaches_are_zero(loss, n_bundles):
     progress = solve(solved, Settings(tol=1e-6))
     W, held = solved.weights(), solved.duals().toarray()
     if loss != "ovr":
-        held[np.arange(300), y] += held.sum(axis=1)  # a row's variables reach the weights of its own class too
+        held[np.arange(300), y] += held.sum(
+            axis=1
+        )  # a row's variables reach the weights of its own class too
     reached = (X.T @ held) > 0
     assert not reached.all()
     np.testing.assert_array_equal(W[~reached], 0)

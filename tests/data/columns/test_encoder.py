@@ -28,7 +28,13 @@ FRAME = pd.DataFrame(
 def test_kinds_owners_and_names():
     fitted = TableEncoder().fit(FRAME)
     assert fitted.columns_ == ["x", "colour", "on", "flag", "k"]
-    assert fitted.kinds_ == {"x": "number", "colour": "category", "on": "date", "flag": "boolean", "k": "number"}
+    assert fitted.kinds_ == {
+        "x": "number",
+        "colour": "category",
+        "on": "date",
+        "flag": "boolean",
+        "k": "number",
+    }
     assert fitted.owner_.tolist() == [0, *[1] * 4, *[2] * 7, 3, 4]
     assert fitted.owner_.dtype == np.int64
     by_count = FRAME["colour"].value_counts().index
@@ -56,7 +62,13 @@ def test_against_the_oracle():
     frame = frame.assign(flag=pd.array(flag, "boolean"), often=pd.array(often, "boolean"))
     fitted = TableEncoder(max_categories=2).fit(frame)
     new = pd.DataFrame(
-        {"x": [1.0, None], "few": [5.0, 7.0], "colour": ["violet", None], "flag": [True, None], "often": [False, None]}
+        {
+            "x": [1.0, None],
+            "few": [5.0, 7.0],
+            "colour": ["violet", None],
+            "flag": [True, None],
+            "often": [False, None],
+        }
     )
     blocks = [
         oracle.number(x, [1.0, None]),
@@ -95,9 +107,14 @@ def test_one_unit_is_one_robust_sigma_and_no_kind_dominates():
     variance = np.bincount(fitted.owner_, Z.var(axis=0))
     np.testing.assert_allclose(variance[0], 1, atol=0.05)
     assert (variance[1:4] <= 1.001).all()
-    np.testing.assert_allclose(variance[4], 1 + np.var(Z[:, fitted.encoded_names_.index("when (days)")]), atol=0.01)
+    np.testing.assert_allclose(
+        variance[4], 1 + np.var(Z[:, fitted.encoded_names_.index("when (days)")]), atol=0.01
+    )
     block = fitted.owner_ == 3
-    usual, rare = Z[(frame["rare"] == "usual").to_numpy()][0, block], Z[(frame["rare"] == "rare").to_numpy()][0, block]
+    usual, rare = (
+        Z[(frame["rare"] == "usual").to_numpy()][0, block],
+        Z[(frame["rare"] == "rare").to_numpy()][0, block],
+    )
     assert 3 < np.linalg.norm(usual - rare) < 3.6  # as far out as a normal value with p = 0.001
 
 
@@ -106,7 +123,9 @@ def test_rows_and_columns_may_be_permuted():
     shuffled = FRAME.sample(frac=1, random_state=0)
     again = TableEncoder().fit(shuffled)
     np.testing.assert_allclose(again.transform(FRAME), fitted.transform(FRAME), rtol=1e-12)
-    np.testing.assert_array_equal(fitted.transform(FRAME[FRAME.columns[::-1]].assign(extra=1)), fitted.transform(FRAME))
+    np.testing.assert_array_equal(
+        fitted.transform(FRAME[FRAME.columns[::-1]].assign(extra=1)), fitted.transform(FRAME)
+    )
 
 
 def test_any_container_and_storage_gives_the_same_numbers():
@@ -143,7 +162,9 @@ def test_scales_of_very_many_rows_come_from_a_seeded_sample(monkeypatch):
 
 
 def test_extreme_numbers_stay_finite():
-    frame = pd.DataFrame({"huge": [1e308, -1e308, 1e300, 0.0, 1.0], "tiny": [1e-310, 2e-310, 3e-310, 0.0, 5e-310]})
+    frame = pd.DataFrame(
+        {"huge": [1e308, -1e308, 1e300, 0.0, 1.0], "tiny": [1e-310, 2e-310, 3e-310, 0.0, 5e-310]}
+    )
     frame["offset"] = 1e9 + np.array([0.0, 1, 2, 3, 5])
     fitted = TableEncoder().fit(frame)
     assert np.isfinite(fitted.transform(frame)).all()
@@ -189,7 +210,9 @@ def test_dropping():
     kept = fitted.kept_rows(frame)
     assert kept.tolist() == [i for i in range(N) if i not in (3, 5, 7, 9, 11)]
     np.testing.assert_allclose(fitted.transform(frame), TableEncoder().fit_transform(frame.iloc[kept]))
-    assert fitted.notices_ == ["Left out 5 rows with missing cells: 'x' (2), 'colour' (1), 'on' (1), 'flag' (1)."]
+    assert fitted.notices_ == [
+        "Left out 5 rows with missing cells: 'x' (2), 'colour' (1), 'on' (1), 'flag' (1)."
+    ]
     assert fitted.kept_rows(FRAME).tolist() == list(range(N))
     with pytest.raises(InvalidInput, match=r"Every row has a missing cell.*'x' has 60"):
         fitted.transform(frame.assign(x=np.nan))
@@ -250,9 +273,7 @@ def test_text_among_numbers_is_named(tmp_path, excluded_first):
     if excluded_first:
         assert TableEncoder(exclude=["weight"]).fit(table).columns_ == ["y"]
         return
-    message = (
-        r"'weight' holds '12 kg' in row 12 \(line 14 of the file\); expected a number, as in the other 9.*% .*exclude"
-    )
+    message = r"'weight' holds '12 kg' in row 12 \(line 14 of the file\); expected a number, as in the other 9.*% .*exclude"
     with pytest.raises(InvalidInput, match=message):
         TableEncoder().fit(table)
     with pytest.raises(InvalidInput, match=message):
@@ -262,7 +283,9 @@ def test_text_among_numbers_is_named(tmp_path, excluded_first):
 def test_infinity_is_named(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("a,b\n1,2\n3,-inf\n2,1e999\n", encoding="utf-8")
-    with pytest.raises(InvalidInput, match=r"'b' holds -inf in row 1 \(line 3 of the file\); expected a finite number"):
+    with pytest.raises(
+        InvalidInput, match=r"'b' holds -inf in row 1 \(line 3 of the file\); expected a finite number"
+    ):
         TableEncoder().fit(read_table(path))
     fitted = TableEncoder().fit(FRAME)
     with pytest.raises(InvalidInput, match=r"Column 'x' holds inf in row 0"):
@@ -295,7 +318,10 @@ def test_absent_columns_are_named():
     [
         (FRAME.iloc[:0], "no rows"),
         (FRAME.iloc[:1], "one row"),
-        (FRAME[["x"]].assign(x=1.0), r"No column of the table can be used \('x': every row has the same value\)"),
+        (
+            FRAME[["x"]].assign(x=1.0),
+            r"No column of the table can be used \('x': every row has the same value\)",
+        ),
         (FRAME[[]], "no rows|all are excluded"),
         (pd.DataFrame({"n": range(20)}), "Name whole-number columns"),
         (pd.DataFrame({"z": [1j, 2j]}), "Complex data not supported: column 'z'"),
@@ -307,10 +333,19 @@ def test_tables_that_cannot_be_used(frame, message):
 
 
 @pytest.mark.parametrize(
-    "params", [{"missing": "ignore"}, {"exclude": "id"}, {"columns": "x"}, {"max_categories": 0}, {"random_state": "a"}]
+    "params",
+    [
+        {"missing": "ignore"},
+        {"exclude": "id"},
+        {"columns": "x"},
+        {"max_categories": 0},
+        {"random_state": "a"},
+    ],
 )
 def test_bad_parameters(params):
-    with pytest.raises(InvalidParameter, match=f"The '{next(iter(params))}' parameter of TableEncoder must be"):
+    with pytest.raises(
+        InvalidParameter, match=f"The '{next(iter(params))}' parameter of TableEncoder must be"
+    ):
         TableEncoder(**params).fit(FRAME)
 
 

@@ -72,7 +72,9 @@ def test_left_out(cells, reason):
     assert (verdict.kind, verdict.reason) == ("", reason)
 
 
-@pytest.mark.parametrize("name", ["id", "ID", "customer_id", "CustomerId", "uuid", "row index", "patient.key"])
+@pytest.mark.parametrize(
+    "name", ["id", "ID", "customer_id", "CustomerId", "uuid", "row index", "patient.key"]
+)
 def test_distinct_whole_numbers_under_an_identifying_name(name):
     cells = np.random.default_rng(0).permutation(50) * 3
     assert judge(cells, name).reason == IDENTIFIER

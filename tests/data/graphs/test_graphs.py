@@ -22,7 +22,12 @@ def grid_edges(shape, neighbours):
     for (i, a), (j, b) in itertools.combinations(enumerate(cells), 2):
         step = np.abs(np.subtract(a, b))
         planar = len(shape) == 2 or step[0] == 0
-        near = {4: planar and step.sum() == 1, 8: planar and step.max() == 1, 6: step.sum() == 1, 26: step.max() == 1}
+        near = {
+            4: planar and step.sum() == 1,
+            8: planar and step.max() == 1,
+            6: step.sum() == 1,
+            26: step.max() == 1,
+        }
         if near[neighbours]:
             found.add((i, j))
     return found

@@ -28,7 +28,11 @@ def book(tmp_path):
     return save
 
 
-ROWS = [["city", "mm", "on", "flag"], ["Oslo", 3.5, datetime.date(2024, 5, 31), True], ["Rome", "#N/A", None, False]]
+ROWS = [
+    ["city", "mm", "on", "flag"],
+    ["Oslo", 3.5, datetime.date(2024, 5, 31), True],
+    ["Rome", "#N/A", None, False],
+]
 
 
 def test_a_sheet(book):

@@ -42,7 +42,9 @@ def test_list_of_objects(tmp_path):
 
 
 def test_types_that_change_between_lines_become_text(tmp_path):
-    (tmp_path / "t.jsonl").write_text('{"a": 1, "b": [1]}\n{"a": "x", "b": {"c": 2}}\n\n{"a": NaN}\n', encoding="utf-8")
+    (tmp_path / "t.jsonl").write_text(
+        '{"a": 1, "b": [1]}\n{"a": "x", "b": {"c": 2}}\n\n{"a": NaN}\n', encoding="utf-8"
+    )
     frame = read_table(tmp_path / "t.jsonl").frame
     assert frame["a"].tolist()[:2] == ["1", "x"]
     assert frame["b"].tolist()[:2] == ["[1]", '{"c": 2}']
@@ -57,7 +59,8 @@ def test_numbers_beyond_64_bits(tmp_path):
 def test_fast_and_slow_reader_agree(tmp_path):
     rng = np.random.default_rng(0)
     records = [
-        {"x": float(v), "k": int(k)} for v, k in zip(rng.normal(size=200), rng.integers(9, size=200), strict=True)
+        {"x": float(v), "k": int(k)}
+        for v, k in zip(rng.normal(size=200), rng.integers(9, size=200), strict=True)
     ]
     (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
     (tmp_path / "t.json").write_text(json.dumps(records), encoding="utf-8")

@@ -10,7 +10,9 @@ from tellwhy.core.errors import InvalidInput, UnreadableFile
 from tellwhy.data import read_table
 from tellwhy.data.reading import parquet
 
-FRAME = pd.DataFrame({"x": [1.5, np.nan], "k": [1, 2], "t": ["a", "NA"], "on": pd.to_datetime(["2024-05-31", None])})
+FRAME = pd.DataFrame(
+    {"x": [1.5, np.nan], "k": [1, 2], "t": ["a", "NA"], "on": pd.to_datetime(["2024-05-31", None])}
+)
 
 
 def test_values_stay_as_they_were_stored(tmp_path):

@@ -146,12 +146,16 @@ def test_quoted_missing_words_do_not_make_dates_and_booleans_text(tmp_path):
 def test_quoted_line_ends_at_borders_of_blocks(tmp_path, monkeypatch):
     monkeypatch.setattr(delimited, "_BLOCK", 256)
     cells = [f"x\n{'y' * (i % 50)}\nz" for i in range(300)]
-    frame = read_table(write(tmp_path / "t.csv", "a,b\n" + "".join(f'"{c}",{i}\n' for i, c in enumerate(cells)))).frame
+    frame = read_table(
+        write(tmp_path / "t.csv", "a,b\n" + "".join(f'"{c}",{i}\n' for i, c in enumerate(cells)))
+    ).frame
     assert frame["a"].tolist() == cells
 
 
 def test_quoting(tmp_path):
-    path = write(tmp_path / "t.csv", 'a,b\n"x, ""y""\nz",1\n=cmd|\'/c calc\'!A0,2\n<script>alert(1)</script>,3\n')
+    path = write(
+        tmp_path / "t.csv", 'a,b\n"x, ""y""\nz",1\n=cmd|\'/c calc\'!A0,2\n<script>alert(1)</script>,3\n'
+    )
     frame = read_table(path).frame
     assert frame["a"].tolist() == ['x, "y"\nz', "=cmd|'/c calc'!A0", "<script>alert(1)</script>"]
     assert frame["b"].tolist() == [1, 2, 3]
@@ -195,9 +199,14 @@ def test_one_row_and_one_column(tmp_path):
 
 
 def test_lines_are_known_where_each_row_is_one(tmp_path):
-    assert place_of(read_table(write(tmp_path / "t.csv", "a,b\n1,2\n3,4\n")).frame, 1) == "row 1 (line 3 of the file)"
+    assert (
+        place_of(read_table(write(tmp_path / "t.csv", "a,b\n1,2\n3,4\n")).frame, 1)
+        == "row 1 (line 3 of the file)"
+    )
     assert place_of(read_table(write(tmp_path / "t.csv", "a,b\n\n1,2\n3,4\n")).frame, 1) == "row 1"
-    assert place_of(read_table(write(tmp_path / "t.csv", "1,2\n3,4\n")).frame, 1) == "row 1 (line 2 of the file)"
+    assert (
+        place_of(read_table(write(tmp_path / "t.csv", "1,2\n3,4\n")).frame, 1) == "row 1 (line 2 of the file)"
+    )
 
 
 def test_five_thousand_columns(tmp_path):

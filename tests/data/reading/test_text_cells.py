@@ -30,7 +30,17 @@ def test_numbers_written_for_people(cells, decimal, is_sure, expected):
 
 
 @pytest.mark.parametrize(
-    "cells", [["1,234", "2,345"], ["1.234.5"], ["12,34.5"], ["1,2,3"], ["31.12.2024"], ["a"], ["1,234.5", "x"], [None]]
+    "cells",
+    [
+        ["1,234", "2,345"],
+        ["1.234.5"],
+        ["12,34.5"],
+        ["1,2,3"],
+        ["31.12.2024"],
+        ["a"],
+        ["1,234.5", "x"],
+        [None],
+    ],
 )
 def test_ambiguous_or_other_text_stays_text(cells):
     table = pa.table({"x": pa.chunked_array([cells], type=pa.string())})

@@ -135,7 +135,9 @@ def test_an_unsupervised_basis_serves_too():
     pytest.importorskip("torch")
     basis = KernelBasis(basis="unsupervised", n_features=60, max_epochs=2, n_batches=20, random_state=0)
     model = OneClassSVM(bandwidth=3.0, features=basis).fit(X[:500])
-    assert spearmanr(model.outlierness(NEW), OneClassSVM(bandwidth=3.0).fit(X[:500]).outlierness(NEW))[0] > 0.95
+    assert (
+        spearmanr(model.outlierness(NEW), OneClassSVM(bandwidth=3.0).fit(X[:500]).outlierness(NEW))[0] > 0.95
+    )
 
 
 def test_the_basis_of_the_user_is_left_alone(tmp_path):

@@ -88,7 +88,9 @@ def test_the_gaussian_is_scikit_learns_rbf():
     sigma = 1.7
     theirs = SklearnOneClassSVM(nu=0.3, gamma=1 / (2 * sigma**2), tol=1e-9).fit(X)
     ours = OneClassSVM(nu=0.3, bandwidth=sigma, tol=1e-8).fit(X)
-    np.testing.assert_allclose(ours.inlierness(X) * theirs.dual_coef_.sum(), theirs.score_samples(X), rtol=1e-6)
+    np.testing.assert_allclose(
+        ours.inlierness(X) * theirs.dual_coef_.sum(), theirs.score_samples(X), rtol=1e-6
+    )
 
 
 @pytest.mark.parametrize("kind", ["exponential", "student_t"])

@@ -47,7 +47,9 @@ def test_without_graph_it_is_k_means(seed):
     np.testing.assert_array_equal(model.labels_, peer.labels_)
     np.testing.assert_allclose(model.centres_, peer.cluster_centers_, atol=1e-12)
     assert model.objective_ == pytest.approx(peer.inertia_)
-    np.testing.assert_allclose(model.outlierness(), ((X - peer.cluster_centers_[peer.labels_]) ** 2).sum(axis=1))
+    np.testing.assert_allclose(
+        model.outlierness(), ((X - peer.cluster_centers_[peer.labels_]) ** 2).sum(axis=1)
+    )
 
 
 def test_printed_objective_is_not_k_means():
@@ -79,7 +81,9 @@ def test_one_class_without_graph_is_svdd(nu):
     assert model.squared_radii_[0] == pytest.approx(peer.threshold_, rel=1e-4)
     np.testing.assert_allclose(model.outlierness(), peer.outlierness(X), atol=1e-3)
     excess = np.maximum(peer.outlierness(X) - peer.threshold_, 0)
-    assert model.objective_ == pytest.approx(300 * nu * (peer.threshold_ + excess.sum() / (300 * nu)), rel=1e-5)
+    assert model.objective_ == pytest.approx(
+        300 * nu * (peer.threshold_ + excess.sum() / (300 * nu)), rel=1e-5
+    )
 
 
 def test_dropping_the_size_alone_breaks_svdd():
@@ -209,7 +213,9 @@ def test_pseudo_likelihood_and_its_slope():
         terms.append(logits[labels[i]] - np.log(np.exp(logits).sum()))
     assert log_pseudo_likelihood(couplings, evidence) == pytest.approx(sum(terms))
     some = gather(X, labels, g, 3, np.arange(4))
-    assert log_pseudo_likelihood(couplings, some) == pytest.approx(3 * sum(terms[:4]))  # each stands for three
+    assert log_pseudo_likelihood(couplings, some) == pytest.approx(
+        3 * sum(terms[:4])
+    )  # each stands for three
     best = by_pseudo_likelihood(no_couplings(3, 2), evidence, gamma=0.5)
 
     def cost(c):
@@ -259,7 +265,9 @@ def test_marginals_learn_the_same_on_a_chain():
     small = chain(6)
     random = Couplings(np.array([[0.3, -0.2], [-0.2, 0.8]]), np.random.default_rng(0).normal(size=(2, 3)))
     unary = -(X[:6] @ random.emission[:, :2].T + random.emission[:, 2])
-    own = -sum(unary[i, labels[i]] for i in range(6)) + sum(random.pair[labels[i], labels[i + 1]] for i in range(5))
+    own = -sum(unary[i, labels[i]] for i in range(6)) + sum(
+        random.pair[labels[i], labels[i + 1]] for i in range(5)
+    )
     expected = own - log_partition(unary, -random.pair, small.edges())
     assert exact_log_likelihood(random, X[:6], labels[:6], small) == pytest.approx(expected)
     model = LCCAD(2, 0.3, learn="marginals", n_init=1, random_state=0).fit(X, g)
@@ -270,7 +278,9 @@ def test_gamma_auto_gives_couplings_of_norm_one():
     X, classes = two_classes()
     evidence = gather(X, classes.astype(np.int32), chain(600), 2, np.arange(600))
     gamma = balancing_gamma(no_couplings(2, 2), evidence)
-    assert by_pseudo_likelihood(no_couplings(2, 2), evidence, gamma).squared_norm == pytest.approx(1, abs=0.02)
+    assert by_pseudo_likelihood(no_couplings(2, 2), evidence, gamma).squared_norm == pytest.approx(
+        1, abs=0.02
+    )
 
 
 def test_balls_of_part_of_the_classes():

@@ -41,7 +41,9 @@ def test_the_same_bits_again(kind, tmp_path):
     new = X[:30], chain(30)
     np.testing.assert_array_equal(again.predict(*new), model.predict(*new))
     np.testing.assert_array_equal(again.outlierness(*new), model.outlierness(*new))
-    np.testing.assert_array_equal(LatentClassDTD(again).explain().values, LatentClassDTD(model).explain().values)
+    np.testing.assert_array_equal(
+        LatentClassDTD(again).explain().values, LatentClassDTD(model).explain().values
+    )
 
 
 def test_saving_does_not_touch_the_model(tmp_path):

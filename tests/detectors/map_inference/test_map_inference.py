@@ -58,10 +58,14 @@ def test_energies_and_bounds(name, method):
     for seed in range(4):
         field = problem(name, seed, n_classes=2 + seed % 2, attractive=seed % 3 == 0)
         found, least = best_labelling(field, method), optimum(field)
-        assert found.energy == pytest.approx(energy(field.unary, field.pair, field.graph.edges(), found.labels))
+        assert found.energy == pytest.approx(
+            energy(field.unary, field.pair, field.graph.edges(), found.labels)
+        )
         assert found.bound <= least + 1e-9
         assert found.energy >= least - 1e-9
-        np.testing.assert_array_equal(found.labels < 0, False if field.graph.mask is None else ~field.graph.mask)
+        np.testing.assert_array_equal(
+            found.labels < 0, False if field.graph.mask is None else ~field.graph.mask
+        )
 
 
 @pytest.mark.parametrize("name", FORESTS)
@@ -163,7 +167,9 @@ def test_listed_edges_and_implied_edges_agree():
 def test_marginals_are_exact_on_forests(name):
     field = problem(name, 4, n_classes=2)
     found, edges = marginals(field), field.graph.edges()
-    assert found.log_z == pytest.approx(log_partition(field.unary, field.pair, edges, field.graph.mask), abs=1e-10)
+    assert found.log_z == pytest.approx(
+        log_partition(field.unary, field.pair, edges, field.graph.mask), abs=1e-10
+    )
     if field.graph.mask is None:
         np.testing.assert_allclose(found.nodes, node_marginals(field.unary, field.pair, edges), atol=1e-12)
         np.testing.assert_allclose(found.pairs, pair_marginals(field.unary, field.pair, edges), atol=1e-12)

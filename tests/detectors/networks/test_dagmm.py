@@ -12,7 +12,11 @@ torch = pytest.importorskip("torch")
 
 RNG = np.random.default_rng(0)
 CODES = np.vstack([RNG.normal(size=(150, 2)) * 0.4 - 1, RNG.normal(size=(150, 2)) * 0.4 + 1])
-X = np.tanh(CODES @ RNG.normal(size=(2, 5))) * [1.0, 20.0, 0.1, 3.0, 5.0] + 100.0 + 0.05 * RNG.normal(size=(300, 5))
+X = (
+    np.tanh(CODES @ RNG.normal(size=(2, 5))) * [1.0, 20.0, 0.1, 3.0, 5.0]
+    + 100.0
+    + 0.05 * RNG.normal(size=(300, 5))
+)
 NEW = np.vstack([X[::30], X[::50] + 2 * X.std(axis=0)])
 QUICK = {"latent": 2, "hidden": 6, "max_epochs": 10}
 
@@ -88,7 +92,9 @@ def test_the_loss_is_error_plus_energy_plus_penalty():
     weights, means, covariances = oracle.reestimated(summaries, shares)
     covariances = covariances + 1e-3 * np.eye(summaries.shape[1])
     energy = np.mean([oracle.mixture_energy(s, weights, means, covariances) for s in summaries])
-    errors = np.mean([((z - oracle.decode(network, s[2:])) ** 2).sum() for z, s in zip(rows, summaries, strict=True)])
+    errors = np.mean(
+        [((z - oracle.decode(network, s[2:])) ** 2).sum() for z, s in zip(rows, summaries, strict=True)]
+    )
     penalty = sum(1 / covariances[k, j, j] for k in range(2) for j in range(summaries.shape[1]))
     stack = one_network(detector._layout, network, "cpu", torch.float64)
     found = JointLoss(0.1, 0.005, settings).batch_loss(stack, torch.tensor(rows), RNG)

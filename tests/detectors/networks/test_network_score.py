@@ -63,7 +63,9 @@ def test_softplus_and_its_slope():
 @every_model
 def test_tensors_give_what_numpy_gives(name):
     plain, tensors = MODELS[name].to_score(), on_tensors(MODELS[name])
-    for a, b in zip(plain.value_and_gradient(ROWS[name]), tensors.value_and_gradient(ROWS[name]), strict=True):
+    for a, b in zip(
+        plain.value_and_gradient(ROWS[name]), tensors.value_and_gradient(ROWS[name]), strict=True
+    ):
         assert isinstance(b, np.ndarray)
         assert_close(a, b, 1e-11)
     if hasattr(plain, "feature_errors"):

@@ -44,7 +44,9 @@ def rows_for(detector):
 def test_reconstruction_error_of_the_slow_network(fitted):
     rows = rows_for(fitted)
     score = fitted.set_params(score="reconstruction").to_score()
-    errors = np.array([oracle.vae_errors(fitted.network_, z, fitted.likelihood) for z in scaled(fitted, rows)])
+    errors = np.array(
+        [oracle.vae_errors(fitted.network_, z, fitted.likelihood) for z in scaled(fitted, rows)]
+    )
     np.testing.assert_allclose(score.feature_errors(rows), errors, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(score.value(rows), errors.sum(axis=1), rtol=1e-10)
 
@@ -123,7 +125,9 @@ def test_localisation_is_the_share_of_moved_cells_in_the_error_of_the_slow_netwo
     cells = MovedCells.drawn(len(Z), Z.shape[1], np.random.default_rng(1))
     stack = one_network(fitted._layout, fitted.network_, "cpu", torch.float64)
     rows = torch.tensor(Z)
-    found = vae_training.LocatingBound(fitted.likelihood, RNG.normal(size=(1, 2)), cells).held_loss(stack, None, rows)
+    found = vae_training.LocatingBound(fitted.likelihood, RNG.normal(size=(1, 2)), cells).held_loss(
+        stack, None, rows
+    )
     surprises = []
     for row, column, shift in zip(cells.rows, cells.columns, cells.shifts, strict=True):
         moved = Z[row].copy()
@@ -159,7 +163,9 @@ def test_a_single_column_is_judged_by_the_bound():
 def test_linear_maps_beside_the_layers_rebuild_rows_that_are_few_for_their_columns():
     rng = np.random.default_rng(5)
     wide = rng.normal(size=(160, 6)) @ rng.normal(size=(6, 30)) + 0.2 * rng.normal(size=(160, 30))
-    with_maps, plain = (VAE(latent=6, hidden=15, bypass=b).fit(wide[:80]).outlierness(wide[80:]) for b in (True, False))
+    with_maps, plain = (
+        VAE(latent=6, hidden=15, bypass=b).fit(wide[:80]).outlierness(wide[80:]) for b in (True, False)
+    )
     assert with_maps.mean() < 0.8 * plain.mean()
 
 
@@ -316,7 +322,9 @@ def test_thresholds_come_from_rows_held_out():
     scores = detector.outlierness(X[held])
     np.testing.assert_array_equal(detector.training_scores_[:60], scores)
     levels = (np.arange(240) + 0.5) / 240
-    np.testing.assert_allclose(np.sort(detector.training_scores_[60:]), np.quantile(scores, levels), rtol=1e-12)
+    np.testing.assert_allclose(
+        np.sort(detector.training_scores_[60:]), np.quantile(scores, levels), rtol=1e-12
+    )
     others = detector.outlierness(np.delete(X, held, axis=0))
     assert detector.training_scores_[60:].max() <= scores.max() != others.max()
 
@@ -372,7 +380,10 @@ def test_bernoulli_takes_values_between_0_and_1_only():
 
 def test_progress_is_reported():
     seen = []
-    with show_with(lambda label, done, total: seen.append((label, done, total))), pytest.MonkeyPatch.context() as patch:
+    with (
+        show_with(lambda label, done, total: seen.append((label, done, total))),
+        pytest.MonkeyPatch.context() as patch,
+    ):
         patch.setattr("tellwhy.core.progress.QUIET_SECONDS", -1.0)
         VAE(**QUICK).fit(X)
     assert ("training VAE", 1, 15) in seen
@@ -400,7 +411,9 @@ def test_cuda_gives_the_scores_of_the_processor(fitted):
             np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-10)
     fitted.set_params(device="auto")
     again = VAE(device="cuda", **QUICK).fit(X)
-    np.testing.assert_allclose(again.outlierness(NEW), VAE(device="cpu", **QUICK).fit(X).outlierness(NEW), rtol=0.05)
+    np.testing.assert_allclose(
+        again.outlierness(NEW), VAE(device="cpu", **QUICK).fit(X).outlierness(NEW), rtol=0.05
+    )
 
 
 def test_rows_beyond_floating_point_are_refused_by_name():

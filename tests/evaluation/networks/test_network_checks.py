@@ -73,7 +73,9 @@ def test_the_output_that_was_explained_is_followed():
     largest = model(torch.tensor(PICTURES)).argmax(dim=1)
     by_default = region_flipping(InputTimesGradient(model).explain(PICTURES), model, region=4, fill="zero")
     np.testing.assert_allclose(by_default.curves[:, 1], 0, atol=1e-12)
-    given = region_flipping(InputTimesGradient(model).explain(PICTURES), model, target=largest, region=4, fill="zero")
+    given = region_flipping(
+        InputTimesGradient(model).explain(PICTURES), model, target=largest, region=4, fill="zero"
+    )
     np.testing.assert_array_equal(given.curves, by_default.curves)
     recorded = region_flipping(IntegratedGradients(model, 3).explain(PICTURES), model, region=4, fill="zero")
     np.testing.assert_allclose(recorded.curves[:, 0], PICTURES[:, 0, 4:, 4:].sum(axis=(1, 2)), rtol=1e-12)
@@ -156,7 +158,9 @@ def test_the_model_is_never_changed_and_the_seed_decides(make):
     explainer = make(model)
     explainer.explain(IMAGES[:2])
     state = torch.get_rng_state()
-    first, second = (parameter_randomisation(explainer, IMAGES[:2], n_stages=2, random_state=5) for _ in range(2))
+    first, second = (
+        parameter_randomisation(explainer, IMAGES[:2], n_stages=2, random_state=5) for _ in range(2)
+    )
     np.testing.assert_array_equal(first.similarities, second.similarities)
     other = parameter_randomisation(explainer, IMAGES[:2], n_stages=2, random_state=6)
     assert not np.array_equal(first.similarities, other.similarities)
@@ -179,7 +183,9 @@ def test_similarity_of_images_and_functions():
     assert np.isnan(rank_correlation(e, 0 * e)).all()
     found = parameter_randomisation(Gradient(model), IMAGES, n_stages=1, similarity="ssim")
     assert (found.similarities < 0.5).all()
-    mine = parameter_randomisation(Gradient(model), IMAGES, n_stages=1, similarity=lambda a, b: np.full(len(a), 0.25))
+    mine = parameter_randomisation(
+        Gradient(model), IMAGES, n_stages=1, similarity=lambda a, b: np.full(len(a), 0.25)
+    )
     assert mine.final == 0.25
     frame = parameter_randomisation(Gradient(model), IMAGES, n_stages=2).to_frame()
     assert list(frame.columns) == ["layers", "similarity", "spread"]
@@ -189,7 +195,9 @@ def test_bad_input():
     model = deep_network()
     with pytest.raises(UnsupportedModel, match="needs an explainer of a network"):
         parameter_randomisation(model, IMAGES)
-    with pytest.raises(InvalidParameter, match="must name modules that have parameters of their own: '0', '2'"):
+    with pytest.raises(
+        InvalidParameter, match="must name modules that have parameters of their own: '0', '2'"
+    ):
         parameter_randomisation(Gradient(model), IMAGES, layers=["1"])
     with pytest.raises(InvalidParameter, match="'mode' parameter"):
         parameter_randomisation(Gradient(model), IMAGES, mode="all")

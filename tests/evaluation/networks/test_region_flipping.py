@@ -80,7 +80,9 @@ def test_areas_are_mean_heights_of_the_normalised_curves():
     curves = (found.curves - found.curves[:, -1:]) / (found.curves[:, :1] - found.curves[:, -1:])
     falls = found.curves[:, 0] > found.curves[:, -1]
     assert falls.any()
-    np.testing.assert_allclose(found.areas[falls], np.trapezoid(curves[falls], found.shares, axis=1), rtol=1e-10)
+    np.testing.assert_allclose(
+        found.areas[falls], np.trapezoid(curves[falls], found.shares, axis=1), rtol=1e-10
+    )
     assert np.isnan(found.areas[~falls]).all()
 
 
@@ -92,11 +94,15 @@ def test_batches_seeds_and_axes_do_not_change_curves():
     np.testing.assert_array_equal(plain.random.curves, again.random.curves)
     np.testing.assert_array_equal(plain.curves, again.curves)
     other = region_flipping(explanation(-VALUES), SCORE, region=3, fill="noise", n_random=2, random_state=7)
-    np.testing.assert_array_equal(plain.random.curves, other.random.curves)  # chance does not depend on the values
+    np.testing.assert_array_equal(
+        plain.random.curves, other.random.curves
+    )  # chance does not depend on the values
     last = FunctionScore(lambda Z: score_of(np.moveaxis(Z, -1, 1)), feature_shape=(6, 7, 2))
     moved = explanation(np.moveaxis(VALUES, 1, -1), np.moveaxis(X, 1, -1))
     there = region_flipping(moved, last, region=3, axes=(0, 1))
-    np.testing.assert_allclose(there.curves, region_flipping(explanation(VALUES), SCORE, region=3).curves, rtol=1e-12)
+    np.testing.assert_allclose(
+        there.curves, region_flipping(explanation(VALUES), SCORE, region=3).curves, rtol=1e-12
+    )
 
 
 def test_sensitivities_count_without_their_sign():

@@ -45,7 +45,9 @@ def test_value_and_context_are_told_apart(model):
     assert e.values[60].argmax() == 2
     assert e.extras["other_class"][50] != e.extras["class"][50]
     assert e.extras["feature_contrast"][50].argmax() == 0
-    np.testing.assert_allclose(e.extras["feature_contrast"].sum(axis=1), e.scores - e.extras["intrinsic"], atol=1e-9)
+    np.testing.assert_allclose(
+        e.extras["feature_contrast"].sum(axis=1), e.scores - e.extras["intrinsic"], atol=1e-9
+    )
     assert e.extras["neighbour_pull"][50] > 1.0
     assert (e.extras["neighbour_pull"][e.extras["class"] == e.extras["other_class"]] == 0).all()
 
@@ -57,7 +59,9 @@ def test_pull_by_neighbour_sums_to_the_whole(model):
     assert [j for j, _ in pulls] == [49, 51]
     assert sum(pull for _, pull in pulls) == pytest.approx(whole, rel=1e-3)
     assert all(pull > 0 for _, pull in pulls)
-    listed = LCCAD(2, theta=0.15, gamma=1.0, model="mrf", random_state=0).fit(rows(), from_edges(chain(300).edges()))
+    listed = LCCAD(2, theta=0.15, gamma=1.0, model="mrf", random_state=0).fit(
+        rows(), from_edges(chain(300).edges())
+    )
     np.testing.assert_allclose(LatentClassDTD(listed).pulls(50), pulls, rtol=1e-6)
 
 
@@ -82,14 +86,17 @@ def kernel_relevance(x, points, sigma, *, printed=False):
     k = np.exp(-squares / 2) / len(points)
     o = -np.log(k.sum())
     return sum(
-        d**2 / s * (w / k.sum()) * min(o, s if printed else s / 2) for d, s, w in zip(delta, squares, k, strict=True)
+        d**2 / s * (w / k.sum()) * min(o, s if printed else s / 2)
+        for d, s, w in zip(delta, squares, k, strict=True)
     ), o
 
 
 def test_equation_4_with_a_kernel():
     X = rows()
     sampler = RBFSampler(gamma=0.125, n_components=100, random_state=0)  # σ = 2
-    fitted = LCCAD(2, 0.9, features=sampler, gamma=1.0, model="mrf", random_state=0, n_init=1).fit(X, chain(300))
+    fitted = LCCAD(2, 0.9, features=sampler, gamma=1.0, model="mrf", random_state=0, n_init=1).fit(
+        X, chain(300)
+    )
     e = LatentClassDTD(fitted, neighbour_pull=False).explain()
     np.testing.assert_allclose(e.scores, fitted.outlierness())
     assert "neighbour_pull" not in e.extras

@@ -64,7 +64,14 @@ def test_binary_scikit_learn_models(fitted):
 
 
 def test_a_text_by_its_words():
-    texts = ["red apple pie", "green apple tart", "fast red car", "old car wheel", "deep blue sea", "sea and sand"]
+    texts = [
+        "red apple pie",
+        "green apple tart",
+        "fast red car",
+        "old car wheel",
+        "deep blue sea",
+        "sea and sand",
+    ]
     model = make_pipeline(TfidfVectorizer(), WestonWatkinsSVM(random_state=0)).fit(texts, [0, 0, 1, 1, 2, 2])
     explanation = LinearRelevance(model).explain(["an apple by the sea", "a car"])
     words = explanation.feature_names

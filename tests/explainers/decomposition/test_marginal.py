@@ -47,7 +47,10 @@ def test_blocks_of_the_precision_would_give_other_energies():
 
 
 def test_one_feature_has_the_energy_of_the_whole_score():
-    for model in (GaussianMixture(2, random_state=0), BayesianGaussianMixture(n_components=2, random_state=0)):
+    for model in (
+        GaussianMixture(2, random_state=0),
+        BayesianGaussianMixture(n_components=2, random_state=0),
+    ):
         found = Marginal(model.fit(X[:, :1])).explain(NEW[:, :1])
         np.testing.assert_allclose(found.values[:, 0], found.scores, rtol=1e-10)
 

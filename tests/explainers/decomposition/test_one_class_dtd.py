@@ -41,7 +41,9 @@ def test_values_scores_and_gradient_equal_the_loops(kind, q):
     expected_R = np.array([oracle.relevance(x, points, weights, kind, **kw) for x in X])
     np.testing.assert_allclose(explanation.scores, expected_o, rtol=1e-10)
     np.testing.assert_allclose(explanation.values, expected_R, rtol=1e-9, atol=1e-10 * expected_o.max())
-    assert np.abs(explanation.values - expected_R).max(axis=1) == pytest.approx(0, abs=1e-10 * expected_o.max())
+    assert np.abs(explanation.values - expected_R).max(axis=1) == pytest.approx(
+        0, abs=1e-10 * expected_o.max()
+    )
 
 
 @pytest.mark.parametrize(("kind", "q"), CASES)
@@ -91,7 +93,9 @@ def test_student_residual_identity_and_base_value(q):
     explanation = OneClassDTD(score).explain(X)
     k = np.array([[oracle.kernel(oracle.distance(x, u), "student_t", **kw) for u in points] for x in X])
     not_attributed = m * kw["a"] * (weights * k**2).sum(axis=1) / (k @ weights) ** 2
-    np.testing.assert_allclose(explanation.scores - explanation.values.sum(axis=1), not_attributed, rtol=1e-10)
+    np.testing.assert_allclose(
+        explanation.scores - explanation.values.sum(axis=1), not_attributed, rtol=1e-10
+    )
     np.testing.assert_allclose(explanation.base_values, m * kw["a"])
     assert (explanation.residual >= -1e-9).all()
 
@@ -112,7 +116,9 @@ def test_support_relevances_sum_to_the_outlierness_and_the_inlierness(kind, q):
         o = oracle.outlierness(x, points, weights, kind, **kw)
         p = oracle.shares(x, points, weights, kind, **kw)
         np.testing.assert_allclose(outliers.values[i], p * o, rtol=1e-10, atol=1e-14)
-        g_j = [w * oracle.kernel(oracle.distance(x, u), kind, **kw) for w, u in zip(weights, points, strict=True)]
+        g_j = [
+            w * oracle.kernel(oracle.distance(x, u), kind, **kw) for w, u in zip(weights, points, strict=True)
+        ]
         np.testing.assert_allclose(inliers.values[i], g_j, rtol=1e-9, atol=1e-300)
     np.testing.assert_allclose(outliers.values.sum(axis=1), outliers.scores, rtol=1e-12)
     assert outliers.top(0, 2)[0][1] == outliers.values[0].max()
@@ -196,9 +202,13 @@ def test_sklearn_one_class_svm_is_explained_like_ours():
         np.testing.assert_allclose(a.values, b.values, rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(a.scores, b.scores, rtol=1e-6)
     same = KernelScore(
-        KernelExpansion(theirs.support_vectors_, theirs.dual_coef_[0] / theirs.dual_coef_.sum(), Exponential(2.0))
+        KernelExpansion(
+            theirs.support_vectors_, theirs.dual_coef_[0] / theirs.dual_coef_.sum(), Exponential(2.0)
+        )
     )
-    np.testing.assert_allclose(OneClassDTD(theirs).explain(new).values, OneClassDTD(same).explain(new).values, 1e-10)
+    np.testing.assert_allclose(
+        OneClassDTD(theirs).explain(new).values, OneClassDTD(same).explain(new).values, 1e-10
+    )
 
 
 def test_sklearn_kernel_density_is_explained_on_its_own_scale():

@@ -13,7 +13,9 @@ RNG = np.random.default_rng(0)
 
 
 @pytest.mark.parametrize("stride", [1, 2])
-@pytest.mark.parametrize(("shape", "patch"), [((9,), (4,)), ((9, 2), (4,)), ((6, 7), (3, 2)), ((6, 7, 3), (3, 2))])
+@pytest.mark.parametrize(
+    ("shape", "patch"), [((9,), (4,)), ((9, 2), (4,)), ((6, 7), (3, 2)), ((6, 7, 3), (3, 2))]
+)
 def test_patches_are_cut_and_put_back(shape, patch, stride):
     x = RNG.normal(size=shape)
     patches = cut_patches(x, patch, stride)

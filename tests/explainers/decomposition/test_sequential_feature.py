@@ -56,7 +56,9 @@ def test_energies_add_up_to_the_score():
     for model in models:
         for rows in (NEW, X[:20]):
             found = SequentialFeature(model.fit(X)).explain(rows)
-            np.testing.assert_allclose(found.extras["conditional_energy"].sum(axis=1), found.scores, rtol=1e-9)
+            np.testing.assert_allclose(
+                found.extras["conditional_energy"].sum(axis=1), found.scores, rtol=1e-9
+            )
 
 
 def test_far_clusters_do_not_underflow():
@@ -75,7 +77,9 @@ def test_rows_that_were_trained_on_do_without_themselves():
     found = SequentialFeature(detector).explain(X[3:5])
     for r, own in enumerate([3, 4]):
         kept = without(own, expansion.points, expansion.weights)
-        order, added = oracle.sequence(lambda S, own=own, kept=kept: oracle.kernel_energy(X[own], S, *kept, 0.8), D)
+        order, added = oracle.sequence(
+            lambda S, own=own, kept=kept: oracle.kernel_energy(X[own], S, *kept, 0.8), D
+        )
         assert np.argsort(-found.values[r]).tolist() == order
         np.testing.assert_allclose(found.extras["conditional_energy"][r], added, rtol=1e-9)
 
@@ -97,7 +101,9 @@ def test_columns_and_rows_may_be_in_any_order():
     model, order = GaussianMixture(1).fit(X), RNG.permutation(D)
     permuted = GaussianMixture(1).fit(X[:, order])
     expected = SequentialFeature(model).explain(NEW).values
-    np.testing.assert_array_equal(SequentialFeature(permuted).explain(NEW[:, order]).values, expected[:, order])
+    np.testing.assert_array_equal(
+        SequentialFeature(permuted).explain(NEW[:, order]).values, expected[:, order]
+    )
     np.testing.assert_array_equal(SequentialFeature(model).explain(NEW[::-1]).values, expected[::-1])
 
 

@@ -42,7 +42,8 @@ def test_quadratic_scores_are_exact_with_a_single_step(n_steps):
 
 
 @pytest.mark.parametrize(
-    "model", [GaussianMixture(3, random_state=0), OneClassSVM(nu=0.3), OneClassSVM("student_t", q=1), SVDD("linear")]
+    "model",
+    [GaussianMixture(3, random_state=0), OneClassSVM(nu=0.3), OneClassSVM("student_t", q=1), SVDD("linear")],
 )
 def test_each_value_is_the_integral(model):
     score = as_score(model.fit(X))
@@ -100,7 +101,9 @@ def test_references_are_rows_in_the_users_columns():
     given = IntegratedGradients(pipeline, reference=frame.mean().to_numpy()).explain(frame[:4])
     learned = IntegratedGradients(pipeline).fit(frame).explain(frame[:4])
     np.testing.assert_allclose(given.values, learned.values, rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(given.base_values, as_score(pipeline).value(frame.mean().to_frame().T)[0], rtol=1e-10)
+    np.testing.assert_allclose(
+        given.base_values, as_score(pipeline).value(frame.mean().to_frame().T)[0], rtol=1e-10
+    )
 
 
 def test_training_rows_are_left_out():

@@ -40,7 +40,9 @@ def test_each_value_is_the_integral_along_the_chosen_output(target):
     assert found.values.shape == x.shape
     assert found.extras["output"].tolist() == list(chosen)
     for row, output, values in zip(x, chosen, found.values, strict=True):
-        expected = oracle.riemann_integrated_gradients(gradient_of(model, output), row, np.zeros_like(row), steps=1000)
+        expected = oracle.riemann_integrated_gradients(
+            gradient_of(model, output), row, np.zeros_like(row), steps=1000
+        )
         np.testing.assert_allclose(values, expected, atol=1e-6)
     outputs = model(torch.tensor(x)).detach().numpy()
     np.testing.assert_allclose(found.scores, outputs[np.arange(3), chosen], rtol=1e-12)
@@ -125,7 +127,9 @@ def test_from_the_one_liner():
     np.testing.assert_allclose(chosen.values, IntegratedGradients(model, 2).explain(x).values, atol=1e-12)
     score = NetworkOutput(model, 1)
     np.testing.assert_allclose(
-        IntegratedGradients(score).explain(x).values, IntegratedGradients(model, 1).explain(x).values, atol=1e-12
+        IntegratedGradients(score).explain(x).values,
+        IntegratedGradients(model, 1).explain(x).values,
+        atol=1e-12,
     )
 
 

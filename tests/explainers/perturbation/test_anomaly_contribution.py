@@ -72,7 +72,9 @@ def test_units_of_columns_do_not_matter():
 
 
 def test_standard_errors_are_the_spread_over_seeds():
-    runs = [AnomalyContribution(bent, width=0.7, random_state=seed).fit(X).explain(NEW) for seed in range(150)]
+    runs = [
+        AnomalyContribution(bent, width=0.7, random_state=seed).fit(X).explain(NEW) for seed in range(150)
+    ]
     centre = np.mean([run.values for run in runs], axis=0)
     covered = np.mean([np.abs(run.values - centre) <= 1.96 * run.stderr for run in runs])
     assert 0.93 < covered < 0.99

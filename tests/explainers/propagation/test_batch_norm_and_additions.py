@@ -59,7 +59,9 @@ def test_one_and_two_linear_layers_are_their_algebra(rule, params):
     w, b, s = lines(model.norm)
     v = np.linspace(-1, 1, 4)
     explain = {
-        treatment: LRP(model, lambda y: y.sum(1), rule=rule, rule_params=params, batch_norm=treatment).explain(x).values
+        treatment: LRP(model, lambda y: y.sum(1), rule=rule, rule_params=params, batch_norm=treatment)
+        .explain(x)
+        .values
         for treatment in ("one_linear", "two_linear")
     }
     for k, row in enumerate(x.numpy()):
@@ -142,7 +144,9 @@ def test_merged_is_the_rule_of_both_as_one_matrix(name, rule, params):
     x = torch.randn(2, *shape, dtype=torch.float64)
     found = LRP(model, 1, rule=rule, rule_params=params).explain(x)
     W, b = matrix_of(model, shape)
-    for row, values, score in zip(x.flatten(1).numpy(), found.values.reshape(2, -1), found.scores, strict=True):
+    for row, values, score in zip(
+        x.flatten(1).numpy(), found.values.reshape(2, -1), found.scores, strict=True
+    ):
         R = np.where(np.arange(len(b)) == 1, score, 0.0)
         np.testing.assert_allclose(values, layer_relevance(rule, row, W, b, R, **params), atol=1e-10)
 
@@ -155,7 +159,11 @@ def test_layers_that_cannot_be_merged_keep_their_rule():
     model = nn.Sequential(layer, norm, nn.Flatten()).double().eval()
     x = torch.randn(2, 2, 2, 2, dtype=torch.float64)
     found = LRP(model, 0, rule="z_plus")
-    assert list(coverage(model, x, explainer=found)["operation"]) == ["conv_transpose2d", "batch_norm", "flatten"]
+    assert list(coverage(model, x, explainer=found)["operation"]) == [
+        "conv_transpose2d",
+        "batch_norm",
+        "flatten",
+    ]
     W, b = matrix_of(nn.Sequential(layer, nn.Flatten()), (2, 2, 2))
     w = float(norm.weight[0].detach() / np.sqrt(1 + norm.eps))
     for row, values in zip(x.flatten(1).numpy(), found.explain(x).values.reshape(2, -1), strict=True):
@@ -217,7 +225,9 @@ def test_additions_are_their_algebra(rule, sum_):
     np.testing.assert_allclose([book.arrived["long.2"], book.arrived["short"]], expected, atol=1e-9)
 
 
-@pytest.mark.parametrize(("rule", "shares"), [("shortcut", (0, 1)), ("branch", (1, 0)), ("equal", (0.5, 0.5))])
+@pytest.mark.parametrize(
+    ("rule", "shares"), [("shortcut", (0, 1)), ("branch", (1, 0)), ("equal", (0.5, 0.5))]
+)
 def test_one_way_takes_all(rule, shares):
     model, x = Sum(SUMS["add"][0]).double().eval(), torch.randn(3, 3, dtype=torch.float64)
     explainer = LRP(model, 2, rule="z", residual=rule)
@@ -236,7 +246,9 @@ def test_broadcast_additions_conserve():
     x = torch.rand(4, 3, dtype=torch.float64)
     for rule in (*RESIDUAL, "shortcut"):
         found = LRP(Broadcast().eval(), rule="z", residual=rule).explain(x)
-        expected = found.scores if rule == "alpha_beta" else 0  # twice the relevance, where there is no negative part
+        expected = (
+            found.scores if rule == "alpha_beta" else 0
+        )  # twice the relevance, where there is no negative part
         np.testing.assert_allclose(-found.residual, expected, atol=1e-5)
 
 

@@ -57,7 +57,11 @@ class Various(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.first, self.norm, self.second = nn.Conv2d(2, 4, 3, padding=1), nn.GroupNorm(2, 4), nn.Linear(4, 3)
+        self.first, self.norm, self.second = (
+            nn.Conv2d(2, 4, 3, padding=1),
+            nn.GroupNorm(2, 4),
+            nn.Linear(4, 3),
+        )
 
     def forward(self, x):
         y = torch.nn.functional.silu(self.norm(self.first(x)))
@@ -77,7 +81,9 @@ def test_shared_forward_changes_nothing(name):
     for explainer in explainers.values():
         explainer.batch_size = 3
     together = explain_all(explainers, x)
-    assert model.count == (4 if name == "in_place" else 2)  # two batches; changed views are verified by a plain pass
+    assert model.count == (
+        4 if name == "in_place" else 2
+    )  # two batches; changed views are verified by a plain pass
     assert list(together) == list(explainers)
     for label, explainer in explainers.items():
         alone = explainer.explain(x)

@@ -53,7 +53,9 @@ def test_flat_conserves_and_ignores_the_input_values():
     model, x = build("shared")
     explanation = LRP(model, rule="flat").explain(x)
     np.testing.assert_allclose(explanation.residual, 0, atol=1e-10)
-    np.testing.assert_allclose(explanation.values, np.repeat(explanation.scores[:, None] / 6, 6, axis=1), atol=1e-10)
+    np.testing.assert_allclose(
+        explanation.values, np.repeat(explanation.scores[:, None] / 6, 6, axis=1), atol=1e-10
+    )
 
 
 def test_merged_batch_norm_is_the_folded_layer():
@@ -104,8 +106,12 @@ def test_named_composites_differ_from_lrp_0(name):
 
 def test_flat_composite_covers_the_first_layer_evenly():
     model = nn.Sequential(nn.Conv2d(2, 3, 2), nn.ReLU(), nn.Flatten(), nn.Linear(3, 2)).double().eval()
-    values = LRP(model, composite="preset_a_flat").explain(torch.randn(3, 2, 2, 2, dtype=torch.float64)).values
-    np.testing.assert_allclose(values, np.broadcast_to(values.mean((1, 2, 3), keepdims=True), values.shape), atol=1e-12)
+    values = (
+        LRP(model, composite="preset_a_flat").explain(torch.randn(3, 2, 2, 2, dtype=torch.float64)).values
+    )
+    np.testing.assert_allclose(
+        values, np.broadcast_to(values.mean((1, 2, 3), keepdims=True), values.shape), atol=1e-12
+    )
 
 
 def test_rule_and_composite_exclude_each_other():
@@ -116,7 +122,11 @@ def test_rule_and_composite_exclude_each_other():
 class SqueezeExcite(nn.Module):
     def __init__(self):
         super().__init__()
-        self.conv, self.gate, self.head = nn.Conv2d(2, 4, 1, bias=False), nn.Linear(4, 4), nn.Linear(4, 2, bias=False)
+        self.conv, self.gate, self.head = (
+            nn.Conv2d(2, 4, 1, bias=False),
+            nn.Linear(4, 4),
+            nn.Linear(4, 2, bias=False),
+        )
 
     def forward(self, x):
         y = F.relu(self.conv(x))

@@ -26,13 +26,26 @@ from tellwhy.explainers import (  # noqa: E402
 )
 from tellwhy.explainers.propagation import KINDS  # noqa: E402
 
-ALL = [Gradient, InputTimesGradient, SmoothGrad, DeconvNet, GuidedBackprop, LRP, DeepTaylor, ExcitationBackprop]
+ALL = [
+    Gradient,
+    InputTimesGradient,
+    SmoothGrad,
+    DeconvNet,
+    GuidedBackprop,
+    LRP,
+    DeepTaylor,
+    ExcitationBackprop,
+]
 
 
 def network(bias=True):
     torch.manual_seed(3)
     model = nn.Sequential(
-        nn.Linear(5, 8, bias=bias), nn.ReLU(), nn.Linear(8, 6, bias=bias), nn.ReLU(), nn.Linear(6, 3, bias=bias)
+        nn.Linear(5, 8, bias=bias),
+        nn.ReLU(),
+        nn.Linear(8, 6, bias=bias),
+        nn.ReLU(),
+        nn.Linear(6, 3, bias=bias),
     )
     return model.double().eval(), torch.randn(6, 5, dtype=torch.float64)
 
@@ -72,7 +85,11 @@ def test_rectified_gradients(method, guided):
 
 @pytest.mark.parametrize(
     ("low", "high", "first"),
-    [(None, None, ("w_square", {})), (0, None, ("z_plus", {})), (-2.0, 3.0, ("z_box", {"low": -2.0, "high": 3.0}))],
+    [
+        (None, None, ("w_square", {})),
+        (0, None, ("z_plus", {})),
+        (-2.0, 3.0, ("z_box", {"low": -2.0, "high": 3.0})),
+    ],
 )
 def test_deep_taylor_is_its_rules(low, high, first):
     model, x = network(bias=False)
@@ -120,7 +137,9 @@ def test_contrastive_excitation_backprop_subtracts_the_negated_walk():
         ExcitationBackprop(model, contrastive="yes").explain(x)
 
 
-@pytest.mark.parametrize(("postprocess", "process"), [(None, lambda g: g), ("abs", np.abs), ("square", np.square)])
+@pytest.mark.parametrize(
+    ("postprocess", "process"), [(None, lambda g: g), ("abs", np.abs), ("square", np.square)]
+)
 def test_smooth_grad_is_the_mean_over_noisy_copies(postprocess, process):
     model, x = network()
     found = SmoothGrad(model, n_samples=7, noise=0.3, postprocess=postprocess, random_state=5).explain(x)
@@ -148,8 +167,12 @@ def test_targets():
     outputs = model(x).detach().numpy()
     chosen = np.array([0, 1, 2, 0, 1, 2])
     np.testing.assert_allclose(LRP(model, 2).explain(x).scores, outputs[:, 2])
-    np.testing.assert_allclose(LRP(model, chosen, batch_size=4).explain(x).scores, outputs[np.arange(6), chosen])
-    np.testing.assert_allclose(LRP(model, torch.tensor(chosen)).explain(x).scores, outputs[np.arange(6), chosen])
+    np.testing.assert_allclose(
+        LRP(model, chosen, batch_size=4).explain(x).scores, outputs[np.arange(6), chosen]
+    )
+    np.testing.assert_allclose(
+        LRP(model, torch.tensor(chosen)).explain(x).scores, outputs[np.arange(6), chosen]
+    )
     difference = LRP(model, lambda y: y[:, 0] - y[:, 1], rule="z").explain(x)
     parts = [LRP(model, k, rule="z").explain(x).values for k in (0, 1)]
     np.testing.assert_allclose(difference.values, parts[0] - parts[1], atol=1e-12)
@@ -161,8 +184,15 @@ def test_trailing_softmax_is_left_out_and_said_so(rule):
     softened = nn.Sequential(model, nn.Softmax(dim=1)).eval()
     found = LRP(softened, rule=rule).explain(x)
     np.testing.assert_array_equal(found.values, LRP(model, rule=rule).explain(x).values)
-    assert found.params["explains"] == "the largest output of each row, before the trailing softmax (left out)"
-    assert LRP(nn.Sequential(model, nn.LogSoftmax(dim=1)).eval()).explain(x).params["explains"].endswith("(left out)")
+    assert (
+        found.params["explains"] == "the largest output of each row, before the trailing softmax (left out)"
+    )
+    assert (
+        LRP(nn.Sequential(model, nn.LogSoftmax(dim=1)).eval())
+        .explain(x)
+        .params["explains"]
+        .endswith("(left out)")
+    )
 
 
 class Products(nn.Module):
@@ -181,7 +211,9 @@ class Unknown(nn.Module):
 
 def test_unknown_operation_is_named_with_its_module():
     model, x = Unknown().double().eval(), torch.randn(2, 5, dtype=torch.float64)
-    with pytest.raises(UnsupportedModel, match=r"no rule for 'cumprod' in module 'block.1' \(operation 1\).*KINDS"):
+    with pytest.raises(
+        UnsupportedModel, match=r"no rule for 'cumprod' in module 'block.1' \(operation 1\).*KINDS"
+    ):
         LRP(model).explain(x)
     assert list(coverage(model, x)["rule"]) == ["epsilon(epsilon=1e-06)", "unknown"]
     assert Gradient(model).explain(x).values.shape == (2, 5)
@@ -340,7 +372,9 @@ def test_mixed_precision_around_it_does_not_matter():
     np.testing.assert_array_equal(found, LRP(model).explain(x).values)
 
 
-@pytest.mark.parametrize("change", [lambda x: x.requires_grad_(), lambda x: x.to(torch.bfloat16), lambda x: x])
+@pytest.mark.parametrize(
+    "change", [lambda x: x.requires_grad_(), lambda x: x.to(torch.bfloat16), lambda x: x]
+)
 def test_rows_can_be_taken_out_of_an_explanation(change, tmp_path):
     model, x = network()
     x = change(x.clone())

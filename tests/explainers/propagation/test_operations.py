@@ -148,7 +148,9 @@ def grouped(x):
 
 NORMALISATIONS = {
     "layer_norm": (
-        lambda z: F.layer_norm(z, (6, 6), vector(36, 0).reshape(6, 6).to(z), vector(36, 1).reshape(6, 6).to(z)),
+        lambda z: F.layer_norm(
+            z, (6, 6), vector(36, 0).reshape(6, 6).to(z), vector(36, 1).reshape(6, 6).to(z)
+        ),
         lambda z: detached(z, (2, 3), vector(36, 0).reshape(6, 6), vector(36, 1).reshape(6, 6)),
     ),
     "layer_norm_plain": (lambda z: F.layer_norm(z, [6]), lambda z: detached(z, -1)),
@@ -171,7 +173,9 @@ def test_normalisation_takes_its_deviation_as_a_constant(name):
     c = torch.autograd.grad(model.last(y.flatten(1))[:, 0].sum(), leaf)[0]
     expected = x * torch.einsum("nkhw,kc->nchw", c, model.first.weight[:, :, 0, 0].detach())
     np.testing.assert_allclose(LRP(model, 0, rule="z").explain(x).values, expected.numpy(), atol=1e-10)
-    np.testing.assert_allclose(LRP(model, 0, rule=Z_OF_RELEVANCE).explain(x).values, expected.numpy(), atol=1e-8)
+    np.testing.assert_allclose(
+        LRP(model, 0, rule=Z_OF_RELEVANCE).explain(x).values, expected.numpy(), atol=1e-8
+    )
     plain = InputTimesGradient(model, 0).explain(x).values
     assert np.abs(plain - expected.numpy()).max() > 1e-4
 
@@ -183,7 +187,9 @@ def test_instance_norm_with_running_statistics_is_linear():
     np.testing.assert_allclose(LRP(model, rule="z").explain(x).values, expected, atol=1e-12)
 
 
-@pytest.mark.parametrize("before", ["relu", "max_pool2d", "cat_constant", "negative_pad", "subtracted", "gelu"])
+@pytest.mark.parametrize(
+    "before", ["relu", "max_pool2d", "cat_constant", "negative_pad", "subtracted", "gelu"]
+)
 def test_signs_of_activations_are_known_or_looked_at(before):
     """z+ treats inputs that are below zero differently: skipping the look must not change anything."""
     operations = {

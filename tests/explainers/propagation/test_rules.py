@@ -59,12 +59,16 @@ def test_rule_is_its_matrix_algebra(rule, params, kind):
     x = torch.randn(2, *shape, dtype=torch.float64)
     x[1] = x[1].abs()
     x[0, 0].flatten()[0] = 0
-    explanation = LRP(Weighted(layer).eval(), lambda y: y.sum(dim=1), rule=rule, rule_params=params).explain(x)
+    explanation = LRP(Weighted(layer).eval(), lambda y: y.sum(dim=1), rule=rule, rule_params=params).explain(
+        x
+    )
     W, b = matrix_of(layer, shape)
     v = np.linspace(-1, 1, len(b))
     for row, values in zip(x.flatten(1).numpy(), explanation.values.reshape(2, -1), strict=True):
         R = v * (W @ row + b)
-        np.testing.assert_allclose(values, layer_relevance(rule, row, W, b, R, **params), rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(
+            values, layer_relevance(rule, row, W, b, R, **params), rtol=1e-10, atol=1e-10
+        )
 
 
 @pytest.mark.parametrize(("rule", "params"), CASES)
@@ -101,7 +105,9 @@ def test_relevance_at_dead_units_is_handed_down():
     x = np.random.default_rng(1).normal(size=(4, 5))
     chosen = [("z", {}), ("epsilon", {"epsilon": 0.1}), ("flat", {})]
     by_index = {0: RULES["z"](), 2: RULES["epsilon"](0.1), 4: RULES["flat"]()}
-    composite = Composite([(lambda op, path=str(path): op.path == path, rule) for path, rule in by_index.items()])
+    composite = Composite(
+        [(lambda op, path=str(path): op.path == path, rule) for path, rule in by_index.items()]
+    )
     explanation = LRP(model, 0, composite=composite).explain(x)
     hidden = np.maximum(np.maximum(x @ layers[0][0].T + layers[0][1], 0) @ layers[1][0].T + layers[1][1], 0)
     assert (hidden == 0).any()

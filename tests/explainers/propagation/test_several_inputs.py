@@ -83,7 +83,9 @@ def test_each_residual_is_that_of_the_whole():
     assert image.data is x[0]
 
 
-@pytest.mark.parametrize("method", [Gradient, InputTimesGradient, SmoothGrad, ExcitationBackprop, DeepTaylor, LRP])
+@pytest.mark.parametrize(
+    "method", [Gradient, InputTimesGradient, SmoothGrad, ExcitationBackprop, DeepTaylor, LRP]
+)
 def test_by_place_and_by_name(method):
     model, x = towers()
     settings = {"n_samples": 3, "random_state": 0} if method is SmoothGrad else {}
@@ -102,7 +104,10 @@ def test_by_place_and_by_name(method):
 
 def test_tokens_masks_and_numbers():
     model = Question().double().eval()
-    tokens, mask = torch.tensor([[1, 2, 0], [3, 3, 9]]), torch.tensor([[1, 1, 0], [1, 1, 1]], dtype=torch.bool)
+    tokens, mask = (
+        torch.tensor([[1, 2, 0], [3, 3, 9]]),
+        torch.tensor([[1, 1, 0], [1, 1, 1]], dtype=torch.bool),
+    )
     numbers = torch.randn(2, 3, dtype=torch.float64)
     words, ignored, rest = LRP(model, 1, rule="z").explain((tokens, mask, numbers))
     w = model.head.weight[1].detach()

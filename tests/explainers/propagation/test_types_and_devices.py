@@ -47,7 +47,9 @@ METHODS = {
 
 
 @pytest.mark.parametrize("name", METHODS)
-@pytest.mark.parametrize(("dtype", "near"), [(torch.float16, 0.01), (torch.bfloat16, 0.12), (torch.float32, 1e-5)])
+@pytest.mark.parametrize(
+    ("dtype", "near"), [(torch.float16, 0.01), (torch.bfloat16, 0.12), (torch.float32, 1e-5)]
+)
 def test_every_method_works_in_narrow_types(name, dtype, near):
     expected = METHODS[name](network().double()).explain(X.double())
     found = METHODS[name](network().to(dtype)).explain(X.to(dtype))
@@ -134,5 +136,7 @@ def test_a_copy_on_the_gpu():
         explainer = make(model)
         explainer.device = "cuda"
         found = explainer.explain(X.double())
-        np.testing.assert_allclose(found.values, make(model).explain(X.double()).values, atol=1e-9, err_msg=name)
+        np.testing.assert_allclose(
+            found.values, make(model).explain(X.double()).values, atol=1e-9, err_msg=name
+        )
     assert next(model.parameters()).device.type == "cpu"

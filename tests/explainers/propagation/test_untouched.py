@@ -31,10 +31,15 @@ HOOKS = [name for name in vars(nn.Module()) if name.endswith("_hooks")]
 def state(model):
     """Everything that could change: tensors, gradients, versions, attributes, hooks, flags, random numbers."""
     tensors = {
-        n: (t.clone(), t.grad, t._version, t.requires_grad, id(t)) for n, t in model.state_dict(keep_vars=True).items()
+        n: (t.clone(), t.grad, t._version, t.requires_grad, id(t))
+        for n, t in model.state_dict(keep_vars=True).items()
     }
     attributes = {
-        n: (m.training, {key: id(value) for key, value in vars(m).items()}, {k: len(getattr(m, k)) for k in HOOKS})
+        n: (
+            m.training,
+            {key: id(value) for key, value in vars(m).items()},
+            {k: len(getattr(m, k)) for k in HOOKS},
+        )
         for n, m in model.named_modules()
     }
     hooks = len(module_hooks._global_forward_hooks), len(module_hooks._global_forward_pre_hooks)
@@ -57,12 +62,20 @@ def test_model_is_bit_identical(name):
     for n, p in model.named_parameters():
         p.grad = gradients[n].clone()  # of the user's own
     original, before = x.clone(), state(model)
-    for explainer in (LRP(model), LRP(model, rule="flat"), DeepTaylor(model), Gradient(model), GuidedBackprop(model)):
+    for explainer in (
+        LRP(model),
+        LRP(model, rule="flat"),
+        DeepTaylor(model),
+        Gradient(model),
+        GuidedBackprop(model),
+    ):
         explainer.explain(x)
     SmoothGrad(model, n_samples=2).explain(x)
     LRP(model, residual="equal").ledger(x)
     coverage(model, x)
-    explain_all([LRP(model, batch_norm=t) for t in ("merged", "one_linear", "two_linear")] + [Gradient(model)], x)
+    explain_all(
+        [LRP(model, batch_norm=t) for t in ("merged", "one_linear", "two_linear")] + [Gradient(model)], x
+    )
     ExcitationBackprop(model, contrastive=True).explain(x)
     assert all(torch.equal(p.grad, gradients[n]) for n, p in model.named_parameters())
     assert_same(before, state(model))

@@ -120,7 +120,9 @@ UNIT, SHIFT = np.array([1e-3, 40.0, 1.0, 1e5]), np.array([5.0, 0.0, -2.0, 1e6])
 def mixture(unit=1.0, shift=0.0):
     """The energy of TWO for rows in other units."""
     unit = np.broadcast_to(unit, 4)
-    return MixtureScore.of(Mixture(TWO.weights_, TWO.means_ * unit + shift, TWO.covariances_ * np.outer(unit, unit)))
+    return MixtureScore.of(
+        Mixture(TWO.weights_, TWO.means_ * unit + shift, TWO.covariances_ * np.outer(unit, unit))
+    )
 
 
 def descended(unit=1.0, shift=0.0):
@@ -185,7 +187,8 @@ class TestGroups:
         np.testing.assert_allclose(found.residual, 0.0, atol=1e-10)
         rare = frame.iloc[[0]].assign(colour="green")
         assert (
-            explained(model, rare, frame).values[0, 4] > explained(model, rare.assign(colour="red"), frame).values[0, 4]
+            explained(model, rare, frame).values[0, 4]
+            > explained(model, rare.assign(colour="red"), frame).values[0, 4]
         )
 
     @pytest.mark.parametrize(
@@ -228,7 +231,8 @@ class TestSampling:
 
     def test_seeds(self):
         first, same, other = (
-            explained(self.MODEL, self.NEW, self.ROWS, random_state=seed, n_coalitions=100).values for seed in (0, 0, 1)
+            explained(self.MODEL, self.NEW, self.ROWS, random_state=seed, n_coalitions=100).values
+            for seed in (0, 0, 1)
         )
         np.testing.assert_array_equal(first, same)
         assert np.abs(first - other).max() > 1e-6
@@ -308,7 +312,10 @@ class TestBadInput:
             AnomalyShapley(lambda Y: Y).fit(X).explain(ODD)
 
     def test_a_constant_score_has_nothing_to_share(self):
-        for model in (lambda Y: np.ones(len(Y)), FunctionScore(lambda Y: np.ones(len(Y)), gradient=np.zeros_like)):
+        for model in (
+            lambda Y: np.ones(len(Y)),
+            FunctionScore(lambda Y: np.ones(len(Y)), gradient=np.zeros_like),
+        ):
             found = explained(model)
             np.testing.assert_array_equal(found.values, 0.0)
             np.testing.assert_array_equal(found.base_values, 1.0)

@@ -20,7 +20,9 @@ def test_against_the_closed_form():
     assert found.residual is None
     for x, values, displacement in zip(ODD, found.values, found.extras["displacement"], strict=True):
         scales, every = X.std(axis=0), np.ones(3, dtype=bool)
-        exact = gaussian_minimum(x, MODEL.means_[0], MODEL.precisions_[0], free=every, gamma=0.5, scales=scales)
+        exact = gaussian_minimum(
+            x, MODEL.means_[0], MODEL.precisions_[0], free=every, gamma=0.5, scales=scales
+        )
         np.testing.assert_allclose(displacement, exact - x, rtol=1e-6, atol=1e-9)
         np.testing.assert_allclose(values, np.abs(exact - x) / scales, atol=1e-7)
 

@@ -44,7 +44,9 @@ def test_normal_versions_stay_within_the_given_rows():
     assert (points <= np.maximum(rows.max(axis=0), far))[0, changed].all()
     assert not hasattr(explainer, "ordinary_rows_")
     low = np.full((5, 4), 1e-3) * np.arange(5)[:, None]
-    np.testing.assert_array_less(explainer.remember(low).explain(far).extras["nearest_normal"], 0.1)  # those count now
+    np.testing.assert_array_less(
+        explainer.remember(low).explain(far).extras["nearest_normal"], 0.1
+    )  # those count now
 
 
 def test_centres_are_weighted_and_hold_values_that_occur():
@@ -55,7 +57,9 @@ def test_centres_are_weighted_and_hold_values_that_occur():
         assert np.isin(values, X[:, column]).all()
     found = explainer.explain(ODD)
     for x, values in zip(ODD, found.values, strict=True):
-        np.testing.assert_allclose(values, by_definition(x, explainer.centres_, explainer.weights_)[0], atol=1e-7)
+        np.testing.assert_allclose(
+            values, by_definition(x, explainer.centres_, explainer.weights_)[0], atol=1e-7
+        )
 
 
 def test_neighbours_are_the_nearest_other_rows():
@@ -81,7 +85,9 @@ def test_groups_and_sampling():
     np.testing.assert_allclose(pairs.values[:, 0], pairs.values[:, 1])
     np.testing.assert_allclose(pairs.extras["group_values"].sum(axis=1), pairs.scores - pairs.base_values)
     wide = np.random.default_rng(1).normal(size=(60, 15))
-    found = KernelShap(lambda Y: (Y**2).sum(axis=1), background=wide[:3]).explain(wide[:2] + 5 * np.eye(15)[:2])
+    found = KernelShap(lambda Y: (Y**2).sum(axis=1), background=wide[:3]).explain(
+        wide[:2] + 5 * np.eye(15)[:2]
+    )
     assert found.params["coalitions"] == "sampled in pairs"
     assert found.values.argmax(axis=1).tolist() == [0, 1]
     np.testing.assert_allclose(found.stderr, 0.0, atol=1e-9)  # an additive score has no sampling error

@@ -70,9 +70,13 @@ def test_sizes_are_drawn_by_the_total_weight_of_a_size(d):
     seen = np.bincount(members.sum(axis=1), minlength=d + 1)[1:d] / len(members)
     np.testing.assert_allclose(seen, size_chances(d), atol=0.01)
     per_subset = shapley_kernel(d, np.arange(1, d))
-    assert np.abs(seen - per_subset / per_subset.sum()).max() > 0.05  # the weight of one subset, not of a size
+    assert (
+        np.abs(seen - per_subset / per_subset.sum()).max() > 0.05
+    )  # the weight of one subset, not of a size
     assert seen[d // 2 - 1] > 0.02  # the middle size is there, also where d is even
-    np.testing.assert_allclose(members.mean(axis=0), 0.5, atol=1e-12)  # pairs: each player is in one of the two
+    np.testing.assert_allclose(
+        members.mean(axis=0), 0.5, atol=1e-12
+    )  # pairs: each player is in one of the two
 
 
 def test_samples_come_in_pairs_and_depend_on_the_seed_alone():
@@ -105,7 +109,9 @@ def test_sampled_values_are_additive_and_exact_for_additive_games():
     np.testing.assert_allclose(found.stderr, 0.0, atol=1e-10)
     noisy = smooth_games(coalitions.members)
     full = smooth_games(np.ones((1, 30), dtype=bool))[:, 0]
-    assert np.abs(shapley_values(coalitions, noisy, np.zeros(3), full).values.sum(axis=1) - full).max() < 1e-12
+    assert (
+        np.abs(shapley_values(coalitions, noisy, np.zeros(3), full).values.sum(axis=1) - full).max() < 1e-12
+    )
 
 
 def test_samples_are_fitted_without_weights():

@@ -106,7 +106,9 @@ def test_log_gamma_of_tiny_shapes(rng):
 
 def test_assignments(drawn, rng):
     state, data = drawn
-    weights = np.exp(state.log_pi) * stats.norm.pdf(data.y[:, None], data.X @ state.coef.T, np.sqrt(state.sigma2))
+    weights = np.exp(state.log_pi) * stats.norm.pdf(
+        data.y[:, None], data.X @ state.coef.T, np.sqrt(state.sigma2)
+    )
     weights *= stats.norm.pdf(data.gates, state.gate_mean.T, np.sqrt(state.gate_var.T))
     expected = weights / weights.sum(axis=1, keepdims=True)
     z = repeated(_compiled.draw_assignments, state, data, rng, lambda s: s.z)
@@ -136,7 +138,9 @@ def test_nets_and_their_weights(drawn, rng):
     logits = np.empty((3, 2))
     for j in range(3):
         for k in range(2):
-            density = elastic_net_log_density(state.coef[j, 1:], state.lambda1[k], state.lambda2[k], state.sigma2[j])
+            density = elastic_net_log_density(
+                state.coef[j, 1:], state.lambda1[k], state.lambda2[k], state.sigma2[j]
+            )
             logits[j, k] = state.log_w[k] + density.sum()
     c = repeated(_compiled.draw_nets, state, data, rng, lambda s: s.c)
     expected = special.softmax(logits, axis=1)[:, 1]
@@ -152,7 +156,12 @@ def test_penalties(drawn, rng, k):
     draws = repeated(_compiled.draw_penalties, state, data, rng, lambda s: [s.lambda1[k], s.lambda2[k]])
     x = np.linspace(-9, 4, 130)
     lambda1, lambda2 = np.exp(x)[:, None], np.exp(x)[None, :]
-    level = stats.gamma.logpdf(lambda1, 3.0) + np.log(lambda1) + stats.gamma.logpdf(lambda2, 2.0) + np.log(lambda2)
+    level = (
+        stats.gamma.logpdf(lambda1, 3.0)
+        + np.log(lambda1)
+        + stats.gamma.logpdf(lambda2, 2.0)
+        + np.log(lambda2)
+    )
     for j in np.flatnonzero(state.c == k):
         for beta in state.coef[j, 1:]:
             level = level + elastic_net_log_density(beta, lambda1, lambda2, state.sigma2[j])

@@ -36,7 +36,9 @@ def test_split_r_hat_by_hand():
 
 
 def test_constant_quantities_have_converged():
-    measured = convergence({"constant": np.full((2, 50), 3.0), "noise": np.random.default_rng(0).normal(size=(2, 50))})
+    measured = convergence(
+        {"constant": np.full((2, 50), 3.0), "noise": np.random.default_rng(0).normal(size=(2, 50))}
+    )
     assert measured.r_hat["constant"] == 1.0
     assert measured.ess["constant"] == 100
     assert "R̂" in measured.words()

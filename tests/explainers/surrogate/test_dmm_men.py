@@ -47,14 +47,18 @@ def test_explanation_adds_up_and_says_how_sure_it_is(fitted, X):
     explanation = fitted.explain(X[:20])
     predicted = explanation.base_values + explanation.values.sum(axis=1)
     np.testing.assert_allclose(explanation.residual, two_regimes(X[:20]) - predicted, atol=1e-10)
-    np.testing.assert_allclose(predicted, fitted.surrogates_[0].predict(X[:20], explanation.scores), atol=1e-8)
+    np.testing.assert_allclose(
+        predicted, fitted.surrogates_[0].predict(X[:20], explanation.scores), atol=1e-8
+    )
     assert np.abs(explanation.residual).max() < 1.0
     low, high = np.moveaxis(explanation.extras["interval"], -1, 0)
     assert (low <= explanation.values + 1e-9).mean() > 0.97
     assert (high >= explanation.values - 1e-9).mean() > 0.97
     assert (explanation.stderr >= 0).all()
     assert (explanation.stderr < 0.5 * (high - low) + 1e-9).mean() > 0.95, "the mean is surer than one draw"
-    np.testing.assert_allclose(explanation.values, explanation.extras["coefficients"] * (X[:20] - X.mean(axis=0)))
+    np.testing.assert_allclose(
+        explanation.values, explanation.extras["coefficients"] * (X[:20] - X.mean(axis=0))
+    )
 
 
 def test_a_column_of_equal_numbers_sets_no_rows_apart():
@@ -93,7 +97,10 @@ def test_interval_of_a_row_between_two_components_holds_both():
     X = rng.uniform(-3, 3, size=(200, 1))
     X[0] = 0.001
     slopes = rng.choice([-2.0, 2.0], size=200)
-    known = {row.tobytes(): s * row[0] + 0.02 * e for row, s, e in zip(X, slopes, rng.normal(size=200), strict=True)}
+    known = {
+        row.tobytes(): s * row[0] + 0.02 * e
+        for row, s, e in zip(X, slopes, rng.normal(size=200), strict=True)
+    }
     explainer = DMMMEN(lambda rows: np.array([known[r.tobytes()] for r in rows]), **SHORT).fit(X)
     low, high = explainer.explain(X[:1]).extras["coefficient_interval"][0, 0]
     assert low < -1.8
@@ -132,8 +139,12 @@ def test_classifier_gets_one_mixture_per_class(X):
 def test_regressors_and_forests(X):
     regressor = LinearRegression().fit(X, X @ [1.0, 2.0, 0.0, 0.0])
     explanation = DMMMEN(regressor, n_components=1, n_sweeps=100, n_burn=100).fit(X).explain(X[:3])
-    np.testing.assert_allclose(explanation.extras["coefficients"], np.tile([1.0, 2.0, 0.0, 0.0], (3, 1)), atol=0.1)
-    forest = RandomForestClassifier(20, random_state=0).fit(X, X[:, 0] > 0)  # gives probabilities of exactly 0 and 1
+    np.testing.assert_allclose(
+        explanation.extras["coefficients"], np.tile([1.0, 2.0, 0.0, 0.0], (3, 1)), atol=0.1
+    )
+    forest = RandomForestClassifier(20, random_state=0).fit(
+        X, X[:, 0] > 0
+    )  # gives probabilities of exactly 0 and 1
     preset = DMMMEN(forest, **PRESETS["random forest"], n_sweeps=100, n_burn=100)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConverged)
@@ -215,7 +226,9 @@ def test_groups_of_columns_are_explained_together(X):
 
 
 def test_only_the_most_correlated_columns_are_used(X):
-    model = DMMMEN(lambda rows: rows @ [0.0, 5.0, 0.1, 3.0], features=2, n_components=1, n_sweeps=100, n_burn=50)
+    model = DMMMEN(
+        lambda rows: rows @ [0.0, 5.0, 0.1, 3.0], features=2, n_components=1, n_sweeps=100, n_burn=50
+    )
     explanation = model.fit(X).explain(X[:2])
     assert (explanation.values[:, [0, 2]] == 0).all()
     assert np.abs(explanation.extras["coefficients"] - [0, 5, 0, 3]).max() < 0.2
@@ -291,7 +304,9 @@ def test_duplicated_and_constant_columns():
     rng = np.random.default_rng(0)
     base = rng.normal(size=(100, 2))
     X = np.column_stack([base[:, 0], base[:, 0], base[:, 1], np.full(100, 7.0)])
-    explanation = DMMMEN(lambda rows: 2 * rows[:, 0], n_components=1, n_sweeps=1000, n_burn=300).fit(X).explain(X[:10])
+    explanation = (
+        DMMMEN(lambda rows: 2 * rows[:, 0], n_components=1, n_sweeps=1000, n_burn=300).fit(X).explain(X[:10])
+    )
     coefficients = explanation.extras["coefficients"][0]
     assert coefficients[:2].sum() == pytest.approx(2.0, abs=0.1)
     assert np.abs(coefficients[2:]).max() < 0.05

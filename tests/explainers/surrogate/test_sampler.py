@@ -112,7 +112,9 @@ def test_without_l1_it_is_conjugate_ridge():
     shape = priors.variance_shape + 10
     scale = priors.variance_scale + 0.5 * (data.y @ data.y - mean @ precision @ mean)
     covariance = scale / (shape - 1) * np.linalg.inv(precision)
-    np.testing.assert_allclose(np.mean(coef, axis=0), mean, atol=5 * np.sqrt(np.diag(covariance).max() / 6000))
+    np.testing.assert_allclose(
+        np.mean(coef, axis=0), mean, atol=5 * np.sqrt(np.diag(covariance).max() / 6000)
+    )
     np.testing.assert_allclose(np.cov(np.transpose(coef)), covariance, atol=0.1 * np.diag(covariance).max())
     thinned = sigma2[::10]
     assert stats.kstest(thinned, stats.invgamma(shape, scale=scale).cdf).pvalue > 1e-3
@@ -208,13 +210,18 @@ sampler.sample(sampler.design(X, y), Priors(), settings, rng=np.random.default_r
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
 def test_process_killed_while_it_saves_is_resumed(tmp_path):
     folder = tmp_path / "chains"
-    killed = subprocess.run([sys.executable, "-c", KILLED_WHILE_SAVING, str(folder)], check=False, capture_output=True)
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED_WHILE_SAVING, str(folder)], check=False, capture_output=True
+    )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
-    assert json.loads((folder / "chains.json").read_text())["chains"][0]["done"] == 80, "the last whole checkpoint"
+    assert json.loads((folder / "chains.json").read_text())["chains"][0]["done"] == 80, (
+        "the last whole checkpoint"
+    )
     data = design(np.random.default_rng(0).normal(size=(30, 2)), np.arange(30.0) / 30)
     settings = Settings(n_components=2, n_sweeps=100, n_burn=60, n_chains=2)
     resumed, whole = (
-        sample(data, Priors(), settings, rng=np.random.default_rng(1), folder=where) for where in (folder, None)
+        sample(data, Priors(), settings, rng=np.random.default_rng(1), folder=where)
+        for where in (folder, None)
     )
     np.testing.assert_array_equal(whole.coef, resumed.coef)
 

@@ -79,7 +79,10 @@ def test_coefficients_are_nearer_to_those_of_many_neighbours_than_with_random_on
 
 def test_any_number_of_neighbours_and_segments():
     for n_segments, n_neighbours in ((1, 10), (0, 12), (3, 1), (5, 1000)):
-        assert neighbour_masks(n_segments, n_neighbours, np.random.default_rng(0)).shape == (n_neighbours, n_segments)
+        assert neighbour_masks(n_segments, n_neighbours, np.random.default_rng(0)).shape == (
+            n_neighbours,
+            n_segments,
+        )
     rng = np.random.default_rng(1)
     assert not np.array_equal(neighbour_masks(6, 64, rng), neighbour_masks(6, 64, rng)), "draws differ"
 

@@ -33,7 +33,9 @@ from tellwhy.scoring.adapters.column_owners import owners
 
 RNG = np.random.default_rng(3)
 N = 90
-NUMBERS = pd.DataFrame(RNG.normal(size=(N, 4)) * [1.0, 10.0, 0.1, 3.0] + [0.0, 50.0, 0.0, 9.0], columns=list("abcd"))
+NUMBERS = pd.DataFrame(
+    RNG.normal(size=(N, 4)) * [1.0, 10.0, 0.1, 3.0] + [0.0, 50.0, 0.0, 9.0], columns=list("abcd")
+)
 GAPS = NUMBERS.mask(RNG.random((N, 4)) < 0.1)
 EMPTY = GAPS.assign(b=np.nan)
 LABELS = np.arange(N) % 3
@@ -103,7 +105,10 @@ OWNED = {
     "one-hot": (OneHotEncoder(), WORDS),
     "one-hot dense": (OneHotEncoder(sparse_output=False), WORDS),
     "one-hot drop first": (OneHotEncoder(drop="first"), WORDS),
-    "one-hot drop binary": (OneHotEncoder(drop="if_binary"), WORDS.assign(size=np.where(TABLE["age"] > 40, "S", "L"))),
+    "one-hot drop binary": (
+        OneHotEncoder(drop="if_binary"),
+        WORDS.assign(size=np.where(TABLE["age"] > 40, "S", "L")),
+    ),
     "one-hot infrequent": (OneHotEncoder(min_frequency=20, handle_unknown="infrequent_if_exist"), WORDS),
     "one-hot max categories": (OneHotEncoder(max_categories=2, drop="first"), WORDS),
     "bins": (KBinsDiscretizer(n_bins=[2, 3, 4, 5], quantile_method="averaged_inverted_cdf"), NUMBERS),
@@ -114,9 +119,15 @@ OWNED = {
     "splines without bias": (SplineTransformer(include_bias=False, n_knots=7), NUMBERS),
     "pipeline": (make_pipeline(SimpleImputer(add_indicator=True), StandardScaler()), GAPS),
     "pipeline passthrough": (Pipeline([("no", "passthrough"), ("scale", StandardScaler())]), NUMBERS),
-    "pipeline select": (make_pipeline(StandardScaler(), SplineTransformer(), select.SelectKBest(k=7)), NUMBERS),
+    "pipeline select": (
+        make_pipeline(StandardScaler(), SplineTransformer(), select.SelectKBest(k=7)),
+        NUMBERS,
+    ),
     "union": (make_union(StandardScaler(), SplineTransformer()), NUMBERS),
-    "union passthrough": (FeatureUnion([("a", "passthrough"), ("b", "drop"), ("c", MinMaxScaler())]), NUMBERS),
+    "union passthrough": (
+        FeatureUnion([("a", "passthrough"), ("b", "drop"), ("c", MinMaxScaler())]),
+        NUMBERS,
+    ),
     "one column mixed": (PolynomialFeatures(3, include_bias=False), NUMBERS[["b"]]),
     "one column through two": (make_pipeline(SplineTransformer(), PCA(2)), NUMBERS[["b"]]),
     "by name": (
@@ -143,10 +154,15 @@ OWNED = {
         TABLE[["age", "size", "pay"]],
     ),
     "parts dropped": (
-        ColumnTransformer([("x", "drop", ["city"]), ("y", "passthrough", ["pay"]), ("z", StandardScaler(), [])]),
+        ColumnTransformer(
+            [("x", "drop", ["city"]), ("y", "passthrough", ["pay"]), ("z", StandardScaler(), [])]
+        ),
         TABLE,
     ),
-    "column used twice": (make_column_transformer((StandardScaler(), ["age"]), (SplineTransformer(), ["age"])), TABLE),
+    "column used twice": (
+        make_column_transformer((StandardScaler(), ["age"]), (SplineTransformer(), ["age"])),
+        TABLE,
+    ),
     "text column": (make_column_transformer((TfidfVectorizer(), "note"), (StandardScaler(), ["age"])), TABLE),
     "nested": (
         make_column_transformer(

@@ -31,7 +31,9 @@ from tellwhy.scoring import EncodedScore, FunctionScore, KernelScore, as_score
 
 RNG = np.random.default_rng(3)
 N = 90
-NUMBERS = pd.DataFrame(RNG.normal(size=(N, 4)) * [1.0, 10.0, 0.1, 3.0] + [0.0, 50.0, 0.0, 9.0], columns=list("abcd"))
+NUMBERS = pd.DataFrame(
+    RNG.normal(size=(N, 4)) * [1.0, 10.0, 0.1, 3.0] + [0.0, 50.0, 0.0, 9.0], columns=list("abcd")
+)
 GAPS = NUMBERS.mask(RNG.random((N, 4)) < 0.1)
 LABELS = np.arange(N) % 3
 TABLE = pd.DataFrame(
@@ -58,7 +60,10 @@ class Undeclared(TransformerMixin, BaseEstimator):
 
 PIPELINES = {
     "scaled svm": (make_pipeline(StandardScaler(), OneClassSVM(nu=0.2)), NUMBERS),
-    "scaled forest": (make_pipeline(StandardScaler(), IsolationForest(n_estimators=9, random_state=0)), NUMBERS),
+    "scaled forest": (
+        make_pipeline(StandardScaler(), IsolationForest(n_estimators=9, random_state=0)),
+        NUMBERS,
+    ),
     "mixed mixture": (make_pipeline(StandardScaler(), PCA(2), GaussianMixture(2, random_state=0)), NUMBERS),
     "imputed density": (make_pipeline(SimpleImputer(), StandardScaler(), KernelDensity()), GAPS),
     "own detector": (make_pipeline(RobustScaler(), detectors.OneClassSVM()), NUMBERS),
@@ -74,7 +79,9 @@ PIPELINES = {
         TABLE,
     ),
     "frames inside": (
-        make_pipeline(StandardScaler(), IsolationForest(n_estimators=9, random_state=0)).set_output(transform="pandas"),
+        make_pipeline(StandardScaler(), IsolationForest(n_estimators=9, random_state=0)).set_output(
+            transform="pandas"
+        ),
         NUMBERS,
     ),
 }
@@ -134,7 +141,9 @@ def test_describes_names_the_model_and_the_transforms():
 
 
 def test_pipeline_without_transforms_is_its_model():
-    assert type(as_score(Pipeline([("no", "passthrough"), ("svm", OneClassSVM())]).fit(NUMBERS))) is KernelScore
+    assert (
+        type(as_score(Pipeline([("no", "passthrough"), ("svm", OneClassSVM())]).fit(NUMBERS))) is KernelScore
+    )
     assert type(as_score(make_pipeline(OneClassSVM()).fit(NUMBERS))) is KernelScore
 
 
@@ -162,7 +171,9 @@ def test_transforms_that_record_no_columns_give_a_plain_function():
     assert type(score) is FunctionScore
     assert score.feature_shape is None
     assert score.threshold == as_score(model[-1]).threshold
-    np.testing.assert_allclose(score.value(NUMBERS), as_score(model[-1]).value(NUMBERS.to_numpy()[:, ::-1]), rtol=1e-12)
+    np.testing.assert_allclose(
+        score.value(NUMBERS), as_score(model[-1]).value(NUMBERS.to_numpy()[:, ::-1]), rtol=1e-12
+    )
 
 
 def test_texts_are_scored_by_a_function():
@@ -239,7 +250,9 @@ def test_inputs_are_left_as_they_were():
     pd.testing.assert_frame_equal(table, copy)
 
 
-@pytest.mark.parametrize("detector", [OneClassSVM(nu=0.3), KernelDensity(bandwidth=0.5), detectors.OneClassSVM(nu=0.3)])
+@pytest.mark.parametrize(
+    "detector", [OneClassSVM(nu=0.3), KernelDensity(bandwidth=0.5), detectors.OneClassSVM(nu=0.3)]
+)
 def test_training_rows_are_recognised_through_the_pipeline(detector):
     model = make_pipeline(StandardScaler(), clone(detector)).fit(NUMBERS)
     through = OneClassDTD(model).explain(NUMBERS)

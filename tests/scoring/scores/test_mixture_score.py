@@ -12,7 +12,9 @@ from tellwhy.scoring import FunctionScore, Mixture, MixtureScore, ScaledMixture,
 
 RNG = np.random.default_rng(0)
 ROOTS = RNG.normal(size=(3, 4, 4))
-MIXTURE = Mixture(np.array([0.5, 0.3, 0.2]), 3 * RNG.normal(size=(3, 4)), ROOTS @ ROOTS.transpose(0, 2, 1) + np.eye(4))
+MIXTURE = Mixture(
+    np.array([0.5, 0.3, 0.2]), 3 * RNG.normal(size=(3, 4)), ROOTS @ ROOTS.transpose(0, 2, 1) + np.eye(4)
+)
 X = np.vstack([RNG.normal(size=(20, 4)), 30 * RNG.normal(size=(5, 4))])
 
 
@@ -33,7 +35,8 @@ def test_values_and_gradients():
 def test_marginals_are_those_of_the_covariance_blocks(columns):
     block = np.ix_(range(3), columns, columns)
     expected = [
-        mixture_energy(x[columns], MIXTURE.weights, MIXTURE.means[:, columns], MIXTURE.covariances[block]) for x in X
+        mixture_energy(x[columns], MIXTURE.weights, MIXTURE.means[:, columns], MIXTURE.covariances[block])
+        for x in X
     ]
     found = MixtureScore.of(MIXTURE.marginal(columns)).value(X[:, columns])
     np.testing.assert_allclose(found, expected, rtol=1e-10)
@@ -51,7 +54,9 @@ def test_scaled_coordinates_change_nothing(diagonal):
     centre, scale = RNG.normal(size=4), np.array([1.0, 10.0, 0.1, 3.0])
     covariances = MIXTURE.covariances * np.eye(4) if diagonal else MIXTURE.covariances
     plain = Mixture(MIXTURE.weights, MIXTURE.means, covariances)
-    inverse = np.linalg.cholesky(np.linalg.inv(covariances / scale / scale[:, None])[:, ::-1, ::-1])[:, ::-1, ::-1]
+    inverse = np.linalg.cholesky(np.linalg.inv(covariances / scale / scale[:, None])[:, ::-1, ::-1])[
+        :, ::-1, ::-1
+    ]
     factors = np.diagonal(inverse, axis1=1, axis2=2) if diagonal else inverse
     parts = ScaledMixture(np.log(plain.weights), (plain.means - centre) / scale, factors, centre, scale)
     score = MixtureScore(parts)
@@ -89,7 +94,9 @@ def test_covariances_that_are_none_are_refused():
 
 
 def test_covariances_that_overflow_are_refused():
-    score = MixtureScore(ScaledMixture(np.zeros(1), np.zeros((1, 1)), np.ones((1, 1)), np.zeros(1), np.full(1, 1e200)))
+    score = MixtureScore(
+        ScaledMixture(np.zeros(1), np.zeros((1, 1)), np.ones((1, 1)), np.zeros(1), np.full(1, 1e200))
+    )
     assert score.value([[1e200]]) > score.value([[0.0]])
     with pytest.raises(InvalidInput, match="overflow"):
         _ = score.mixture

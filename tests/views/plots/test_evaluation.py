@@ -10,17 +10,23 @@ from tellwhy.evaluation import Randomisation, RegionFlipping
 from tellwhy.views import plots
 
 
-def flipped(method: str = "LRP", order: str = "most_relevant_first", *, chance: bool = True) -> RegionFlipping:
+def flipped(
+    method: str = "LRP", order: str = "most_relevant_first", *, chance: bool = True
+) -> RegionFlipping:
     curves = np.array([[4.0, 2.0, 1.0], [2.0, 1.5, 1.0], [1.0, 2.0, 3.0]])
     areas = np.array([0.4, 0.5, np.nan])
     removed = np.array([0, 1, 4])
     random = (
-        RegionFlipping(curves[:, ::1], areas + 0.1, "RandomAttribution", order, removed, "mean") if chance else None
+        RegionFlipping(curves[:, ::1], areas + 0.1, "RandomAttribution", order, removed, "mean")
+        if chance
+        else None
     )
     return RegionFlipping(curves, areas, method, order, removed, "mean", random)
 
 
-def randomised(method: str = "Gradient", mode: str = "cascading", *, last: str = "features.0") -> Randomisation:
+def randomised(
+    method: str = "Gradient", mode: str = "cascading", *, last: str = "features.0"
+) -> Randomisation:
     layers = (("head.1", "head.0"), (last,))
     return Randomisation(layers, np.array([[0.5, 0.7], [0.2, np.nan]]), method, mode, "rank")
 

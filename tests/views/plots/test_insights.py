@@ -22,7 +22,11 @@ def of_columns():
 @pytest.fixture(scope="module")
 def of_images():
     X = np.random.default_rng(0).random((150, 1, 5, 6))
-    return DMMMEN(lambda rows: 3 * rows[:, 0, 1, 2] - 2 * rows[:, 0, 4, 5], scale="common", **QUICK).fit(X).insights(2)
+    return (
+        DMMMEN(lambda rows: 3 * rows[:, 0, 1, 2] - 2 * rows[:, 0, 4, 5], scale="common", **QUICK)
+        .fit(X)
+        .insights(2)
+    )
 
 
 def test_bars_have_intervals(of_columns):
@@ -38,13 +42,17 @@ def test_bars_have_intervals(of_columns):
 
 def test_bars_that_may_be_zero_are_pale(of_columns):
     trace = plot.insights(of_columns).data[0]
-    sure = np.sign(trace.x - np.array(trace.error_x.arrayminus)) == np.sign(trace.x + np.array(trace.error_x.array))
+    sure = np.sign(trace.x - np.array(trace.error_x.arrayminus)) == np.sign(
+        trace.x + np.array(trace.error_x.array)
+    )
     np.testing.assert_array_equal(np.array(trace.marker.opacity) == 1.0, sure)
     assert sure.tolist() == [False, True, True]
 
 
 def test_panels_make_room_for_long_names(of_columns):
-    long = [replace(i, names=tuple(f"a name of a column that is long {n}" for n in i.names)) for i in of_columns]
+    long = [
+        replace(i, names=tuple(f"a name of a column that is long {n}" for n in i.names)) for i in of_columns
+    ]
     short, wide = (plot.insights(found * 3) for found in (of_columns, long))
     assert [len({ax.domain for ax in f.select_xaxes()}) for f in (short, wide)] == [3, 2]
     assert wide.layout.xaxis2.domain[0] - wide.layout.xaxis.domain[1] > 0.2
@@ -52,7 +60,9 @@ def test_panels_make_room_for_long_names(of_columns):
 
 def test_bars_say_where_they_apply():
     X = np.random.default_rng(0).normal(size=(200, 2))
-    found = DMMMEN(lambda rows: np.where(rows[:, 0] > 0, 9 + rows[:, 1], -9), n_components=3).fit(X).insights(2)
+    found = (
+        DMMMEN(lambda rows: np.where(rows[:, 0] > 0, 9 + rows[:, 1], -9), n_components=3).fit(X).insights(2)
+    )
     assert "where x0 is" in plot.insights(found).layout.annotations[0].text
 
 

@@ -48,12 +48,14 @@ def test_bars_add_up_to_the_score() -> None:
 
 def test_bars_that_lower_a_score_have_another_colour() -> None:
     trace = plots.bar(
-        explanation(values=[[1.0, -2.0]], scores=[0.5], base_values=[0.0], feature_names=["up", "down"], data=None)
+        explanation(
+            values=[[1.0, -2.0]], scores=[0.5], base_values=[0.0], feature_names=["up", "down"], data=None
+        )
     ).data[0]
     colors = dict(zip(trace.y, trace.marker.color, strict=True))
-    assert colors["up"] == plots.ODD
-    assert colors["down"] == plots.USUAL
-    assert colors["not attributed"] == plots.NEUTRAL
+    assert colors["up"] == plots.style.ODD
+    assert colors["down"] == plots.style.USUAL
+    assert colors["not attributed"] == plots.style.NEUTRAL
 
 
 @pytest.mark.parametrize("kind", ["sensitivity", "signal", "ranking"])
@@ -87,7 +89,7 @@ def test_beeswarm_draws_each_row_once_per_feature_and_colours_by_value() -> None
 
 def test_beeswarm_samples_many_rows_and_says_so() -> None:
     figure = plots.beeswarm(explanation(n=5000))
-    assert len(figure.data[0].x) == plots.MOST_POINTS
+    assert len(figure.data[0].x) == plots.explanations.MOST_POINTS
     assert "2000 of them drawn" in figure.layout.title.text
     assert "drawn" not in plots.beeswarm(explanation(n=10)).layout.title.text
 
@@ -155,7 +157,9 @@ def test_scores_count_the_rows_above_the_threshold() -> None:
 
 def test_names_are_shown_as_they_are() -> None:
     hostile = '<a href="javascript:alert(1)">x</a> %{x}'
-    e = explanation(d=2, feature_names=[hostile, "b"], method="<b>bold</b>", params={"explains": "<i>score</i>"})
+    e = explanation(
+        d=2, feature_names=[hostile, "b"], method="<b>bold</b>", params={"explains": "<i>score</i>"}
+    )
     for figure in (plots.bar(e), plots.beeswarm(e), plots.heatmap(e), plots.flipping({hostile: [1.0, 0.0]})):
         text = every_text(figure)
         assert "<a href" not in text

@@ -80,7 +80,12 @@ def test_volume_shows_the_slice_of_the_oddest_node(tmp_path):
 def sequence(n=300, seed=0):
     toy = latent_classes(chain(n), 4.0, random_state=seed)
     return pd.DataFrame(
-        {"when": pd.date_range("2024-01-01", periods=n, freq="h"), "flow": toy.X[:, 0], "heat": toy.X[:, 1], "x": "c"}
+        {
+            "when": pd.date_range("2024-01-01", periods=n, freq="h"),
+            "flow": toy.X[:, 0],
+            "heat": toy.X[:, 1],
+            "x": "c",
+        }
     )
 
 
@@ -93,7 +98,9 @@ def test_rows_are_put_in_the_order_of_time():
     assert frame["when"][a.anomalies[0].row] == pd.Timestamp(a.anomalies[0].id)
     assert shuffled["when"].iloc[b.anomalies[0].row] == pd.Timestamp(b.anomalies[0].id)
     text = shuffled.assign(when=shuffled["when"].astype(str))
-    assert [x.id for x in explain_graph(text, time="when", n_classes=2).run.anomalies] == [x.id for x in a.anomalies]
+    assert [x.id for x in explain_graph(text, time="when", n_classes=2).run.anomalies] == [
+        x.id for x in a.anomalies
+    ]
     assert a.columns == ["flow", "heat"]
 
 
@@ -102,9 +109,9 @@ def test_edges_by_number_and_by_name(tmp_path):
     frame.insert(0, "name", [f"n{i}" for i in range(300)])
     pairs = chain(300).edges()
     pd.DataFrame(pairs, columns=["a", "b"]).to_csv(tmp_path / "numbers.csv", index=False)
-    pd.DataFrame({"a": frame["name"].to_numpy()[pairs[:, 0]], "b": frame["name"].to_numpy()[pairs[:, 1]]}).to_csv(
-        tmp_path / "names.csv", index=False
-    )
+    pd.DataFrame(
+        {"a": frame["name"].to_numpy()[pairs[:, 0]], "b": frame["name"].to_numpy()[pairs[:, 1]]}
+    ).to_csv(tmp_path / "names.csv", index=False)
     for name, ids in (("numbers", None), ("names", list(frame["name"]))):
         np.testing.assert_array_equal(read_edges(tmp_path / f"{name}.csv", ids, 300), pairs)
     a = explain_graph(frame.drop(columns="name"), edges=tmp_path / "numbers.csv", n_classes=2).run
@@ -116,7 +123,9 @@ def test_edges_by_number_and_by_name(tmp_path):
 
 def test_noise_has_one_class():
     rng = np.random.default_rng(0)
-    found = explain_graph(pd.DataFrame({"t": np.arange(200.0), "a": rng.normal(size=200)}), time="t", contamination=0.1)
+    found = explain_graph(
+        pd.DataFrame({"t": np.arange(200.0), "a": rng.normal(size=200)}), time="t", contamination=0.1
+    )
     assert found.run.settings["n_classes"] == 1
     assert any("by its values alone" in text for text in found.run.notices)
     assert (np.asarray(found.run.explanation.extras["context_share"]) == 0).all()
@@ -145,7 +154,12 @@ def test_grid_files(tmp_path):
 
 def test_tables_that_cannot_be_used(tmp_path):
     frame = sequence(60)
-    for name, text in (("far", "a,b\n0,99\n"), ("text", "a,b\n0,x\n"), ("one", "a\n0\n1\n"), ("loop", "a,b\n1,1\n")):
+    for name, text in (
+        ("far", "a,b\n0,99\n"),
+        ("text", "a,b\n0,x\n"),
+        ("one", "a\n0\n1\n"),
+        ("loop", "a,b\n1,1\n"),
+    ):
         (tmp_path / f"{name}.csv").write_text(text)
     for settings, words in (
         ({"time": "when", "edges": "e.csv"}, "either time or edges"),

@@ -68,7 +68,9 @@ def test_the_threshold_and_its_rule(frame, run):
 
 def test_nearest_normal_values_make_the_row_normal():
     rng = np.random.default_rng(3)
-    table = pd.DataFrame({"x": rng.normal(size=200), "n": rng.poisson(5, size=200), "k": rng.choice(list("ab"), 200)})
+    table = pd.DataFrame(
+        {"x": rng.normal(size=200), "n": rng.poisson(5, size=200), "k": rng.choice(list("ab"), 200)}
+    )
     table.loc[7, "x"] = 15.0
     table.loc[8, "n"] = 60
     table["k"] = table["k"].where(table.index != 9, "zz")
@@ -135,7 +137,10 @@ def test_the_folder_round_trip(run, tmp_path):
     folder = save_run(run, tmp_path / "run")
     loaded = load_run(folder)
     assert loaded.anomalies == run.anomalies
-    as_saved = {name: replace(t, quantiles=list(t.quantiles), labels=list(t.labels)) for name, t in run.typical.items()}
+    as_saved = {
+        name: replace(t, quantiles=list(t.quantiles), labels=list(t.labels))
+        for name, t in run.typical.items()
+    }
     assert loaded.typical == as_saved
     np.testing.assert_array_equal(loaded.scores, run.scores)
     np.testing.assert_array_equal(loaded.explanation.values, run.explanation.values)
@@ -188,7 +193,9 @@ def test_comparison_of_methods(frame):
     result = compare_table(frame, n_rows=20)
     table = result.table.set_index("method")
     assert table.loc["OneClassDTD", "mrr"] > table.loc["RandomAttribution", "mrr"]
-    assert table.loc["NearestSupport", "mrr"] < 1  # it would be 1 if the detector had seen the rows before the change
+    assert (
+        table.loc["NearestSupport", "mrr"] < 1
+    )  # it would be 1 if the detector had seen the rows before the change
     assert result.recommendation
     nothing = result.table.assign(mrr_low=0.0, mrr_high=1.0)
     assert "trust none" in recommendation(nothing)
@@ -219,9 +226,13 @@ def test_numbers_and_cells_in_words():
 
 def test_groups_need_two_rows_and_the_same_main_columns():
     def anomaly(row, *parts):
-        return Anomaly(row, None, 1.0, 99.0, True, [Reason(name, 0.0, [], share, "") for name, share in parts])
+        return Anomaly(
+            row, None, 1.0, 99.0, True, [Reason(name, 0.0, [], share, "") for name, share in parts]
+        )
 
-    found = groups_of([anomaly(1, ("a", 0.6)), anomaly(2, ("a", 0.4), ("b", 0.3)), anomaly(5, ("a", 0.7), ("c", 0.2))])
+    found = groups_of(
+        [anomaly(1, ("a", 0.6)), anomaly(2, ("a", 0.4), ("b", 0.3)), anomaly(5, ("a", 0.7), ("c", 0.2))]
+    )
     assert [(g.features, g.rows) for g in found] == [(["a"], [1, 5])]
 
 

@@ -46,7 +46,9 @@ def test_reasons_are_the_lead_over_the_runner_up(model):
         assert reasons.lead == pytest.approx(row[-1] - row[-2])
         marked = sum(piece.relevance for piece in reasons.marked.pieces)
         assert marked + reasons.base + reasons.marked.elsewhere == pytest.approx(reasons.lead)
-        assert sum(value for _, value in reasons.words) + reasons.others + reasons.base == pytest.approx(reasons.lead)
+        assert sum(value for _, value in reasons.words) + reasons.others + reasons.base == pytest.approx(
+            reasons.lead
+        )
         assert reasons.label != reasons.rival
         assert set(max(reasons.words, key=lambda pair: pair[1])[0].split()) & set(TOPICS[reasons.label])
     assert (found.n_texts, found.n_classes, found.n_wrong) == (9, 3, 0)
@@ -91,7 +93,9 @@ def test_words_of_a_class_are_above_the_mean_of_all():
     assert np.abs(coef.mean(axis=0)).max() > 0.05
     for words in found.classes:
         own = coef[list(model.classes_).index(words.name)] - coef.mean(axis=0)
-        np.testing.assert_allclose([weight for _, weight in words.words], np.sort(own)[::-1][: len(words.words)])
+        np.testing.assert_allclose(
+            [weight for _, weight in words.words], np.sort(own)[::-1][: len(words.words)]
+        )
 
 
 def test_texts_without_known_words_have_no_reasons():
@@ -138,7 +142,9 @@ def test_training_from_a_table_is_training_in_python(table, loss):
     assert alone.words_.tolist() == run.model.words_.tolist()
     assert run.model.classifier_.objective_ == pytest.approx(alone.classifier_.objective_, rel=2e-3)
     again = load(table.with_name("model"))
-    np.testing.assert_array_equal(again.decision_function(frame["body"]), run.model.decision_function(frame["body"]))
+    np.testing.assert_array_equal(
+        again.decision_function(frame["body"]), run.model.decision_function(frame["body"])
+    )
 
 
 def test_the_folder_of_the_model_is_written_once_and_whole(table, monkeypatch):
@@ -158,7 +164,9 @@ def test_the_folder_of_the_model_is_written_once_and_whole(table, monkeypatch):
         patch.setattr(TextClassifier, "save", full)
         with pytest.raises(CannotWrite, match="the disk is full"):
             train_on_texts(job(table, C=9.0), "body")
-    np.testing.assert_array_equal(load(table.with_name("model")).classifier_.coef_, run.model.classifier_.coef_)
+    np.testing.assert_array_equal(
+        load(table.with_name("model")).classifier_.coef_, run.model.classifier_.coef_
+    )
 
 
 def test_rows_with_holes_are_left_out_and_told(table):

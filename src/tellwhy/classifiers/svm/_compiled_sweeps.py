@@ -1,12 +1,14 @@
 """Compiled sweeps of dual coordinate ascent for multi-class SVMs.
 
-Weights are feature-major: W[f, c] is the weight of feature f for class c of one bundle, so that a sparse row touches
-contiguous class vectors. The dual variables of a block (rows of one group × classes of one bundle) are ragged lists:
-row r holds `cls[start[r] : start[r] + count[r]]` and `val[…]`; what is not listed is zero and not swept.
+Weights are feature-major: W[f, c] is the weight of feature f for class c of one bundle, so that a sparse row
+touches contiguous class vectors. The dual variables of a block (rows of one group × classes of one bundle)
+are ragged lists: row r holds `cls[start[r] : start[r] + count[r]]` and `val[…]`; what is not listed is zero
+and not swept.
 
-"Pair" kernels (Weston–Watkins, Crammer–Singer) compare a class with the row's label; "single" kernels (Lee–Lin–Wahba,
-one-vs-rest) treat each class on its own. `owned[owned_at[r]:owned_at[r + 1]]` are the row's labels as positions among
-the classes of all bundles; the classes of the bundle at hand are the m positions from `offset` on.
+"Pair" kernels (Weston–Watkins, Crammer–Singer) compare a class with the row's label; "single" kernels
+(Lee–Lin–Wahba, one-vs-rest) treat each class on its own. `owned[owned_at[r]:owned_at[r + 1]]` are the row's
+labels as positions among the classes of all bundles; the classes of the bundle at hand are the m positions
+from `offset` on.
 """
 
 import numba
@@ -106,7 +108,8 @@ def sweep_pairs(
 ):  # fmt: skip
     """Visit the listed variables of a block; a row that was calm for `patience` visits is left out.
 
-    Returns the largest violation met, the sum over rows of the largest violation of each, and the rows visited.
+    Returns the largest violation met, the sum over rows of the largest violation of each, and the rows
+    visited.
     """
     longest = _longest(count)
     scores, v, a = np.empty(longest, np.float64), np.empty(longest, np.float64), np.empty(longest, np.float64)
@@ -164,8 +167,8 @@ def certify_pairs(
 ):  # fmt: skip
     """Read-only pass over rows first..last of a block: its losses, its dual sum, and new lists.
 
-    Listed afterwards: variables that are not zero, and those whose margin is below 1 + slack. `start` counts from
-    this part's first entry. Returns the lists, Σ losses, Σ α and the largest violation.
+    Listed afterwards: variables that are not zero, and those whose margin is below 1 + slack. `start` counts
+    from this part's first entry. Returns the lists, Σ losses, Σ α and the largest violation.
     """
     dtype = W.dtype
     scores, a = np.empty(m, dtype), np.zeros(m, dtype)

@@ -174,7 +174,9 @@ class MulticlassSVM(SavedModel, ClassifierMixin, BaseEstimator):
         """The k classes with the highest scores, best first: rows × k."""
         check_is_fitted(self)
         validate_value(f"{type(self).__name__}.predict_top_k", "k", k, integer(1, len(self.classes_)))
-        return self.classes_[self._of_scores(X, lambda scores: np.argsort(-scores, axis=1, kind="stable")[:, :k])]
+        return self.classes_[
+            self._of_scores(X, lambda scores: np.argsort(-scores, axis=1, kind="stable")[:, :k])
+        ]
 
     def calibrate(self, X: Any, y: Any) -> Self:
         """Learn from rows that were not trained on how far scores can be trusted; `predict_proba` needs this.
@@ -188,7 +190,9 @@ class MulticlassSVM(SavedModel, ClassifierMixin, BaseEstimator):
         known = np.isin(y, self.classes_)
         if y.ndim != 1 or not known.all():
             strange = y[~known][:1].tolist() if y.ndim == 1 else y.shape
-            raise InvalidInput(f"calibrate got labels {strange} in y; expected classes that the model was fitted on.")
+            raise InvalidInput(
+                f"calibrate got labels {strange} in y; expected classes that the model was fitted on."
+            )
         scores = self._scores(X)
         if len(scores) != len(y):
             raise InvalidInput(f"X has {len(scores)} rows, y has {len(y)}; expected as many.")
@@ -299,9 +303,13 @@ class MulticlassSVM(SavedModel, ClassifierMixin, BaseEstimator):
 
     def _class_factors(self, labels: Labels) -> Floats:
         try:
-            found = compute_class_weight(self.class_weight, classes=self.classes_, y=self.classes_[labels.owned])
+            found = compute_class_weight(
+                self.class_weight, classes=self.classes_, y=self.classes_[labels.owned]
+            )
         except ValueError as error:
-            raise InvalidInput(f"{type(self).__name__}: {error}. Got classes {self.classes_.tolist()[:5]}.") from error
+            raise InvalidInput(
+                f"{type(self).__name__}: {error}. Got classes {self.classes_.tolist()[:5]}."
+            ) from error
         bad = np.flatnonzero(~(np.isfinite(found) & (found >= 0)))
         if len(bad):
             raise InvalidInput(
@@ -320,10 +328,19 @@ class MulticlassSVM(SavedModel, ClassifierMixin, BaseEstimator):
     def _engine(self, problem: Problem) -> Any:
         threads = joblib.effective_n_jobs(self.n_jobs)
         pairs = self._loss in ("ww", "cs")
-        n = default_bundles(problem.n_classes, pairs=pairs) if self.n_bundles == "auto" else int(self.n_bundles)
+        n = (
+            default_bundles(problem.n_classes, pairs=pairs)
+            if self.n_bundles == "auto"
+            else int(self.n_bundles)
+        )
         kind = PairEngine if pairs else SingleEngine
         with memory_for(problem):
-            return kind(problem, n_bundles=min(n, problem.n_classes), n_jobs=threads, seed=generator(self.random_state))
+            return kind(
+                problem,
+                n_bundles=min(n, problem.n_classes),
+                n_jobs=threads,
+                seed=generator(self.random_state),
+            )
 
     def _ascend(self, engine: Any, problem: Problem) -> Progress:
         settings = Settings(self.tol, self.stopping, self.max_epochs, self.shrinking)
@@ -344,7 +361,9 @@ class MulticlassSVM(SavedModel, ClassifierMixin, BaseEstimator):
             )
         return progress
 
-    def adopt(self, weights: Any, classes: Any, progress: Progress, *, feature_names: list[str] | None = None) -> None:
+    def adopt(
+        self, weights: Any, classes: Any, progress: Progress, *, feature_names: list[str] | None = None
+    ) -> None:
         """Take weights that were trained elsewhere: CSR, classes × features, the intercept's feature last."""
         self.classes_, self.multilabel_ = classes, False
         self.n_features_in_ = weights.shape[1] - int(self.fit_intercept)
@@ -389,7 +408,10 @@ class MulticlassSVM(SavedModel, ClassifierMixin, BaseEstimator):
 
     def _scores_of(self, rows: Any, weights: Any) -> Floats:
         scores = rows @ weights
-        return np.asarray(scores.toarray() if sparse.issparse(scores) else scores, dtype=np.float64) + self.intercept_
+        return (
+            np.asarray(scores.toarray() if sparse.issparse(scores) else scores, dtype=np.float64)
+            + self.intercept_
+        )
 
     def _of_scores(self, X: Any, compute: Callable[[Floats], Any]) -> Any:
         """Join what is computed from the scores of each batch of rows: those of all rows may not fit into memory."""
@@ -403,9 +425,9 @@ class MulticlassSVM(SavedModel, ClassifierMixin, BaseEstimator):
 def default_bundles(n_classes: int, *, pairs: bool) -> int:
     """How many bundles to cut classes into.
 
-    A Weston–Watkins row is solved for all classes at once where they form one bundle; cut into several, it takes more
-    epochs, up to many more where every class is in play. Losses that judge each class on its own take few more epochs
-    with more bundles, which threads share.
+    A Weston–Watkins row is solved for all classes at once where they form one bundle; cut into several, it
+    takes more epochs, up to many more where every class is in play. Losses that judge each class on its own
+    take few more epochs with more bundles, which threads share.
     """
     if pairs or n_classes < 8:
         return 1

@@ -18,7 +18,9 @@ SCHEMA = 1
 _HEAD = "checkpoint.json"
 
 
-def write(folder: Path, comm: Any, *, rows: Integers, duals: Any, progress: Progress, settings: dict[str, Any]) -> None:
+def write(
+    folder: Path, comm: Any, *, rows: Integers, duals: Any, progress: Progress, settings: dict[str, Any]
+) -> None:
     """Write the variables of all ranks, whole or not at all: rows of the file × classes."""
     if comm.rank > 0:
         _write_part(Path(comm.bcast(None)), comm.rank, rows, duals)
@@ -34,7 +36,13 @@ def write(folder: Path, comm: Any, *, rows: Integers, duals: Any, progress: Prog
 def _write_part(work: Path, rank: int, rows: Integers, duals: Any) -> None:
     table = duals.tocoo()
     at, classes = table.coords
-    np.savez(work / f"rank-{rank}.npz", row=rows[at], cls=classes.astype(np.int32), val=table.data, allow_pickle=False)
+    np.savez(
+        work / f"rank-{rank}.npz",
+        row=rows[at],
+        cls=classes.astype(np.int32),
+        val=table.data,
+        allow_pickle=False,
+    )
 
 
 def read(folder: Path, rows: Integers, n_classes: int, settings: dict[str, Any]) -> tuple[Any, Progress]:

@@ -10,8 +10,8 @@ class LeeLinWahbaSVM(MulticlassSVM):
 
     .. math:: \min_W \tfrac12 \|W\|^2 + \sum_i C_i \sum_{c \ne y_i} [1 + w_c^\top x_i]_+, \quad \sum_c w_c = 0
 
-    Consistent for classification, but it needs a large C (10 to 10,000) and its weights are never sparse. Parameters
-    and attributes as in `WestonWatkinsSVM`.
+    Consistent for classification, but it needs a large C (10 to 10,000) and its weights are never sparse.
+    Parameters and attributes as in `WestonWatkinsSVM`.
 
     Examples
     --------
@@ -25,7 +25,8 @@ class LeeLinWahbaSVM(MulticlassSVM):
 
     References
     ----------
-    Lee, Lin, Wahba, *Multicategory support vector machines*, Journal of the American Statistical Association 99 (2004).
+    Lee, Lin, Wahba, *Multicategory support vector machines*, Journal of the American Statistical Association
+    99 (2004).
     """
 
     _loss = "llw"

@@ -9,7 +9,16 @@ from typing import Any
 import numpy as np
 
 from tellwhy.classifiers.svm import _compiled_sweeps as kernels
-from tellwhy.classifiers.svm.blocks import Bundles, Group, Lists, Workers, aligned_zeros, gathered, ranges, unbundled
+from tellwhy.classifiers.svm.blocks import (
+    Bundles,
+    Group,
+    Lists,
+    Workers,
+    aligned_zeros,
+    gathered,
+    ranges,
+    unbundled,
+)
 from tellwhy.classifiers.svm.problem import Problem
 from tellwhy.classifiers.svm.schedule import rounds
 from tellwhy.classifiers.svm.solver import SLACK, Certificate, Visit
@@ -31,28 +40,37 @@ class Sums:
 class PairEngine:
     """Weights and dual variables of a Weston–Watkins or Crammer–Singer problem in memory.
 
-    Examples with a label in bundle a form group a. The block (a, b) holds the variables of group a against the classes
-    of bundle b, and its steps touch the weights of these two bundles only: in each round of the schedule bundles meet
-    in disjoint pairs, which threads work on at the same time with the same result as one after the other. A
-    Crammer–Singer row has one cap for all its classes, so that it needs them all at once: one bundle.
+    Examples with a label in bundle a form group a. The block (a, b) holds the variables of group a against
+    the classes of bundle b, and its steps touch the weights of these two bundles only: in each round of the
+    schedule bundles meet in disjoint pairs, which threads work on at the same time with the same result as
+    one after the other. A Crammer–Singer row has one cap for all its classes, so that it needs them all at
+    once: one bundle.
     """
 
-    def __init__(self, problem: Problem, *, n_bundles: int, n_jobs: int, seed: np.random.Generator, exact: bool = True):
+    def __init__(
+        self, problem: Problem, *, n_bundles: int, n_jobs: int, seed: np.random.Generator, exact: bool = True
+    ):
         sizes = np.bincount(problem.labels, minlength=problem.n_classes)
         bundles = Bundles.of(sizes, 1 if problem.loss == "cs" else n_bundles, problem.values.dtype.itemsize)
         self._set_up(problem, bundles, range(len(bundles)), n_jobs, seed)
         self.exact = exact
 
-    def _set_up(self, problem: Problem, bundles: Bundles, own: range, n_jobs: int, seed: np.random.Generator) -> None:
+    def _set_up(
+        self, problem: Problem, bundles: Bundles, own: range, n_jobs: int, seed: np.random.Generator
+    ) -> None:
         """Hold the weights of the bundles `own` and the variables of examples with labels in them."""
         self.problem, self.bundles, self.own, self._rng, self.exact = problem, bundles, own, seed, True
         home, dtype = bundles.position[problem.labels] // bundles.width, problem.values.dtype
         self.groups = {g: Group.of(problem, np.flatnonzero(home == g), bundles) for g in own}
         self.W = {b: aligned_zeros((problem.n_features, bundles.width), dtype) for b in own}
-        self.lists = {(g, b): Lists.empty(len(self.groups[g].rows), dtype) for g in own for b in range(len(bundles))}
+        self.lists = {
+            (g, b): Lists.empty(len(self.groups[g].rows), dtype) for g in own for b in range(len(bundles))
+        }
         self.workers = Workers(n_jobs)
         alone = len(bundles) == 1
-        self.team = row_team(problem, self.groups[0], self.W[0], self.lists[0, 0], self.workers) if alone else None
+        self.team = (
+            row_team(problem, self.groups[0], self.W[0], self.lists[0, 0], self.workers) if alone else None
+        )
 
     def dense_epoch(self) -> None:
         """Visit every variable once."""
@@ -73,7 +91,9 @@ class PairEngine:
     def certify(self, slack: float) -> Certificate:
         """Both objectives, and lists of every variable that may have to move."""
         if self.problem.loss == "cs":
-            slack = max(slack, SLACK)  # counted from the largest violation, which alone would be listed without any
+            slack = max(
+                slack, SLACK
+            )  # counted from the largest violation, which alone would be listed without any
         return self._certificate(self._certified(self.lists, slack))
 
     def _certified(self, blocks: Iterable[tuple[int, int]], slack: float) -> Sums:
@@ -83,7 +103,9 @@ class PairEngine:
             self.lists[block].drop_zeros()
         tasks = [(block, *part) for block in blocks for part in ranges(len(self.groups[block[0]].rows))]
         parts = self.workers.map(lambda task: self._certify(task[0], task[1], task[2], slack), tasks)
-        sums = Sums(sum(p[2] for p in parts), sum(p[3] for p in parts), max((p[4] for p in parts), default=0.0))
+        sums = Sums(
+            sum(p[2] for p in parts), sum(p[3] for p in parts), max((p[4] for p in parts), default=0.0)
+        )
         by_block: dict[tuple[int, int], list[Any]] = {}
         for (block, first, last), part in zip(tasks, parts, strict=True):
             by_block.setdefault(block, []).append((first, last, part[0], part[1]))
@@ -99,7 +121,9 @@ class PairEngine:
 
     def half_norm(self) -> float:
         """½ ‖W‖² of the bundles held here."""
-        return 0.5 * float(sum(np.einsum("fc,fc->", self.W[b], self.W[b], dtype=np.float64) for b in self.own))
+        return 0.5 * float(
+            sum(np.einsum("fc,fc->", self.W[b], self.W[b], dtype=np.float64) for b in self.own)
+        )
 
     def weights(self) -> Any:
         """Weights of all classes, features × classes."""
@@ -108,7 +132,8 @@ class PairEngine:
     def duals(self) -> Any:
         """Dual variables, examples × classes."""
         pieces = [
-            piece.entries(self.groups[g].examples, self.bundles.members[b]) for (g, b), piece in self.lists.items()
+            piece.entries(self.groups[g].examples, self.bundles.members[b])
+            for (g, b), piece in self.lists.items()
         ]
         return gathered(pieces, (self.problem.n_examples, self.problem.n_classes))
 

@@ -54,9 +54,9 @@ class Labels:
 class Problem:
     """Examples of a dual problem.
 
-    An example is a row with one label to defend (`labels`), the labels that are no rivals of it (`owned`, among them
-    its own) and a cap C_i. One-vs-rest and Lee–Lin–Wahba have one example per row and no single label to defend.
-    `constant` is the loss of empty rows, which no weights can change.
+    An example is a row with one label to defend (`labels`), the labels that are no rivals of it (`owned`,
+    among them its own) and a cap C_i. One-vs-rest and Lee–Lin–Wahba have one example per row and no single
+    label to defend. `constant` is the loss of empty rows, which no weights can change.
     """
 
     loss: str
@@ -108,17 +108,23 @@ def make_problem(X: Any, labels: Labels, caps: Floats, *, n_classes: int, loss: 
 def make_multilabel_problem(X: Any, labels: Labels, caps: Floats, *, n_classes: int, dtype: Any) -> Problem:
     """Weston–Watkins over label sets: every label of a row against every class that is none of its labels.
 
-    The last class is a threshold: each label should rank above it and it above every other class. With |Y| labels
-    and |Ȳ| others, the cap of each pair is C_i / (|Y| |Ȳ|).
+    The last class is a threshold: each label should rank above it and it above every other class. With |Y|
+    labels and |Ȳ| others, the cap of each pair is C_i / (|Y| |Ȳ|).
     """
     n, threshold, counts = len(labels), n_classes - 1, labels.counts
     pair_caps = caps / (np.maximum(counts, 1) * np.maximum(threshold - counts, 1))
     rows = np.concatenate((np.repeat(np.arange(n), counts), np.arange(n)))
     defended = np.concatenate((labels.owned, np.full(n, threshold)))
-    with_threshold = Labels(labels.at + np.arange(n + 1), np.insert(labels.owned, labels.at[1:], np.full(n, threshold)))
-    barred = labels.take(rows[: len(labels.owned)])  # the threshold is a rival of each label, but not of itself
+    with_threshold = Labels(
+        labels.at + np.arange(n + 1), np.insert(labels.owned, labels.at[1:], np.full(n, threshold))
+    )
+    barred = labels.take(
+        rows[: len(labels.owned)]
+    )  # the threshold is a rival of each label, but not of itself
     own = with_threshold.take(np.arange(n))
-    owned = Labels(np.concatenate((barred.at, barred.at[-1] + own.at[1:])), np.concatenate((barred.owned, own.owned)))
+    owned = Labels(
+        np.concatenate((barred.at, barred.at[-1] + own.at[1:])), np.concatenate((barred.owned, own.owned))
+    )
     norms = np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()[rows]
     full = np.flatnonzero(norms > 0)
     rivals = n_classes - owned.counts

@@ -1,8 +1,8 @@
 """Who meets whom: rounds in which every pair of classes (or bundles, or ranks) meets exactly once.
 
-The 1-factorization of the complete graph, as a football league does it. With an even number of teams one stands in the
-centre and the others on a circle; in round r the centre meets team r and the others meet across that line. With an odd
-number the team that would meet the centre rests.
+The 1-factorization of the complete graph, as a football league does it. With an even number of teams one
+stands in the centre and the others on a circle; in round r the centre meets team r and the others meet across
+that line. With an odd number the team that would meet the centre rests.
 """
 
 from __future__ import annotations

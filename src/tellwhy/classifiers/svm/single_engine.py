@@ -20,8 +20,8 @@ class SingleEngine:
     """Weights and dual variables of a Lee–Lin–Wahba or one-vs-rest problem in memory.
 
     Classes are independent of each other given w̄, so that bundles of them are swept at the same time. For
-    Lee–Lin–Wahba the weights are w_c = v_c + w̄ with v_c = −Σ_i α_ic x_i and w̄ = −mean_c v_c: `W` holds v_c, `centre`
-    holds w̄, and `tallies` the sum of each bundle's v_c. One-vs-rest has w̄ = 0.
+    Lee–Lin–Wahba the weights are w_c = v_c + w̄ with v_c = −Σ_i α_ic x_i and w̄ = −mean_c v_c: `W` holds v_c,
+    `centre` holds w̄, and `tallies` the sum of each bundle's v_c. One-vs-rest has w̄ = 0.
     """
 
     def __init__(self, problem: Problem, *, n_bundles: int, n_jobs: int, seed: np.random.Generator):
@@ -29,7 +29,9 @@ class SingleEngine:
         bundles = Bundles.of(sizes, n_bundles, problem.values.dtype.itemsize)
         self._set_up(problem, bundles, range(len(bundles)), n_jobs, seed)
 
-    def _set_up(self, problem: Problem, bundles: Bundles, own: range, n_jobs: int, seed: np.random.Generator) -> None:
+    def _set_up(
+        self, problem: Problem, bundles: Bundles, own: range, n_jobs: int, seed: np.random.Generator
+    ) -> None:
         """Hold weights and variables of the bundles `own`."""
         self.problem, self.bundles, self.own, self._rng = problem, bundles, own, seed
         dtype, d = problem.values.dtype, problem.n_features

@@ -101,9 +101,9 @@ def solve(
 ) -> Progress:
     """Ascend until the relative duality gap (or the largest violation) is at most `tol`, or epochs run out.
 
-    Each certificate is a pass over all variables that changes none: it gives the gap, and it brings back variables
-    that were left out. Between two of them only variables that may have to move are swept. `report` is called after
-    each certificate; `warm` says that the engine holds variables to go on from.
+    Each certificate is a pass over all variables that changes none: it gives the gap, and it brings back
+    variables that were left out. Between two of them only variables that may have to move are swept. `report`
+    is called after each certificate; `warm` says that the engine holds variables to go on from.
     """
     progress = progress or Progress()
     with _interrupts():
@@ -144,7 +144,8 @@ def _tidy(engine: Engine) -> None:
 def is_done(progress: Progress, settings: Settings) -> bool:
     """Whether the latest certificate meets the stopping rule."""
     return (
-        bool(progress.history) and progress.last["gap" if settings.stopping == "gap" else "violation"] <= settings.tol
+        bool(progress.history)
+        and progress.last["gap" if settings.stopping == "gap" else "violation"] <= settings.tol
     )
 
 

@@ -10,16 +10,17 @@ class WestonWatkinsSVM(MulticlassSVM):
 
     .. math:: \min_W \tfrac12 \|W\|^2 + \sum_i C_i \sum_{c \ne y_i} [1 - (w_{y_i} - w_c)^\top x_i]_+
 
-    With a 0/1 matrix as y, rows have sets of labels: each label is compared with each class that is none of the row's,
-    at the cap C_i / (|Y| |Ȳ|), and a threshold that is learned along tells the labels from the others.
+    With a 0/1 matrix as y, rows have sets of labels: each label is compared with each class that is none of
+    the row's, at the cap C_i / (|Y| |Ȳ|), and a threshold that is learned along tells the labels from the
+    others.
 
     Parameters
     ----------
     C
         Weight of the losses against ½‖W‖².
     tol
-        Relative duality gap (P − D) / P at which to stop; with `stopping="violation"` the largest violation of an
-        optimality condition (0.1 in the thesis).
+        Relative duality gap (P − D) / P at which to stop; with `stopping="violation"` the largest violation
+        of an optimality condition (0.1 in the thesis).
     stopping
         'gap' or 'violation'.
     max_epochs
@@ -33,9 +34,9 @@ class WestonWatkinsSVM(MulticlassSVM):
     n_jobs
         Threads. The result does not depend on it.
     n_bundles
-        Bundles of classes that threads share out in the sweeps: at most half as many threads find work. 'auto' is
-        one bundle, in which a row is solved for all classes at once and threads share rows or their features: a row
-        whose classes are cut up takes more epochs. The result depends on it within `tol`.
+        Bundles of classes that threads share out in the sweeps: at most half as many threads find work.
+        'auto' is one bundle, in which a row is solved for all classes at once and threads share rows or their
+        features: a row whose classes are cut up takes more epochs. The result depends on it within `tol`.
     shrinking
         Whether to leave out variables that are unlikely to move between two certificates.
     dtype
@@ -68,8 +69,8 @@ class WestonWatkinsSVM(MulticlassSVM):
 
     References
     ----------
-    Weston, Watkins, *Support vector machines for multi-class pattern recognition*, ESANN (1999). Alber, Zimmert,
-    Dogan, Kloft, *Distributed optimization of multi-class SVMs*, PLOS ONE 12 (2017).
+    Weston, Watkins, *Support vector machines for multi-class pattern recognition*, ESANN (1999). Alber,
+    Zimmert, Dogan, Kloft, *Distributed optimization of multi-class SVMs*, PLOS ONE 12 (2017).
     """
 
     _loss = "ww"

@@ -82,7 +82,9 @@ def _read_head(folder: Path) -> dict[str, Any]:
 
 def _table_files(head: dict[str, Any], folder: Path) -> dict[str, str]:
     files = head.get("tables", {})
-    if not isinstance(files, dict) or not all(isinstance(f, str) and f == Path(f).name for f in files.values()):
+    if not isinstance(files, dict) or not all(
+        isinstance(f, str) and f == Path(f).name for f in files.values()
+    ):
         raise UnreadableFile(f"{folder / _HEAD} does not name the files of its tables.")
     return files
 

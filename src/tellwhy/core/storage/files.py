@@ -17,7 +17,16 @@ import numpy as np
 
 from tellwhy.core.errors import CannotWrite, UnreadableFile
 
-_DAMAGES = (OSError, ValueError, EOFError, KeyError, NotImplementedError, MemoryError, zipfile.BadZipFile, zlib.error)
+_DAMAGES = (
+    OSError,
+    ValueError,
+    EOFError,
+    KeyError,
+    NotImplementedError,
+    MemoryError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 @contextmanager
@@ -31,7 +40,9 @@ def new_folder(target: Path, *, marker: str) -> Iterator[Path]:
         yield work
         _take_place(work, target)
     except OSError as error:
-        raise CannotWrite(f"Cannot write {target}: {error.strerror or error}. Nothing was written.") from error
+        raise CannotWrite(
+            f"Cannot write {target}: {error.strerror or error}. Nothing was written."
+        ) from error
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
@@ -43,7 +54,9 @@ def check_new_folder(target: Path, *, marker: str) -> None:
 
 def _work_folder(target: Path, marker: str) -> Path:
     if target.exists() and not _is_ours(target, marker):
-        raise CannotWrite(f"{target} exists and was not written by tellwhy (it has no {marker}): choose another.")
+        raise CannotWrite(
+            f"{target} exists and was not written by tellwhy (it has no {marker}): choose another."
+        )
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         return Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
@@ -85,7 +98,9 @@ def new_file(target: Path) -> Iterator[Path]:
         yield work
         os.replace(work, target)
     except OSError as error:
-        raise CannotWrite(f"Cannot write {target}: {error.strerror or error}. Nothing was written.") from error
+        raise CannotWrite(
+            f"Cannot write {target}: {error.strerror or error}. Nothing was written."
+        ) from error
     finally:
         work.unlink(missing_ok=True)
 

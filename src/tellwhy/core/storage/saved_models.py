@@ -1,7 +1,7 @@
 """Fitted estimators on disk: a JSON head (class, parameters, what was learned) and `arrays.npz`; never pickle.
 
-A `Shelf` says which classes may be made from what a file says: the estimators of one folder, and the few records (and
-estimators) that they are made of. Nothing else ever is.
+A `Shelf` says which classes may be made from what a file says: the estimators of one folder, and the few
+records (and estimators) that they are made of. Nothing else ever is.
 """
 
 from __future__ import annotations
@@ -24,7 +24,14 @@ from tellwhy.core.storage.files import new_folder, read_versioned, stored_arrays
 
 SCHEMA = 1
 ARRAYS = "arrays.npz"
-_MISFITS = (TypeError, ValueError, LookupError, AttributeError, MemoryError, RuntimeError)  # PyTorch's are the last
+_MISFITS = (
+    TypeError,
+    ValueError,
+    LookupError,
+    AttributeError,
+    MemoryError,
+    RuntimeError,
+)  # PyTorch's are the last
 
 Records = Mapping[str, tuple[Any, Callable[[Any], bool]]]  # name -> (class, whether its parts fit together)
 
@@ -90,7 +97,9 @@ def load_model(shelf: Shelf, folder: str | Path) -> Any:
     head, arrays = _read_head(place / shelf.head, shelf.what), _read_arrays(place / ARRAYS)
     cls = shelf.classes().get(head[shelf.what])
     if cls is None:
-        raise UnreadableFile(f"{place / shelf.head} names {head[shelf.what]!r}, which is no {shelf.what} of tellwhy.")
+        raise UnreadableFile(
+            f"{place / shelf.head} names {head[shelf.what]!r}, which is no {shelf.what} of tellwhy."
+        )
     try:
         fields = {part: {k: _decoded(v, arrays, shelf) for k, v in head[part].items()} for part in _PARTS}
         model = _estimator(cls, fields)
@@ -108,7 +117,9 @@ def _check_folder(place: Path, shelf: Shelf) -> None:
         raise UnreadableFile(f"{place} {what}; expected the folder of a saved {shelf.what}.")
     if not (place / shelf.head).is_file():
         held = ", ".join(sorted(path.name for path in place.iterdir())[:5]) or "nothing"
-        raise UnreadableFile(f"{place} holds no saved {shelf.what}: {shelf.head} is missing. It holds {held}.")
+        raise UnreadableFile(
+            f"{place} holds no saved {shelf.what}: {shelf.head} is missing. It holds {held}."
+        )
 
 
 _PARTS = ("params", "learned")
@@ -164,7 +175,10 @@ def _opened(value: Any, name: str, arrays: dict[str, Any], shelf: Shelf) -> tupl
         return type(value).__name__, items
     if isinstance(value, Mapping) and not all(isinstance(key, str) for key in value):
         return "pairs", [_encoded(pair, f"{name}.{i}", arrays, shelf) for i, pair in enumerate(value.items())]
-    kept = {key: _encoded(item, f"{name}.{key}", arrays, shelf) for key, item in _fields(value, name, shelf).items()}
+    kept = {
+        key: _encoded(item, f"{name}.{key}", arrays, shelf)
+        for key, item in _fields(value, name, shelf).items()
+    }
     return _kind(value), kept
 
 
@@ -172,7 +186,9 @@ def _opened_array(value: Any, name: str, arrays: dict[str, Any], shelf: Shelf) -
     if value.dtype.kind in "OU" and value.ndim == 1 and all(isinstance(item, str) for item in value):
         return "names" if value.dtype.kind == "O" else "text", [str(item) for item in value]
     if value.dtype.kind not in "biuf":
-        raise CannotWrite(f"{name} holds neither numbers nor text, but only these can be in a saved {shelf.what}.")
+        raise CannotWrite(
+            f"{name} holds neither numbers nor text, but only these can be in a saved {shelf.what}."
+        )
     arrays[name] = value
     return "array", name
 
@@ -209,7 +225,9 @@ def _decoded(value: Any, arrays: Mapping[str, Any], shelf: Shelf) -> Any:
         return _CONTAINERS[kind](fields) if kind in _CONTAINERS else _record(kind, fields, shelf)
     if kind not in _DECODERS:
         raise ValueError(f"it names {kind!r}, which is nothing that a {shelf.what} learns.")
-    return _DECODERS[kind]([_decoded(item, arrays, shelf) for item in held] if isinstance(held, list) else held)
+    return _DECODERS[kind](
+        [_decoded(item, arrays, shelf) for item in held] if isinstance(held, list) else held
+    )
 
 
 def _record(kind: str, fields: dict[str, Any], shelf: Shelf) -> Any:

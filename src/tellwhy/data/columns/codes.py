@@ -3,24 +3,27 @@ r"""How a column becomes numbers that distances can be taken of.
 One encoded unit is about one robust standard deviation, so that columns weigh alike:
 
 number
-    z = (x − median) / s with s = (95 % quantile − 5 % quantile) / 3.29, so that a normal column has z of variance 1 and
-    'outside its usual range' means |z| > 1.6 or so. Where that range is empty the standard deviation takes its place.
-    Beyond 3, z grows like its root: 3·(2√(|z|/3) − 1). A long-tailed column would otherwise decide every distance;
-    values keep their order, and ten times as far is still farther. On generated data (benchmarks/default_detector.py)
-    this detects more than plain standard deviations or quartiles do; a logarithm detects as much there, but would hide
-    a single absurd value among thousands of columns.
+    z = (x − median) / s with s = (95 % quantile − 5 % quantile) / 3.29, so that a normal column has z of
+    variance 1 and 'outside its usual range' means |z| > 1.6 or so. Where that range is empty the standard
+    deviation takes its place. Beyond 3, z grows like its root: 3·(2√(|z|/3) − 1). A long-tailed column would
+    otherwise decide every distance; values keep their order, and ten times as far is still farther. On
+    generated data (benchmarks/default_detector.py) this detects more than plain standard deviations or
+    quartiles do; a logarithm detects as much there, but would hide a single absurd value among thousands of
+    columns.
 category
-    One-hot. A label with share p is put at the distance that a share p of a normal distribution exceeds,
-    s = Φ⁻¹(1 − p/2): 1.6 for p = 0.1, 2.6 for p = 0.01, 3.3 for p = 0.001. Two labels differ by √(s² + s'²), so that
-    a rare label is as odd as an equally rare number, and common ones differ by about 1. A column of many labels is
-    shrunk until its total variance Σ p(1 − p)s² is at most 1, that of a number. Labels not seen in fitting, and those
-    beyond `max_categories`, share the label '(other)'; missing cells are a label of their own.
+    One-hot. A label with share p is put at the distance that a share p of a normal distribution exceeds, s =
+    Φ⁻¹(1 − p/2): 1.6 for p = 0.1, 2.6 for p = 0.01, 3.3 for p = 0.001. Two labels differ by √(s² + s'²), so
+    that a rare label is as odd as an equally rare number, and common ones differ by about 1. A column of many
+    labels is shrunk until its total variance Σ p(1 − p)s² is at most 1, that of a number. Labels not seen in
+    fitting, and those beyond `max_categories`, share the label '(other)'; missing cells are a label of their
+    own.
 boolean
-    One number, (x − the more common value) times the distance that the two labels of such a category would have.
+    One number, (x − the more common value) times the distance that the two labels of such a category would
+    have.
 date
-    Days, encoded like a number; and sine and cosine of the time of day, the day of the week and the day of the year,
-    each only where the dates have that resolution and span at least two periods. The cycles are scaled to a total
-    variance of 1 together.
+    Days, encoded like a number; and sine and cosine of the time of day, the day of the week and the day of
+    the year, each only where the dates have that resolution and span at least two periods. The cycles are
+    scaled to a total variance of 1 together.
 """
 
 from __future__ import annotations
@@ -235,10 +238,16 @@ class DateCode:
         for name, (period, least) in _CYCLES.items():
             middle = _on_circle(days, name).mean(axis=0)
             spread = 1 - float(middle @ middle)  # total variance on the unit circle
-            if np.ptp(days) >= 2 * period and spread > least and not (name == "day of week" and _is_monthly(days)):
+            if (
+                np.ptp(days) >= 2 * period
+                and spread > least
+                and not (name == "day of week" and _is_monthly(days))
+            ):
                 spreads[name] = (spread, (float(middle[0]), float(middle[1])))
         radius = tuple(1 / np.sqrt(spread * len(spreads)) for spread, _ in spreads.values())
-        return cls(NumberCode(*robust_scale(days)), tuple(spreads), radius, tuple(m for _, m in spreads.values()))
+        return cls(
+            NumberCode(*robust_scale(days)), tuple(spreads), radius, tuple(m for _, m in spreads.values())
+        )
 
     def names(self, column: str) -> list[str]:
         """Name the encoded columns."""

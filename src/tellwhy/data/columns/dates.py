@@ -25,8 +25,8 @@ _LAYOUTS = {  # name: (pattern, the same in ISO order)
 def find_layout(text: pd.Series) -> str | None:
     """Return how at least 95 % of the filled cells of a text column are written as dates, or None.
 
-    ISO-like (2024-05-31, 2024-05-31T08:00:00Z, 2024/5/31) and 31.05.2024 are recognised; 31/05/2024 and 05/31/2024
-    only when some day is above 12, so that the order is certain.
+    ISO-like (2024-05-31, 2024-05-31T08:00:00Z, 2024/5/31) and 31.05.2024 are recognised; 31/05/2024 and
+    05/31/2024 only when some day is above 12, so that the order is certain.
 
     Examples
     --------
@@ -45,7 +45,9 @@ def find_layout(text: pd.Series) -> str | None:
             continue
         is_date = ~np.isnat(parse_dates(filled, layout))
         others = {"day/month/year": "month/day/year", "month/day/year": "day/month/year"}
-        if is_date.mean() >= ENOUGH and (layout not in others or not _all_dates(filled[is_date], others[layout])):
+        if is_date.mean() >= ENOUGH and (
+            layout not in others or not _all_dates(filled[is_date], others[layout])
+        ):
             return layout
     return None
 

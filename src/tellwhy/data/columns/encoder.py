@@ -12,7 +12,16 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
-from tellwhy.core.params import Rules, generator, instance_of, integer, none, one_of, seed, validate_parameters
+from tellwhy.core.params import (
+    Rules,
+    generator,
+    instance_of,
+    integer,
+    none,
+    one_of,
+    seed,
+    validate_parameters,
+)
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.data.columns.codes import Code, NumberCode, is_missing, learn_code
 from tellwhy.data.columns.kinds import CONSTANT, IDENTIFIER, Verdict, judge_column
@@ -28,21 +37,23 @@ _several_names = instance_of(list, tuple, set, words="a list of column names")
 class TableEncoder(TransformerMixin, BaseEstimator):
     """Encode the columns of a table as numbers of comparable size, and remember which column owns each number.
 
-    Each column is found to be a number, a boolean, a date or a category and encoded as `tellwhy.data.columns.codes`
-    says: one encoded unit is about one robust standard deviation. Columns that say nothing about what is odd are left
-    out with a notice: constant or empty ones, row identifiers (text that differs in every row; whole numbers that
-    count the rows, or differ in every row under a name such as id), and free text.
+    Each column is found to be a number, a boolean, a date or a category and encoded as
+    `tellwhy.data.columns.codes` says: one encoded unit is about one robust standard deviation. Columns that
+    say nothing about what is odd are left out with a notice: constant or empty ones, row identifiers (text
+    that differs in every row; whole numbers that count the rows, or differ in every row under a name such as
+    id), and free text.
 
     Parameters
     ----------
     missing
-        'impute' puts missing numbers at the median, missing booleans at the more common value, missing dates at the
-        median date, and makes a missing category a label of its own; 'drop' leaves rows with missing cells out (see
-        `kept_rows`); 'error' raises with the first missing cell.
+        'impute' puts missing numbers at the median, missing booleans at the more common value, missing dates
+        at the median date, and makes a missing category a label of its own; 'drop' leaves rows with missing
+        cells out (see `kept_rows`); 'error' raises with the first missing cell.
     exclude
         Columns to ignore.
     columns
-        Columns to use; all by default. Whole numbers named here are used even if they look like a row identifier.
+        Columns to use; all by default. Whole numbers named here are used even if they look like a row
+        identifier.
     max_categories
         Most labels a category keeps; rarer ones share the label '(other)'.
     random_state
@@ -109,8 +120,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         frame
             A `Table`, or anything that `as_table` reads.
         scored
-            Rows that will be compared with those of `frame`. A column that is constant in `frame` but not here is
-            used: any other value than the constant one is then as odd as something seen in none of the rows.
+            Rows that will be compared with those of `frame`. A column that is constant in `frame` but not
+            here is used: any other value than the constant one is then as odd as something seen in none of
+            the rows.
         """
         validate_parameters(self)
         frame = as_frame(frame)
@@ -138,17 +150,21 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         ]
         return self
 
-    def _novel(self, verdicts: dict[str, Verdict], frame: pd.DataFrame, scored: pd.DataFrame) -> dict[str, Verdict]:
+    def _novel(
+        self, verdicts: dict[str, Verdict], frame: pd.DataFrame, scored: pd.DataFrame
+    ) -> dict[str, Verdict]:
         """Return the columns that are constant in `frame` and vary in the scored rows, with what they are there."""
-        constant = [name for name, verdict in verdicts.items() if verdict.reason == CONSTANT and name in scored]
+        constant = [
+            name for name, verdict in verdicts.items() if verdict.reason == CONSTANT and name in scored
+        ]
         found = {name: self._judge(pd.concat([frame[[name]], scored[[name]]]), name) for name in constant}
         return {name: verdict for name, verdict in found.items() if not verdict.reason}
 
     def transform(self, frame: Any) -> Floats:
         """Return the encoded rows, shape (n, len(owner_)); with missing='drop', those of `kept_rows`.
 
-        Columns that were not used in fitting are ignored; a used column that is absent, or a cell that cannot be read
-        as before, raises.
+        Columns that were not used in fitting are ignored; a used column that is absent, or a cell that cannot
+        be read as before, raises.
         """
         check_is_fitted(self)
         frame = as_frame(frame)
@@ -197,7 +213,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         for name in [*asked, *sorted(excluded)]:
             if name not in frame.columns:
                 close = difflib.get_close_matches(name, present, n=3)
-                hint = f"Did you mean {' or '.join(map(repr, close))}?" if close else f"There are: {_listed(present)}."
+                hint = (
+                    f"Did you mean {' or '.join(map(repr, close))}?"
+                    if close
+                    else f"There are: {_listed(present)}."
+                )
                 raise InvalidParameter(f"There is no column {name!r}. {hint}")
         return [name for name in dict.fromkeys(asked) if name not in excluded]
 
@@ -214,7 +234,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if self._verdicts:
             return
         if len(frame) == 1:
-            raise InvalidInput("The table has one row, which says nothing about what is usual; expected at least two.")
+            raise InvalidInput(
+                "The table has one row, which says nothing about what is usual; expected at least two."
+            )
         why = "; ".join(f"{name!r}: {reason}" for name, reason in list(self.left_out_.items())[:5])
         more = f"; and {len(self.left_out_) - 5} more" if len(self.left_out_) > 5 else ""
         asks = IDENTIFIER in self.left_out_.values() and self.columns is None
@@ -249,7 +271,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if self.missing == "error":
             raise self._missing_cell(frame, values, int(np.argmax(is_incomplete)))
         if is_incomplete.all():
-            name, n = max(((k, int(is_missing(v).sum())) for k, v in values.items()), key=lambda item: item[1])
+            name, n = max(
+                ((k, int(is_missing(v).sum())) for k, v in values.items()), key=lambda item: item[1]
+            )
             raise InvalidInput(
                 f"Every row has a missing cell, so missing='drop' leaves none. Exclude columns with gaps ({name!r} has "
                 f"{n}), or use missing='impute'."

@@ -39,8 +39,8 @@ def judge_column(
 ) -> Verdict:
     """Decide the kind of a column: 'number', 'boolean', 'date' or 'category', or leave it out with a reason.
 
-    Numbers that are only 0 and 1 are booleans, so that a flag is treated alike however it is stored. Text is read as
-    numbers when all cells are numbers, and raises, naming the first other cell, when nine in ten are.
+    Numbers that are only 0 and 1 are booleans, so that a flag is treated alike however it is stored. Text is
+    read as numbers when all cells are numbers, and raises, naming the first other cell, when nine in ten are.
     """
     series = frame[column]
     if series.isna().all():
@@ -98,7 +98,11 @@ def _is_numbering(column: str, filled: Floats) -> bool:
         steps = np.diff(filled)
     if len(filled) >= _SHORTEST_COUNT and steps[0] != 0 and bool((steps == steps[0]).all()):
         return bool((filled == np.round(filled)).all())
-    return has_id_name(column) and bool((filled == np.round(filled)).all()) and len(np.unique(filled)) == len(filled)
+    return (
+        has_id_name(column)
+        and bool((filled == np.round(filled)).all())
+        and len(np.unique(filled)) == len(filled)
+    )
 
 
 def has_id_name(column: str) -> bool:
@@ -118,7 +122,9 @@ def _judge_labels(frame: pd.DataFrame, column: str, max_categories: int, missing
     n_filled = int((labels.codes >= 0).sum())
     n_distinct = len(labels.counts())
     if n_distinct == 1:
-        return Verdict("category") if missing_is_label and n_filled < len(labels) else Verdict(reason=CONSTANT)
+        return (
+            Verdict("category") if missing_is_label and n_filled < len(labels) else Verdict(reason=CONSTANT)
+        )
     is_given = stored_kind(frame[column]) == "category" and n_distinct <= max_categories
     reason = ""
     if n_distinct == n_filled and not is_given:

@@ -20,9 +20,10 @@ _MOST_LABELS = 10
 class ColumnSummary:
     """What is usual in a column.
 
-    Numbers and dates have `quantiles` (minimum, 5 %, 25 %, 50 %, 75 %, 95 %, maximum of the filled cells), dates as
-    days since 1970-01-01 and, in `labels`, as ISO text. Categories and booleans have `shares`: up to ten most common
-    values and the share of rows that hold each, most common first; missing cells count as '(missing)'.
+    Numbers and dates have `quantiles` (minimum, 5 %, 25 %, 50 %, 75 %, 95 %, maximum of the filled cells),
+    dates as days since 1970-01-01 and, in `labels`, as ISO text. Categories and booleans have `shares`: up to
+    ten most common values and the share of rows that hold each, most common first; missing cells count as
+    '(missing)'.
     """
 
     kind: str
@@ -49,7 +50,9 @@ def describe_column(series: pd.Series, kind: str) -> ColumnSummary:
         return _describe_dates(frame, name)
     if kind in ("category", "boolean"):
         return ColumnSummary(kind, shares=_shares(labels_of(frame, name).counts(), len(frame)))
-    raise InvalidParameter(f"A column's kind must be 'number', 'date', 'category' or 'boolean'. Got {kind!r} instead.")
+    raise InvalidParameter(
+        f"A column's kind must be 'number', 'date', 'category' or 'boolean'. Got {kind!r} instead."
+    )
 
 
 def _quantiles(values: np.ndarray) -> tuple[float, ...]:

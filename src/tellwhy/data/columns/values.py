@@ -34,7 +34,9 @@ class Labels:
     def counts(self) -> dict[str, int]:
         """How often each label occurs, the most common first, equal ones in alphabetical order."""
         n = np.bincount(self.codes[self.codes >= 0], minlength=len(self.names))
-        return dict(sorted(((name, int(k)) for name, k in zip(self.names, n, strict=True) if k), key=_by_count))
+        return dict(
+            sorted(((name, int(k)) for name, k in zip(self.names, n, strict=True) if k), key=_by_count)
+        )
 
 
 def _by_count(item: tuple[str, int]) -> tuple[int, str]:
@@ -83,10 +85,16 @@ def numbers_of(frame: pd.DataFrame, column: str) -> Floats:
     """Return a column as float64, NaN where it is missing; text and infinities raise with their cell."""
     series = frame[column]
     values = _as_numbers(series)
-    is_bad = np.isnan(values) & series.notna().to_numpy() if stored_kind(series) not in ("number", "boolean") else None
+    is_bad = (
+        np.isnan(values) & series.notna().to_numpy()
+        if stored_kind(series) not in ("number", "boolean")
+        else None
+    )
     if is_bad is not None and is_bad.any():
         first = int(np.argmax(is_bad))
-        raise bad_cell(frame, column, first, expected=_expected_number(is_bad, series), advice=_advice(column))
+        raise bad_cell(
+            frame, column, first, expected=_expected_number(is_bad, series), advice=_advice(column)
+        )
     with np.errstate(over="ignore", invalid="ignore"):
         looks_finite = np.isfinite(values.sum())
     if not looks_finite and (is_infinite := np.isinf(values)).any():
@@ -127,7 +135,9 @@ def booleans_of(frame: pd.DataFrame, column: str) -> Floats:
     """Return a column of booleans (or of numbers) as float64: 0, 1, NaN where it is missing."""
     series = frame[column]
     if stored_kind(series) == "boolean":
-        return np.asarray(series.astype("boolean").to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)
+        return np.asarray(
+            series.astype("boolean").to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64
+        )
     return numbers_of(frame, column)
 
 
@@ -139,7 +149,9 @@ def dates_of(frame: pd.DataFrame, column: str, layout: str) -> Dates:
     kind = stored_kind(series)
     if kind == "date":
         stamps = (
-            series if pd.api.types.is_datetime64_any_dtype(series.dtype) else pd.to_datetime(series, errors="coerce")
+            series
+            if pd.api.types.is_datetime64_any_dtype(series.dtype)
+            else pd.to_datetime(series, errors="coerce")
         )
         return stamps.dt.tz_localize(None).to_numpy(dtype="datetime64[us]")
     if series.isna().all():

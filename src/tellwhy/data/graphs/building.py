@@ -1,7 +1,7 @@
 """Which rows are neighbours: sequences, grids, lists of edges, nearest places.
 
-Node i of a graph is row i of the data. A mask says which nodes are there: a missing one keeps its row, which is
-ignored, and has no neighbours.
+Node i of a graph is row i of the data. A mask says which nodes are there: a missing one keeps its row, which
+is ignored, and has no neighbours.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ __all__ = ["EdgeGraph", "Graph", "Grid", "as_graph", "chain", "from_edges", "gri
 
 _LENGTHS = Rule(
     "a length of at least 1, or a list of such lengths",
-    lambda value: all(integer(1).accepts(n) for n in (value if isinstance(value, (list, tuple)) else [value])),
+    lambda value: all(
+        integer(1).accepts(n) for n in (value if isinstance(value, (list, tuple)) else [value])
+    ),
 )
 
 
@@ -79,7 +81,9 @@ def grid(shape: Sequence[int], neighbours: int = 4, *, mask: Any = None) -> Grid
             f"The shape of a grid is two or three lengths of at least 1. Got {shape!r}. For one axis use chain(n)."
         )
     if neighbours in (6, 26) and len(lengths) == 2:
-        raise InvalidInput(f"{neighbours} neighbours need three axes; {shape!r} has two. Use neighbours=4 or 8.")
+        raise InvalidInput(
+            f"{neighbours} neighbours need three axes; {shape!r} has two. Use neighbours=4 or 8."
+        )
     lengths = tuple(int(n) for n in lengths)
     return Grid(lengths, neighbours, _checked_mask(mask, int(np.prod(lengths))))
 
@@ -138,8 +142,8 @@ def as_graph(graph: Any, n_nodes: int) -> Graph:
     Parameters
     ----------
     graph
-        A graph of this module, a scipy sparse matrix (an entry that is not 0 is an edge, whatever its value and
-        direction), a networkx graph (node number i is row i), or None for no edges at all.
+        A graph of this module, a scipy sparse matrix (an entry that is not 0 is an edge, whatever its value
+        and direction), a networkx graph (node number i is row i), or None for no edges at all.
     n_nodes
         Number of rows of the data.
 
@@ -205,7 +209,9 @@ def _check_pairs(pairs: NDArray[np.int64], n: int) -> None:
     outside = (pairs < 0) | (pairs >= n)
     if outside.any():
         at = int(np.argmax(outside.any(axis=1)))
-        raise InvalidInput(f"Edge {at} joins rows {tuple(pairs[at].tolist())}; expected numbers from 0 to {n - 1}.")
+        raise InvalidInput(
+            f"Edge {at} joins rows {tuple(pairs[at].tolist())}; expected numbers from 0 to {n - 1}."
+        )
     loops = pairs[:, 0] == pairs[:, 1]
     if loops.any():
         at = int(np.argmax(loops))

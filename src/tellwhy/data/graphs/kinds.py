@@ -115,7 +115,9 @@ class EdgeGraph:
     def n_parts(self) -> int:
         """Number of connected parts; a missing node is one of its own."""
         shape = (self.n_nodes, self.n_nodes)
-        matrix = csr_array((np.ones(len(self.indices), dtype=np.int8), self.indices, self.indptr), shape=shape)
+        matrix = csr_array(
+            (np.ones(len(self.indices), dtype=np.int8), self.indices, self.indptr), shape=shape
+        )
         return int(connected_components(matrix, directed=False, return_labels=False))
 
     def edges(self) -> NDArray[np.int64]:

@@ -38,7 +38,8 @@ def read_grid(path: str | os.PathLike[str], *, columns: Sequence[str] | None = N
     path
         The file, as `numpy.savez` writes it.
     columns
-        Names of the arrays to use; by default all of the most common shape (the larger one where it is a draw).
+        Names of the arrays to use; by default all of the most common shape (the larger one where it is a
+        draw).
 
     Examples
     --------
@@ -52,12 +53,16 @@ def read_grid(path: str | os.PathLike[str], *, columns: Sequence[str] | None = N
     stored = _arrays(Path(path))
     missing = [name for name in columns or () if name not in stored]
     if missing:
-        raise InvalidInput(f"{path} has no array {missing[0]!r}. Its arrays are: {', '.join(map(repr, stored))}.")
+        raise InvalidInput(
+            f"{path} has no array {missing[0]!r}. Its arrays are: {', '.join(map(repr, stored))}."
+        )
     asked = stored if columns is None else {name: stored[name] for name in columns}
     usable = {n: a for n, a in asked.items() if a.ndim in (2, 3) and a.dtype.kind in "biuf" and a.size}
     if not usable:
         shapes = ", ".join(f"{n} {a.shape} {a.dtype}" for n, a in list(asked.items())[:10])
-        raise InvalidInput(f"{path} holds no array of numbers with two or three axes; expected a grid. Got: {shapes}.")
+        raise InvalidInput(
+            f"{path} holds no array of numbers with two or three axes; expected a grid. Got: {shapes}."
+        )
     counts = Counter(a.shape for a in usable.values())
     shape = max(counts, key=lambda s: (counts[s], np.prod(s)))
     kept = {n: a for n, a in usable.items() if a.shape == shape}
@@ -127,8 +132,13 @@ def _row_numbers(table: Table, column: int, n_rows: int) -> NDArray[np.int64]:
 
 
 def _named_rows(table: Table, column: int, place: dict[str, int]) -> NDArray[np.int64]:
-    cells = [str(int(c)) if isinstance(c, float) and c.is_integer() else str(c) for c in table.frame.iloc[:, column]]
+    cells = [
+        str(int(c)) if isinstance(c, float) and c.is_integer() else str(c)
+        for c in table.frame.iloc[:, column]
+    ]
     for row, name in enumerate(cells):
         if name not in place:
-            raise InvalidInput(f"Row {row} of {table.source} names {name!r}, which no row of the data has as its id.")
+            raise InvalidInput(
+                f"Row {row} of {table.source} names {name!r}, which no row of the data has as its id."
+            )
     return np.array([place[name] for name in cells], dtype=np.int64)

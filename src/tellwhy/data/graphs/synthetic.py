@@ -28,12 +28,17 @@ class LatentClasses:
 
 
 def latent_classes(
-    graph: Graph, distance: float = 2.0, *, n_features: int = 2, run_length: float = 50.0, random_state: Any = None
+    graph: Graph,
+    distance: float = 2.0,
+    *,
+    n_features: int = 2,
+    run_length: float = 50.0,
+    random_state: Any = None,
 ) -> LatentClasses:
     """Draw two classes on a chain or grid, and rows x ~ N(μ_c, I) with ‖μ_1 − μ_2‖ = distance.
 
-    On a chain the class changes with probability 1/run_length at each step; on a grid it is where a smoothed random
-    field (standard deviation √run_length/2 nodes, 3.5 by default) exceeds its median.
+    On a chain the class changes with probability 1/run_length at each step; on a grid it is where a smoothed
+    random field (standard deviation √run_length/2 nodes, 3.5 by default) exceeds its median.
 
     Examples
     --------

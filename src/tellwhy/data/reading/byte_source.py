@@ -18,7 +18,14 @@ from tellwhy.core.errors import UnreadableFile
 
 LARGEST_UNPACKED = 4 * 2**30
 _BLOCK = 4 * 2**20
-_UNPACKING_ERRORS = (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile, RuntimeError, NotImplementedError)
+_UNPACKING_ERRORS = (
+    EOFError,
+    zlib.error,
+    gzip.BadGzipFile,
+    zipfile.BadZipFile,
+    RuntimeError,
+    NotImplementedError,
+)
 
 
 @dataclass(frozen=True)
@@ -122,7 +129,9 @@ def _check_is_file(path: Path) -> None:
         if not path.exists():
             raise UnreadableFile(f"There is no file {path}. Check the name and the folder.")
         if not path.is_file():
-            raise UnreadableFile(f"{path} is a pipe or a device; expected a file. Save its content to a file first.")
+            raise UnreadableFile(
+                f"{path} is a pipe or a device; expected a file. Save its content to a file first."
+            )
         if path.stat().st_size == 0:
             raise UnreadableFile(f"{path} is empty (0 bytes); expected a table with a header and data rows.")
 
@@ -142,7 +151,9 @@ def _locate_in_zip(path: Path) -> ByteSource:
     if len(names) != 1:
         listed = ", ".join(repr(name) for name in names[:10]) + (", …" if len(names) > 10 else "")
         what = f"{len(names)} files ({listed})" if names else "no file"
-        raise UnreadableFile(f"{path} holds {what}; expected exactly one table. Unpack it and pass one of the files.")
+        raise UnreadableFile(
+            f"{path} holds {what}; expected exactly one table. Unpack it and pass one of the files."
+        )
     return ByteSource(path, names[0].rsplit("/", 1)[-1], "zip", names[0])
 
 

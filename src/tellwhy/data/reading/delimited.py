@@ -36,9 +36,13 @@ def read_delimited(
         raise UnreadableFile(
             f"{source.path} has a header ({len(dialect.names)} columns) but no data rows; expected at least one row."
         )
-    table, notices = read_numbers(blank_missing(table), decimal=dialect.decimal, is_sure=dialect.decimal_is_sure)
+    table, notices = read_numbers(
+        blank_missing(table), decimal=dialect.decimal, is_sure=dialect.decimal_is_sure
+    )
     frame = frame_from_arrow(table)
-    if survey.n_lines == dialect.n_header_lines + n_rows:  # else some rows span lines, or some lines are blank
+    if (
+        survey.n_lines == dialect.n_header_lines + n_rows
+    ):  # else some rows span lines, or some lines are blank
         mark_lines(frame, dialect.n_header_lines + 1)
     return frame, [*survey.notices, *dialect.notices, *notices]
 
@@ -60,7 +64,9 @@ def _parse(source: ByteSource, survey: TextSurvey, dialect: Dialect) -> pa.Table
         )
         try:
             with _arrow_stream(source) as stream:
-                return arrow_csv.read_csv(stream, read_options=read, parse_options=parse, convert_options=convert)
+                return arrow_csv.read_csv(
+                    stream, read_options=read, parse_options=parse, convert_options=convert
+                )
         except pa.ArrowInvalid as error:
             if "straddling" not in str(error) or block_size == _LONGEST_LINE:
                 raise _explained(source, survey, dialect, error) from error
@@ -98,4 +104,6 @@ def _explained(source: ByteSource, survey: TextSurvey, dialect: Dialect, error: 
                 line = rows.line_num
         except csv.Error as problem:
             return UnreadableFile(f"{source.path}, line {line + 1}: {problem}; {limit}. Fix that line.")
-    return UnreadableFile(f"{source.path} cannot be read as delimited text: {error}. Check the file in an editor.")
+    return UnreadableFile(
+        f"{source.path} cannot be read as delimited text: {error}. Check the file in an editor."
+    )

@@ -19,7 +19,9 @@ _NAMES = {"\t": "tab", ";": "semicolon", "|": "vertical bar", ",": "comma", " ":
 _SAMPLE_BYTES = 2**20
 _SAMPLE_ROWS = 500
 _NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)*|[.,]\d+)([eE][+-]?\d+)?|[+-]?(inf|infinity)", re.IGNORECASE)
-_COUNT_OR_YEAR = re.compile(r"\d{1,3}|(1[89]|20|21)\d\d")  # names that tables do have: 0, 1, 2, …; 2019, 2020, …
+_COUNT_OR_YEAR = re.compile(
+    r"\d{1,3}|(1[89]|20|21)\d\d"
+)  # names that tables do have: 0, 1, 2, …; 2019, 2020, …
 _COMMA_DECIMAL = re.compile(r"[+-]?(\d+,(\d{1,2}|\d{4,})|0,\d+|\d{1,3}(\.\d{3})+,\d+)([eE][+-]?\d+)?")
 _POINT_DECIMAL = re.compile(r"[+-]?(\d*\.(\d{1,2}|\d{4,})|0\.\d+|\d{1,3}(,\d{3})+\.\d+)([eE][+-]?\d+)?")
 
@@ -54,7 +56,9 @@ def detect_dialect(
 
 def _check_given(delimiter: str | None, decimal: str | None) -> None:
     if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n' or not delimiter.isascii()):
-        raise InvalidParameter(f"The delimiter must be one character, such as ',' or ';'. Got {delimiter!r} instead.")
+        raise InvalidParameter(
+            f"The delimiter must be one character, such as ',' or ';'. Got {delimiter!r} instead."
+        )
     if decimal is not None and decimal not in (".", ","):
         raise InvalidParameter(f"The decimal sign must be '.' or ','. Got {decimal!r} instead.")
     if delimiter is not None and delimiter == decimal:
@@ -149,5 +153,7 @@ def _is_data(fields: Sequence[str]) -> bool:
     is_missing = [field.lower() in MISSING_WORDS for field in fields]
     if not any(is_number) or not all(n or m for n, m in zip(is_number, is_missing, strict=True)):
         return False
-    numbers = fields if fields[0] else fields[1:]  # a frame written by pandas without names: (index,) 0, 1, 2, …
+    numbers = (
+        fields if fields[0] else fields[1:]
+    )  # a frame written by pandas without names: (index,) 0, 1, 2, …
     return len(numbers) < 3 or list(numbers) != [str(i) for i in range(len(numbers))]

@@ -39,7 +39,11 @@ def read_excel(source: ByteSource, *, sheet: str | int | None) -> tuple[pd.DataF
             "it again, or as CSV."
         ) from error
     others = [other for other in book.sheetnames if other != name]
-    notices = [f"Read sheet {name!r}; not read: {', '.join(map(repr, others))}."] if others and sheet is None else []
+    notices = (
+        [f"Read sheet {name!r}; not read: {', '.join(map(repr, others))}."]
+        if others and sheet is None
+        else []
+    )
     return frame, notices
 
 
@@ -61,12 +65,16 @@ def _read_sheet(source: ByteSource, name: str, rows: Iterable[tuple[Any, ...]]) 
         what = "is empty" if header is None else "has a header but no data rows"
         raise UnreadableFile(f"{source.path}: sheet {name!r} {what}; expected a header and at least one row.")
     width = max(i for i, cell in enumerate(header, start=1) if cell is not None)
-    names = [f"column_{i}" if cell is None else str(cell).strip() for i, cell in enumerate(header[:width], start=1)]
+    names = [
+        f"column_{i}" if cell is None else str(cell).strip() for i, cell in enumerate(header[:width], start=1)
+    ]
     check_unique(names, where=f"{source.path}, sheet {name!r},")
     return frame_from_records(_records(source, names, chain([first], filled)))
 
 
-def _records(source: ByteSource, names: list[str], rows: Iterator[tuple[Any, ...]]) -> Iterator[dict[str, Any]]:
+def _records(
+    source: ByteSource, names: list[str], rows: Iterator[tuple[Any, ...]]
+) -> Iterator[dict[str, Any]]:
     for number, row in enumerate(rows):
         if any(cell is not None for cell in row[len(names) :]):
             raise UnreadableFile(

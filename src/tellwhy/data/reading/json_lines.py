@@ -75,7 +75,9 @@ def _read_list(source: ByteSource, survey: TextSurvey) -> pd.DataFrame:
         content = source.head(LARGEST_UNPACKED).decode(survey.encoding, errors="replace")
         records = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise UnreadableFile(f"{source.path} is not valid JSON: {error}. Check that it was saved whole.") from error
+        raise UnreadableFile(
+            f"{source.path} is not valid JSON: {error}. Check that it was saved whole."
+        ) from error
     for position, record in enumerate(records):
         if not isinstance(record, dict):
             raise UnreadableFile(

@@ -16,7 +16,9 @@ def read_parquet(source: ByteSource) -> tuple[pd.DataFrame, list[str]]:
     """Return the rows of a Parquet file."""
     try:
         with source.open() as stream:
-            content = pa.OSFile(str(source.path)) if source.packing == "none" else pa.BufferReader(stream.read())
+            content = (
+                pa.OSFile(str(source.path)) if source.packing == "none" else pa.BufferReader(stream.read())
+            )
             with content, pq.ParquetFile(content) as file:
                 names = [str(name) for name in file.schema_arrow.names]
                 check_unique(names, where=str(source.path))

@@ -20,8 +20,8 @@ def parquet_batches(
 ) -> Iterator[tuple[Floats, Any]]:
     """Yield (X, y) of at most `n_rows` rows of a Parquet file at a time; y is None without a target column.
 
-    Every column but the target must hold numbers. Row groups are read one after the other, so that memory stays that
-    of a row group.
+    Every column but the target must hold numbers. Row groups are read one after the other, so that memory
+    stays that of a row group.
 
     Examples
     --------

@@ -29,10 +29,11 @@ def read_table(
 ) -> Table:
     r"""Read a table from a file, whatever its format, and say how it was read.
 
-    CSV, TSV and other delimited text, JSON lines, JSON lists of objects and Parquet are read, each also inside .gz or
-    .zip (one file), and Excel workbooks (needs the extra `tellwhy[excel]`). The delimiter (comma, semicolon, tab,
-    vertical bar), the decimal sign, quoting and the encoding are detected. The cells `MISSING_WORDS` (nothing, NA,
-    N/A, NaN, null, none, "-", "?", in any letter case) are missing. A first row of numbers only is data, not a header.
+    CSV, TSV and other delimited text, JSON lines, JSON lists of objects and Parquet are read, each also
+    inside .gz or .zip (one file), and Excel workbooks (needs the extra `tellwhy[excel]`). The delimiter
+    (comma, semicolon, tab, vertical bar), the decimal sign, quoting and the encoding are detected. The cells
+    `MISSING_WORDS` (nothing, NA, N/A, NaN, null, none, "-", "?", in any letter case) are missing. A first row
+    of numbers only is data, not a header.
 
     Parameters
     ----------
@@ -95,7 +96,9 @@ def _format(source: ByteSource) -> str:
     name = source.name.lower()
     if name.endswith((".xlsx", ".xlsm")):
         if source.packing != "none":
-            raise UnreadableFile(f"{source.path} holds a packed Excel workbook. Unpack it and pass the workbook.")
+            raise UnreadableFile(
+                f"{source.path} holds a packed Excel workbook. Unpack it and pass the workbook."
+            )
         return "excel"
     head = source.head(4096)
     if not head:

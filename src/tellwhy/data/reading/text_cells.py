@@ -44,8 +44,8 @@ def _blanked(column: pa.ChunkedArray) -> pa.ChunkedArray:
 def read_numbers(table: pa.Table, *, decimal: str, is_sure: bool) -> tuple[pa.Table, list[str]]:
     """Read the text columns that hold only numbers; return the table and notices.
 
-    A separator of thousands is believed only when it cannot be a decimal sign: it occurs twice in a number, beside
-    a decimal sign, or the file's decimal sign is known (`is_sure`) to be the other one.
+    A separator of thousands is believed only when it cannot be a decimal sign: it occurs twice in a number,
+    beside a decimal sign, or the file's decimal sign is known (`is_sure`) to be the other one.
     """
     notices: list[str] = []
     columns = []
@@ -82,7 +82,9 @@ def _written_numbers(
         plain = pc.replace_substring(pc.replace_substring(column, group, ""), mark, ".")
         example = pc.drop_null(column)[0].as_py()
         value = pc.drop_null(plain)[0].as_py()
-        return plain.cast(pa.float64()), f"Read numbers in column {name!r} as written for people: {example} is {value}."
+        return plain.cast(
+            pa.float64()
+        ), f"Read numbers in column {name!r} as written for people: {example} is {value}."
     return None, ""
 
 

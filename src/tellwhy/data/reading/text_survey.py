@@ -49,8 +49,9 @@ class TextSurvey:
 def survey_text(source: ByteSource, encoding: str | None = None) -> TextSurvey:
     """Read a text file once and return its encoding, number of lines and whether it quotes cells.
 
-    UTF-8 (with or without byte order mark) and UTF-16/32 (with the mark) are recognised with certainty; any other
-    text is read as Windows-1252, or as Latin-1 where bytes occur that Windows-1252 lacks, and a notice says so.
+    UTF-8 (with or without byte order mark) and UTF-16/32 (with the mark) are recognised with certainty; any
+    other text is read as Windows-1252, or as Latin-1 where bytes occur that Windows-1252 lacks, and a notice
+    says so.
     """
     head = source.head(4096)
     _refuse_known_formats(source, head)
@@ -131,9 +132,7 @@ def _survey_bytes(source: ByteSource) -> TextSurvey:
     if not bad_line:
         return tally.result("utf-8-sig")
     codec, words = ("latin-1", "Latin-1") if lacks_windows else ("cp1252", "Windows-1252")
-    notice = (
-        f"The text is not UTF-8 (see line {bad_line}); read it as {words}. If letters look wrong, pass the encoding."
-    )
+    notice = f"The text is not UTF-8 (see line {bad_line}); read it as {words}. If letters look wrong, pass the encoding."
     return tally.result(codec, notice)
 
 

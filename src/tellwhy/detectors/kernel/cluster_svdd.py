@@ -92,7 +92,9 @@ class ClusterSVDD(Detector):
 
     def _fit(self, X: Floats) -> None:
         if self.n_classes > len(X):
-            raise InvalidInput(f"n_classes={self.n_classes} needs as many rows; X has {len(X)}. Take fewer classes.")
+            raise InvalidInput(
+                f"n_classes={self.n_classes} needs as many rows; X has {len(X)}. Take fewer classes."
+            )
         middle, unit = centre_and_unit(X)
         if not 1e-140 < unit < 1e140:
             raise InvalidInput(
@@ -101,7 +103,9 @@ class ClusterSVDD(Detector):
             )
         rng = generator(self.random_state)
         alternation = Alternation((X - middle) / unit, as_graph(None, len(X)), self._settings(), rng)
-        best = min((alternation.run(alternation.start(rng)) for _ in range(self.n_init)), key=lambda s: s.rank)
+        best = min(
+            (alternation.run(alternation.start(rng)) for _ in range(self.n_init)), key=lambda s: s.rank
+        )
         self.n_iter_ = best.n_iter
         used = best.sizes > 0
         self.labels_ = (np.cumsum(used) - 1)[best.labelling.labels]

@@ -1,8 +1,9 @@
 """One-class SVM over the features of many rows: cutting planes, with a certificate, and few passes over the rows.
 
-min ½‖w‖² over w = Σ_i α_i φ(x_i), Σα = 1, 0 ≤ α ≤ 1/(νn). For any w, the share ν of rows with the smallest products
-w·φ(x) gives the feasible point a(w) that lies farthest back, and ‖w‖² − w·a(w) bounds how much ½‖w‖² can still fall by:
-the duality gap. Each round adds a(w) and takes the shortest vector in the convex hull of all such points.
+min ½‖w‖² over w = Σ_i α_i φ(x_i), Σα = 1, 0 ≤ α ≤ 1/(νn). For any w, the share ν of rows with the smallest
+products w·φ(x) gives the feasible point a(w) that lies farthest back, and ‖w‖² − w·a(w) bounds how much ½‖w‖²
+can still fall by: the duality gap. Each round adds a(w) and takes the shortest vector in the convex hull of
+all such points.
 """
 
 from __future__ import annotations

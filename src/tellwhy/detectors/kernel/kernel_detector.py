@@ -41,7 +41,11 @@ class KernelDetector(Detector):
 
     def radial_kernel(self, X: Floats) -> Exponential | StudentT:
         """Return the kernel that the parameters name, its bandwidth learned from X where it is 'auto'."""
-        width = self._auto_share * median_distance(X) if isinstance(self.bandwidth, str) else float(self.bandwidth)
+        width = (
+            self._auto_share * median_distance(X)
+            if isinstance(self.bandwidth, str)
+            else float(self.bandwidth)
+        )
         if self.kernel == "student_t":
             return StudentT(width, float(self.q), float(self.a))
         return Exponential(width, float(self.q))

@@ -1,8 +1,9 @@
 """Many weighted rows of a kernel expansion replaced by few.
 
-g(x) = Σ_j α_j k(x, u_j) over all rows with weight becomes Σ_l β_l k(x, z_l) over landmarks z_l drawn among them, with
-β ≥ 0 and Σβ = 1 chosen closest to it in the kernel's own space: min ½βᵀKβ − βᵀg(z). Values of the exact kernel are
-used, so that the score stays −log g: positive everywhere, growing with the distance, and explained like any other.
+g(x) = Σ_j α_j k(x, u_j) over all rows with weight becomes Σ_l β_l k(x, z_l) over landmarks z_l drawn among
+them, with β ≥ 0 and Σβ = 1 chosen closest to it in the kernel's own space: min ½βᵀKβ − βᵀg(z). Values of the
+exact kernel are used, so that the score stays −log g: positive everywhere, growing with the distance, and
+explained like any other.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ def landmark_weights(X: Floats, weights: Floats, kernel: Exponential | StudentT,
         values = kernel.of_squared(points.squared_distances(points.rescale(X[support[rows]])))
         target += share[rows] @ values
     K = kernel.of_squared(points.squared_distances(points.scaled))
-    solution = solve(lambda index: K[:, index], LANDMARKS, nu=1 / LANDMARKS, linear=-target, tol=tol, solver="smo")
+    solution = solve(
+        lambda index: K[:, index], LANDMARKS, nu=1 / LANDMARKS, linear=-target, tol=tol, solver="smo"
+    )
     out = np.zeros(len(X))
     out[chosen] = solution.weights
     return out

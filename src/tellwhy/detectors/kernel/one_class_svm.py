@@ -53,17 +53,17 @@ class OneClassSVM(KernelDetector):
     nu
         Upper bound on the share of training rows outside, lower bound on the share of support points.
     scale
-        Factor m of the t-Student outlierness: 'count' (number of support points, as published) or 'one', which
-        makes scores comparable between models.
+        Factor m of the t-Student outlierness: 'count' (number of support points, as published) or 'one',
+        which makes scores comparable between models.
     tol
         Relative violation of the optimality conditions to stop at.
     solver
         'smo' (ours, any size), 'libsvm' (scikit-learn's, needs the whole kernel matrix) or 'auto'.
     features
-        A `KernelBasis` for the Gaussian kernel, for very many rows: the problem is solved on its features, in time and
-        memory linear in the rows, to a duality gap of `tol`. The model is then told by at most 1,000 landmarks among
-        the support points, with the exact kernel: scores and explanations are those of any kernel model. A bandwidth
-        given to the basis is used unless one is given here.
+        A `KernelBasis` for the Gaussian kernel, for very many rows: the problem is solved on its features, in
+        time and memory linear in the rows, to a duality gap of `tol`. The model is then told by at most 1,000
+        landmarks among the support points, with the exact kernel: scores and explanations are those of any
+        kernel model. A bandwidth given to the basis is used unless one is given here.
 
     Attributes
     ----------

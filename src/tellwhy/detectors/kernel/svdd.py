@@ -29,10 +29,11 @@ from tellwhy.scoring import CentreScore, KernelScore
 class SVDD(OneClassSVM):
     """Smallest enclosing ball, in input space (kernel='linear') or in a kernel's feature space.
 
-    With a kernel of the distance, the ball's problem is the one-class SVM's and so are the model, its outlierness
-    and its explanation. With the linear kernel, o(x) = ‖x − c‖² for the centre c = Σ_j α_j u_j.
+    With a kernel of the distance, the ball's problem is the one-class SVM's and so are the model, its
+    outlierness and its explanation. With the linear kernel, o(x) = ‖x − c‖² for the centre c = Σ_j α_j u_j.
 
-    Parameters are those of `OneClassSVM`; `kernel` may also be 'linear', which ignores q, bandwidth, a and scale.
+    Parameters are those of `OneClassSVM`; `kernel` may also be 'linear', which ignores q, bandwidth, a and
+    scale.
 
     Examples
     --------
@@ -52,7 +53,9 @@ class SVDD(OneClassSVM):
             super()._fit(X)
             return
         if self.solver == "libsvm":
-            raise InvalidParameter("The 'solver' parameter of SVDD must be 'auto' or 'smo' for kernel='linear'.")
+            raise InvalidParameter(
+                "The 'solver' parameter of SVDD must be 'auto' or 'smo' for kernel='linear'."
+            )
         ball = linear_ball(X, nu=self.nu, tol=self.tol)
         self.support_ = np.flatnonzero(ball.weights)
         self.expansion_ = CentreDistance(ball.centre[None, :])

@@ -125,7 +125,9 @@ class Alternation:
             best = state if best is None or state.rank < best.rank else best
             if (sizes == 0).any() and n_reseeds < _MOST_RESEEDS:
                 balls, n_reseeds = self._reseeded(balls, found.labels, sizes), n_reseeds + 1
-            elif iteration - best.n_iter >= _PATIENCE or (found.gap > 0 and n_changed <= _FEW * self.n_present):
+            elif iteration - best.n_iter >= _PATIENCE or (
+                found.gap > 0 and n_changed <= _FEW * self.n_present
+            ):
                 break
         assert best is not None
         return best
@@ -149,7 +151,9 @@ class Alternation:
             return costs
         costs = named_loss(s.loss)(costs - balls.squared_radii.astype(costs.dtype)).astype(costs.dtype)
         if s.normalised:
-            shares = np.full(s.n_classes, self.n_present / s.n_classes) if sizes is None else np.maximum(sizes, 1)
+            shares = (
+                np.full(s.n_classes, self.n_present / s.n_classes) if sizes is None else np.maximum(sizes, 1)
+            )
             return np.asarray(costs / (shares * s.nu).astype(costs.dtype))
         return np.asarray(costs + (s.nu * balls.squared_radii).astype(costs.dtype))
 
@@ -164,7 +168,9 @@ class Alternation:
             value += s.theta * float(balls.squared_radii[sizes > 0].sum())
         if s.theta == 1:
             return value
-        return value + (1 - s.theta) * (gamma / 2 * couplings.squared_norm - self.log_likelihood(labels, couplings))
+        return value + (1 - s.theta) * (
+            gamma / 2 * couplings.squared_norm - self.log_likelihood(labels, couplings)
+        )
 
     def log_likelihood(self, labels: Labels, couplings: Couplings) -> float:
         """log p(H | X), exact on forests, with Bethe's log Z where couplings are learned by marginals, else log PL."""

@@ -78,8 +78,8 @@ def class_means(features: NDArray[Any], labels: Labels, n_classes: int) -> tuple
 def fitted_balls(features: NDArray[Any], labels: Labels, old: Balls, *, nu: float, loss: str | Loss) -> Balls:
     """Return the ball of each class; a class without members keeps the one it had.
 
-    For the hinge and ν = 1 the radius is 0 and the centre the class mean; for the hinge and ν < 1 each is an ordinary
-    SVDD of its class; other losses are minimised by L-BFGS-B.
+    For the hinge and ν = 1 the radius is 0 and the centre the class mean; for the hinge and ν < 1 each is an
+    ordinary SVDD of its class; other losses are minimised by L-BFGS-B.
     """
     n_classes = len(old.centres)
     if loss == "hinge" and nu == 1:

@@ -85,12 +85,18 @@ def class_scores(model: Any, features: NDArray[Any], rng: np.random.Generator) -
     rows, labels = model.training_X_, model.labels_
     present = labels >= 0
     kernel = Exponential(_bandwidth(model.transformer_, rows[present].astype(np.float64)), 2.0)
-    expansions = [_expansion(model, features, np.flatnonzero(labels == k), kernel, rng) for k in range(model.n_classes)]
+    expansions = [
+        _expansion(model, features, np.flatnonzero(labels == k), kernel, rng) for k in range(model.n_classes)
+    ]
     return ClassScores(model.centres_, tuple(expansions), model.feature_names_)
 
 
 def _expansion(
-    model: Any, features: NDArray[Any], members: NDArray[np.int64], kernel: Exponential, rng: np.random.Generator
+    model: Any,
+    features: NDArray[Any],
+    members: NDArray[np.int64],
+    kernel: Exponential,
+    rng: np.random.Generator,
 ) -> KernelExpansion | None:
     """f_k(x) = Σ_j α_j K(x, x_j) over (a sample of) the class; α is the SVDD's for the hinge with ν < 1, else equal."""
     if not len(members):

@@ -91,7 +91,9 @@ def by_pseudo_likelihood(start: Couplings, evidence: Evidence, gamma: float) -> 
     return _minimised(cost, start, gamma, scale)
 
 
-def by_marginals(start: Couplings, features: NDArray[Any], labels: Labels, graph: Graph, gamma: float) -> Couplings:
+def by_marginals(
+    start: Couplings, features: NDArray[Any], labels: Labels, graph: Graph, gamma: float
+) -> Couplings:
     """Minimise γ/2·‖v‖² − ⟨v, ψ(X, H)⟩ + log Z(X, v) with sum-product marginals: exact on forests."""
     there = labels >= 0
     extended = np.hstack([features, np.ones((len(features), 1))]) * there[:, None]
@@ -153,10 +155,14 @@ def _minimised(
         couplings = opened(flat)
         value, slope = cost(couplings)
         both = slope.pair + slope.pair.T
-        pair_slope = np.where(times == 1, slope.pair[upper], both[upper]) + gamma * times * couplings.pair[upper]
+        pair_slope = (
+            np.where(times == 1, slope.pair[upper], both[upper]) + gamma * times * couplings.pair[upper]
+        )
         whole = np.concatenate([pair_slope, (slope.emission + gamma * couplings.emission).ravel()])
         return scale * (value + gamma / 2 * couplings.squared_norm), scale * whole
 
     first = np.concatenate([start.pair[upper], start.emission.ravel()])
-    found = minimize(flat_cost, first, jac=True, method="L-BFGS-B", options={"maxiter": _MOST_STEPS, "gtol": 1e-7})
+    found = minimize(
+        flat_cost, first, jac=True, method="L-BFGS-B", options={"maxiter": _MOST_STEPS, "gtol": 1e-7}
+    )
     return opened(found.x)

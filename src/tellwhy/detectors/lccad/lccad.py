@@ -1,7 +1,7 @@
 """Latent-class contextual anomaly detection: a node is odd for the class that its neighbours give it away to be in.
 
-Kauffmann, Montavon, Lima, Nakajima, Müller and Görnitz, "Unsupervised detection and explanation of latent-class
-contextual anomalies" (2018).
+Kauffmann, Montavon, Lima, Nakajima, Müller and Görnitz, "Unsupervised detection and explanation of
+latent-class contextual anomalies" (2018).
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ from tellwhy.detectors.lccad.class_scores import class_scores
 from tellwhy.detectors.lccad.couplings import Couplings
 from tellwhy.detectors.map_inference import METHODS, Field, Labelling, best_labelling
 
-_transformer = Rule("a transformer with fit and transform", lambda v: hasattr(v, "fit") and hasattr(v, "transform"))
+_transformer = Rule(
+    "a transformer with fit and transform", lambda v: hasattr(v, "fit") and hasattr(v, "transform")
+)
 _centres = Rule("an array of centres, one line per class", lambda v: np.ndim(v) == 2)
 
 
@@ -49,17 +51,17 @@ class LCCAD(SavedModel, BaseEstimator):
 
         θ Σ_i [ν t_{h_i} + ℓ(‖c_{h_i} − φ_i‖² − t_{h_i})] + (1 − θ) [γ/2 ‖v‖² − ⟨v, ψ(X, H)⟩ + log Z(X, v)]
 
-    θ = 1 ignores the graph: with ν = 1 it is k-means, with one class SVDD. θ = 0 is a conditional random field. The
-    squared distances count as they are, so that columns should be on comparable scales; `suggest_lccad` proposes θ and
-    the number of classes.
+    θ = 1 ignores the graph: with ν = 1 it is k-means, with one class SVDD. θ = 0 is a conditional random
+    field. The squared distances count as they are, so that columns should be on comparable scales;
+    `suggest_lccad` proposes θ and the number of classes.
 
     Parameters
     ----------
     n_classes
         Number of latent classes K.
     theta
-        Weight of the balls against the graph, 0 to 1. For classes of variance σ² in each column, 1/(1 + 2σ²) weighs
-        them as a Gaussian model would.
+        Weight of the balls against the graph, 0 to 1. For classes of variance σ² in each column, 1/(1 + 2σ²)
+        weighs them as a Gaussian model would.
     nu
         Share of each class that its ball may leave out; 1 makes the centres class means.
     loss
@@ -69,12 +71,14 @@ class LCCAD(SavedModel, BaseEstimator):
     features
         'identity', or a transformer of rows such as a `KernelBasis`, fitted by `fit` on a clone.
     inference
-        'auto' (exact on chains and trees and for small two-class graphs, else TRW-S), 'exact', 'trws', 'lbp', 'icm'.
+        'auto' (exact on chains and trees and for small two-class graphs, else TRW-S), 'exact', 'trws', 'lbp',
+        'icm'.
     learn
-        'pseudo_likelihood', 'marginals' (sum-product; exact on chains and trees), or 'fixed' (see `coupling`).
+        'pseudo_likelihood', 'marginals' (sum-product; exact on chains and trees), or 'fixed' (see
+        `coupling`).
     model
-        'crf': classes also have linear scores of the features in the log-linear part. 'mrf': couplings and class
-        weights alone, so that Z does not depend on X.
+        'crf': classes also have linear scores of the features in the log-linear part. 'mrf': couplings and
+        class weights alone, so that Z does not depend on X.
     n_init
         Number of starts; the lowest objective is kept.
     init
@@ -93,11 +97,11 @@ class LCCAD(SavedModel, BaseEstimator):
     labels_
         Class of each node, −1 where it is missing.
     objective_
-        Of the kept start and iterate. log p(H | X) is exact on chains and trees; elsewhere it is the logarithm of the
-        pseudo-likelihood, or has Bethe's log Z with learn='marginals'.
+        Of the kept start and iterate. log p(H | X) is exact on chains and trees; elsewhere it is the
+        logarithm of the pseudo-likelihood, or has Bethe's log Z with learn='marginals'.
     gap_
-        The most by which the energy of `labels_` may exceed the least one, for the parameters that they were found
-        with; infinite for 'lbp' and 'icm', which have no bound.
+        The most by which the energy of `labels_` may exceed the least one, for the parameters that they were
+        found with; infinite for 'lbp' and 'icm', which have no bound.
     centres_, squared_radii_
         The balls, in feature space.
     couplings_, emissions_
@@ -177,8 +181,8 @@ class LCCAD(SavedModel, BaseEstimator):
         Parameters
         ----------
         X
-            One row per node, shape (n, d); for a grid also (*shape, d). float32 is kept. Rows of missing nodes are
-            ignored and may hold NaN.
+            One row per node, shape (n, d); for a grid also (*shape, d). float32 is kept. Rows of missing
+            nodes are ignored and may hold NaN.
         graph
             Made by `tellwhy.data.graphs`, a scipy sparse matrix or a networkx graph; None for no edges.
         """
@@ -186,7 +190,9 @@ class LCCAD(SavedModel, BaseEstimator):
         named_loss(self.loss)
         rows, graph = self.checked(X, graph, reset=True)
         rng = generator(self.random_state)
-        self.transformer_ = None if isinstance(self.features, str) else _fitted_transformer(self.features, rows, graph)
+        self.transformer_ = (
+            None if isinstance(self.features, str) else _fitted_transformer(self.features, rows, graph)
+        )
         self.middle_ = _middle(rows, graph) if self.transformer_ is None else 0.0
         alternation = Alternation(self._features(rows, graph), graph, self.settings(), rng)
         self._check_size(alternation)
@@ -209,14 +215,17 @@ class LCCAD(SavedModel, BaseEstimator):
         """Return the energy that the learned parameters give to the classes of a graph's nodes."""
         check_is_fitted(self)
         rows, graph = self.checked(X, graph)
-        alternation = Alternation(self._features(rows, graph), graph, self.settings(), np.random.default_rng(0))
+        alternation = Alternation(
+            self._features(rows, graph), graph, self.settings(), np.random.default_rng(0)
+        )
         balls = Balls(self.centres_ - self.middle_, self.squared_radii_)
         return alternation.field(balls, Couplings(self.couplings_, self.emissions_), self.class_sizes_)
 
     def outlierness(self, X: Any = None, graph: Any = None) -> Floats:
         """Return how odd each node is for its class (high = anomalous), NaN where it is missing.
 
-        Without arguments, of the nodes the model was fitted on; else of a new graph, with the learned parameters.
+        Without arguments, of the nodes the model was fitted on; else of a new graph, with the learned
+        parameters.
         """
         check_is_fitted(self)
         if X is None:
@@ -229,13 +238,17 @@ class LCCAD(SavedModel, BaseEstimator):
             return alternation.run(self._given_centres(alternation))
         n = int(self.n_init)
         starts = [alternation.start(rng) for _ in range(n)]
-        return min((alternation.run(c) for c in track(starts, n, "fitting latent classes")), key=lambda s: s.rank)
+        return min(
+            (alternation.run(c) for c in track(starts, n, "fitting latent classes")), key=lambda s: s.rank
+        )
 
     def _given_centres(self, alternation: Alternation) -> Floats:
         centres = np.array(self.init, dtype=np.float64)
         expected = (int(self.n_classes), alternation.features.shape[1])
         if centres.shape != expected or not np.isfinite(centres).all():
-            raise InvalidInput(f"init must hold finite centres of shape {expected}. Got shape {centres.shape}.")
+            raise InvalidInput(
+                f"init must hold finite centres of shape {expected}. Got shape {centres.shape}."
+            )
         return centres - self.middle_
 
     def _keep(self, best: State) -> None:
@@ -270,7 +283,9 @@ class LCCAD(SavedModel, BaseEstimator):
             self.n_features_in_ = rows.shape[1]
             self.feature_names_ = names
         elif rows.shape[1] != self.n_features_in_:
-            raise InvalidInput(f"X has {rows.shape[1]} columns, but LCCAD was fitted on {self.n_features_in_}.")
+            raise InvalidInput(
+                f"X has {rows.shape[1]} columns, but LCCAD was fitted on {self.n_features_in_}."
+            )
         if graph.mask is None:
             _check_nodes(rows, names)
         else:
@@ -293,7 +308,9 @@ class LCCAD(SavedModel, BaseEstimator):
     def _check_size(self, alternation: Alternation) -> None:
         if self.n_classes > alternation.n_present:
             n = alternation.n_present
-            raise InvalidInput(f"n_classes={self.n_classes} needs as many nodes; there are {n}. Take fewer classes.")
+            raise InvalidInput(
+                f"n_classes={self.n_classes} needs as many nodes; there are {n}. Take fewer classes."
+            )
 
     def _warn(self, best: State, graph: Graph) -> None:
         n_used = int((best.sizes > 0).sum())
@@ -328,14 +345,18 @@ def _as_rows(X: Any, graph: Any) -> NDArray[Any]:
     try:
         return raw.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidInput(f"X cannot be read as numbers ({error}). Encode text and categories first.") from error
+        raise InvalidInput(
+            f"X cannot be read as numbers ({error}). Encode text and categories first."
+        ) from error
 
 
 def _check_nodes(rows: NDArray[Any], names: list[str] | None) -> None:
     try:
         check_finite(rows, names)
     except InvalidInput as error:
-        raise InvalidInput(f"{error} Or mask those nodes: graph(…, mask=~np.isnan(X).any(axis=1)).") from error
+        raise InvalidInput(
+            f"{error} Or mask those nodes: graph(…, mask=~np.isnan(X).any(axis=1))."
+        ) from error
 
 
 def _middle(rows: NDArray[Any], graph: Graph) -> Floats:

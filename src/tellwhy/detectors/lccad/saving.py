@@ -60,7 +60,10 @@ def _is_grid(record: Grid) -> bool:
 
 def _is_edge_graph(record: EdgeGraph) -> bool:
     n, starts, ends, reverse = record.n_nodes, record.indptr, record.indices, record.reverse
-    if any(part.dtype != np.int64 or part.ndim != 1 for part in (starts, ends, reverse)) or len(starts) != n + 1:
+    if (
+        any(part.dtype != np.int64 or part.ndim != 1 for part in (starts, ends, reverse))
+        or len(starts) != n + 1
+    ):
         return False
     sizes = np.diff(starts)
     if starts[0] != 0 or (sizes < 0).any() or not len(ends) == len(reverse) == starts[-1]:

@@ -46,10 +46,11 @@ def suggest_lccad(
 ) -> Suggestion:
     """Suggest θ and the number of classes K from the data alone.
 
-    For each K a hidden Markov field with equal spherical Gaussians is fitted by `LCCAD` with θ = 1/(1 + 2σ²), its
-    weight of distances, σ² being estimated in turn. The criterion is −2 [log p(X | H) + log p(H)] + (number of
-    parameters)·log n, with log p(H) exact on chains and trees and a pseudo-likelihood elsewhere. The latter is fond of
-    one class split in two like a chessboard: fits in which a class goes better with another than with itself are out.
+    For each K a hidden Markov field with equal spherical Gaussians is fitted by `LCCAD` with θ = 1/(1 + 2σ²),
+    its weight of distances, σ² being estimated in turn. The criterion is −2 [log p(X | H) + log p(H)] +
+    (number of parameters)·log n, with log p(H) exact on chains and trees and a pseudo-likelihood elsewhere.
+    The latter is fond of one class split in two like a chessboard: fits in which a class goes better with
+    another than with itself are out.
 
     Parameters
     ----------
@@ -73,7 +74,9 @@ def suggest_lccad(
     validate_value("suggest_lccad", "max_classes", max_classes, integer(1, 127))
     counts = range(1, max_classes + 1) if n_classes is None else [n_classes]
     rng = generator(random_state)
-    candidates = [_candidate(X, graph, k, rng) for k in track(counts, len(counts), "comparing numbers of classes")]
+    candidates = [
+        _candidate(X, graph, k, rng) for k in track(counts, len(counts), "comparing numbers of classes")
+    ]
     best = min(candidates, key=lambda c: c.criterion)
     return Suggestion(best.n_classes, best.theta, tuple(candidates))
 

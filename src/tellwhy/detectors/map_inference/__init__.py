@@ -1,7 +1,13 @@
 """Labels and marginals of pairwise energies on graphs: exact where it can be done, with a bound where it cannot."""
 
 from tellwhy.detectors.map_inference.choice import METHODS, best_labelling
-from tellwhy.detectors.map_inference.field import Field, Labelling, neighbour_counts, received_by, received_in_all
+from tellwhy.detectors.map_inference.field import (
+    Field,
+    Labelling,
+    neighbour_counts,
+    received_by,
+    received_in_all,
+)
 from tellwhy.detectors.map_inference.icm import icm
 from tellwhy.detectors.map_inference.loopy_bp import loopy_bp, max_marginals
 from tellwhy.detectors.map_inference.min_cut import is_attractive, min_cut

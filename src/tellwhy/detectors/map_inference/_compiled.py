@@ -1,8 +1,8 @@
 """Compiled passes over implicit grids and listed edges.
 
-Costs are minimised. `arriving[i·n_dirs + d]` (grids) or `arriving[e]` (edges) is the message that node i receives from
-its neighbour in direction d, or along e; for a neighbour that is not there it stays zero. Directions d and
-n_dirs − 1 − d are opposite, and the first half leads to smaller indices.
+Costs are minimised. `arriving[i·n_dirs + d]` (grids) or `arriving[e]` (edges) is the message that node i
+receives from its neighbour in direction d, or along e; for a neighbour that is not there it stays zero.
+Directions d and n_dirs − 1 − d are opposite, and the first half leads to smaller indices.
 """
 
 import numba
@@ -67,8 +67,8 @@ def _gather(unary, i, arriving, start, stop, total):
 def sweep_grid(unary, pair, arriving, present, box, steps, backward, shared, damping, soft):
     """Pass messages once over all nodes of a grid, in order or in reverse order.
 
-    With `shared`, each node's cost is split among the monotonic chains through it (TRW-S); the returned value is then
-    a lower bound of the energy after a backward pass.
+    With `shared`, each node's cost is split among the monotonic chains through it (TRW-S); the returned value
+    is then a lower bound of the energy after a backward pass.
     """
     depth, height, width = box
     n_dirs = len(steps)

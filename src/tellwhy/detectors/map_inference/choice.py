@@ -28,8 +28,8 @@ def best_labelling(
     field
         The energy.
     method
-        'auto': dynamic programming on forests, a minimum cut for two attractive labels on small graphs, else TRW-S.
-        'exact': one of the first two, whatever the size. 'trws', 'lbp' and 'icm' by name.
+        'auto': dynamic programming on forests, a minimum cut for two attractive labels on small graphs, else
+        TRW-S. 'exact': one of the first two, whatever the size. 'trws', 'lbp' and 'icm' by name.
     max_sweeps
         The most sweeps of 'trws' and 'lbp'.
     messages

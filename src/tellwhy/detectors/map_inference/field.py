@@ -133,7 +133,9 @@ def in_tree_order(field: Field) -> tuple[Field, NDArray[np.int64] | None]:
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
     mask = None if graph.mask is None else graph.mask[order]
-    return Field(field.unary[order], field.pair, EdgeGraph.of(graph.n_nodes, place[graph.edges()], mask)), order
+    return Field(
+        field.unary[order], field.pair, EdgeGraph.of(graph.n_nodes, place[graph.edges()], mask)
+    ), order
 
 
 def received_in_all(graph: Graph, arriving: NDArray[Any]) -> NDArray[Any]:

@@ -25,8 +25,9 @@ def loopy_bp(
 ) -> Labelling:
     """Return the best labelling met while messages are passed to and fro.
 
-    M_ij(s) ← min_t [pair(s, t) + unary_i(t) + Σ_{k ∈ N(i)∖j} M_ki(t)], each new message a mixture with the old one.
-    Labels are read from unary_i(s) + Σ_{k ∈ N(i)} M_ki(s), each node given its earlier neighbours' labels.
+    M_ij(s) ← min_t [pair(s, t) + unary_i(t) + Σ_{k ∈ N(i)∖j} M_ki(t)], each new message a mixture with the
+    old one. Labels are read from unary_i(s) + Σ_{k ∈ N(i)} M_ki(s), each node given its earlier neighbours'
+    labels.
 
     Examples
     --------
@@ -55,7 +56,9 @@ def loopy_bp(
     return best
 
 
-def max_marginals(field: Field, *, max_sweeps: int = 30, damping: float = DAMPING, tol: float = 1e-4) -> NDArray[Any]:
+def max_marginals(
+    field: Field, *, max_sweeps: int = 30, damping: float = DAMPING, tol: float = 1e-4
+) -> NDArray[Any]:
     """Return the messages that nodes receive (see `_compiled`) when they have settled, or after `max_sweeps`."""
     arriving = field.no_messages()
     for _ in range(max_sweeps):

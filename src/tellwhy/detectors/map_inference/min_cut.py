@@ -23,8 +23,9 @@ def is_attractive(field: Field) -> bool:
 def min_cut(field: Field) -> Labelling:
     """Return the best labelling for two attractive labels.
 
-    With w = p01 − (p00 + p11)/2 ≥ 0, an edge costs p00 + (p11 − p00)/2·(h_i + h_j) + w·|h_i − h_j|: a unary part and a
-    capacity. Capacities are whole numbers of 31 bits, so that the bound is below the optimum by the rounding.
+    With w = p01 − (p00 + p11)/2 ≥ 0, an edge costs p00 + (p11 − p00)/2·(h_i + h_j) + w·|h_i − h_j|: a unary
+    part and a capacity. Capacities are whole numbers of 31 bits, so that the bound is below the optimum by
+    the rounding.
 
     Examples
     --------
@@ -34,7 +35,9 @@ def min_cut(field: Field) -> Labelling:
     array([0, 0, 0, 0], dtype=int32)
     """
     if not is_attractive(field):
-        raise InvalidInput("A minimum cut needs two labels that attract: pair[0, 0] + pair[1, 1] ≤ 2·pair[0, 1].")
+        raise InvalidInput(
+            "A minimum cut needs two labels that attract: pair[0, 0] + pair[1, 1] ≤ 2·pair[0, 1]."
+        )
     n, pair = field.graph.n_nodes, field.pair.astype(np.float64)
     weight = pair[0, 1] - (pair[0, 0] + pair[1, 1]) / 2
     ones_cost = (field.unary[:, 1] - field.unary[:, 0]).astype(np.float64)
@@ -44,7 +47,11 @@ def min_cut(field: Field) -> Labelling:
     capacities, error = _capacities(ones_cost * scale, weight * scale, edges, n)
     flow = maximum_flow(capacities, n, n + 1)
     labels = _far_side(capacities - flow.flow, n)
-    constant = float(field.unary[:, 0].sum(dtype=np.float64)) + len(edges) * pair[0, 0] + np.minimum(ones_cost, 0).sum()
+    constant = (
+        float(field.unary[:, 0].sum(dtype=np.float64))
+        + len(edges) * pair[0, 0]
+        + np.minimum(ones_cost, 0).sum()
+    )
     bound = constant + (float(flow.flow_value) - error) / scale
     labels = unlabelled_where_missing(labels, field.graph)
     energy = field.energy(labels)

@@ -1,7 +1,7 @@
 """Sequential tree-reweighted message passing, with its lower bound.
 
-Kolmogorov, "Convergent tree-reweighted message passing for energy minimization", IEEE Transactions on Pattern Analysis
-and Machine Intelligence 28 (2006): the bound never falls.
+Kolmogorov, "Convergent tree-reweighted message passing for energy minimization", IEEE Transactions on Pattern
+Analysis and Machine Intelligence 28 (2006): the bound never falls.
 """
 
 from __future__ import annotations
@@ -53,7 +53,11 @@ def trw_s(
         field.improve(labels)
         energy = field.energy(labels)
         bound = max(bound, best.bound)
-        best = Labelling(labels, energy, bound) if energy < best.energy else Labelling(best.labels, best.energy, bound)
+        best = (
+            Labelling(labels, energy, bound)
+            if energy < best.energy
+            else Labelling(best.labels, best.energy, bound)
+        )
         if min(best.gap, gained) <= tol * max(abs(best.energy), abs(bound)):
             break
     return polished(field, best)

@@ -10,8 +10,8 @@ from tellwhy.detectors.map_inference.field import Field, Labelling, in_tree_orde
 def viterbi(field: Field) -> Labelling:
     """Return the best labelling of a forest: one pass of messages to the roots, and backtracking.
 
-    Ties are broken by backtracking: each node is labelled given its parent's label, never on its own. The costs are
-    taken in float64, whatever the field's, so that the optimum is exact.
+    Ties are broken by backtracking: each node is labelled given its parent's label, never on its own. The
+    costs are taken in float64, whatever the field's, so that the optimum is exact.
 
     Examples
     --------

@@ -43,12 +43,12 @@ MOST_ROWS = 20_000  # and after the last one
 class DAGMM(NetworkDetector):
     """Autoencoder and Gaussian mixture trained together; the energy of r(x) under the mixture is the outlierness.
 
-    r(x) holds the code of x, the relative distance ‖x − x̂‖/‖x‖ and the cosine of x and x̂. An estimation network gives
-    the share of each component in r(x); weights, means and covariances follow from the shares. Trained to minimise
-    mean ‖x − x̂‖² + energy_weight · mean energy + covariance_weight · Σ_kj 1/Σ_kjj.
+    r(x) holds the code of x, the relative distance ‖x − x̂‖/‖x‖ and the cosine of x and x̂. An estimation
+    network gives the share of each component in r(x); weights, means and covariances follow from the shares.
+    Trained to minimise mean ‖x − x̂‖² + energy_weight · mean energy + covariance_weight · Σ_kj 1/Σ_kjj.
 
-    Columns are standardised inside, so that the mean row is x = 0, where relative distance and cosine are undefined and
-    ordinary rows would look odd; `anchor` mends that.
+    Columns are standardised inside, so that the mean row is x = 0, where relative distance and cosine are
+    undefined and ordinary rows would look odd; `anchor` mends that.
 
     Parameters
     ----------
@@ -59,11 +59,12 @@ class DAGMM(NetworkDetector):
     energy_weight, covariance_weight
         Weights of the energy and of the penalty on small variances.
     anchor
-        Length of a constant coordinate that x and x̂ both have when they are compared; 'auto' is √d, the typical length
-        of a row, and 0 compares them as published.
+        Length of a constant coordinate that x and x̂ both have when they are compared; 'auto' is √d, the
+        typical length of a row, and 0 compares them as published.
     regularisation
         Added to the variances of r(x).
-    learning_rate, batch_size, max_epochs, patience, validation_share, device, dtype, false_alarms, random_state
+    learning_rate, batch_size, max_epochs, patience, validation_share, device, dtype, false_alarms,
+    random_state
         As in `VAE`. Batches are larger, because covariances are estimated from each one.
 
     Attributes
@@ -144,7 +145,9 @@ class DAGMM(NetworkDetector):
         return JointLoss(self.energy_weight, self.covariance_weight, self._settings(widths["column"]))
 
     def _settings(self, d: int) -> Settings:
-        return Settings(math.sqrt(d) if isinstance(self.anchor, str) else float(self.anchor), self.regularisation)
+        return Settings(
+            math.sqrt(d) if isinstance(self.anchor, str) else float(self.anchor), self.regularisation
+        )
 
     def _finish(self, Z: Floats, rng: np.random.Generator) -> None:  # noqa: ARG002
         import torch
@@ -153,7 +156,9 @@ class DAGMM(NetworkDetector):
         with torch.no_grad():
             fitted = mixture_of(network, torch.tensor(Z[:MOST_ROWS]), self._settings(Z.shape[1]))
         self.n_components_ = len(self.network_["share.bias"])
-        self.mixture_ = {name: tensor[0].numpy() for name, tensor in vars(fitted).items() if name != "variances"}
+        self.mixture_ = {
+            name: tensor[0].numpy() for name, tensor in vars(fitted).items() if name != "variances"
+        }
 
     def to_score(self) -> NetworkScore:
         """Return the energy as a score function."""
@@ -271,6 +276,8 @@ class JointLoss:
         """Loss of the rows held out under the mixture of the others, shape (E,)."""
         mixture = mixture_of(stack, kept[:MIXTURE_ROWS], self.settings)
         total = 0.0
-        for part in row_batches(len(held), 8 * 4 * stack.n_weights // max(stack.widths["hidden"], 1), 64 * 2**20):
+        for part in row_batches(
+            len(held), 8 * 4 * stack.n_weights // max(stack.widths["hidden"], 1), 64 * 2**20
+        ):
             total = total + self._loss(stack, held[part], mixture) * len(held[part])
         return total / len(held)

@@ -1,7 +1,7 @@
 """One trained network, applied to rows and backwards: numpy arrays or tensors, without recording operations.
 
-A forward step returns its result and a function that takes the slope of a number by the result to its slope by the
-input. The slope of a score by its rows is the product of these, from the last step to the first.
+A forward step returns its result and a function that takes the slope of a number by the result to its slope
+by the input. The slope of a score by its rows is the product of these, from the last step to the first.
 """
 
 from __future__ import annotations

@@ -29,7 +29,10 @@ LATENT_SHARES = (0.2, 0.4, 0.6, 0.8)
 HIDDEN_SHARES = (0.5, 1.0, 2.0)
 MOST_HELD = 20_000
 PASSES, LEAST_STEPS = 300, 2_000  # of training, whichever is more
-PATIENT_PASSES, LEAST_PATIENT_STEPS = 20, 200  # without a gain; a gain shows above the noise of some hundred steps
+PATIENT_PASSES, LEAST_PATIENT_STEPS = (
+    20,
+    200,
+)  # without a gain; a gain shows above the noise of some hundred steps
 
 NETWORK_PARAMETERS: dict[str, Rules] = {
     "latent": (one_of("auto"), integer(1)),
@@ -113,7 +116,9 @@ class NetworkDetector(Detector):
                 (self.patience, PATIENT_PASSES, LEAST_PATIENT_STEPS),
             )
         )
-        return Plan(self.learning_rate, self.batch_size, max_epochs, patience, f"training {type(self).__name__}")
+        return Plan(
+            self.learning_rate, self.batch_size, max_epochs, patience, f"training {type(self).__name__}"
+        )
 
     def _calibrate(self, X: Floats, kept: Integers, held: Integers) -> None:
         """Score the training rows as if they were new, and set the threshold."""

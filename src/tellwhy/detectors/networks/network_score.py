@@ -45,8 +45,8 @@ class NetworkScore:
     scaling
         How rows are scaled before the network sees them.
     terms
-        Where the score is a sum over columns: its terms for scaled rows, shape (n, d). The score then has a method
-        `feature_errors(X)` that gives them.
+        Where the score is a sum over columns: its terms for scaled rows, shape (n, d). The score then has a
+        method `feature_errors(X)` that gives them.
     device, dtype
         Where and in which arithmetic.
     row_floats

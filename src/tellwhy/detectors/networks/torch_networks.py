@@ -1,7 +1,7 @@
 """Small networks trained side by side: one tensor holds the same layer of several networks.
 
-Networks of different sizes share a stack padded to the largest; masks keep the padding silent, so that each network
-learns exactly what it would have learned alone. PyTorch is imported when a function runs.
+Networks of different sizes share a stack padded to the largest; masks keep the padding silent, so that each
+network learns exactly what it would have learned alone. PyTorch is imported when a function runs.
 """
 
 from __future__ import annotations
@@ -90,7 +90,9 @@ def _widths(sizes: Sequence[Sizes]) -> dict[str, int]:
     return {axis: max(size[axis] for size in sizes) for axis in sizes[0]}
 
 
-def new_stack(layout: Layout, sizes: Sequence[Sizes], rng: np.random.Generator, device: str, dtype: Any) -> Stack:
+def new_stack(
+    layout: Layout, sizes: Sequence[Sizes], rng: np.random.Generator, device: str, dtype: Any
+) -> Stack:
     """Networks with weights and biases uniform in ±1/√inputs, each drawn from a stream of its own."""
     import torch
 
@@ -118,7 +120,9 @@ def _drawn(inputs: int, outputs: int, rng: np.random.Generator) -> tuple[Floats,
 def _masks(sizes: Sequence[Sizes], widths: Sizes, device: str, dtype: Any) -> dict[str, Tensor]:
     import torch
 
-    used = {axis: [[[i < size[axis] for i in range(width)]] for size in sizes] for axis, width in widths.items()}
+    used = {
+        axis: [[[i < size[axis] for i in range(width)]] for size in sizes] for axis, width in widths.items()
+    }
     return {axis: torch.tensor(rows, dtype=dtype, device=device) for axis, rows in used.items()}
 
 

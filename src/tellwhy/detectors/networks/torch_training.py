@@ -112,7 +112,9 @@ class Race:
 
     def places_to_keep(self, epoch: int, n_steps: int) -> list[int]:
         """Places in the stack of the candidates that go on."""
-        going = [c for c in self.running if epoch - self.since[c] < self.patience and np.isfinite(self.best[c])]
+        going = [
+            c for c in self.running if epoch - self.since[c] < self.patience and np.isfinite(self.best[c])
+        ]
         if n_steps >= self.rung:
             self.rung *= 2
             going = sorted(sorted(going, key=lambda c: self.best[c])[: math.ceil(len(going) / 2)])

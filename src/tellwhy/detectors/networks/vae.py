@@ -41,30 +41,32 @@ BYPASSES: Layout = {"bypass_mean": ("column", "latent"), "bypass_output": ("late
 class VAE(NetworkDetector):
     """Variational autoencoder: encoder with one hidden layer, decoder with two, softplus, and a linear map beside each.
 
-    The mean of the code is V x + f(x) and the reconstruction W z + g(z), f and g being the layers. Without V and W,
-    tables of a few hundred rows end early at networks that rebuild new rows badly; with them, training starts near
-    principal components and bends from there.
+    The mean of the code is V x + f(x) and the reconstruction W z + g(z), f and g being the layers. Without V
+    and W, tables of a few hundred rows end early at networks that rebuild new rows badly; with them, training
+    starts near principal components and bends from there.
 
     Columns are standardised inside (not for likelihood='bernoulli'); errors are in standardised units.
 
     Parameters
     ----------
     score
-        'reconstruction': ‖x − x̂‖² with x̂ decoded from the mean of the code. 'elbo': the negative evidence lower bound,
-        its expectation taken over noise that is drawn once, so that equal rows have equal scores. Training does not
-        depend on it: `set_params(score=...)` turns a fitted detector to the other score, which has its own threshold.
+        'reconstruction': ‖x − x̂‖² with x̂ decoded from the mean of the code. 'elbo': the negative evidence
+        lower bound, its expectation taken over noise that is drawn once, so that equal rows have equal
+        scores. Training does not depend on it: `set_params(score=...)` turns a fitted detector to the other
+        score, which has its own threshold.
     likelihood
         'gaussian', or 'bernoulli' for columns of 0 and 1.
     latent, hidden
-        Width of the code and of the hidden layers. 'auto' compares 0.2, 0.4, 0.6, 0.8 and 0.5, 1, 2 times the number of
-        columns on rows held out; the better half of the candidates goes on after 100, 200, 400, … steps.
+        Width of the code and of the hidden layers. 'auto' compares 0.2, 0.4, 0.6, 0.8 and 0.5, 1, 2 times the
+        number of columns on rows held out; the better half of the candidates goes on after 100, 200, 400, …
+        steps.
     criterion
-        What sizes are compared by and what training stops on, for rows held out. 'localisation': one cell of each row
-        is moved by one to two standard deviations (flipped for 'bernoulli'), and the mean logarithm of its share in
-        the row's squared error counts: a network that rebuilds too little has errors elsewhere, one that copies its
-        input has none there. 'bound': the evidence lower bound, for the density rather than for errors that point at
-        cells; it takes narrow codes where rows are few, and is used for a single column, whose share is always 1.
-        Either way, weights descend on the bound.
+        What sizes are compared by and what training stops on, for rows held out. 'localisation': one cell of
+        each row is moved by one to two standard deviations (flipped for 'bernoulli'), and the mean logarithm
+        of its share in the row's squared error counts: a network that rebuilds too little has errors
+        elsewhere, one that copies its input has none there. 'bound': the evidence lower bound, for the
+        density rather than for errors that point at cells; it takes narrow codes where rows are few, and is
+        used for a single column, whose share is always 1. Either way, weights descend on the bound.
     bypass
         Whether there are linear maps beside the layers; False is the plain network.
     n_samples
@@ -72,10 +74,11 @@ class VAE(NetworkDetector):
     learning_rate, batch_size
         Steps of Adam.
     max_epochs
-        Passes over the rows at most; 'auto' is 300, and on small tables, where a pass has few steps, as many as make
-        2,000 steps.
+        Passes over the rows at most; 'auto' is 300, and on small tables, where a pass has few steps, as many
+        as make 2,000 steps.
     patience
-        Passes without a gain on the rows held out after which training stops; 'auto' is 20, or what makes 200 steps.
+        Passes without a gain on the rows held out after which training stops; 'auto' is 20, or what makes 200
+        steps.
     validation_share
         Share of the rows held out, for stopping, for choosing sizes and for the threshold.
     device
@@ -196,10 +199,13 @@ class VAE(NetworkDetector):
 
     def _calibrate(self, X: Floats, kept: Integers, held: Integers) -> None:
         self.training_scores_of_ = {
-            kind: scores_as_if_new(self._score_named(kind), X, kept, held) for kind in ("reconstruction", "elbo")
+            kind: scores_as_if_new(self._score_named(kind), X, kept, held)
+            for kind in ("reconstruction", "elbo")
         }
         level = 1 - self.false_alarms
-        self.threshold_of_ = {kind: float(np.quantile(s, level)) for kind, s in self.training_scores_of_.items()}
+        self.threshold_of_ = {
+            kind: float(np.quantile(s, level)) for kind, s in self.training_scores_of_.items()
+        }
 
     @property
     def training_scores_(self) -> Floats:  # type: ignore[override]
@@ -226,7 +232,9 @@ class VAE(NetworkDetector):
             terms=error.terms if is_error else None,
             unit_interval=self.likelihood == "bernoulli",
             feature_names=self._names,
-            describes="squared reconstruction error of VAE" if is_error else "negative evidence lower bound of VAE",
+            describes="squared reconstruction error of VAE"
+            if is_error
+            else "negative evidence lower bound of VAE",
             threshold=getattr(self, "threshold_of_", {}).get(kind),
         )
 

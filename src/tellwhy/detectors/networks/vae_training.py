@@ -46,7 +46,9 @@ def minus_log_likelihood(likelihood: str, misfit: Tensor, d: int, variance: Any)
 
     if likelihood == "bernoulli":
         return misfit
-    return 0.5 * misfit / variance + 0.5 * d * torch.log(2.0 * math.pi * torch.as_tensor(variance, dtype=misfit.dtype))
+    return 0.5 * misfit / variance + 0.5 * d * torch.log(
+        2.0 * math.pi * torch.as_tensor(variance, dtype=misfit.dtype)
+    )
 
 
 def divergence(mean: Tensor, variance: Tensor, mask: Tensor) -> Tensor:
@@ -63,9 +65,9 @@ def _batches(stack: Stack, n: int) -> list[slice]:
 class EvidenceBound:
     """The negative evidence lower bound, with one draw of noise a row.
 
-    The Gaussian's variance is the one that makes the bound tightest, the mean squared error of the rows at hand
-    (Rybkin, Daniilidis and Levine, International Conference on Machine Learning, 2021): with a variance fixed at 1 a
-    network learns no direction in which standardised rows vary less than that.
+    The Gaussian's variance is the one that makes the bound tightest, the mean squared error of the rows at
+    hand (Rybkin, Daniilidis and Levine, International Conference on Machine Learning, 2021): with a variance
+    fixed at 1 a network learns no direction in which standardised rows vary less than that.
     """
 
     def __init__(self, likelihood: str, held_noise: Floats):
@@ -81,7 +83,9 @@ class EvidenceBound:
         drawn = torch.tensor(noise[:, : mean.shape[-1]], dtype=x.dtype, device=x.device)
         mask = stack.masks["latent"]
         code = (mean + variance.sqrt() * drawn) * mask
-        return misfit(self.likelihood, rows, decoded(stack, code)).sum(1), divergence(mean, variance, mask).sum(1)
+        return misfit(self.likelihood, rows, decoded(stack, code)).sum(1), divergence(
+            mean, variance, mask
+        ).sum(1)
 
     def _mean(self, misfits: Tensor, divergences: Tensor, n: int, d: int) -> Tensor:
         variance = (misfits / (n * d)).clamp(min=LEAST_NOISE)
@@ -114,7 +118,9 @@ class LocatingBound(EvidenceBound):
         """−log share of the moved cell of some rows, shape (E, n)."""
         import torch
 
-        rows, columns = (torch.as_tensor(a[part], device=held.device) for a in (self.cells.rows, self.cells.columns))
+        rows, columns = (
+            torch.as_tensor(a[part], device=held.device) for a in (self.cells.rows, self.cells.columns)
+        )
         moved, each = held[rows], torch.arange(len(rows), device=held.device)
         before = moved[each, columns]
         shifts = torch.as_tensor(self.cells.shifts[part], device=held.device, dtype=held.dtype)

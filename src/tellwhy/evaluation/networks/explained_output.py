@@ -35,7 +35,9 @@ def explained_scores(
 ) -> Scores:
     """Return the score that was explained; of a network, the output that was chosen for each row."""
     if explanation.data is None:
-        raise InvalidInput("The explained inputs are needed, and this explanation has none (its data is None).")
+        raise InvalidInput(
+            "The explained inputs are needed, and this explanation has none (its data is None)."
+        )
     X = array_rows(explanation.data)
     if X.shape != explanation.values.shape:
         raise InvalidInput(
@@ -48,7 +50,9 @@ def explained_scores(
     score = as_score(model)
     if not isinstance(score, NetworkOutput):
         if target is not None:
-            raise InvalidParameter(f"target chooses an output of a network; {score.describes} has one. Leave it out.")
+            raise InvalidParameter(
+                f"target chooses an output of a network; {score.describes} has one. Leave it out."
+            )
         return Scores(score, X)
     if score is not model:
         recorded = explanation.extras.get("output") if target is None else None

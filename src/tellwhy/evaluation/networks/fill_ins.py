@@ -57,7 +57,9 @@ def fill_in(X: Floats, fill: Any, regions: Regions, rng: np.random.Generator) ->
             f"fill has shape {given.shape}; expected a number, one input {X.shape[1:]} or all of them {X.shape}."
         ) from None
     if not np.isfinite(given).all():
-        raise InvalidInput("fill is not finite everywhere; regions can only be painted over with finite numbers.")
+        raise InvalidInput(
+            "fill is not finite everywhere; regions can only be painted over with finite numbers."
+        )
     return filled
 
 

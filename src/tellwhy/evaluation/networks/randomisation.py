@@ -64,7 +64,8 @@ class Randomisation:
 
         names = [_listed(stage) for stage in self.layers]
         spread = [
-            float(np.std(row[np.isfinite(row)])) if np.isfinite(row).any() else np.nan for row in self.similarities
+            float(np.std(row[np.isfinite(row)])) if np.isfinite(row).any() else np.nan
+            for row in self.similarities
         ]
         return pd.DataFrame({"layers": names, "similarity": self.mean_curve(), "spread": spread})
 
@@ -81,8 +82,9 @@ def parameter_randomisation(
 ) -> Randomisation:
     """Make the parameters of a network random, and compare the explanations before and after.
 
-    Every parameter of a layer is replaced by normal numbers with its mean and standard deviation. A copy of the network
-    is changed, never the network itself. The explained output of each row is the one of the network as it is.
+    Every parameter of a layer is replaced by normal numbers with its mean and standard deviation. A copy of
+    the network is changed, never the network itself. The explained output of each row is the one of the
+    network as it is.
 
     Parameters
     ----------
@@ -91,14 +93,15 @@ def parameter_randomisation(
     x
         The inputs to explain.
     mode
-        'cascading': from the output down, each stage in addition to those before it; 'independent': each stage alone.
+        'cascading': from the output down, each stage in addition to those before it; 'independent': each
+        stage alone.
     similarity
-        'rank' (Spearman's correlation of the values), 'rank_abs' (of their absolute values), 'ssim' (structural
-        similarity of the images, channels summed), or a function of two arrays of values (n, *shape) that gives n
-        numbers.
+        'rank' (Spearman's correlation of the values), 'rank_abs' (of their absolute values), 'ssim'
+        (structural similarity of the images, channels summed), or a function of two arrays of values (n,
+        *shape) that gives n numbers.
     layers
-        Names of the modules that become random, in this order; by default all that have parameters of their own, the
-        last one registered first.
+        Names of the modules that become random, in this order; by default all that have parameters of their
+        own, the last one registered first.
     n_stages
         The most explanations to compute; consecutive layers share a stage where there are more.
     random_state
@@ -155,7 +158,11 @@ def _model_of(explainer: Any) -> Any:
 
 def _stages(model: Any, layers: Sequence[str] | None, n_stages: int) -> list[tuple[str, ...]]:
     """Return the layers of each stage, in the order in which they become random."""
-    own = [name for name, module in model.named_modules() if next(module.parameters(recurse=False), None) is not None]
+    own = [
+        name
+        for name, module in model.named_modules()
+        if next(module.parameters(recurse=False), None) is not None
+    ]
     if layers is not None:
         unknown = [name for name in layers if name not in own]
         if unknown or not len(layers):
@@ -206,7 +213,9 @@ def _randomise(model: Any, layers: Sequence[str], rng: np.random.Generator) -> N
 def _checked(found: Any, n_rows: int) -> Floats:
     similarities = np.asarray(found, dtype=np.float64)
     if similarities.shape != (n_rows,):
-        raise InvalidInput(f"similarity(a, b) must give one number per row: ({n_rows},). Got {similarities.shape}.")
+        raise InvalidInput(
+            f"similarity(a, b) must give one number per row: ({n_rows},). Got {similarities.shape}."
+        )
     return similarities
 
 

@@ -1,7 +1,7 @@
 """Perturbation analysis of images and other arrays: whether the score falls when the relevant regions are painted over.
 
-The model only has to give scores; several fill-ins, and random orders beside the explanation's, tell how far the
-result depends on the way regions are taken away.
+The model only has to give scores; several fill-ins, and random orders beside the explanation's, tell how far
+the result depends on the way regions are taken away.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ _ACCEPTED: dict[str, Rules] = {
     "order": one_of(*ORDERS),
     "fill": (
         one_of(*FILL_INS),
-        Rule("a number, or an array like one input or like all of them", lambda value: not isinstance(value, str)),
+        Rule(
+            "a number, or an array like one input or like all of them",
+            lambda value: not isinstance(value, str),
+        ),
     ),
     "n_steps": (none, integer(1)),
     "n_random": integer(0),
@@ -52,7 +55,8 @@ class RegionFlipping(Flipping):
     fill
         What regions were painted over with.
     random
-        The same with random orders, averaged: what is left to chance. None where no random order was asked for.
+        The same with random orders, averaged: what is left to chance. None where no random order was asked
+        for.
     """
 
     removed: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
@@ -82,9 +86,10 @@ def region_flipping(
 ) -> RegionFlipping:
     """Paint over the regions of each input in the order of an explanation, and watch the model's score.
 
-    Inputs are cut into regions; the relevance of a region is the sum of the values in it over all channels (of absolute
-    values for sensitivities, whose signs are directions). Each curve ends where everything is painted over, which is
-    the same for every order, so explanations of the same inputs can be compared by their areas.
+    Inputs are cut into regions; the relevance of a region is the sum of the values in it over all channels
+    (of absolute values for sensitivities, whose signs are directions). Each curve ends where everything is
+    painted over, which is the same for every order, so explanations of the same inputs can be compared by
+    their areas.
 
     Parameters
     ----------
@@ -97,15 +102,16 @@ def region_flipping(
     region
         Size of a region along each of `axes`.
     axes
-        Axes of one input that are cut into regions; the last ones by default, as in (channels, height, width). Use
-        (0, 1) for images of shape (height, width, channels). All other axes are painted over together.
+        Axes of one input that are cut into regions; the last ones by default, as in (channels, height,
+        width). Use (0, 1) for images of shape (height, width, channels). All other axes are painted over
+        together.
     order
-        'most_relevant_first' (or 'morf': a good explanation has a small area) or 'least_relevant_first' ('lerf': a
-        large one).
+        'most_relevant_first' (or 'morf': a good explanation has a small area) or 'least_relevant_first'
+        ('lerf': a large one).
     fill
-        What comes into a region: "mean" or "zero", "noise" (between the input's least and largest value), "blur" (the
-        input, blurred over a region's size), a number, or an array like one input or like all of them. "mean", "noise"
-        and "blur" are taken per channel.
+        What comes into a region: "mean" or "zero", "noise" (between the input's least and largest value),
+        "blur" (the input, blurred over a region's size), a number, or an array like one input or like all of
+        them. "mean", "noise" and "blur" are taken per channel.
     n_steps
         Points of the curve after the first one; at most one per region. By default up to 50.
     n_random
@@ -132,7 +138,14 @@ def region_flipping(
     >>> region_flipping(explanation, score, region=2, fill="zero").mean_curve()
     array([1., 0., 0., 0., 0.])
     """
-    _check(order=order, fill=fill, n_steps=n_steps, n_random=n_random, batch_size=batch_size, random_state=random_state)
+    _check(
+        order=order,
+        fill=fill,
+        n_steps=n_steps,
+        n_random=n_random,
+        batch_size=batch_size,
+        random_state=random_state,
+    )
     scores = explained_scores(explanation, model, target, batch_size=batch_size, device=device)
     regions = tile(scores.X.shape[1:], region, axes)
     rng = generator(random_state)
@@ -178,7 +191,9 @@ class _Painting:
     def ends(self) -> tuple[Floats, Floats]:
         """Scores of the untouched inputs, and of those that are painted over everywhere."""
         rows = np.arange(len(self.scores.X))
-        return self.scores.value(self.scores.X, rows), self.scores.value(np.ascontiguousarray(self.filled), rows)
+        return self.scores.value(self.scores.X, rows), self.scores.value(
+            np.ascontiguousarray(self.filled), rows
+        )
 
     def curves(self, ranking: Integers, start: Floats, end: Floats) -> Floats:
         """Scores after each step, shape (n, n_steps + 1); `ranking` lists the regions of each row as they go."""

@@ -16,8 +16,8 @@ from tellwhy.core.score_function import Floats, Integers
 class Regions:
     """Regions of one input.
 
-    `index` holds the number of each cell's region and has the shape of one input, with length 1 along axes that are
-    not cut; `sizes` are the lengths of a region along `axes`.
+    `index` holds the number of each cell's region and has the shape of one input, with length 1 along axes
+    that are not cut; `sizes` are the lengths of a region along `axes`.
     """
 
     index: Integers
@@ -45,9 +45,15 @@ def tile(shape: tuple[int, ...], region: int | Sequence[int], axes: Sequence[int
            [2, 2, 2, 3, 3]])
     """
     sizes = _sizes(region, shape, axes)
-    chosen = tuple(range(len(shape) - len(sizes), len(shape))) if axes is None else tuple(int(a) for a in axes)
+    chosen = (
+        tuple(range(len(shape) - len(sizes), len(shape))) if axes is None else tuple(int(a) for a in axes)
+    )
     chosen = tuple(a + len(shape) if a < 0 else a for a in chosen)
-    if len(chosen) != len(sizes) or len(set(chosen)) < len(chosen) or not all(0 <= a < len(shape) for a in chosen):
+    if (
+        len(chosen) != len(sizes)
+        or len(set(chosen)) < len(chosen)
+        or not all(0 <= a < len(shape) for a in chosen)
+    ):
         raise InvalidParameter(
             f"region={region!r} and axes={axes!r} do not fit inputs of shape {shape}: give one size per axis, and each "
             "axis once."
@@ -59,7 +65,9 @@ def tile(shape: tuple[int, ...], region: int | Sequence[int], axes: Sequence[int
         along = [1] * len(shape)
         along[axis] = shape[axis]
         index = index * (int(numbers[-1]) + 1) + numbers.reshape(along)
-    return Regions(index, int(index.max()) + 1, tuple(axis for axis, _ in cuts), tuple(size for _, size in cuts))
+    return Regions(
+        index, int(index.max()) + 1, tuple(axis for axis, _ in cuts), tuple(size for _, size in cuts)
+    )
 
 
 def _sizes(region: Any, shape: tuple[int, ...], axes: Sequence[int] | None) -> tuple[int, ...]:

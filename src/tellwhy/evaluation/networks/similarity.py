@@ -38,8 +38,8 @@ def absolute_rank_correlation(a: Floats, b: Floats) -> Floats:
 def structural_similarity(a: Floats, b: Floats) -> Floats:
     """Mean structural similarity of images (n, height, width) or (n, channels, height, width), channels summed.
 
-    Each image is scaled to a largest absolute value of ½, so that values span 1. Windows have 7 × 7 pixels, or the
-    whole of smaller images. Wang, Bovik, Sheikh, Simoncelli, IEEE TIP 13 (2004).
+    Each image is scaled to a largest absolute value of ½, so that values span 1. Windows have 7 × 7 pixels,
+    or the whole of smaller images. Wang, Bovik, Sheikh, Simoncelli, IEEE TIP 13 (2004).
     """
     if a.ndim not in (3, 4):
         raise InvalidInput(

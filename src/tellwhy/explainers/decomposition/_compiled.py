@@ -1,8 +1,9 @@
 """Compiled marginal energies of Gaussian mixtures and Gaussian kernel models, one feature at a time.
 
-Energies are −log densities. `skip[n]` is the support point that row n leaves out, or −1. Sequences pick, at each of
-`n_picked` steps, the feature with the largest energy given those picked before. `position[n, i]` is that step, or −1
-for a feature that was not picked; `energies[n, i]` is that energy, or the one given all picked features.
+Energies are −log densities. `skip[n]` is the support point that row n leaves out, or −1. Sequences pick, at
+each of `n_picked` steps, the feature with the largest energy given those picked before. `position[n, i]` is
+that step, or −1 for a feature that was not picked; `energies[n, i]` is that energy, or the one given all
+picked features.
 """
 
 import math
@@ -112,8 +113,8 @@ def _kernel_candidates(joint, halves, factors, least, position, candidates):
 def mixture_sequence(X, log_weights, means, covariances, n_picked, position, energies):
     """Pick features of a Gaussian mixture one by one.
 
-    Given the picked features S, component k has residuals x − E[x|x_S, k], variances Var[x|x_S, k] and the columns
-    L[k] of a Cholesky factor of Σ_k, whose pivots are the picked features.
+    Given the picked features S, component k has residuals x − E[x|x_S, k], variances Var[x|x_S, k] and the
+    columns L[k] of a Cholesky factor of Σ_k, whose pivots are the picked features.
     """
     K, d = means.shape
     joint, candidates = np.empty(K), np.empty(d)

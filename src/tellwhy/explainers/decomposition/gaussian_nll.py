@@ -24,8 +24,8 @@ from tellwhy.explainers.base import Attribution, Explainer, Rows
 class GaussianNLL(Explainer):
     """R_i = (x_i − μ_i)² / (2 (s_i² + λ v)): how far each feature is from its own mean, whatever the model says.
 
-    μ_i and s_i² are the mean and the variance of the background rows, and v the mean variance over the features, so
-    that λ has no unit and a constant feature does not divide by zero.
+    μ_i and s_i² are the mean and the variance of the background rows, and v the mean variance over the
+    features, so that λ has no unit and a constant feature does not divide by zero.
 
     Parameters
     ----------
@@ -61,7 +61,9 @@ class GaussianNLL(Explainer):
     def _attribute(self, rows: Rows) -> Attribution:
         if not hasattr(self, "mean_"):
             raise InvalidInput("GaussianNLL has not seen background rows: call fit(X) before explain(X).")
-        variance = self.variance_ + self.regularisation * max(float(self.variance_.mean()), np.finfo(float).tiny)
+        variance = self.variance_ + self.regularisation * max(
+            float(self.variance_.mean()), np.finfo(float).tiny
+        )
         difference = rows.X - self.mean_
         with np.errstate(divide="ignore", invalid="ignore"):
             terms = np.where(difference == 0, 0.0, difference**2 / (2 * variance))

@@ -42,10 +42,10 @@ class _Nodes:
 class LatentClassDTD:
     """Explain why a node is odd for its class, by feature, and whether its value or its context is to blame.
 
-    With o_k the outlierness for class k and h the node's class: values are R^(h), (x − c_h)² where o = ‖x − c_h‖²
-    (they sum to o), else part 1's formula with Δ_j = p_j min(o_h, ‖x − x_j‖²/2σ²) over the class's rows x_j, the
-    node itself left out. The part of o_h that would be there in any class is intrinsic = min_k o_k; the rest is there
-    only because the neighbours put the node into h.
+    With o_k the outlierness for class k and h the node's class: values are R^(h), (x − c_h)² where o = ‖x −
+    c_h‖² (they sum to o), else part 1's formula with Δ_j = p_j min(o_h, ‖x − x_j‖²/2σ²) over the class's rows
+    x_j, the node itself left out. The part of o_h that would be there in any class is intrinsic = min_k o_k;
+    the rest is there only because the neighbours put the node into h.
 
     Parameters
     ----------
@@ -56,10 +56,11 @@ class LatentClassDTD:
 
     Notes
     -----
-    `extras` of the explanation, one entry per node: "class" h; "other_class" k*, the class for which the node is least
-    odd; "intrinsic" and "context", whose sum is the score; "context_share", context/score; "feature_contrast",
-    R^(h) − R^(k*), which features speak for the other class; "neighbour_pull", Σ_j [M_ji(h) − M_ji(k*)], how much the
-    neighbours j prefer h to k* (`pulls` tells it by neighbour); "row", the number of the node.
+    `extras` of the explanation, one entry per node: "class" h; "other_class" k*, the class for which the node
+    is least odd; "intrinsic" and "context", whose sum is the score; "context_share", context/score;
+    "feature_contrast", R^(h) − R^(k*), which features speak for the other class; "neighbour_pull", Σ_j
+    [M_ji(h) − M_ji(k*)], how much the neighbours j prefer h to k* (`pulls` tells it by neighbour); "row", the
+    number of the node.
 
     Examples
     --------
@@ -98,7 +99,9 @@ class LatentClassDTD:
         rows, graph = (model.training_X_, model.graph_) if is_training else model.checked(X, graph)
         labels = model.labels_ if is_training else model.predict(rows, graph)
         numbers = _chosen(nodes, labels)
-        chosen = _Nodes(numbers, rows[numbers].astype(np.float64), labels[numbers].astype(np.int64), is_training)
+        chosen = _Nodes(
+            numbers, rows[numbers].astype(np.float64), labels[numbers].astype(np.int64), is_training
+        )
         everything = model.scores_.all(chosen.X, is_training=is_training, rows=numbers)
         other = everything.argmin(axis=1)
         values, scores = self._relevance(chosen, chosen.classes)
@@ -180,7 +183,11 @@ def _chosen(nodes: Any, labels: NDArray[Any]) -> NDArray[np.int64]:
         raise InvalidInput(f"nodes must be numbers of nodes. Got {numbers.dtype} of shape {numbers.shape}.")
     wrong = (numbers < 0) | (numbers >= len(labels))
     if wrong.any():
-        raise InvalidInput(f"There is no node {numbers[wrong][0]}; expected numbers from 0 to {len(labels) - 1}.")
+        raise InvalidInput(
+            f"There is no node {numbers[wrong][0]}; expected numbers from 0 to {len(labels) - 1}."
+        )
     if (labels[numbers] < 0).any():
-        raise InvalidInput(f"Node {numbers[labels[numbers] < 0][0]} is missing (masked) and cannot be explained.")
+        raise InvalidInput(
+            f"Node {numbers[labels[numbers] < 0][0]} is missing (masked) and cannot be explained."
+        )
     return numbers.astype(np.int64)

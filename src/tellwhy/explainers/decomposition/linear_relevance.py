@@ -32,7 +32,11 @@ def linear_parts(model: Any) -> tuple[Any, Any]:
 def _applies(model: Any) -> bool:
     """Whether a model is a linear classifier, or a pipeline that ends in one."""
     if isinstance(model, (TextClassifier, Pipeline)) or hasattr(model, "coef_"):
-        last = getattr(model, "classifier_", model) if isinstance(model, TextClassifier) else linear_parts(model)[1]
+        last = (
+            getattr(model, "classifier_", model)
+            if isinstance(model, TextClassifier)
+            else linear_parts(model)[1]
+        )
         return is_classifier(last) and all(hasattr(last, name) for name in _LEARNED)
     return False
 
@@ -52,9 +56,10 @@ class LinearRelevance:
     Parameters
     ----------
     model
-        A fitted linear classifier (`coef_`, `intercept_`, `classes_`): one of `tellwhy.classifiers`, scikit-learn's
-        `LinearSVC`, `LogisticRegression` and so on, a pipeline that ends in one, or a `TextClassifier`. Rows then enter
-        as the pipeline takes them, and features are those that its last step sees: the words, for texts.
+        A fitted linear classifier (`coef_`, `intercept_`, `classes_`): one of `tellwhy.classifiers`,
+        scikit-learn's `LinearSVC`, `LogisticRegression` and so on, a pipeline that ends in one, or a
+        `TextClassifier`. Rows then enter as the pipeline takes them, and features are those that its last
+        step sees: the words, for texts.
     feature_names
         What to call the features; by default what the model or X calls them.
 
@@ -97,7 +102,9 @@ class LinearRelevance:
         if rows.shape[1] != coef.shape[1]:
             raise InvalidInput(f"X has {rows.shape[1]} columns, but the model was fitted on {coef.shape[1]}.")
         if not np.isfinite(rows.data).all():
-            raise InvalidInput("X contains NaN or infinity; expected finite numbers. Impute or drop those cells first.")
+            raise InvalidInput(
+                "X contains NaN or infinity; expected finite numbers. Impute or drop those cells first."
+            )
         return linear_relevance(
             coef, intercept, rows, last.classes_,
             against=against, of=of, feature_names=self._names(X, steps, last), data=X, model=type(last).__name__,
@@ -130,7 +137,10 @@ def _features(steps: Any, X: Any) -> Any:
 
 def weights_of_all(model: Any) -> tuple[Any, Any]:
     """Weights and intercepts of every class; scikit-learn's binary models hold those of the second class only."""
-    coef, intercept = model.coef_, np.broadcast_to(np.asarray(model.intercept_, dtype=np.float64), model.coef_.shape[0])
+    coef, intercept = (
+        model.coef_,
+        np.broadcast_to(np.asarray(model.intercept_, dtype=np.float64), model.coef_.shape[0]),
+    )
     if coef.shape[0] == 1 and len(model.classes_) == 2:
         dense = coef.toarray() if sparse.issparse(coef) else np.asarray(coef)
         return np.vstack((np.zeros_like(dense), dense)), np.array([0.0, intercept[0]])

@@ -37,8 +37,8 @@ def linear_relevance(
     classes
         Names of the classes, in the order of the weights.
     against
-        None: the score of the class itself. 'runner_up': its lead over the class that comes second. Else the name of
-        a class.
+        None: the score of the class itself. 'runner_up': its lead over the class that comes second. Else the
+        name of a class.
     of
         Class to explain; by default the one with the highest score.
     feature_names, data, model
@@ -48,8 +48,8 @@ def linear_relevance(
 
     Returns
     -------
-    `extras` hold for each row the class that is explained, by its number ("output") and by its name ("explained"), and
-    the name of its rival, if any ("rival").
+    `extras` hold for each row the class that is explained, by its number ("output") and by its name
+    ("explained"), and the name of its rival, if any ("rival").
     """
     rows = sparse.csr_array(X)
     weights = coef if sparse.issparse(coef) else np.asarray(coef)

@@ -24,8 +24,8 @@ class Marginal(Explainer):
     - Gaussian kernels: R_i = −log Σ_j α_j exp(−(x_i − u_ji)²/2σ²). Training rows are left out, as in `OneClassDTD`.
     - Reconstructions: R_i = (x_i − x̂_i)², which add up to the score.
 
-    A feature that is odd only together with others is not found. Where a pipeline makes several columns from one of
-    the user's (one-hot encoding), R is the energy of all of them together.
+    A feature that is odd only together with others is not found. Where a pipeline makes several columns from
+    one of the user's (one-hot encoding), R is the energy of all of them together.
 
     Examples
     --------

@@ -34,7 +34,9 @@ class NearestSupport(Explainer):
     def _attribute(self, rows: Rows) -> Attribution:
         expansion = needs_member(rows.score, "expansion", "NearestSupport", "support points")
         if isinstance(expansion, CentreDistance):
-            raise UnsupportedModel("NearestSupport needs support points; this model is a distance to a centre.")
+            raise UnsupportedModel(
+                "NearestSupport needs support points; this model is a distance to a centre."
+            )
         left_out = rows.score.match(rows.X)
         nearest = nearest_points(expansion.points, rows.X, left_out)
         scores = rows.score.value(rows.X, left_out)

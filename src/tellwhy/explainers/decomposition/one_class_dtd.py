@@ -1,8 +1,8 @@
 """One-Class DTD: deep Taylor decomposition of one-class models.
 
-Kauffmann, Müller and Montavon, "Towards explaining anomalies: a deep Taylor decomposition of one-class models",
-Pattern Recognition 101 (2020). The model is read as a network of distances and soft-min pooling; its output is
-redistributed to the support points (equations 4 and 5), then to the input features (equation 6).
+Kauffmann, Müller and Montavon, "Towards explaining anomalies: a deep Taylor decomposition of one-class
+models", Pattern Recognition 101 (2020). The model is read as a network of distances and soft-min pooling; its
+output is redistributed to the support points (equations 4 and 5), then to the input features (equation 6).
 """
 
 from __future__ import annotations
@@ -82,13 +82,14 @@ class OneClassDTD(Explainer):
     ----------
     model
         A fitted `OneClassSVM`, `SVDD`, `KernelDensity` or `NearestNeighbours` of this library, scikit-learn's
-        `OneClassSVM(kernel="rbf")` or `KernelDensity`, a pipeline around one of them, or any score function with
-        an `expansion`.
+        `OneClassSVM(kernel="rbf")` or `KernelDensity`, a pipeline around one of them, or any score function
+        with an `expansion`.
     training_rows
-        A row that the model was trained on is its own support point, which hides how odd it is; it is left out by
-        index, and the weights of the others rescaled. "auto" recognises such rows by exact equality, None never
-        leaves one out, an array gives the training row of each explained row (−1 for a new row). The score that is
-        explained is then the left-out one; `extras["left_out"]` tells which rows this concerns.
+        A row that the model was trained on is its own support point, which hides how odd it is; it is left
+        out by index, and the weights of the others rescaled. "auto" recognises such rows by exact equality,
+        None never leaves one out, an array gives the training row of each explained row (−1 for a new row).
+        The score that is explained is then the left-out one; `extras["left_out"]` tells which rows this
+        concerns.
 
     Examples
     --------
@@ -179,7 +180,9 @@ def _points_of(training_rows: Integers, expansion: KernelExpansion | NeighbourDi
     if rows is None or n_training is None:
         raise InvalidInput("This model does not record its training rows; use training_rows='auto' or None.")
     if len(training_rows) and training_rows.max() >= n_training:
-        raise InvalidInput(f"training_rows names row {training_rows.max()} of a model trained on {n_training} rows.")
+        raise InvalidInput(
+            f"training_rows names row {training_rows.max()} of a model trained on {n_training} rows."
+        )
     point_of_row = np.full(n_training + 1, -1, dtype=np.int64)
     point_of_row[rows] = np.arange(len(rows))
     return np.asarray(point_of_row[np.where(training_rows < 0, n_training, training_rows)])

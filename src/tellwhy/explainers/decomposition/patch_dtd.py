@@ -14,7 +14,9 @@ from tellwhy.core.progress import track
 from tellwhy.data.patches import cut_patches, put_back
 from tellwhy.explainers.decomposition.one_class_dtd import OneClassDTD
 
-_SIZES = Rule("a sequence of whole numbers above 0", lambda v: len(v) > 0 and all(int(p) == p and p > 0 for p in v))
+_SIZES = Rule(
+    "a sequence of whole numbers above 0", lambda v: len(v) > 0 and all(int(p) == p and p > 0 for p in v)
+)
 
 
 class PatchDTD:
@@ -28,7 +30,8 @@ class PatchDTD:
     model
         A one-class model of patches, as `tellwhy.data.patches.cut_patches` gives them.
     patch
-        Size along each axis: (7, 7) for images (height, width[, channels]), (16,) for sequences (time[, channels]).
+        Size along each axis: (7, 7) for images (height, width[, channels]), (16,) for sequences (time[,
+        channels]).
     stride
         Step between patches.
     training_rows
@@ -57,7 +60,9 @@ class PatchDTD:
         validate_value("PatchDTD", "stride", self.stride, integer(1))
         inputs = np.asarray(X, dtype=np.float64)
         if inputs.ndim < 2 or len(inputs) == 0:
-            raise InvalidInput(f"Expected inputs of shape (n, *axes), at least one. Got shape {inputs.shape}.")
+            raise InvalidInput(
+                f"Expected inputs of shape (n, *axes), at least one. Got shape {inputs.shape}."
+            )
         values, scores, base = np.empty_like(inputs), np.empty(len(inputs)), np.empty(len(inputs))
         explainer = OneClassDTD(self.model, training_rows=self.training_rows)
         for i, one in track(enumerate(inputs), len(inputs), "explaining patches"):

@@ -22,10 +22,11 @@ from tellwhy.explainers.decomposition.marginal_models import has_marginals, marg
 class SequentialFeature(Explainer):
     """R = 1 − t/d for the feature that is picked at step t = 0, 1, …, d − 1: sequential feature explanation, SFE.
 
-    Step t picks the feature with the largest energy −log p(x_i | x_S) given the features S picked before, that is,
-    the one with which the picked features are most odd together. `extras["conditional_energy"]` holds these energies
-    in the columns of the features; when all are picked, they add up to the score. Scores that can be explained are
-    those of `Marginal`; for reconstruction errors, whose terms do not depend on each other, both give the same order.
+    Step t picks the feature with the largest energy −log p(x_i | x_S) given the features S picked before,
+    that is, the one with which the picked features are most odd together. `extras["conditional_energy"]`
+    holds these energies in the columns of the features; when all are picked, they add up to the score. Scores
+    that can be explained are those of `Marginal`; for reconstruction errors, whose terms do not depend on
+    each other, both give the same order.
 
     Where a pipeline makes several columns from one of the user's, it is picked with the first of them.
 
@@ -34,8 +35,8 @@ class SequentialFeature(Explainer):
     model
         A model with marginals (see `Marginal`).
     n_picked
-        How many features to pick one by one; the others follow in the order of their energies given those. None: all.
-        The cost grows with its square.
+        How many features to pick one by one; the others follow in the order of their energies given those.
+        None: all. The cost grows with its square.
 
     Examples
     --------

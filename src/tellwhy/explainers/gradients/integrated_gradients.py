@@ -14,7 +14,14 @@ from tellwhy.core.params import Rule, Rules, integer, none, one_of, real, valida
 from tellwhy.core.progress import track
 from tellwhy.core.registry import register
 from tellwhy.core.score_function import Floats, Integers, ScoreFunction
-from tellwhy.explainers.base import Attribution, Explainer, Rows, left_out_argument, left_out_extra, needs_member
+from tellwhy.explainers.base import (
+    Attribution,
+    Explainer,
+    Rows,
+    left_out_argument,
+    left_out_extra,
+    needs_member,
+)
 from tellwhy.scoring import NetworkOutput, as_score
 
 
@@ -47,27 +54,29 @@ class IntegratedGradients(Explainer):
     """R_i = (x_i − r_i) ∫₀¹ ∂o/∂x_i(r + t(x − r)) dt, from a reference row r to the row x.
 
     The base value is the score of the reference; values add up to the difference between the two scores. The
-    integral is a Gauss–Legendre sum of `n_steps` gradients. Because the values of any part of the line must add up
-    to the difference of the scores at its ends, each part's error is known: parts whose error is too large are cut
-    in half and integrated again. What is left after `max_steps` gradients is the residual.
+    integral is a Gauss–Legendre sum of `n_steps` gradients. Because the values of any part of the line must
+    add up to the difference of the scores at its ends, each part's error is known: parts whose error is too
+    large are cut in half and integrated again. What is left after `max_steps` gradients is the residual.
 
-    Training rows of a kernel model are left out of it, as in `OneClassDTD`. Of a network, the output that is explained
-    is chosen at the row itself and stays the same along the line.
+    Training rows of a kernel model are left out of it, as in `OneClassDTD`. Of a network, the output that is
+    explained is chosen at the row itself and stays the same along the line.
 
     Parameters
     ----------
     model
-        A model whose score has a gradient, or a `torch.nn.Module` in evaluation mode with inputs of any shape.
+        A model whose score has a gradient, or a `torch.nn.Module` in evaluation mode with inputs of any
+        shape.
     target
-        The explained output of a network: "max", its number, one number per row, or a function of the outputs.
+        The explained output of a network: "max", its number, one number per row, or a function of the
+        outputs.
     reference
-        Where the line starts: "mean" of the background rows that `fit` was given, "zero", or one row in the user's
-        columns. None is zero for a network and the mean for anything else.
+        Where the line starts: "mean" of the background rows that `fit` was given, "zero", or one row in the
+        user's columns. None is zero for a network and the mean for anything else.
     n_steps
         Gradients per part of the line.
     tolerance
-        Largest error of a part, as a share of the difference between the scores of row and reference. By default
-        1e-6, and 0.01 for networks, whose gradients jump.
+        Largest error of a part, as a share of the difference between the scores of row and reference. By
+        default 1e-6, and 0.01 for networks, whose gradients jump.
     max_steps
         Gradients per row, at most (`n_steps` are always computed). By default 1024, and 128 for networks.
     batch_size
@@ -94,7 +103,9 @@ class IntegratedGradients(Explainer):
 
     kind = "attribution"
     _parameters: ClassVar[dict[str, Rules]] = {
-        "target": Rule("'max', an output's number, one per row, or a function", lambda value: value is not None),
+        "target": Rule(
+            "'max', an output's number, one per row, or a function", lambda value: value is not None
+        ),
         "reference": (
             none,
             one_of("mean", "zero"),
@@ -104,7 +115,10 @@ class IntegratedGradients(Explainer):
         "tolerance": (none, real(0, 1)),
         "max_steps": (none, integer(1)),
         "batch_size": integer(1),
-        "device": (none, Rule("a device", lambda value: isinstance(value, str) or type(value).__name__ == "device")),
+        "device": (
+            none,
+            Rule("a device", lambda value: isinstance(value, str) or type(value).__name__ == "device"),
+        ),
     }
 
     def __init__(
@@ -151,7 +165,9 @@ class IntegratedGradients(Explainer):
         return self
 
     def _attribute(self, rows: Rows) -> Attribution:
-        needs_member(rows.score, "gradient", "IntegratedGradients", "a gradient (Occlusion explains any score)")
+        needs_member(
+            rows.score, "gradient", "IntegratedGradients", "a gradient (Occlusion explains any score)"
+        )
         left_out = left_out_argument(rows)
         outputs = fixed_outputs(rows)
         together = -(-self.batch_size // self.n_steps) if isinstance(self.score, NetworkOutput) else 1
@@ -163,7 +179,9 @@ class IntegratedGradients(Explainer):
         batches = lines.batches(len(rows.X), bytes_per_row)
         for batch in track(batches, len(batches), "integrating gradients"):
             index = np.arange(len(rows.X))[batch]
-            values[batch], n_gradients[batch] = self._integrate(lines, index, base[batch], scores[batch], limits)
+            values[batch], n_gradients[batch] = self._integrate(
+                lines, index, base[batch], scores[batch], limits
+            )
         extras = {"n_gradients": n_gradients, **left_out_extra(rows, *left_out)}
         if outputs:
             extras["output"] = outputs[0]
@@ -185,7 +203,11 @@ class IntegratedGradients(Explainer):
     def _reference_row(self, rows: Rows) -> Floats:
         """Return the reference in the columns that the score sees."""
         of_network = isinstance(self.score, NetworkOutput)
-        if self.reference == "zero" if isinstance(self.reference, str) else self.reference is None and of_network:
+        if (
+            self.reference == "zero"
+            if isinstance(self.reference, str)
+            else self.reference is None and of_network
+        ):
             return np.zeros(rows.X.shape[1])
         if self.reference is not None and not isinstance(self.reference, str):
             try:
@@ -258,7 +280,8 @@ class Parts:
 class Lines:
     """The straight lines from a reference to each row, and a score along them.
 
-    `others` are further arguments of the score, one entry per row; at least `together` lines are worked on at once.
+    `others` are further arguments of the score, one entry per row; at least `together` lines are worked on at
+    once.
     """
 
     score: Any
@@ -293,5 +316,7 @@ class Lines:
             repeated = np.repeat(row[batch], n_steps)
             slope = self.score.gradient(self._points(repeated, share.ravel()), *self._left_out(repeated))
             mean = np.tensordot(weights / 2, slope.reshape(len(length), n_steps, *self.X.shape[1:]), (0, 1))
-            found[batch] = mean * length.reshape(-1, *[1] * self.reference.ndim) * (self.X[row[batch]] - self.reference)
+            found[batch] = (
+                mean * length.reshape(-1, *[1] * self.reference.ndim) * (self.X[row[batch]] - self.reference)
+            )
         return found

@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from tellwhy.core.registry import register
-from tellwhy.explainers.base import Attribution, Explainer, Rows, left_out_argument, left_out_extra, needs_member
+from tellwhy.explainers.base import (
+    Attribution,
+    Explainer,
+    Rows,
+    left_out_argument,
+    left_out_extra,
+    needs_member,
+)
 
 
 @register(
@@ -37,4 +44,6 @@ class Sensitivity(Explainer):
         needs_member(rows.score, "gradient", "Sensitivity", "a gradient")
         others = left_out_argument(rows)
         slope = rows.score.gradient(rows.X, *others)
-        return Attribution(np.square(slope), rows.score.value(rows.X, *others), extras=left_out_extra(rows, *others))
+        return Attribution(
+            np.square(slope), rows.score.value(rows.X, *others), extras=left_out_extra(rows, *others)
+        )

@@ -6,7 +6,14 @@ import numpy as np
 
 from tellwhy.core.registry import register
 from tellwhy.core.score_function import CentreDistance, Floats, Integers
-from tellwhy.explainers.base import Attribution, Explainer, Rows, left_out_argument, left_out_extra, needs_member
+from tellwhy.explainers.base import (
+    Attribution,
+    Explainer,
+    Rows,
+    left_out_argument,
+    left_out_extra,
+    needs_member,
+)
 from tellwhy.scoring.scores.distance_score import nearest_points
 
 _BISECTIONS = 40
@@ -26,9 +33,10 @@ _BISECTIONS = 40
 class SimpleTaylor(Explainer):
     """R_i = ∂o/∂x_i(x̃) · (x_i − x̃_i), with x̃ on the segment from x to its nearest support point.
 
-    x̃ is where the score falls to the model's threshold (or, for a model without one, half-way down to its value at
-    the support point); its score is the base value. Rows that are below that level already are their own reference:
-    their values are 0. The reference jumps as the nearest support point changes, which is this baseline's weakness.
+    x̃ is where the score falls to the model's threshold (or, for a model without one, half-way down to its
+    value at the support point); its score is the base value. Rows that are below that level already are their
+    own reference: their values are 0. The reference jumps as the nearest support point changes, which is this
+    baseline's weakness.
 
     Examples
     --------

@@ -6,7 +6,9 @@ from tellwhy.core.lazy import lazy_names
 from tellwhy.core.registry import announce
 
 if TYPE_CHECKING:
-    from tellwhy.explainers.perturbation.anomaly_contribution import AnomalyContribution as AnomalyContribution
+    from tellwhy.explainers.perturbation.anomaly_contribution import (
+        AnomalyContribution as AnomalyContribution,
+    )
     from tellwhy.explainers.perturbation.occlusion import Occlusion as Occlusion
     from tellwhy.explainers.perturbation.random_attribution import RandomAttribution as RandomAttribution
 

@@ -29,15 +29,16 @@ from tellwhy.explainers.base import Attribution, Explainer, Rows, left_out_argum
 class AnomalyContribution(Explainer):
     """R_i = w_i (x_i − μ_i) with o(z) ≈ b + Σ_i w_i (z_i − μ_i) for rows z around x: the anomaly contribution, ACE.
 
-    Neighbours z = x ± s ⊙ ξ have normal noise ξ of the given width in units of the background's standard deviations
-    s, and count with weight exp(−‖ξ‖² / (¾√d)). At the background's mean μ the linear model has the least score b of
-    the background rows, so that contributions add up to how much more odd the row is than the most ordinary one; what
-    the model misses at the row itself is the residual. (The publication takes b = 0, which makes contributions depend
-    on constants in the score, and shows log(1 + exp R_i), which has the same order.)
+    Neighbours z = x ± s ⊙ ξ have normal noise ξ of the given width in units of the background's standard
+    deviations s, and count with weight exp(−‖ξ‖² / (¾√d)). At the background's mean μ the linear model has
+    the least score b of the background rows, so that contributions add up to how much more odd the row is
+    than the most ordinary one; what the model misses at the row itself is the residual. (The publication
+    takes b = 0, which makes contributions depend on constants in the score, and shows log(1 + exp R_i), which
+    has the same order.)
 
-    All rows share their noise, and each noise vector is used with both signs, so a quadratic score has an exact
-    slope; `stderr` is the spread of the values over draws of that noise, somewhat overstated for such scores. Rows that
-    a kernel model was trained on are left out of it, as in `OneClassDTD`.
+    All rows share their noise, and each noise vector is used with both signs, so a quadratic score has an
+    exact slope; `stderr` is the spread of the values over draws of that noise, somewhat overstated for such
+    scores. Rows that a kernel model was trained on are left out of it, as in `OneClassDTD`.
 
     Parameters
     ----------
@@ -47,8 +48,8 @@ class AnomalyContribution(Explainer):
         Neighbours per row; "auto": 4 per column, at least 256 and (for many columns) at most 2 per
         column and 2048.
     width
-        Standard deviation of the noise, in standard deviations of the background. Scores made of steps, like those
-        of forests, need a larger one.
+        Standard deviation of the noise, in standard deviations of the background. Scores made of steps, like
+        those of forests, need a larger one.
     random_state
         Seed of the noise.
 
@@ -67,7 +68,9 @@ class AnomalyContribution(Explainer):
         "random_state": seed,
     }
 
-    def __init__(self, model: Any, *, n_samples: int | str = "auto", width: float = 0.1, random_state: Any = 0):
+    def __init__(
+        self, model: Any, *, n_samples: int | str = "auto", width: float = 0.1, random_state: Any = 0
+    ):
         super().__init__(model)
         self.n_samples = n_samples
         self.width = width
@@ -97,16 +100,22 @@ class AnomalyContribution(Explainer):
 
     def _attribute(self, rows: Rows) -> Attribution:
         if not hasattr(self, "neighbours_"):
-            raise InvalidInput("AnomalyContribution has not seen background rows: call fit(X) before explain(X).")
+            raise InvalidInput(
+                "AnomalyContribution has not seen background rows: call fit(X) before explain(X)."
+            )
         neighbours = self.neighbours_
         left_out = left_out_argument(rows)
         n, d = rows.X.shape
         scores = rows.score.value(rows.X, *left_out)
         values, stderr = np.empty((n, d)), np.empty((n, rows.n_owners))
-        for batch in tracked_batches(n, 8 * (3 * d + 8) * len(neighbours.noise), "explaining by perturbation"):
+        for batch in tracked_batches(
+            n, 8 * (3 * d + 8) * len(neighbours.noise), "explaining by perturbation"
+        ):
             X, others = rows.X[batch], tuple(points[batch] for points in left_out)
             scale = np.where(self.scale_ > 0, self.scale_, np.abs(X - self.mean_))
-            up, down = (self._perturbed(rows.score, X, sign * scale, others) - self.least_ for sign in (1, -1))
+            up, down = (
+                self._perturbed(rows.score, X, sign * scale, others) - self.least_ for sign in (1, -1)
+            )
             position = np.divide(X - self.mean_, scale, out=np.zeros_like(X), where=scale > 0)
             fitted = neighbours.fit(position, up, down)
             values[batch] = fitted.slopes * position
@@ -128,8 +137,8 @@ class AnomalyContribution(Explainer):
 class Neighbours:
     """Noise δ_p around a row and its weights π_p, of mean 1: Σ_p π_p δ_p δ_pᵀ / Σ_p π_p = width² I exactly.
 
-    Weighted least squares on the neighbours a ± δ_p of a row at a (all in standard deviations from the mean) then has
-    the normal matrix 2 Σ_p π_p (width² I + aaᵀ), which is inverted in closed form.
+    Weighted least squares on the neighbours a ± δ_p of a row at a (all in standard deviations from the mean)
+    then has the normal matrix 2 Σ_p π_p (width² I + aaᵀ), which is inverted in closed form.
     """
 
     noise: Floats  # (pairs, d)
@@ -158,8 +167,8 @@ class Neighbours:
     def fit(self, position: Floats, up: Floats, down: Floats) -> Fitted:
         """Fit the slopes of each row to the scores of its neighbours a + δ and a − δ.
 
-        Given the exact moments, the draw enters only through the slopes of a model with a free intercept and through
-        the mean score of the neighbours: what each pair adds to these two is its part in the error.
+        Given the exact moments, the draw enters only through the slopes of a model with a free intercept and
+        through the mean score of the neighbours: what each pair adds to these two is its part in the error.
         """
         odd, even = (up - down) / 2, (up + down) / 2
         free = (odd * self.weights) @ self.noise / (len(self.noise) * self.width**2)

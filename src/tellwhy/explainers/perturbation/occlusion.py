@@ -27,9 +27,9 @@ from tellwhy.explainers.base import Attribution, Explainer, Rows
 class Occlusion(Explainer):
     """R_i = o(x) − mean_b o(x with column i taken from background row b), for any score at all.
 
-    One column is replaced at a time, so what several columns cause only together is not attributed; it stays in the
-    residual. A negative value says that the column makes the row look more normal. The base value is the mean score
-    of the background, which is what a row without any odd column would have.
+    One column is replaced at a time, so what several columns cause only together is not attributed; it stays
+    in the residual. A negative value says that the column makes the row look more normal. The base value is
+    the mean score of the background, which is what a row without any odd column would have.
 
     Parameters
     ----------

@@ -16,7 +16,15 @@ from torch.nn import Module
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.extras import Extras
-from tellwhy.core.params import Rule as ParameterRule, Rules, generator, instance_of, integer, none, validate_parameters
+from tellwhy.core.params import (
+    Rule as ParameterRule,
+    Rules,
+    generator,
+    instance_of,
+    integer,
+    none,
+    validate_parameters,
+)
 from tellwhy.core.progress import track
 from tellwhy.explainers.propagation.engine.methods import Method
 from tellwhy.explainers.propagation.engine.passes import (
@@ -33,7 +41,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NETWORK_PARAMETERS: dict[str, Rules] = {
-    "target": ParameterRule("'max', an output's number, one per row, or a function", lambda value: value is not None),
+    "target": ParameterRule(
+        "'max', an output's number, one per row, or a function", lambda value: value is not None
+    ),
     "batch_size": integer(1),
     "device": (none, instance_of(str, torch.device, words="a device")),
 }
@@ -76,25 +86,28 @@ class NetworkExplainer(ABC):
         Parameters
         ----------
         x
-            A tensor or an array (n, *shape); for models of several inputs a tuple of them, or a dict by the names of
-            forward's arguments.
+            A tensor or an array (n, *shape); for models of several inputs a tuple of them, or a dict by the
+            names of forward's arguments.
 
         Returns
         -------
-        An `Explanation`; for several inputs one of each, in a tuple or a dict like x. There the residual of each is
-        that of the whole, and its `base_values` are what the other inputs got.
+        An `Explanation`; for several inputs one of each, in a tuple or a dict like x. There the residual of
+        each is that of the whole, and its `base_values` are what the other inputs got.
         """
         return explain_together([self], x)[0]
 
     def ledger(self, x: Any) -> pd.DataFrame:
         """Relevance that arrived at each operation, that it handed on, and that it absorbed, summed over the rows.
 
-        What all operations absorbed adds up to the residual of `explain(x)` where the output is what is handed down.
+        What all operations absorbed adds up to the residual of `explain(x)` where the output is what is
+        handed down.
         """
         import pandas as pd
 
         if self.kind != "attribution":
-            raise InvalidInput(f"{type(self).__name__} has no ledger: its values are not shares of the output.")
+            raise InvalidInput(
+                f"{type(self).__name__} has no ledger: its values are not shares of the output."
+            )
         model, rows = self.prepare(x)
         target = check_target(self.target, len(rows))
         (way,) = self.passes()
@@ -102,12 +115,19 @@ class NetworkExplainer(ABC):
         with untouched(rows.tensors[0].device), torch.enable_grad():
             for batch, part in batches(rows, self.batch_size, f"the ledger of {type(self).__name__}"):
                 forward = run_forward(model, batch, [way.method], ledger=True)
-                run_backward(forward, way.method, partial(pick_scores, target=_of_rows(target, part)), way.seed)
+                run_backward(
+                    forward, way.method, partial(pick_scores, target=_of_rows(target, part)), way.seed
+                )
                 operations = [o for o in forward.capture.operations if not o.merged]
                 totals = totals or [(o, 0.0, 0.0) for o in operations]
-                totals = [(o, a + p.arrived, h + p.handed_on) for (o, a, h), p in zip(totals, operations, strict=True)]
+                totals = [
+                    (o, a + p.arrived, h + p.handed_on)
+                    for (o, a, h), p in zip(totals, operations, strict=True)
+                ]
         lines = [(o.index, o.path, o.name, str(o.rule or o.kind), a, h, a - h) for o, a, h in totals]
-        return pd.DataFrame(lines, columns=["index", "path", "operation", "rule", "arrived", "handed_on", "absorbed"])
+        return pd.DataFrame(
+            lines, columns=["index", "path", "operation", "rule", "arrived", "handed_on", "absorbed"]
+        )
 
     @abstractmethod
     def passes(self) -> list[Pass]:
@@ -117,7 +137,9 @@ class NetworkExplainer(ABC):
         """Explain some rows."""
         return share_forward([self], model, rows, [target])[0]
 
-    def assemble(self, x: Any, values: np.ndarray, scores: np.ndarray, others: Any, what: Explained) -> Explanation:
+    def assemble(
+        self, x: Any, values: np.ndarray, scores: np.ndarray, others: Any, what: Explained
+    ) -> Explanation:
         """Make an explanation of one input; `others` is what the other inputs got."""
         settings = {name: _plain(getattr(self, name)) for name in self._parameters if name != "target"}
         return Explanation(

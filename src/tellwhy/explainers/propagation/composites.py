@@ -1,6 +1,7 @@
 """Composites: which rule each layer gets, as an ordered list of (predicate, rule); the first predicate that holds wins.
 
-Lapuschkin et al., ICCV Workshops (2017) for the presets; Montavon et al., Springer LNCS 11700 (2019) for epsilon_plus.
+Lapuschkin et al., ICCV Workshops (2017) for the presets; Montavon et al., Springer LNCS 11700 (2019) for
+epsilon_plus.
 """
 
 from __future__ import annotations
@@ -76,7 +77,9 @@ class Composite:
 
 
 def _by_type(dense_rule: Rule, convolution_rule: Rule, *before: tuple[Predicate, Rule]) -> Composite:
-    return Composite([*before, (convolution, convolution_rule), (dense, dense_rule), (batch_norm, dense_rule)])
+    return Composite(
+        [*before, (convolution, convolution_rule), (dense, dense_rule), (batch_norm, dense_rule)]
+    )
 
 
 COMPOSITES: dict[str, Callable[[], Composite]] = {

@@ -22,10 +22,10 @@ _EDGE = (none, real(), instance_of(np.ndarray, Tensor, words="an array that fits
 class DeepTaylor(NetworkExplainer):
     """Deep Taylor decomposition: every layer by the root point that its inputs' range allows.
 
-    Hidden layers take the z+ rule. Layers that see the input take z^B for inputs in [low, high], z+ for inputs that
-    are not negative (low=0, no high), w² for unbounded inputs (neither). The method is defined for positive outputs:
-    where the explained output is negative all values are zero, `extras["undefined"]` is true and the residual is the
-    whole output. Montavon et al., Pattern Recognition 65 (2017).
+    Hidden layers take the z+ rule. Layers that see the input take z^B for inputs in [low, high], z+ for
+    inputs that are not negative (low=0, no high), w² for unbounded inputs (neither). The method is defined
+    for positive outputs: where the explained output is negative all values are zero, `extras["undefined"]` is
+    true and the residual is the whole output. Montavon et al., Pattern Recognition 65 (2017).
 
     Parameters
     ----------
@@ -36,8 +36,8 @@ class DeepTaylor(NetworkExplainer):
     low, high
         Range of the inputs: numbers, or arrays that fit one input.
     pooling
-        Rule of average pools: "z", in proportion to the inputs, which is the z+ rule of a pool; or "flat", evenly, as
-        iNNvestigate does.
+        Rule of average pools: "z", in proportion to the inputs, which is the z+ rule of a pool; or "flat",
+        evenly, as iNNvestigate does.
     batch_size
         Rows that go through the model at once.
     device

@@ -19,16 +19,17 @@ from tellwhy.explainers.propagation.rules import Rule, quotient, z_plus
 class ExcitationBackprop(NetworkExplainer):
     """Probability that a walk down the network's exciting connections ends at each input; starts with 1 at the output.
 
-    The walk is that of the z+ rule without biases. It is meant for inputs and activations that are not negative; a
-    negative input excites through negative weights. Zhang et al., International Journal of Computer Vision 126 (2018).
+    The walk is that of the z+ rule without biases. It is meant for inputs and activations that are not
+    negative; a negative input excites through negative weights. Zhang et al., International Journal of
+    Computer Vision 126 (2018).
 
     Parameters
     ----------
     model, target, batch_size, device
         As in `Gradient`.
     contrastive
-        Subtract the walk that starts with the negated weights of the last layer: what speaks for the output more than
-        against it. Values then add up to zero, where there are both walks.
+        Subtract the walk that starts with the negated weights of the last layer: what speaks for the output
+        more than against it. Values then add up to zero, where there are both walks.
 
     Examples
     --------

@@ -13,9 +13,9 @@ from tellwhy.explainers.propagation.base import NetworkExplainer, explain_togeth
 def explain_all(explainers: Sequence[Any] | Mapping[str, Any], x: Any) -> Any:
     """Explain x by several explainers; those of the same model share its forward pass.
 
-    Gradients and relevance methods of one model, device, batch size and treatment of batch norm go down one recorded
-    pass, one after the other, so that memory does not grow with their number. Methods that look at other rows than x
-    (SmoothGrad, IntegratedGradients) run on their own.
+    Gradients and relevance methods of one model, device, batch size and treatment of batch norm go down one
+    recorded pass, one after the other, so that memory does not grow with their number. Methods that look at
+    other rows than x (SmoothGrad, IntegratedGradients) run on their own.
 
     Parameters
     ----------

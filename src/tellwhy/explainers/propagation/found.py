@@ -33,8 +33,8 @@ class Found:
 class Room:
     """Room for what an explainer finds, in double precision on the processor.
 
-    A batch on another device is on its way while the next one is computed. `refuse(rows)` raises the error for rows
-    whose values are not finite.
+    A batch on another device is on its way while the next one is computed. `refuse(rows)` raises the error
+    for rows whose values are not finite.
     """
 
     def __init__(self, n_rows: int, refuse: Callable[[Inputs], None]):

@@ -74,8 +74,8 @@ class InputTimesGradient(NetworkExplainer):
 class SmoothGrad(NetworkExplainer):
     """Mean of the gradients at noisy copies of the input, each first made absolute or squared if wanted.
 
-    The noise is normal with a standard deviation of `noise` times the range of the row. The explained output is
-    chosen at the row itself. Smilkov et al., arXiv:1706.03825 (2017).
+    The noise is normal with a standard deviation of `noise` times the range of the row. The explained output
+    is chosen at the row itself. Smilkov et al., arXiv:1706.03825 (2017).
 
     Parameters
     ----------
@@ -137,7 +137,9 @@ class SmoothGrad(NetworkExplainer):
         outputs = forward.outputs.detach()
         chosen = chosen_outputs(outputs, target)
         means = [
-            self._smooth(model, rows.rows(slice(i, i + 1)), target if callable(target) else int(chosen[i]), rng)
+            self._smooth(
+                model, rows.rows(slice(i, i + 1)), target if callable(target) else int(chosen[i]), rng
+            )
             for i in range(len(rows))
         ]
         values = [torch.cat(parts) for parts in zip(*means, strict=True)]
@@ -148,7 +150,9 @@ class SmoothGrad(NetworkExplainer):
         totals: list[Tensor] = []
         for start in range(0, self.n_samples, self.batch_size):
             n = min(self.batch_size, self.n_samples - start)
-            noisy = replace(row, tensors=tuple(_noisy(t, n, self.noise, rng) for t in row.tensors), nonnegative=())
+            noisy = replace(
+                row, tensors=tuple(_noisy(t, n, self.noise, rng) for t in row.tensors), nonnegative=()
+            )
             found = super().explain_batch(model, noisy, target, rng).values
             sums = [_PROCESS[self.postprocess](value).sum(dim=0, keepdim=True) for value in found]
             totals = [a + b for a, b in zip(totals, sums, strict=True)] if totals else sums
@@ -163,4 +167,8 @@ def _noisy(row: Tensor, n: int, noise: float, rng: np.random.Generator) -> Tenso
     return row + noise * (row.max() - row.min()) * drawn
 
 
-_PROCESS: dict[str | None, Callable[[Tensor], Tensor]] = {None: lambda g: g, "abs": torch.abs, "square": torch.square}
+_PROCESS: dict[str | None, Callable[[Tensor], Tensor]] = {
+    None: lambda g: g,
+    "abs": torch.abs,
+    "square": torch.square,
+}

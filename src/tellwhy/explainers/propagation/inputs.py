@@ -18,8 +18,8 @@ from tellwhy.core.errors import InvalidInput
 class Inputs:
     """Arguments of a model's forward, rows first in each.
 
-    `names` are the keywords where they were given by name; `alone` says that there is one argument, not a tuple;
-    `nonnegative` which of them are known to have no negative element.
+    `names` are the keywords where they were given by name; `alone` says that there is one argument, not a
+    tuple; `nonnegative` which of them are known to have no negative element.
     """
 
     tensors: tuple[Tensor, ...]
@@ -101,7 +101,9 @@ def _as_rows(x: Any, dtype: torch.dtype | None, what: str) -> Tensor:
         return rows
     if dtype is not None and rows.dtype != dtype:
         if isinstance(x, Tensor):
-            raise InvalidInput(f"{what} has dtype {rows.dtype}, the model's weights have {dtype}: use x.to({dtype}).")
+            raise InvalidInput(
+                f"{what} has dtype {rows.dtype}, the model's weights have {dtype}: use x.to({dtype})."
+            )
         rows = rows.to(dtype)
     if not bool(torch.isfinite(rows).all()):
         row = int((~torch.isfinite(rows)).flatten(1).any(dim=1).nonzero()[0])
@@ -111,7 +113,9 @@ def _as_rows(x: Any, dtype: torch.dtype | None, what: str) -> Tensor:
 
 def readable(x: Any) -> Any:
     """What was explained, as numpy can read it: the same object where it can already."""
-    if not isinstance(x, Tensor) or not (x.requires_grad or x.device.type != "cpu" or x.dtype == torch.bfloat16):
+    if not isinstance(x, Tensor) or not (
+        x.requires_grad or x.device.type != "cpu" or x.dtype == torch.bfloat16
+    ):
         return x
     data = x.detach().cpu()
     return data.float() if data.dtype == torch.bfloat16 else data

@@ -18,8 +18,8 @@ from tellwhy.explainers.propagation.rules import RESIDUAL_RULES, RULES, Rule
 class LRP(NetworkExplainer):
     """Relevance of each input: the output is handed down layer by layer, each layer sharing it by its rule.
 
-    Values add up to the explained output, less what biases and stabilisers absorbed (the residual; `ledger(x)` says
-    where). Bach et al., PLoS ONE 10 (2015).
+    Values add up to the explained output, less what biases and stabilisers absorbed (the residual;
+    `ledger(x)` says where). Bach et al., PLoS ONE 10 (2015).
 
     Parameters
     ----------
@@ -28,22 +28,23 @@ class LRP(NetworkExplainer):
     target
         The explained output: "max", its number, one number per row, or a function of the outputs.
     rule
-        Rule of every layer: "z", "epsilon", "gamma", "alpha_beta", "z_plus", "flat", "w_square", "z_box", or a `Rule`.
+        Rule of every layer: "z", "epsilon", "gamma", "alpha_beta", "z_plus", "flat", "w_square", "z_box", or
+        a `Rule`.
     composite
-        Instead of one rule, a rule per layer: "epsilon_plus", "preset_a", "preset_b", each also with "_flat", or a
-        `Composite`.
+        Instead of one rule, a rule per layer: "epsilon_plus", "preset_a", "preset_b", each also with "_flat",
+        or a `Composite`.
     rule_params
         Settings of a rule that is given by its name, as {"epsilon": 0.01}.
     batch_norm
-        "merged": batch norm and the layer before it are one layer, which rules that tell positive from negative
-        weights need (without a layer before it, its derivative, LRP-0); "one_linear": a layer of its own,
-        z = w x + b; "two_linear": two layers, normalising and scaling; "four_coefficients": the rule of Hui and
-        Binder, which does not conserve. The composite chooses the rule of layers of their own. The first three are
-        the same under rule "z".
+        "merged": batch norm and the layer before it are one layer, which rules that tell positive from
+        negative weights need (without a layer before it, its derivative, LRP-0); "one_linear": a layer of its
+        own, z = w x + b; "two_linear": two layers, normalising and scaling; "four_coefficients": the rule of
+        Hui and Binder, which does not conserve. The composite chooses the rule of layers of their own. The
+        first three are the same under rule "z".
     residual
-        Rule of additions of two activations: "z" (in proportion), "epsilon", "gamma", "alpha_beta", "z_plus" (in
-        proportion to positive parts), "equal", "shortcut" (all to the one that came through fewer layers), "branch"
-        (all to the other), or a `Rule`.
+        Rule of additions of two activations: "z" (in proportion), "epsilon", "gamma", "alpha_beta", "z_plus"
+        (in proportion to positive parts), "equal", "shortcut" (all to the one that came through fewer
+        layers), "branch" (all to the other), or a `Rule`.
     pooling
         Rule of average pools: "z" (in proportion to the inputs) or "flat" (evenly).
     batch_size
@@ -95,9 +96,13 @@ class LRP(NetworkExplainer):
 
     def passes(self) -> list[Pass]:
         """One way down, by the rules of the composite."""
-        residual = self.residual if isinstance(self.residual, Rule) else _unless_z(self.residual, RESIDUAL_RULES)
+        residual = (
+            self.residual if isinstance(self.residual, Rule) else _unless_z(self.residual, RESIDUAL_RULES)
+        )
         pooling = _unless_z(self.pooling, RULES)
-        method = relevance_method(self._composite(), batch_norm=self.batch_norm, residual=residual, pooling=pooling)
+        method = relevance_method(
+            self._composite(), batch_norm=self.batch_norm, residual=residual, pooling=pooling
+        )
         return [Pass(method)]
 
     def _composite(self) -> Composite:

@@ -1,10 +1,11 @@
 """Propagation rules of layers: how the relevance of a layer's outputs is shared among its inputs.
 
-With z_j = Σ_i x_i w_ij + b_j a rule of *contributions* maps c_j = R_j/z_j to c_i = R_i/x_i. A rule of *relevance*
-maps R_j to R_i: it gives relevance to inputs that are zero, where c does not exist. A zero denominator gives zero.
+With z_j = Σ_i x_i w_ij + b_j a rule of *contributions* maps c_j = R_j/z_j to c_i = R_i/x_i. A rule of
+*relevance* maps R_j to R_i: it gives relevance to inputs that are zero, where c does not exist. A zero
+denominator gives zero.
 
-Bach et al., PLoS ONE 10 (2015); Montavon et al., Pattern Recognition 65 (2017); Montavon et al., Springer LNCS 11700
-(2019) for gamma.
+Bach et al., PLoS ONE 10 (2015); Montavon et al., Pattern Recognition 65 (2017); Montavon et al., Springer
+LNCS 11700 (2019) for gamma.
 """
 
 from __future__ import annotations
@@ -87,11 +88,13 @@ def gamma(gamma: float = 0.25) -> Rule:
 def alpha_beta(alpha: float = 2.0, beta: float = 1.0, *, conserve: bool = False) -> Rule:
     """R_i = Σ_j (α (x_i w_ij)⁺/P_j − β (x_i w_ij)⁻/N_j) R_j, with α − β = 1, biases in P_j and N_j.
 
-    Where an output has no negative part this hands on α R_j. `conserve=True` takes α = 1 there, and −β = 1 where an
-    output has no positive part.
+    Where an output has no negative part this hands on α R_j. `conserve=True` takes α = 1 there, and −β = 1
+    where an output has no positive part.
     """
     if abs(alpha - beta - 1) > 1e-9 or beta < 0:
-        raise InvalidParameter(f"alpha_beta needs alpha - beta = 1 and beta >= 0. Got alpha={alpha!r}, beta={beta!r}.")
+        raise InvalidParameter(
+            f"alpha_beta needs alpha - beta = 1 and beta >= 0. Got alpha={alpha!r}, beta={beta!r}."
+        )
 
     def function(layer: LinearMap, x: Tensor, z: Tensor, c: Tensor) -> Tensor:
         relevance = c * z
@@ -132,7 +135,11 @@ def w_square() -> Rule:
 
 def flat() -> Rule:
     """Every input of an output gets the same share of its relevance."""
-    return Rule("flat", lambda layer, x, z, R: _fixed_shares(layer, x, torch.ones_like(layer.weight), R), True)  # noqa: ARG005
+
+    def share(layer: LinearMap, x: Tensor, _: Tensor, R: Tensor) -> Tensor:
+        return _fixed_shares(layer, x, torch.ones_like(layer.weight), R)
+
+    return Rule("flat", share, True)
 
 
 def z_box(low: Any = -1.0, high: Any = 1.0) -> Rule:
@@ -140,9 +147,13 @@ def z_box(low: Any = -1.0, high: Any = 1.0) -> Rule:
 
     def function(layer: LinearMap, x: Tensor, z: Tensor, R: Tensor) -> Tensor:  # noqa: ARG001
         w = layer.weight
-        low_, high_ = (torch.as_tensor(edge, dtype=x.dtype, device=x.device).expand_as(x) for edge in (low, high))
+        low_, high_ = (
+            torch.as_tensor(edge, dtype=x.dtype, device=x.device).expand_as(x) for edge in (low, high)
+        )
         parts = ((x, w, 1), (low_, w.clamp(min=0), -1), (high_, w.clamp(max=0), -1))
-        total = sum((sign * layer.forward(value, weight) for value, weight, sign in parts), torch.zeros_like(R))
+        total = sum(
+            (sign * layer.forward(value, weight) for value, weight, sign in parts), torch.zeros_like(R)
+        )
         s = quotient(R, total)
         found = (sign * value * layer.backward(x, weight, s) for value, weight, sign in parts)
         return sum(found, torch.zeros_like(x))
@@ -153,9 +164,9 @@ def z_box(low: Any = -1.0, high: Any = 1.0) -> Rule:
 def four_coefficients(coefficients: tuple[float, float, float, float] = (2.0, -1.0, 0.0, 0.0)) -> Rule:
     """Rule of batch norm z = w x + b that keeps positive inputs only.
 
-    R_i = (α₀ x⁺w⁺/(x⁺w⁺ + b⁺) + α₁ x⁺w⁻/(x⁺w⁻ + b⁻) + α₂ x⁻w⁺/(x⁻w⁺ + b⁻) + α₃ x⁻w⁻/(x⁻w⁻ + b⁺)) R_j. It does not
-    conserve: for w > 0, b = 0 it hands on 2R_j, and nothing where x < 0. Hui, Binder (2018), as given in eq. A.3 of
-    Alber's thesis (2022), each bias with the sign of its numerator.
+    R_i = (α₀ x⁺w⁺/(x⁺w⁺ + b⁺) + α₁ x⁺w⁻/(x⁺w⁻ + b⁻) + α₂ x⁻w⁺/(x⁻w⁺ + b⁻) + α₃ x⁻w⁻/(x⁻w⁻ + b⁺)) R_j. It does
+    not conserve: for w > 0, b = 0 it hands on 2R_j, and nothing where x < 0. Hui, Binder (2018), as given in
+    eq. A.3 of Alber's thesis (2022), each bias with the sign of its numerator.
     """
 
     def function(layer: LinearMap, x: Tensor, z: Tensor, c: Tensor) -> Tensor:
@@ -165,7 +176,9 @@ def four_coefficients(coefficients: tuple[float, float, float, float] = (2.0, -1
             if alpha == 0:
                 continue
             weight = sign(layer.weight, positive=upper)
-            whole = layer.forward(sign(x, positive=above), weight, signed_bias(layer, positive=above == upper))
+            whole = layer.forward(
+                sign(x, positive=above), weight, signed_bias(layer, positive=above == upper)
+            )
             share = layer.backward(x, weight, quotient(alpha * relevance, whole))
             found += share * (x > 0 if above else x < 0)
         return found

@@ -16,7 +16,13 @@ from tellwhy.explainers.base import Attribution, Explainer, Rows
 from tellwhy.explainers.shapley.coalitions import Coalitions, choose_coalitions
 from tellwhy.explainers.shapley.games import Games, Lowest, play
 from tellwhy.explainers.shapley.gamma import balanced_gamma, gamma_by_injection
-from tellwhy.explainers.shapley.neighbourhood import DISTANCES, GAMMAS, Neighbourhood, distance_words, where_scored
+from tellwhy.explainers.shapley.neighbourhood import (
+    DISTANCES,
+    GAMMAS,
+    Neighbourhood,
+    distance_words,
+    where_scored,
+)
 from tellwhy.explainers.shapley.players import Players, groups_rule, players_of
 from tellwhy.explainers.shapley.shapley_values import ShapleyValues, shapley_values
 
@@ -36,42 +42,44 @@ SLACK = 1e-3  # of the fall of the score: an order of magnitude below the standa
 class AnomalyShapley(Explainer):
     """Shapley values of an anomaly score whose absent columns take the least anomalous values nearby.
 
-    v(S) is the score that remains when the columns in S keep their values and all others go where the score is lowest
-    in the neighbourhood. With x̂*(S) the local minimum, reached from y = x, of e(y) + γ/|S^c| Σ_{i∉S} dist(y_i, x_i)
-    with y_S = x_S:
+    v(S) is the score that remains when the columns in S keep their values and all others go where the score
+    is lowest in the neighbourhood. With x̂*(S) the local minimum, reached from y = x, of e(y) + γ/|S^c|
+    Σ_{i∉S} dist(y_i, x_i) with y_S = x_S:
 
     - "relaxed": v(S) = e(z), z_S = x_S and z_{S^c} the mean of x̂*(∅) and x̂*({i}), i ∈ S: d + 1 minima per row;
     - "local": v(S) = e(x̂*(S)), one minimum per coalition;
     - "ball": v(S) = min e(y) over |y_i − x_i| ≤ radius·s_i instead of paying for distance, one minimum per coalition.
 
-    Where coalitions are sampled, the minima of a score that is not made of quadratic forms are sought from x̂*(∅) with
-    the columns of S put back (from x where that is no way down), to a thousandth of the fall of the score.
+    Where coalitions are sampled, the minima of a score that is not made of quadratic forms are sought from
+    x̂*(∅) with the columns of S put back (from x where that is no way down), to a thousandth of the fall of
+    the score.
 
-    The base value is v(∅), and values add up to the score exactly. A negative value says that a column makes the row
-    look more normal. Rows that a kernel model was trained on are left out of it, as in `OneClassDTD`.
+    The base value is v(∅), and values add up to the score exactly. A negative value says that a column makes
+    the row look more normal. Rows that a kernel model was trained on are left out of it, as in `OneClassDTD`.
 
     Parameters
     ----------
     model
-        Any model or function that `tellwhy.scoring.as_score` reads. A score without a gradient is minimised by trial
-        steps.
+        Any model or function that `tellwhy.scoring.as_score` reads. A score without a gradient is minimised
+        by trial steps.
     gamma
-        Weight of the distance; "balance": where it is about as large as the fall of the score, over background rows;
-        "injection": of 0.001, 0.01, …, 10 the one that finds most columns of background rows that were made odd. For
-        scores without a gradient, which may be bounded, the unit is the standard deviation of the background's scores
-        and a cell costs dist/(1 + dist).
+        Weight of the distance; "balance": where it is about as large as the fall of the score, over
+        background rows; "injection": of 0.001, 0.01, …, 10 the one that finds most columns of background rows
+        that were made odd. For scores without a gradient, which may be bounded, the unit is the standard
+        deviation of the background's scores and a cell costs dist/(1 + dist).
     characteristic
         v, as above.
     distance
-        "squared" (((y−x)/s)²), "absolute" (|y−x|/s) or a function of (y−x)/s, applied cell by cell; s is the standard
-        deviation of the background. Columns of 0 and 1 move inside [0, 1], and their distance is the cross-entropy.
+        "squared" (((y−x)/s)²), "absolute" (|y−x|/s) or a function of (y−x)/s, applied cell by cell; s is the
+        standard deviation of the background. Columns of 0 and 1 move inside [0, 1], and their distance is the
+        cross-entropy.
     n_coalitions
         Sets to draw where there are more than 12 columns or groups; "auto": 2d + 2048.
     groups
-        Columns that play together (one-hot columns, the channels of a sensor): lists of columns, by position or name,
-        or one group number per column. A group's value is divided equally among its columns; `extras["group_values"]`
-        holds it whole, in the order of the lists, then of the columns that are in none. Columns that an encoding made
-        from one raw column always play together.
+        Columns that play together (one-hot columns, the channels of a sensor): lists of columns, by position
+        or name, or one group number per column. A group's value is divided equally among its columns;
+        `extras["group_values"]` holds it whole, in the order of the lists, then of the columns that are in
+        none. Columns that an encoding made from one raw column always play together.
     radius
         Half-width of the neighbourhood of "ball", in standard deviations.
     random_state

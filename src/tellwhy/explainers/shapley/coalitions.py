@@ -26,7 +26,8 @@ class Coalitions:
     members
         One mask per set, shape (m, p); row i + m/2 is the complement of row i.
     weights
-        The Shapley kernel of each set, where all sets are there; None for a sample, which follows the kernel already.
+        The Shapley kernel of each set, where all sets are there; None for a sample, which follows the kernel
+        already.
     """
 
     members: Mask
@@ -74,7 +75,9 @@ def size_chances(p: int) -> Floats:
 def every_coalition(p: int) -> Coalitions:
     """All 2^p − 2 sets, weighted by the Shapley kernel."""
     numbers = np.arange(1, 2 ** (p - 1))
-    half = (numbers[:, None] >> np.arange(p)) & 1 == 1  # the last player is in none of these, so in every complement
+    half = (
+        numbers[:, None] >> np.arange(p)
+    ) & 1 == 1  # the last player is in none of these, so in every complement
     members = np.concatenate([half, ~half])
     return Coalitions(members, shapley_kernel(p, members.sum(axis=1)) if len(members) else np.empty(0))
 

@@ -12,7 +12,13 @@ from tellwhy.core.registry import register
 from tellwhy.counterfactuals.row_scores import RowScores
 from tellwhy.counterfactuals.surroundings import Distance
 from tellwhy.explainers.base import Attribution, Explainer, Rows
-from tellwhy.explainers.shapley.neighbourhood import DISTANCES, GAMMAS, Neighbourhood, distance_words, where_scored
+from tellwhy.explainers.shapley.neighbourhood import (
+    DISTANCES,
+    GAMMAS,
+    Neighbourhood,
+    distance_words,
+    where_scored,
+)
 from tellwhy.optimise.arrays import on_host
 
 

@@ -1,6 +1,7 @@
 """What a coalition of columns is worth: the score that remains when all other columns may become ordinary.
 
-Takeishi and Kawahara, "A characteristic function for Shapley-value-based attribution of anomaly scores", TMLR (2023).
+Takeishi and Kawahara, "A characteristic function for Shapley-value-based attribution of anomaly scores", TMLR
+(2023).
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ class Games:
         return Games(on_host(self.worth), on_host(self.empty), on_host(self.full), self.n_unsettled)
 
 
-def relaxed_games(scores: RowScores, X: Array, players: Players, coalitions: Coalitions, lowest: Lowest) -> Games:
+def relaxed_games(
+    scores: RowScores, X: Array, players: Players, coalitions: Coalitions, lowest: Lowest
+) -> Games:
     """v(S) = e(z): z = x inside S, and outside the mean of x̂*(∅) and x̂*({i}), i ∈ S (equations 4 and 5)."""
     n, d = X.shape
     alone = players.of_column[None, :] != np.arange(players.n)[:, None]
@@ -61,7 +64,9 @@ def relaxed_games(scores: RowScores, X: Array, players: Players, coalitions: Coa
     return Games(worth, scores.value(bottom, rows), scores.value(X, rows), int((~found.converged).sum()))
 
 
-def local_games(scores: RowScores, X: Array, players: Players, coalitions: Coalitions, lowest: Lowest) -> Games:
+def local_games(
+    scores: RowScores, X: Array, players: Players, coalitions: Coalitions, lowest: Lowest
+) -> Games:
     """v(S) = e(x̂*(S)): one minimum per coalition (equations 2 and 3)."""
     everything = np.ones((1, X.shape[1]), dtype=bool)
     found = lowest(scores, X, np.concatenate([everything, ~coalitions.members[:, players.of_column]]))

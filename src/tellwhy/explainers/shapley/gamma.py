@@ -39,8 +39,8 @@ def gamma_by_injection(
 ) -> float:
     """Return the candidate whose explanations find the changed column of background rows best, by mean reciprocal rank.
 
-    One column of each row is moved by 1 to 2 standard deviations, or flipped where it is binary. Among equals the
-    candidate nearest to 0.01 is taken.
+    One column of each row is moved by 1 to 2 standard deviations, or flipped where it is binary. Among equals
+    the candidate nearest to 0.01 is taken.
     """
     X = _some_rows(background).copy()
     candidates = np.flatnonzero(~neighbourhood.constant)

@@ -60,10 +60,11 @@ class KernelShap(Explainer):
     model
         Any model or function that `tellwhy.scoring.as_score` reads.
     background
-        "kmeans": 8 centres of the rows given to `fit`, each coordinate at the nearest value that occurs, weighted by
-        the sizes of their clusters. "neighbours": the 8 of those rows nearest to each explained row (in standard
-        deviations; rows equal to it are passed over). An array: these rows, in the user's columns, which need no `fit`;
-        `extras["nearest_normal"]` stays within them, unless other rows were given to `fit` or `remember`.
+        "kmeans": 8 centres of the rows given to `fit`, each coordinate at the nearest value that occurs,
+        weighted by the sizes of their clusters. "neighbours": the 8 of those rows nearest to each explained
+        row (in standard deviations; rows equal to it are passed over). An array: these rows, in the user's
+        columns, which need no `fit`; `extras["nearest_normal"]` stays within them, unless other rows were
+        given to `fit` or `remember`.
     n_coalitions
         Sets to draw where there are more than 12 columns or groups; "auto": 2d + 2048.
     groups

@@ -34,11 +34,11 @@ class Neighbourhood:
     binary
         Mask of the columns that hold both 0 and 1 and nothing else; all columns of a score of shares of 1.
     anchors
-        A few ordinary rows, for scores without a gradient, which are searched by trial steps and whose distances are
-        bounded; None for others.
+        A few ordinary rows, for scores without a gradient, which are searched by trial steps and whose
+        distances are bounded; None for others.
     score_unit
-        What γ is multiplied with: 1, or the standard deviation of the background's scores where the score has no
-        gradient (a forest's score lies between 0 and 1, a distance is in the units of the data).
+        What γ is multiplied with: 1, or the standard deviation of the background's scores where the score has
+        no gradient (a forest's score lies between 0 and 1, a distance is in the units of the data).
     """
 
     scales: Floats

@@ -19,8 +19,8 @@ __all__ = ["Players", "groups_rule", "players_of"]
 class Players:
     """Groups of the user's columns; those of which the score sees no column take no part.
 
-    `of_column[t]` is the player that score column t belongs to; `group[c]` is the group of the user's column c, and
-    `playing` lists the groups that play, in the order of the players.
+    `of_column[t]` is the player that score column t belongs to; `group[c]` is the group of the user's column
+    c, and `playing` lists the groups that play, in the order of the players.
     """
 
     of_column: Integers

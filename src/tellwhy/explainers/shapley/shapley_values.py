@@ -1,7 +1,7 @@
 """Shapley values as a least-squares fit to the worth of coalitions, and their standard errors.
 
-Charnes, Golany, Keane and Rousseau (1988); Lundberg and Lee, NeurIPS (2017); paired sampling and its error: Covert and
-Lee, AISTATS (2021).
+Charnes, Golany, Keane and Rousseau (1988); Lundberg and Lee, NeurIPS (2017); paired sampling and its error:
+Covert and Lee, AISTATS (2021).
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class ShapleyValues:
 def shapley_values(coalitions: Coalitions, worth: Floats, empty: Floats, full: Floats) -> ShapleyValues:
     """Fit φ to v(S) − v(∅) = Σ_{i∈S} φ_i under Σφ = v(D) − v(∅), for n games at once.
 
-    With weights w (the Shapley kernel, or 1 for sampled sets) and A = Σ w z zᵀ over the masks z, b = Σ w z (v(z) −
-    v(∅)): φ = A⁻¹(b − λ1), with λ such that the sum is right. The standard error of a sample of pairs is that of
-    M·mean(g), g = ½ Σ z(y − zᵀφ) over the pair and M = A⁻¹ − A⁻¹11ᵀA⁻¹/(1ᵀA⁻¹1), A the mean of zzᵀ; since M1 = 0,
-    Mg = ½(r_S − r_{S^c})·Mz with the residuals r.
+    With weights w (the Shapley kernel, or 1 for sampled sets) and A = Σ w z zᵀ over the masks z, b = Σ w z
+    (v(z) − v(∅)): φ = A⁻¹(b − λ1), with λ such that the sum is right. The standard error of a sample of pairs
+    is that of M·mean(g), g = ½ Σ z(y − zᵀφ) over the pair and M = A⁻¹ − A⁻¹11ᵀA⁻¹/(1ᵀA⁻¹1), A the mean of
+    zzᵀ; since M1 = 0, Mg = ½(r_S − r_{S^c})·Mz with the residuals r.
 
     Parameters
     ----------
@@ -61,7 +61,9 @@ def shapley_values(coalitions: Coalitions, worth: Floats, empty: Floats, full: F
     M = inverse - np.outer(row_sums, row_sums) / row_sums.sum()
     values = b @ M + np.outer(total, row_sums / row_sums.sum())
     values += ((total - values.sum(axis=1)) / p)[:, None]  # what rounding left
-    return ShapleyValues(values, None if coalitions.is_exact else _standard_errors(coalitions, gains, values, M))
+    return ShapleyValues(
+        values, None if coalitions.is_exact else _standard_errors(coalitions, gains, values, M)
+    )
 
 
 def _normal_equations(coalitions: Coalitions, weights: Floats, gains: Floats) -> tuple[Floats, Floats]:
@@ -87,8 +89,9 @@ def _inverse(A: Floats) -> Floats:
 def _standard_errors(coalitions: Coalitions, gains: Floats, values: Floats, M: Floats) -> Floats:
     """√ of the diagonal of M·Cov(g)·M/n_pairs, each pair's residual as if the pair had not been fitted.
 
-    A pair's share of its own fit is h = zᵀMz/n_pairs, so that its residual without it is r/(1 − h): next to 1 for many
-    pairs, and what keeps the error honest for few (MacKinnon and White, Journal of Econometrics 29, 1985).
+    A pair's share of its own fit is h = zᵀMz/n_pairs, so that its residual without it is r/(1 − h): next to 1
+    for many pairs, and what keeps the error honest for few (MacKinnon and White, Journal of Econometrics 29,
+    1985).
     """
     n_pairs, p = len(coalitions.members) // 2, coalitions.n_players
     variance = np.zeros_like(values)

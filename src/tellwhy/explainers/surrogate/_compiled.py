@@ -1,8 +1,8 @@
 """Compiled draws of the mixture of regressions with several elastic nets: one function per full conditional.
 
-y_i | z_i=j ~ N(x̃_iᵀβ_j, σ_j²) with x̃ = (1, x); z ~ π by stick breaking; β_jl has the density
-exp{−(λ1|β| + λ2β²)/(2σ_j²)}/Z with Z = √(2πσ²/λ2)·erfcx(x/√2), x = λ1/(2σ√λ2), of the elastic net k = c_j, c_j ~ w.
-Every function changes `State` in place and takes the same four arguments.
+y_i | z_i=j ~ N(x̃_iᵀβ_j, σ_j²) with x̃ = (1, x); z ~ π by stick breaking; β_jl has the density exp{−(λ1|β| +
+λ2β²)/(2σ_j²)}/Z with Z = √(2πσ²/λ2)·erfcx(x/√2), x = λ1/(2σ√λ2), of the elastic net k = c_j, c_j ~ w. Every
+function changes `State` in place and takes the same four arguments.
 """
 
 import math

@@ -37,7 +37,9 @@ def save(folder: Path, mark: str, chains: list[Chain]) -> None:
         for name, array in chain.state._asdict().items():
             if name not in _CACHED:
                 arrays[f"{i}:state:{name}"] = array
-        arrays.update({f"{i}:kept:{name}": array[: chain.n_kept] for name, array in chain.kept._asdict().items()})
+        arrays.update(
+            {f"{i}:kept:{name}": array[: chain.n_kept] for name, array in chain.kept._asdict().items()}
+        )
     head = {
         "schema": SCHEMA,
         "data": mark,

@@ -18,8 +18,8 @@ class Columns:
     Attributes
     ----------
     used
-        Numbers of the columns in use. Their order depends on their contents only, so that the draws do not depend on
-        the order in which columns are given.
+        Numbers of the columns in use. Their order depends on their contents only, so that the draws do not
+        depend on the order in which columns are given.
     centre, unit
         Mean of each used column, and what it is divided by.
     n_columns

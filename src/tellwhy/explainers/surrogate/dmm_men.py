@@ -33,7 +33,13 @@ from tellwhy.explainers.column_groups import group_numbers, groups_rule
 from tellwhy.explainers.surrogate.insight import Fitted, Insight, component_insights, overall_insight
 from tellwhy.explainers.surrogate.local_fit import Neighbourhood, explain_locally
 from tellwhy.explainers.surrogate.mixture import Local, Plan, Surrogate, fit_surrogate
-from tellwhy.explainers.surrogate.model_outputs import ClassLogits, OneScore, as_outputs, preferred, read_model
+from tellwhy.explainers.surrogate.model_outputs import (
+    ClassLogits,
+    OneScore,
+    as_outputs,
+    preferred,
+    read_model,
+)
 from tellwhy.explainers.surrogate.priors import Priors
 from tellwhy.explainers.surrogate.sampler import Settings
 
@@ -58,16 +64,17 @@ _background_rule = Rule(
 class DMMMEN(Explainer):
     """A Bayesian mixture of sparse regressions, fitted to a model's outputs; its coefficients explain the model.
 
-    y_i | x_i ~ Σ_j π_j N(x_iᵀβ_j, σ_j²), with stick-breaking weights π and one of several elastic nets as the prior of
-    each β_j. A row is explained by E[β_z]⊙(x − x̄), z ~ p(z | x, y) given the model's own output y. A classifier gets
-    one mixture per class, of the log-odds of the rows it puts into that class. Components are told apart by chains of
-    a Gibbs sampler with slice steps, whose agreement (split-R̂, effective draws) is in `convergence_`.
+    y_i | x_i ~ Σ_j π_j N(x_iᵀβ_j, σ_j²), with stick-breaking weights π and one of several elastic nets as the
+    prior of each β_j. A row is explained by E[β_z]⊙(x − x̄), z ~ p(z | x, y) given the model's own output y.
+    A classifier gets one mixture per class, of the log-odds of the rows it puts into that class. Components
+    are told apart by chains of a Gibbs sampler with slice steps, whose agreement (split-R̂, effective draws)
+    is in `convergence_`.
 
     Parameters
     ----------
     model
-        A classifier with probabilities, a regressor, a PyTorch network, a function that gives one number per row or
-        the probabilities of classes, or anything that `tellwhy.scoring.as_score` reads.
+        A classifier with probabilities, a regressor, a PyTorch network, a function that gives one number per
+        row or the probabilities of classes, or anything that `tellwhy.scoring.as_score` reads.
     n_components, n_elastic_nets
         The most components, and the number of elastic nets they choose from.
     n_sweeps, n_burn, n_chains
@@ -75,24 +82,25 @@ class DMMMEN(Explainer):
     priors
         `Priors`; `PRESETS` has the published ones: `DMMMEN(model, **PRESETS["mnist"])`.
     features
-        None: every column. A number: that many columns, those most correlated with the output. "segments" or groups of
-        columns (as in `KernelShap`): every row is explained by a mixture of its own, fitted to neighbours of the row in
-        which some segments or groups are replaced by the background: for images and other long inputs.
+        None: every column. A number: that many columns, those most correlated with the output. "segments" or
+        groups of columns (as in `KernelShap`): every row is explained by a mixture of its own, fitted to
+        neighbours of the row in which some segments or groups are replaced by the background: for images and
+        other long inputs.
     assignment
         "component": a row belongs to one component. "mode": components that overlap count as one, averaged.
     gating
         "gaussian": components also have a place, a Gaussian in the leading principal directions of the rows.
     scale
-        "columns": columns are divided by their standard deviations. "common": by one number for all, for columns that
-        share a unit (pixels, word counts).
+        "columns": columns are divided by their standard deviations. "common": by one number for all, for
+        columns that share a unit (pixels, word counts).
     background
         Values that replaced segments take: the "mean" of the rows given to `fit`, a number, or an input.
     n_neighbours, n_segments
-        Neighbours of each row, best a power of two, and about how many segments each row has. Seeds agree on what comes
-        first from about 4096 neighbours on.
+        Neighbours of each row, best a power of two, and about how many segments each row has. Seeds agree on
+        what comes first from about 4096 neighbours on.
     kept
-        Share of the segments that neighbours keep: a large one asks what matters in the row as it is, a small one what
-        is enough by itself.
+        Share of the segments that neighbours keep: a large one asks what matters in the row as it is, a small
+        one what is enough by itself.
     credibility
         Probability of the intervals.
     n_jobs
@@ -183,8 +191,8 @@ class DMMMEN(Explainer):
     def fit(self, X: Any, *, checkpoint: str | Path | None = None) -> DMMMEN:
         """Fit the mixtures, one per class; with segments or groups, learn the background only.
 
-        With `checkpoint`, a folder, chains are saved on the way and go on from there when `fit` is called again with
-        the same rows, model, settings and seed.
+        With `checkpoint`, a folder, chains are saved on the way and go on from there when `fit` is called
+        again with the same rows, model, settings and seed.
         """
         validate_parameters(self)
         self._read_shape(X)
@@ -196,7 +204,9 @@ class DMMMEN(Explainer):
             self.group_ = self._groups(rows)
             return self
         if len(rows.X) < 2:
-            raise InvalidInput("DMMMEN needs at least 2 rows to fit a mixture. Got 1 instead; give more rows to fit.")
+            raise InvalidInput(
+                "DMMMEN needs at least 2 rows to fit a mixture. Got 1 instead; give more rows to fit."
+            )
         outputs = self._outputs(rows, rows.X)
         chosen = preferred(outputs)
         self.fitted_rows_ = {t: np.flatnonzero(chosen == t) for t in range(outputs.shape[1])}
@@ -210,10 +220,14 @@ class DMMMEN(Explainer):
         self._say_what_is_missing()
         return self
 
-    def _fit_target(self, target: int, X: Floats, y: Floats, rng: np.random.Generator, folder: Path | None) -> None:
+    def _fit_target(
+        self, target: int, X: Floats, y: Floats, rng: np.random.Generator, folder: Path | None
+    ) -> None:
         name = self.targets_[target]
         if np.ptp(y) <= 1e-9 * max(1.0, float(np.abs(y).max())):
-            text = f"The model gives {y[0]:.4g} for all {len(y)} rows of {name!r}: no feature can matter there."
+            text = (
+                f"The model gives {y[0]:.4g} for all {len(y)} rows of {name!r}: no feature can matter there."
+            )
             warnings.warn(text, DataNotice, stacklevel=4)
         label = f"sampling the mixture of {name}" if len(self.targets_) > 1 else "sampling the mixture"
         fitted = fit_surrogate(X, y, self._plan(), rng=rng, folder=folder, label=label)
@@ -236,8 +250,8 @@ class DMMMEN(Explainer):
     def insights(self, k: int = 10, *, per: str = "component") -> list[Insight]:
         """What the model has learned, per class and component: the k main features with intervals, where it applies.
 
-        With `per="target"`, one insight per class: the average over its rows, which does not depend on how components
-        are labelled.
+        With `per="target"`, one insight per class: the average over its rows, which does not depend on how
+        components are labelled.
         """
         self._check_fitted()
         validate_value("DMMMEN.insights", "k", k, integer(1))
@@ -277,7 +291,9 @@ class DMMMEN(Explainer):
 
     def _check_shape(self, shape: tuple[int, ...]) -> None:
         if shape != getattr(self, "shape_", shape):
-            raise InvalidInput(f"X has rows of shape {shape} (columns, …), but fit saw rows of shape {self.shape_}.")
+            raise InvalidInput(
+                f"X has rows of shape {shape} (columns, …), but fit saw rows of shape {self.shape_}."
+            )
 
     def _read_shape(self, X: Any) -> None:
         """Learn the shape of an input, and whether a function gives probabilities."""
@@ -361,7 +377,9 @@ class DMMMEN(Explainer):
             for i in range(batch.start, batch.stop):
                 surrogate = self.surrogates_[int(targets[i])]
                 found.append(
-                    surrogate.local(rows.X[i], scores[i], uniforms=uniforms, credibility=self.credibility, owner=owner)
+                    surrogate.local(
+                        rows.X[i], scores[i], uniforms=uniforms, credibility=self.credibility, owner=owner
+                    )
                 )
         return Attribution(
             np.array([f.values for f in found]),
@@ -408,8 +426,15 @@ class DMMMEN(Explainer):
             scores,
             found.base,
             stderr=found.stderr,
-            extras={**{name: _shaped(extra, rows) for name, extra in found.extras.items()}, "target": targets},
-            params={"targets": self.targets_, "priors": repr(self.priors or Priors()), "features": str(self.features)},
+            extras={
+                **{name: _shaped(extra, rows) for name, extra in found.extras.items()},
+                "target": targets,
+            },
+            params={
+                "targets": self.targets_,
+                "priors": repr(self.priors or Priors()),
+                "features": str(self.features),
+            },
         )
 
 

@@ -29,7 +29,8 @@ class Insight:
     share, share_interval
         Part of the target's rows that it describes.
     coefficients, interval
-        Change of the output per unit of each feature, shaped like one input; with credible limits in a last axis.
+        Change of the output per unit of each feature, shaped like one input; with credible limits in a last
+        axis.
     effects
         Coefficient × standard deviation of the feature among the rows: what the features are ranked by.
     top
@@ -41,11 +42,13 @@ class Insight:
     rows
         The fitted rows that belong to it more often than to any other component.
     applies
-        Where it applies: (feature, 10 % quantile, 90 % quantile) of its rows, in the features that set them apart.
+        Where it applies: (feature, 10 % quantile, 90 % quantile) of its rows, in the features that set them
+        apart.
     credibility
         Probability of the intervals.
     examples, others
-        Some of the rows it describes, and some of the rows of other targets (or, without any, of other components).
+        Some of the rows it describes, and some of the rows of other targets (or, without any, of other
+        components).
     """
 
     target: str
@@ -78,7 +81,11 @@ class Insight:
         return pd.DataFrame({**columns, "effect": self.effects.ravel()[self.top]})
 
     def __repr__(self) -> str:
-        what = "all rows" if self.component < 0 else f"component {self.component}, {100 * self.share:.0f} % of rows"
+        what = (
+            "all rows"
+            if self.component < 0
+            else f"component {self.component}, {100 * self.share:.0f} % of rows"
+        )
         return f"<Insight into {self.target!r} ({what}): {', '.join(self.names[:5])}>"
 
 
@@ -109,7 +116,9 @@ def component_insights(fitted: Fitted, *, k: int, credibility: float) -> list[In
     found: list[Insight] = []
     for j in order[shares.mean(axis=1)[order] >= LEAST_SHARE]:
         slopes = surrogate.slopes(coef[shares[j] > 0, j])
-        found.append(_insight(fitted, len(found), usual == j, slopes, shares[j], k=k, credibility=credibility))
+        found.append(
+            _insight(fitted, len(found), usual == j, slopes, shares[j], k=k, credibility=credibility)
+        )
     return found
 
 
@@ -123,7 +132,14 @@ def overall_insight(fitted: Fitted, *, k: int, credibility: float) -> Insight:
 
 
 def _insight(
-    fitted: Fitted, component: int, members: Any, slopes: Floats, shares: Floats, *, k: int, credibility: float
+    fitted: Fitted,
+    component: int,
+    members: Any,
+    slopes: Floats,
+    shares: Floats,
+    *,
+    k: int,
+    credibility: float,
 ) -> Insight:
     X, shape = fitted.X, fitted.shape
     tails = [0.5 * (1.0 - credibility), 0.5 * (1.0 + credibility)]
@@ -165,7 +181,11 @@ def _applies(
     if members.all() or members.sum() < 2:
         return ()
     varies = X.max(axis=0) > X.min(axis=0)  # the deviation of equal numbers may be a rounding error
-    apart = np.abs(X[members].mean(axis=0) - X[~members].mean(axis=0)) / np.where(varies, X.std(axis=0), np.inf)
+    apart = np.abs(X[members].mean(axis=0) - X[~members].mean(axis=0)) / np.where(
+        varies, X.std(axis=0), np.inf
+    )
     chosen = np.argsort(-apart, kind="stable")[:n_features]
     low, high = np.quantile(X[members][:, chosen], [0.1, 0.9], axis=0)
-    return tuple((names[c], float(a), float(b)) for c, a, b in zip(chosen, low, high, strict=True) if apart[c] > 0.1)
+    return tuple(
+        (names[c], float(a), float(b)) for c, a, b in zip(chosen, low, high, strict=True) if apart[c] > 0.1
+    )

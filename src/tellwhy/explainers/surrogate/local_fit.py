@@ -60,7 +60,8 @@ def explain_locally(
 ) -> LocalFits:
     """Explain each row (its score, its target) by a mixture fitted to neighbours that keep some of its segments.
 
-    A segment's value is its coefficient: the change of the output when it is there. Its cells share it equally.
+    A segment's value is its coefficient: the change of the output when it is there. Its cells share it
+    equally.
     """
     scores, targets = explained
     found = LocalFits(np.zeros(X.shape), np.zeros(X.shape), np.zeros(len(X)))
@@ -69,7 +70,9 @@ def explain_locally(
     for i in track(range(len(X)), len(X), "explaining by local mixtures"):
         label = where.label(X[i])
         rng = np.random.default_rng(seed)
-        local, agreement = _fit_one(X[i], label, (scores[i], int(targets[i])), outputs, where, plan, rng, credibility)
+        local, agreement = _fit_one(
+            X[i], label, (scores[i], int(targets[i])), outputs, where, plan, rng, credibility
+        )
         apart.append(agreement)
         sizes = np.bincount(label)[label]
         found.values[i], found.stderr[i] = local.values[label] / sizes, local.stderr[label] / sizes

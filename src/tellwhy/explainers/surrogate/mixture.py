@@ -79,7 +79,9 @@ class Surrogate:
         Z, t = self.columns.scaled(X), (y - self.centre) / self.unit
         post = self.posterior
         fitted = post.coef[:, :, 0] + np.einsum("ip,djp->idj", Z, post.coef[:, :, 1:])
-        logits = post.log_pi - 0.5 * np.log(post.sigma2) - 0.5 * (t[:, None, None] - fitted) ** 2 / post.sigma2
+        logits = (
+            post.log_pi - 0.5 * np.log(post.sigma2) - 0.5 * (t[:, None, None] - fitted) ** 2 / post.sigma2
+        )
         if self.gate is not None:
             place = self.gate.of(Z)[:, None, None, :]
             gates = np.log(post.gate_var) + (place - post.gate_mean) ** 2 / post.gate_var
@@ -93,10 +95,13 @@ class Surrogate:
         scaled = coef[:, 0] + (self.columns.scaled(X) * coef[:, 1:]).sum(axis=1)
         return np.asarray(self.centre + self.unit * scaled)
 
-    def local(self, x: Floats, y: float, *, uniforms: Floats, credibility: float, owner: Integers | None) -> Local:
+    def local(
+        self, x: Floats, y: float, *, uniforms: Floats, credibility: float, owner: Integers | None
+    ) -> Local:
         """Coefficients E[β_z] of a row, z ~ p(z | x, y) in every draw, and the contributions β·(x − origin).
 
-        `uniforms` (D,) choose one component per draw, for the intervals; `owner` sums columns into the user's.
+        `uniforms` (D,) choose one component per draw, for the intervals; `owner` sums columns into the
+        user's.
         """
         weights = self.probabilities(x[None], np.array([y]))[0]
         expected = np.einsum("dj,djk->dk", weights, self.coef)
@@ -125,7 +130,9 @@ class Surrogate:
         return self.columns.spread(coef[..., 1:] * (self.unit / self.columns.unit))
 
     def _at_origin(self, coef: Floats) -> Floats:
-        return np.asarray(self.centre + self.unit * (coef[0] + self.columns.scaled(self.origin[None])[0] @ coef[1:]))
+        return np.asarray(
+            self.centre + self.unit * (coef[0] + self.columns.scaled(self.origin[None])[0] @ coef[1:])
+        )
 
 
 def _by_owner(values: Floats, owner: Integers | None) -> Floats:
@@ -165,7 +172,9 @@ def fit_surrogate(
     Z = columns.scaled(X)
     gate = choose_gate(Z) if plan.gating == "gaussian" else None
     data = design(Z, target, None if gate is None else gate.of(Z))
-    posterior = sample(data, plan.priors, plan.settings, rng=rng, n_jobs=plan.n_jobs, folder=folder, label=label)
+    posterior = sample(
+        data, plan.priors, plan.settings, rng=rng, n_jobs=plan.n_jobs, folder=folder, label=label
+    )
     coef = posterior.coef if plan.assignment == "component" else mode_coefficients(posterior, data)
     origin = X.mean(axis=0) if origin is None else origin
     return Surrogate(columns, centre, unit, posterior, coef, gate, origin)

@@ -188,7 +188,9 @@ class _Function(FunctionScore):
 
 
 def _is_network(model: Any) -> bool:
-    return any(cls.__module__.startswith("torch.nn") and cls.__name__ == "Module" for cls in type(model).__mro__)
+    return any(
+        cls.__module__.startswith("torch.nn") and cls.__name__ == "Module" for cls in type(model).__mro__
+    )
 
 
 def _network(model: Any) -> Any:
@@ -200,7 +202,10 @@ def _network(model: Any) -> Any:
         parameter = next(iter(model.parameters()), None)
         like = {} if parameter is None else {"dtype": parameter.dtype, "device": parameter.device}
         with torch.no_grad(), _evaluating(model):
-            parts = [model(torch.as_tensor(part, **like)) for part in np.array_split(np.asarray(X), -(-len(X) // 512))]
+            parts = [
+                model(torch.as_tensor(part, **like))
+                for part in np.array_split(np.asarray(X), -(-len(X) // 512))
+            ]
             return np.asarray(torch.cat(parts).double().cpu().numpy())
 
     return _NetworkFunction(outputs, describes=f"the output of {type(model).__name__}")

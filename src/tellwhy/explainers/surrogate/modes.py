@@ -54,7 +54,8 @@ def mode_coefficients(posterior: Posterior, data: Any) -> Floats:
 def relabel(z: Integers, n_components: int, *, n_rounds: int = 5) -> Integers:
     """Return the permutation of each draw that makes its components agree with the others' (Cron and West, 2011).
 
-    Every draw's rows are matched with a reference assignment, which then becomes the commonest label of each row.
+    Every draw's rows are matched with a reference assignment, which then becomes the commonest label of each
+    row.
 
     Examples
     --------
@@ -68,7 +69,9 @@ def relabel(z: Integers, n_components: int, *, n_rounds: int = 5) -> Integers:
     for _ in range(n_rounds):
         before = reference
         for d, labels in enumerate(z):
-            counts = np.bincount(labels.astype(np.int64) * n_components + reference, minlength=n_components**2)
+            counts = np.bincount(
+                labels.astype(np.int64) * n_components + reference, minlength=n_components**2
+            )
             table = counts.reshape(n_components, n_components)
             permutations[d] = linear_sum_assignment(-table - 1e-9 * np.eye(n_components))[1]
         agreed = permutations[np.arange(len(z))[:, None], z]

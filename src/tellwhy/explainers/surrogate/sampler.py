@@ -174,7 +174,9 @@ def sample(
         for n_sweeps in progress:
             thin = 0 if chains[0].done < settings.n_burn else settings.thin
             _set_temperature(chains, settings.n_burn)
-            thread_map(lambda chain, n=n_sweeps, thin=thin: _run(chain, data, numbers, n, thin), chains, n_jobs)
+            thread_map(
+                lambda chain, n=n_sweeps, thin=thin: _run(chain, data, numbers, n, thin), chains, n_jobs
+            )
             if folder is not None and (time.monotonic() - saved_at > SAVE_SECONDS or n_sweeps is blocks[-1]):
                 checkpoint.save(folder, mark, chains)
                 saved_at = time.monotonic()

@@ -40,7 +40,9 @@ def segment(x: Floats, n_segments: int) -> Integers:
     pixels = np.moveaxis(x, axes, range(len(axes)))
     sizes = pixels.shape[: len(axes)]
     values = pixels.reshape(int(np.prod(sizes)), -1)
-    places = np.stack(np.meshgrid(*(np.arange(s) for s in sizes), indexing="ij"), axis=-1).reshape(len(values), -1)
+    places = np.stack(np.meshgrid(*(np.arange(s) for s in sizes), indexing="ij"), axis=-1).reshape(
+        len(values), -1
+    )
     step = (len(values) / min(n_segments, len(values))) ** (1 / len(axes))
     spread = values.std() or 1.0
     points = np.hstack([places * (COMPACTNESS / step), values / spread])
@@ -81,11 +83,14 @@ def present_cells(x: Floats, background: Floats) -> Integers:
     return label.reshape(x.shape)
 
 
-def neighbour_masks(n_segments: int, n_neighbours: int, rng: np.random.Generator, *, kept: float = 0.75) -> Floats:
+def neighbour_masks(
+    n_segments: int, n_neighbours: int, rng: np.random.Generator, *, kept: float = 0.75
+) -> Floats:
     """Which segments each neighbour keeps (1) or loses (0); the first neighbour is the input itself.
 
-    A share of the segments is kept, by a scrambled Sobol sequence: each segment, and nearly each pair, is lost equally
-    often, so that coefficients depend little on the draw. Best with 2ᵐ neighbours and a share of ¼, ½ or ¾.
+    A share of the segments is kept, by a scrambled Sobol sequence: each segment, and nearly each pair, is
+    lost equally often, so that coefficients depend little on the draw. Best with 2ᵐ neighbours and a share of
+    ¼, ½ or ¾.
 
     Examples
     --------
@@ -96,7 +101,9 @@ def neighbour_masks(n_segments: int, n_neighbours: int, rng: np.random.Generator
     from scipy.stats import qmc
 
     shown = min(n_segments, qmc.Sobol.MAXDIM)
-    places = qmc.Sobol(shown, seed=rng).random_base2(max(0, int(n_neighbours - 1).bit_length()))[:n_neighbours]
+    places = qmc.Sobol(shown, seed=rng).random_base2(max(0, int(n_neighbours - 1).bit_length()))[
+        :n_neighbours
+    ]
     rest = rng.random((n_neighbours, n_segments - shown))
     masks = (np.hstack([places, rest]) < kept).astype(np.float64)
     masks[0] = 1.0

@@ -31,7 +31,10 @@ def nearest_neighbours(model: Any) -> ScoreFunction:
         return detector(model)
     ensure_fitted(model, _FITTED)
     return mean_neighbour_distance(
-        model.neigh_, describes_model="PyOD's KNN", n_neighbours=model.n_neighbors, threshold=_threshold(model)
+        model.neigh_,
+        describes_model="PyOD's KNN",
+        n_neighbours=model.n_neighbors,
+        threshold=_threshold(model),
     )
 
 

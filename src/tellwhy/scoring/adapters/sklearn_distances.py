@@ -10,7 +10,13 @@ import numpy as np
 from scipy.sparse import issparse
 
 from tellwhy.core.errors import InvalidInput, UnsupportedModel
-from tellwhy.core.score_function import CentreDistance, Floats, KernelExpansion, NeighbourDistance, ScoreFunction
+from tellwhy.core.score_function import (
+    CentreDistance,
+    Floats,
+    KernelExpansion,
+    NeighbourDistance,
+    ScoreFunction,
+)
 from tellwhy.core.tables import as_floats
 from tellwhy.kernels import Exponential
 from tellwhy.scoring.adapters.sklearn_models import minus_offset, minus_score_samples, model_score
@@ -85,7 +91,9 @@ def kernel_density(model: Any) -> ScoreFunction:
     q, log_volume = _LOG_VOLUMES[model.kernel]
     width, d = float(model.bandwidth_), points.shape[1]
     return KernelScore(
-        KernelExpansion(points[kept], weights[kept] / weights.sum(), Exponential(width, q), kept, len(points)),
+        KernelExpansion(
+            points[kept], weights[kept] / weights.sum(), Exponential(width, q), kept, len(points)
+        ),
         feature_names=fitted_names(model),
         describes=describes,
         offset=log_volume(d) + d * math.log(width),
@@ -142,9 +150,13 @@ def mean_neighbour_distance(
         return model_score(model, partial(_mean_distance, k), describes=describes, threshold=threshold)
     points = as_floats(_dense(model._fit_X))
     if k > len(points):
-        raise InvalidInput(f"{describes_model} asks for {k} neighbours, but was fitted on {len(points)} rows.")
+        raise InvalidInput(
+            f"{describes_model} asks for {k} neighbours, but was fitted on {len(points)} rows."
+        )
     expansion = NeighbourDistance(points, k, np.arange(len(points)), len(points))
-    return NeighbourScore(expansion, feature_names=fitted_names(model), describes=describes, threshold=threshold)
+    return NeighbourScore(
+        expansion, feature_names=fitted_names(model), describes=describes, threshold=threshold
+    )
 
 
 def _mean_distance(k: int, model: Any, X: Any) -> Floats:

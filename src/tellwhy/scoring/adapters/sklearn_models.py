@@ -18,7 +18,9 @@ from tellwhy.scoring.scores.function_score import FunctionScore
 from tellwhy.scoring.scores.mixture_score import MixtureScore, ScaledMixture
 from tellwhy.scoring.scores.projection_score import Projection, ProjectionScore
 
-ModelFunction = Callable[[Any, Any], Any]  # (model, rows) -> one number, or one derivative per column, for each row
+ModelFunction = Callable[
+    [Any, Any], Any
+]  # (model, rows) -> one number, or one derivative per column, for each row
 
 
 def model_score(
@@ -92,7 +94,9 @@ def _expected_log_weights(model: Any) -> Floats:
     else:
         weights = digamma(concentration) - digamma(np.sum(concentration))
     freedom = model.degrees_of_freedom_
-    spread = d * np.log(2.0) + digamma(0.5 * (freedom - np.arange(d)[:, None])).sum(axis=0) - d * np.log(freedom)
+    spread = (
+        d * np.log(2.0) + digamma(0.5 * (freedom - np.arange(d)[:, None])).sum(axis=0) - d * np.log(freedom)
+    )
     return np.asarray(weights + 0.5 * (spread - d / model.mean_precision_))
 
 

@@ -1,7 +1,8 @@
 """Compiled pooling over support points.
 
-The functions take the scaled squared distances `S` of a batch (rows × support points), return the outlierness of each
-row, and overwrite `S` with what `mode` asks for. `skip[i]` is the support point that row i leaves out, or −1.
+The functions take the scaled squared distances `S` of a batch (rows × support points), return the outlierness
+of each row, and overwrite `S` with what `mode` asks for. `skip[i]` is the support point that row i leaves
+out, or −1.
 """
 
 import math
@@ -84,7 +85,8 @@ def _relevance_exponential(s_row, shares, total, q, o):
 def pool_student(S, weights, q, a, factor, skip, mode, outlierness, attributed):
     """o = m / Σ_j α_j/(a + (r_j/σ)^q), m = `factor[i]`.
 
-    RELEVANCE: Δ_j/s_j with Δ_j = p_j·(r_j/σ)^q/(a+(r_j/σ)^q)·o. GRADIENT: o·p_j·k_j·q·s_j^(q/2−1). SHARES: p_j.
+    RELEVANCE: Δ_j/s_j with Δ_j = p_j·(r_j/σ)^q/(a+(r_j/σ)^q)·o. GRADIENT: o·p_j·k_j·q·s_j^(q/2−1). SHARES:
+    p_j.
     """
     n, m = S.shape
     for i in range(n):

@@ -51,7 +51,9 @@ class CentreScore:
             scores = ((X - self.nearest(X)) ** 2).sum(axis=1)
         if not np.isfinite(scores).all():
             row = int(np.argmin(np.isfinite(scores)))
-            raise InvalidInput(f"The squared distance of row {row} to its centre overflows. Scale the columns first.")
+            raise InvalidInput(
+                f"The squared distance of row {row} to its centre overflows. Scale the columns first."
+            )
         return np.asarray(scores)
 
     def gradient(self, X: Any) -> Floats:
@@ -87,7 +89,11 @@ class NeighbourScore:
 
     def leave_some(self, left_out: Integers) -> Integers:
         """Leave nothing out where fewer than k points would remain."""
-        return left_out if len(self.expansion.points) > self.expansion.n_neighbours else np.full_like(left_out, -1)
+        return (
+            left_out
+            if len(self.expansion.points) > self.expansion.n_neighbours
+            else np.full_like(left_out, -1)
+        )
 
     def neighbours(self, X: Floats, left_out: Integers | None = None) -> tuple[Integers, Floats]:
         """Indices of the k nearest points of each row and their distances, shape (n, k)."""

@@ -20,8 +20,9 @@ class EncodedScore:
     encode
         Raw rows to the model's columns.
     owner
-        The raw column that each model column was made from, when each was made from exactly one: attributions in
-        model columns are then summed over their owner. None where columns are mixed (PCA inside a pipeline).
+        The raw column that each model column was made from, when each was made from exactly one: attributions
+        in model columns are then summed over their owner. None where columns are mixed (PCA inside a
+        pipeline).
     n_columns
         Number of raw columns.
     feature_names

@@ -33,7 +33,9 @@ def array_rows(X: Any, shape: tuple[int, ...] | None = None) -> Floats:
             "a single input with X[None]."
         )
     if 0 in array.shape:
-        raise InvalidInput(f"X is empty: its shape is {array.shape}; at least one row of one number is needed.")
+        raise InvalidInput(
+            f"X is empty: its shape is {array.shape}; at least one row of one number is needed."
+        )
     return as_floats(X if array.ndim == 2 else array.reshape(len(array), -1)).reshape(array.shape)
 
 

@@ -52,7 +52,9 @@ class FunctionScore:
         self._slopes = gradient
         self.feature_shape = feature_shape
         self.feature_names = feature_names
-        self.describes = describes or f"the value of {getattr(function, '__qualname__', type(function).__name__)}"
+        self.describes = (
+            describes or f"the value of {getattr(function, '__qualname__', type(function).__name__)}"
+        )
         self.threshold = threshold
         if gradient is not None:
             self.gradient = self._checked_gradient

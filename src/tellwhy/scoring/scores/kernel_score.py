@@ -143,7 +143,9 @@ class KernelScore:
             q, a = float(kernel.q), float(kernel.a)
             _compiled.pool_student(S, weights, q, a, self._factor(skip), skip, mode, outlierness, attributed)
         else:
-            raise UnsupportedModel(f"Expansions have an Exponential or StudentT kernel; got {type(kernel).__name__}.")
+            raise UnsupportedModel(
+                f"Expansions have an Exponential or StudentT kernel; got {type(kernel).__name__}."
+            )
 
     def _raise_overflow(self, row: int) -> None:
         raise InvalidInput(

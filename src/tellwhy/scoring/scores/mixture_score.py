@@ -46,7 +46,8 @@ class Mixture:
 class ScaledMixture:
     """A mixture as it is computed with, in coordinates z = (x − centre)/scale.
 
-    `factors` are W_k with Σ_k⁻¹ = W_k W_kᵀ for z, upper triangular (K, d, d), or (K, d) where they are diagonal.
+    `factors` are W_k with Σ_k⁻¹ = W_k W_kᵀ for z, upper triangular (K, d, d), or (K, d) where they are
+    diagonal.
     """
 
     log_weights: Floats
@@ -106,7 +107,9 @@ class MixtureScore:
             covariances *= parts.scale[:, None]
             covariances *= parts.scale
         if not np.isfinite(covariances).all():
-            raise InvalidInput("The covariances of the mixture overflow in the units of the rows. Scale the columns.")
+            raise InvalidInput(
+                "The covariances of the mixture overflow in the units of the rows. Scale the columns."
+            )
         return Mixture(np.exp(parts.log_weights), parts.centre + parts.scale * parts.means, covariances)
 
     def value(self, X: Any) -> Floats:
@@ -134,7 +137,9 @@ class MixtureScore:
             if not np.isfinite(energies[rows]).all():
                 self._raise_overflow(rows.start + int(np.argmin(np.isfinite(energies[rows]))))
             if with_gradient:
-                slopes[rows] = self._slopes(whitened, np.exp(log_terms + energies[rows, None])) / self.parts.scale
+                slopes[rows] = (
+                    self._slopes(whitened, np.exp(log_terms + energies[rows, None])) / self.parts.scale
+                )
         return energies, slopes
 
     def whitened(self, X: Floats) -> list[Floats]:

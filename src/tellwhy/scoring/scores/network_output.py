@@ -17,8 +17,8 @@ from tellwhy.core.score_function import Floats, Integers
 class NetworkOutput:
     """An output of each row that a network gives, before a trailing softmax.
 
-    Where the output is chosen by its size, or given per row, `fixed(X)` tells which one each row has; handing that to
-    `value` and `gradient` keeps the same output when the row is changed.
+    Where the output is chosen by its size, or given per row, `fixed(X)` tells which one each row has; handing
+    that to `value` and `gradient` keeps the same output when the row is changed.
 
     Parameters
     ----------
@@ -63,7 +63,9 @@ class NetworkOutput:
         from tellwhy.scoring.scores.network_passes import check_model, placed
 
         validate_value("NetworkOutput", "batch_size", self.batch_size, integer(1))
-        validate_value("NetworkOutput", "device", self.device, (none, instance_of(str, torch.device, words="a device")))
+        validate_value(
+            "NetworkOutput", "device", self.device, (none, instance_of(str, torch.device, words="a device"))
+        )
         check_model(self.model)
         return placed(self.model, self.device)
 
@@ -72,7 +74,9 @@ class NetworkOutput:
         """Which output it is."""
         from tellwhy.scoring.scores.network_targets import describe
 
-        target = self.target if isinstance(self.target, str) or callable(self.target) else np.asarray(self.target)
+        target = (
+            self.target if isinstance(self.target, str) or callable(self.target) else np.asarray(self.target)
+        )
         if isinstance(target, np.ndarray) and target.ndim == 0:
             target = int(target)
         return describe(target, self.__dict__.get("_softmax", ""))
@@ -97,7 +101,9 @@ class NetworkOutput:
         X = np.asarray(X)
         wanted = self._targets(len(X), outputs)
         parts = zip(self._outputs(X), self._slices(len(X)), strict=True)
-        return self._finite(np.concatenate([_numbers(pick_scores(o, _part(wanted, rows))) for o, rows in parts]))
+        return self._finite(
+            np.concatenate([_numbers(pick_scores(o, _part(wanted, rows))) for o, rows in parts])
+        )
 
     def gradient(self, X: Any, outputs: Integers | None = None) -> Floats:
         """Derivative of each row's number by each of its cells."""

@@ -33,8 +33,8 @@ def check_model(model: Any) -> None:
 def placed(model: Module, device: Any, otherwise: Any = "cpu") -> tuple[Module, torch.device, torch.dtype]:
     """Return the model on a device (a copy where it is elsewhere), that device, and the type of its weights.
 
-    Without a device the model stays where it is; `otherwise` is where a model without weights is. A compiled model is
-    taken as the module it was made from, whose operations can be followed.
+    Without a device the model stays where it is; `otherwise` is where a model without weights is. A compiled
+    model is taken as the module it was made from, whose operations can be followed.
     """
     model = getattr(model, "_orig_mod", model)
     weights = next((p for p in model.parameters() if p.is_floating_point()), None)
@@ -45,7 +45,9 @@ def placed(model: Module, device: Any, otherwise: Any = "cpu") -> tuple[Module, 
     try:
         wanted = torch.empty(0, device=device).device
     except (RuntimeError, AssertionError) as error:
-        raise InvalidParameter(f"device={device!r} cannot be used here: {str(error).splitlines()[0]}") from error
+        raise InvalidParameter(
+            f"device={device!r} cannot be used here: {str(error).splitlines()[0]}"
+        ) from error
     return (model, at, dtype) if wanted == at else (copy.deepcopy(model).to(wanted), wanted, dtype)
 
 
@@ -116,7 +118,9 @@ def slopes_of(model: Module, x: Tensor, pick: Pick) -> tuple[Tensor, Tensor]:
     except RuntimeError as error:
         if "inplace operation" not in str(error):
             raise
-    with torch.autograd.graph.allow_mutation_on_saved_tensors():  # slower: needed where autograd alone gives up
+    with (
+        torch.autograd.graph.allow_mutation_on_saved_tensors()
+    ):  # slower: needed where autograd alone gives up
         return _slopes(model, x, pick)
 
 

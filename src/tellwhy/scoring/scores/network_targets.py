@@ -35,7 +35,9 @@ def pick_scores(outputs: Tensor, target: Any) -> Tensor:
         scores = target(outputs)
         if not isinstance(scores, Tensor) or scores.shape != outputs.shape[:1]:
             got = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
-            raise InvalidInput(f"target(outputs) must give a tensor of shape ({len(outputs)},). Got {got} instead.")
+            raise InvalidInput(
+                f"target(outputs) must give a tensor of shape ({len(outputs)},). Got {got} instead."
+            )
         return scores
     if outputs.ndim > 2:
         raise InvalidInput(

@@ -32,13 +32,20 @@ def fit_svm_command(
     ] = None,
     held_out: Annotated[
         float | None,
-        typer.Option(metavar="SHARE", help="With --text: share of rows kept for checking labels; by default 0.1."),
+        typer.Option(
+            metavar="SHARE", help="With --text: share of rows kept for checking labels; by default 0.1."
+        ),
     ] = None,
     c: Annotated[float, typer.Option("--c", help="C: weight of the losses.")] = 1.0,
     loss: Annotated[
-        str, typer.Option(help="ww (Weston–Watkins), cs (Crammer–Singer), llw (Lee–Lin–Wahba), ovr (one-vs-rest).")
+        str,
+        typer.Option(
+            help="ww (Weston–Watkins), cs (Crammer–Singer), llw (Lee–Lin–Wahba), ovr (one-vs-rest)."
+        ),
     ] = "ww",
-    ranks: Annotated[int, typer.Option(help="Processes, started with mpiexec; each holds a share of the model.")] = 1,
+    ranks: Annotated[
+        int, typer.Option(help="Processes, started with mpiexec; each holds a share of the model.")
+    ] = 1,
     threads: Annotated[int, typer.Option(help="Threads of each process.")] = 1,
     tol: Annotated[float, typer.Option(help="Relative duality gap to stop at.")] = 1e-3,
     max_epochs: Annotated[int, typer.Option(help="Most passes over the data.")] = 1000,
@@ -47,16 +54,21 @@ def fit_svm_command(
     scale: Annotated[
         bool | None, typer.Option(help="Train on columns of mean 0 and variance 1; by default for tables.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder of the model; by default NAME-svm.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder of the model; by default NAME-svm.")
+    ] = None,
     checkpoint_every: Annotated[int, typer.Option(help="Epochs between checkpoints.")] = 20,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint of the same command.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the checkpoint of the same command.")
+    ] = False,
     seed: Annotated[int, typer.Option(help="Seed of every random draw.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notices.")] = False,
 ) -> None:
     """Train a multi-class SVM and write it to a folder; `tellwhy.classifiers.load` reads it.
 
-    With --text, the folder also gets `report.html`: texts with the words that decided, and the words of each class.
+    With --text, the folder also gets `report.html`: texts with the words that decided, and the words of each
+    class.
 
     Examples
     --------
@@ -88,7 +100,9 @@ def fit_svm_command(
         )
     if text is None:
         if given:
-            raise InvalidParameter(f"--{next(iter(given)).replace('_', '-')} goes with --text, which names the texts.")
+            raise InvalidParameter(
+                f"--{next(iter(given)).replace('_', '-')} goes with --text, which names the texts."
+            )
         with screen.warnings_as_notes():
             model = train(job, now_and_then(show))
         _tell(model, {"model": str(folder)}, [], as_json=json)
@@ -130,5 +144,9 @@ def _tell(model: Any, told: dict[str, Any], lines: list[str], *, as_json: bool) 
         f"to {abs(model.dual_gap_):.1e} in {count(model.n_iter_, 'epoch')}; {share(model.density_)} of the weights are "
         "not zero."
     )
-    for line in [*lines, f"Model: {told['model']}", *([f"Report: {told['report']}"] if "report" in told else [])]:
+    for line in [
+        *lines,
+        f"Model: {told['model']}",
+        *([f"Report: {told['report']}"] if "report" in told else []),
+    ]:
         typer.echo(line)

@@ -14,14 +14,22 @@ from rich.table import Table
 from tellwhy.core.storage.files import plain
 from tellwhy.views.cli import screen
 from tellwhy.views.wording import between, number
-from tellwhy.workflow.insights.insight_run import InsightRun, check_place, learn_insights, run_record, save_insights
+from tellwhy.workflow.insights.insight_run import (
+    InsightRun,
+    check_place,
+    learn_insights,
+    run_record,
+    save_insights,
+)
 
 MOST_SHOWN = 8  # features per line; the files hold all
 OPTIONS = {"Raise n_burn and n_sweeps, or lower n_components": "Raise --sweeps, or lower --components"}
 
 
 def insight_command(
-    model: Annotated[str, typer.Argument(metavar="MODULE:NAME", help="A function of rows, a fitted model or network.")],
+    model: Annotated[
+        str, typer.Argument(metavar="MODULE:NAME", help="A function of rows, a fitted model or network.")
+    ],
     data: Annotated[Path, typer.Argument(help="Rows: a table of numbers, or an .npz file with the array X.")],
     *,
     top: Annotated[int, typer.Option(min=1, help="Main features of each pattern.")] = 10,
@@ -29,12 +37,19 @@ def insight_command(
     features: Annotated[
         int | None, typer.Option(min=1, help="Use only this many columns, the most correlated.")
     ] = None,
-    sweeps: Annotated[int, typer.Option(min=8, help="Sweeps of each chain, after half as many of burn-in.")] = 1000,
+    sweeps: Annotated[
+        int, typer.Option(min=8, help="Sweeps of each chain, after half as many of burn-in.")
+    ] = 1000,
     chains: Annotated[int, typer.Option(min=1, help="Chains.")] = 2,
-    scale: Annotated[str, typer.Option(help="columns, or common: pixels and other columns of one unit.")] = "columns",
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder; by default tellwhy-insight-NAME.")] = None,
+    scale: Annotated[
+        str, typer.Option(help="columns, or common: pixels and other columns of one unit.")
+    ] = "columns",
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder; by default tellwhy-insight-NAME.")
+    ] = None,
     checkpoint: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Save the chains here on the way; if cut off, go on from there.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Save the chains here on the way; if cut off, go on from there."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of every random draw.")] = 0,
@@ -68,7 +83,9 @@ def insight_command(
         )
         save_insights(run, folder, add=lambda work: _write_gallery(run, work / "insights.html"))
     if json:
-        typer.echo(json_format.dumps(plain({**run_record(run), "out": str(folder)}), indent=2, ensure_ascii=False))
+        typer.echo(
+            json_format.dumps(plain({**run_record(run), "out": str(folder)}), indent=2, ensure_ascii=False)
+        )
         return
     if not quiet:
         for text in run.notices:
@@ -95,7 +112,9 @@ def show_insights(run: InsightRun) -> None:
         table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
     for insight in run.insights:
         where = ", ".join(f"{name} {between(low, high)}" for name, low, high in insight.applies)
-        table.add_row(escape(insight.target), f"{100 * insight.share:.0f} %", _pattern_words(insight), escape(where))
+        table.add_row(
+            escape(insight.target), f"{100 * insight.share:.0f} %", _pattern_words(insight), escape(where)
+        )
     console = screen.out()
     console.print(table)
     level = 100 * run.insights[0].credibility if run.insights else 95
@@ -118,7 +137,9 @@ def _pattern_words(insight: Any) -> str:
     sure = [line for line in lines if line.low > 0 or line.high < 0]
     words = ", ".join(_feature_words(line) for line in (sure or lines[:1])[:MOST_SHOWN])
     more, unsure = max(0, len(sure) - MOST_SHOWN), len(lines) - len(sure)
-    rest = [f"{more} more"] * (more > 0) + [f"{unsure} that may be 0" if sure else "all may be 0"] * (unsure > 0)
+    rest = [f"{more} more"] * (more > 0) + [f"{unsure} that may be 0" if sure else "all may be 0"] * (
+        unsure > 0
+    )
     return f"{words} [dim]({', '.join(rest)})[/]" if rest else words
 
 

@@ -35,14 +35,20 @@ app = typer.Typer(
 
 INTERRUPTED = 130
 
-File = Annotated[Path, typer.Argument(help="A table: CSV, TSV, Parquet, JSON lines or Excel; .gz and .zip too.")]
+File = Annotated[
+    Path, typer.Argument(help="A table: CSV, TSV, Parquet, JSON lines or Excel; .gz and .zip too.")
+]
 Reference = Annotated[Path | None, typer.Option(help="A table of ordinary rows to compare with.")]
-Normal = Annotated[str | None, typer.Option(metavar="COL=VALUE", help="Rows with this value are the ordinary ones.")]
+Normal = Annotated[
+    str | None, typer.Option(metavar="COL=VALUE", help="Rows with this value are the ordinary ones.")
+]
 Detector = Annotated[str, typer.Option(help=f"auto, {', '.join(c.name for c in cards('detector'))}.")]
 Columns = Annotated[
     list[str] | None, typer.Option(help="Use only this column; repeat for more, or separate by commas.")
 ]
-Exclude = Annotated[list[str] | None, typer.Option(help="Do not use this column; repeat, or separate by commas.")]
+Exclude = Annotated[
+    list[str] | None, typer.Option(help="Do not use this column; repeat, or separate by commas.")
+]
 Missing = Annotated[str, typer.Option(help="Missing cells: impute (by the median), drop (the row) or error.")]
 Seed = Annotated[int, typer.Option(help="Seed of every random draw.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else.")]
@@ -71,7 +77,9 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
 
 @app.callback(invoke_without_command=True)
 def common(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.", is_eager=True)] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and stop.", is_eager=True)
+    ] = False,
 ) -> None:
     """Options of the command itself."""
     if version:
@@ -86,32 +94,44 @@ def explain_command(
     *,
     reference: Reference = None,
     normal: Normal = None,
-    id: Annotated[str | None, typer.Option(metavar="COL", help="Column that names rows in the output.")] = None,
+    id: Annotated[
+        str | None, typer.Option(metavar="COL", help="Column that names rows in the output.")
+    ] = None,
     detector: Detector = "auto",
     method: Annotated[str, typer.Option(help="auto, or a name from `tellwhy methods`.")] = "auto",
     top: Annotated[int, typer.Option(min=1, max=10_000, help="How many rows to show.")] = 10,
     contamination: Annotated[
-        float | None, typer.Option(help="Share of rows above the threshold, e.g. 0.02; by default a robust fence.")
+        float | None,
+        typer.Option(help="Share of rows above the threshold, e.g. 0.02; by default a robust fence."),
     ] = None,
     columns: Columns = None,
     exclude: Exclude = None,
     label: Annotated[
-        str | None, typer.Option(metavar="COL[=VALUE]", help="Column that marks true anomalies; never a feature.")
+        str | None,
+        typer.Option(metavar="COL[=VALUE]", help="Column that marks true anomalies; never a feature."),
     ] = None,
     missing: Missing = "impute",
     grid: Annotated[
-        bool, typer.Option("--grid", help="The file is an .npz with one array per feature: judge nodes in context.")
+        bool,
+        typer.Option(
+            "--grid", help="The file is an .npz with one array per feature: judge nodes in context."
+        ),
     ] = False,
     time: Annotated[
-        str | None, typer.Option(metavar="COL", help="Order rows by this column, and judge each beside its neighbours.")
+        str | None,
+        typer.Option(metavar="COL", help="Order rows by this column, and judge each beside its neighbours."),
     ] = None,
     edges: Annotated[
-        Path | None, typer.Option(help="Table of pairs of rows that are neighbours: row numbers, or names in --id.")
+        Path | None,
+        typer.Option(help="Table of pairs of rows that are neighbours: row numbers, or names in --id."),
     ] = None,
     classes: Annotated[
-        int | None, typer.Option(min=1, max=127, help="Latent classes of --grid, --time, --edges; found by default.")
+        int | None,
+        typer.Option(min=1, max=127, help="Latent classes of --grid, --time, --edges; found by default."),
     ] = None,
-    neighbours: Annotated[int | None, typer.Option(help="Of a node of --grid: 4 or 8, in a volume also 6, 26.")] = None,
+    neighbours: Annotated[
+        int | None, typer.Option(help="Of a node of --grid: 4 or 8, in a volume also 6, 26.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for the run; by default tellwhy-<name> here.")
     ] = None,
@@ -215,7 +235,9 @@ def report_command(
     out: Annotated[Path | None, typer.Option(help="File to write; by default RUN_DIR/report.html.")] = None,
 ) -> None:
     """Build the page of a run again, from its folder."""
-    path = write_report(load_run(run_dir), run_dir / "report.html" if out is None else out, load_picture(run_dir))
+    path = write_report(
+        load_run(run_dir), run_dir / "report.html" if out is None else out, load_picture(run_dir)
+    )
     typer.echo(str(path))
 
 
@@ -264,7 +286,12 @@ def _tell(run: Run, top: int, folder: Path, *, as_json: bool, quiet: bool) -> No
 
 def _print_run(run: Run, found: list[dict[str, Any]], folder: Path) -> None:
     detection = None if run.detection is None else vars(run.detection)
-    settings = {**run.settings, "threshold": run.threshold, "source": run.source, "notices": list(run.notices)}
+    settings = {
+        **run.settings,
+        "threshold": run.threshold,
+        "source": run.source,
+        "notices": list(run.notices),
+    }
     _print_json({"anomalies": found, "detection": detection, "out": str(folder), **settings})
 
 

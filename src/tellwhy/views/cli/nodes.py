@@ -26,7 +26,9 @@ def check_options(ways: Mapping[str, Any], table_only: Mapping[str, Any]) -> Non
         raise InvalidParameter(f"Give one of {', '.join(ways)}; got {' and '.join(given)}.")
     for name, value in table_only.items():
         if value:
-            raise InvalidParameter(f"{name} does not go with {given[0]}: nodes are compared with their own classes.")
+            raise InvalidParameter(
+                f"{name} does not go with {given[0]}: nodes are compared with their own classes."
+            )
 
 
 def explain_nodes(file: Path, folder: Path, **settings: Any) -> GraphRun:
@@ -45,7 +47,8 @@ def records(found: GraphRun, top: int) -> list[dict[str, Any]]:
     """Return the ranked nodes as `--json` prints them: with class and context."""
     extras = found.run.explanation.extras
     return [
-        anomaly_record(anomaly) | {"class": int(extras["class"][k]), "context_share": float(extras["context_share"][k])}
+        anomaly_record(anomaly)
+        | {"class": int(extras["class"][k]), "context_share": float(extras["context_share"][k])}
         for k, anomaly in enumerate(found.run.anomalies[:top])
     ]
 

@@ -37,7 +37,12 @@ def err() -> Console:
 @contextmanager
 def progress_bar(*, quiet: bool = False) -> Iterator[None]:
     """Show what is being done on stderr while this block runs, where that is a terminal."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=30), TimeElapsedColumn())
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=30),
+        TimeElapsedColumn(),
+    )
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
         task = bar.add_task("starting", total=None)
@@ -169,5 +174,7 @@ def show_methods(methods: Any) -> None:
     for name in ("name", "family", "needs", "cost", "exactness"):
         table.add_column(name, overflow="fold", style="bold" if name == "name" else "")
     for line in methods.itertuples(index=False):
-        table.add_row(*(escape(str(getattr(line, c))) for c in ("name", "family", "needs", "cost", "exactness")))
+        table.add_row(
+            *(escape(str(getattr(line, c))) for c in ("name", "family", "needs", "cost", "exactness"))
+        )
     out().print(table)

@@ -26,7 +26,8 @@ def region_flipping(results: Any) -> go.Figure:
     Parameters
     ----------
     results
-        A result of `tellwhy.evaluation.networks.region_flipping`, several of them, or a mapping from names to them.
+        A result of `tellwhy.evaluation.networks.region_flipping`, several of them, or a mapping from names to
+        them.
 
     Examples
     --------
@@ -42,15 +43,17 @@ def region_flipping(results: Any) -> go.Figure:
     chance = next((found.random for found in named.values() if found.random is not None), None)
     if chance is not None:
         style = (NEUTRAL, "dot")
-        _add_curve(figure, 100 * chance.shares, chance.mean_curve(), f"random order (area {chance.area:.2f})", style)
+        _add_curve(
+            figure, 100 * chance.shares, chance.mean_curve(), f"random order (area {chance.area:.2f})", style
+        )
     _legend(figure)
     figure.update_yaxes(title="mean score, untouched input = 1", rangemode="tozero")
     figure.update_xaxes(ticksuffix=" %", range=[0, 100])
     first = next(iter(named.values()))
-    falls = "The faster a curve falls" if first.order == "most_relevant_first" else "The longer a curve stays up"
-    subtitle = (
-        f"{falls}, the better its order. Regions are painted over with {_FILLS.get(first.fill, label(first.fill))}."
+    falls = (
+        "The faster a curve falls" if first.order == "most_relevant_first" else "The longer a curve stays up"
     )
+    subtitle = f"{falls}, the better its order. Regions are painted over with {_FILLS.get(first.fill, label(first.fill))}."
     x_title = f"regions painted over, {_ORDERS[first.order]}"
     return finish(figure, "Do the named regions carry the score?", subtitle, x_title=x_title, height=460)
 
@@ -61,7 +64,8 @@ def randomisation(results: Any) -> go.Figure:
     Parameters
     ----------
     results
-        A result of `tellwhy.evaluation.parameter_randomisation`, several of them, or a mapping from names to them.
+        A result of `tellwhy.evaluation.parameter_randomisation`, several of them, or a mapping from names to
+        them.
 
     Examples
     --------
@@ -73,7 +77,9 @@ def randomisation(results: Any) -> go.Figure:
     named = _named(results, Randomisation, "randomisation")
     first = next(iter(named.values()))
     if any(found.layers != first.layers for found in named.values()):
-        raise InvalidParameter("plot.randomisation draws results with the same layers, and these have different ones.")
+        raise InvalidParameter(
+            "plot.randomisation draws results with the same layers, and these have different ones."
+        )
     cascading = first.mode == "cascading"
     names = ["as it is", *(label(_stage(stage)) for stage in first.layers)]
     figure = go.Figure()
@@ -86,8 +92,12 @@ def randomisation(results: Any) -> go.Figure:
     ticks = {"tickmode": "array", "tickvals": list(range(len(names))), "ticktext": names}
     figure.update_xaxes(automargin=True, tickangle=-40 if len(names) > 6 else 0, **ticks)
     x_title = f"layers made random, {'from the output down, one after the other' if cascading else 'each one alone'}"
-    subtitle = "A method that shows what the network learned falls to 0; one that stays up shows something else."
-    return finish(figure, "Does the explanation depend on the network?", subtitle, x_title=x_title, height=500)
+    subtitle = (
+        "A method that shows what the network learned falls to 0; one that stays up shows something else."
+    )
+    return finish(
+        figure, "Does the explanation depend on the network?", subtitle, x_title=x_title, height=500
+    )
 
 
 def _stage(layers: tuple[str, ...]) -> str:
@@ -99,7 +109,9 @@ def _named(results: Any, kind: type, owner: str) -> dict[str, Any]:
     if isinstance(results, Mapping):
         pairs = [(str(name), found) for name, found in results.items()]
     else:
-        listed = [results] if isinstance(results, kind) else list(results) if isinstance(results, Iterable) else []
+        listed = (
+            [results] if isinstance(results, kind) else list(results) if isinstance(results, Iterable) else []
+        )
         pairs = [(str(getattr(found, "method", "")), found) for found in listed]
     if not pairs or not all(isinstance(found, kind) for _, found in pairs):
         raise InvalidParameter(
@@ -108,7 +120,9 @@ def _named(results: Any, kind: type, owner: str) -> dict[str, Any]:
         )
     named = dict(pairs)
     if len(named) < len(pairs):
-        raise InvalidParameter(f"plot.{owner} was given several results of one method: pass a mapping from names.")
+        raise InvalidParameter(
+            f"plot.{owner} was given several results of one method: pass a mapping from names."
+        )
     return named
 
 
@@ -116,7 +130,9 @@ def _styles(named: Mapping[str, Any]) -> list[tuple[str, str]]:
     return (CURVES * (len(named) // len(CURVES) + 1))[: len(named)]
 
 
-def _add_curve(figure: go.Figure, x: Any, y: Any, name: str, style: tuple[str, str], *, markers: bool = False) -> None:
+def _add_curve(
+    figure: go.Figure, x: Any, y: Any, name: str, style: tuple[str, str], *, markers: bool = False
+) -> None:
     words = "%{fullData.name}: %{y:.3g}<extra></extra>"
     line = {"color": style[0], "dash": style[1], "width": 2.5}
     mode = "lines+markers" if markers else "lines"
@@ -125,5 +141,6 @@ def _add_curve(figure: go.Figure, x: Any, y: Any, name: str, style: tuple[str, s
 
 def _legend(figure: go.Figure) -> None:
     figure.update_layout(
-        showlegend=True, legend={"x": 0.99, "xanchor": "right", "y": 0.99, "bgcolor": "rgba(255, 255, 255, 0.8)"}
+        showlegend=True,
+        legend={"x": 0.99, "xanchor": "right", "y": 0.99, "bgcolor": "rgba(255, 255, 255, 0.8)"},
     )

@@ -1,7 +1,8 @@
 """Figures of explanations, as plotly figures: `tellwhy.plot.bar(explanation)` and its neighbours.
 
-Every function only draws: it takes an `Explanation` (or flipping results) and returns a `plotly.graph_objects.Figure`.
-Orange raises a score, blue lowers it; the scale is always centred at zero and readable without red and green.
+Every function only draws: it takes an `Explanation` (or flipping results) and returns a
+`plotly.graph_objects.Figure`. Orange raises a score, blue lowers it; the scale is always centred at zero and
+readable without red and green.
 """
 
 from __future__ import annotations
@@ -76,7 +77,9 @@ def bar(explanation: Explanation, row: int = 0, max_features: int = 10) -> go.Fi
     figure.add_vline(x=0, line_width=1, line_color=INK)
     figure.update_yaxes(automargin=True, ticksuffix="  ")
     title = f"Why row {row_name(chosen, row)} scores {number(float(chosen.scores[0]))}"
-    return finish(figure, title, explained_by(chosen), x_title=AXIS_TITLES[chosen.kind], height=150 + 32 * len(parts))
+    return finish(
+        figure, title, explained_by(chosen), x_title=AXIS_TITLES[chosen.kind], height=150 + 32 * len(parts)
+    )
 
 
 @dataclass(frozen=True)
@@ -120,8 +123,9 @@ def _whiskers(row: Explanation) -> tuple[Floats, Floats]:
 def beeswarm(explanation: Explanation, max_features: int = 12) -> go.Figure:
     """Draw the contributions of the main features in all rows, one point per row.
 
-    Colour tells whether the row's value of the feature is low or high among the explained rows, where the explained
-    data are known and numeric. Of more than 2,000 rows, evenly spaced ones are drawn, and the title says so.
+    Colour tells whether the row's value of the feature is low or high among the explained rows, where the
+    explained data are known and numeric. Of more than 2,000 rows, evenly spaced ones are drawn, and the title
+    says so.
 
     Examples
     --------
@@ -131,7 +135,9 @@ def beeswarm(explanation: Explanation, max_features: int = 12) -> go.Figure:
     """
     validate_value("plot.beeswarm", "max_features", max_features, integer(1))
     _need_rows(explanation, "plot.beeswarm")
-    rows = np.unique(np.linspace(0, len(explanation) - 1, min(len(explanation), MOST_POINTS)).round().astype(int))
+    rows = np.unique(
+        np.linspace(0, len(explanation) - 1, min(len(explanation), MOST_POINTS)).round().astype(int)
+    )
     shown = explanation[rows]
     flat, names = shown.values.reshape(len(shown), -1), shown.names()
     chosen = _main_features(flat, max_features)
@@ -143,7 +149,9 @@ def beeswarm(explanation: Explanation, max_features: int = 12) -> go.Figure:
             marker |= {"coloraxis": "coloraxis"}
         words = "%{fullData.name}: %{x:.4g}<extra></extra>"
         y = place + _spread(flat[:, j])
-        figure.add_scatter(x=flat[:, j], y=y, mode="markers", marker=marker, hovertemplate=words, name=label(names[j]))
+        figure.add_scatter(
+            x=flat[:, j], y=y, mode="markers", marker=marker, hovertemplate=words, name=label(names[j])
+        )
     figure.add_vline(x=0, line_width=1, line_color=INK)
     ticks = {
         "tickmode": "array",
@@ -154,7 +162,9 @@ def beeswarm(explanation: Explanation, max_features: int = 12) -> go.Figure:
     figure.update_layout(coloraxis=level_axis(), showlegend=False)
     sample = "" if len(rows) == len(explanation) else f", {number(len(rows))} of them drawn"
     title = f"Main features over {count(len(explanation), 'row')}{sample}"
-    return finish(figure, title, explained_by(shown), x_title=AXIS_TITLES[shown.kind], height=140 + 42 * len(chosen))
+    return finish(
+        figure, title, explained_by(shown), x_title=AXIS_TITLES[shown.kind], height=140 + 42 * len(chosen)
+    )
 
 
 def _levels(data: Any, j: int, name: str) -> Floats | None:
@@ -190,8 +200,8 @@ def heatmap(explanation: Explanation, max_rows: int = 40, max_features: int = 20
     Parameters
     ----------
     explanation
-        Of a table, or of images: feature shape (h, w), (h, w, channels) or (1, 3 or 4 channels, h, w), whose channels
-        are summed.
+        Of a table, or of images: feature shape (h, w), (h, w, channels) or (1, 3 or 4 channels, h, w), whose
+        channels are summed.
     max_rows
         The most rows to draw, or images (of which at most 12), the first ones first.
     max_features
@@ -212,7 +222,9 @@ def heatmap(explanation: Explanation, max_rows: int = 40, max_features: int = 20
             f"plot.heatmap draws tables and images: features of shape (d,), (h, w) or (h, w, channels). Got "
             f"{explanation.feature_shape}. Reshape `values` first."
         )
-    return _table_heatmap(explanation, max_rows, max_features) if n_axes == 1 else _images(explanation, max_rows)
+    return (
+        _table_heatmap(explanation, max_rows, max_features) if n_axes == 1 else _images(explanation, max_rows)
+    )
 
 
 def _table_heatmap(explanation: Explanation, max_rows: int, max_features: int) -> go.Figure:
@@ -223,13 +235,23 @@ def _table_heatmap(explanation: Explanation, max_rows: int, max_features: int) -
     words = "%{y}, %{x}: %{z:.4g}<extra></extra>"
     figure = go.Figure(
         go.Heatmap(
-            z=shown.values[:, chosen], x=names, y=rows, coloraxis="coloraxis", xgap=1, ygap=1, hovertemplate=words
+            z=shown.values[:, chosen],
+            x=names,
+            y=rows,
+            coloraxis="coloraxis",
+            xgap=1,
+            ygap=1,
+            hovertemplate=words,
         )
     )
     figure.update_layout(coloraxis=signed_axis(shown.values[:, chosen], shown.kind))
     figure.update_xaxes(automargin=True, tickangle=-40 if len(names) > 6 else 0, showgrid=False)
     figure.update_yaxes(automargin=True, autorange="reversed", showgrid=False, ticksuffix="  ")
-    title = f"Values of {len(shown)} of {len(explanation)} rows" if len(shown) < len(explanation) else "Values by row"
+    title = (
+        f"Values of {len(shown)} of {len(explanation)} rows"
+        if len(shown) < len(explanation)
+        else "Values by row"
+    )
     return finish(figure, title, explained_by(shown), x_title="feature", height=220 + 22 * len(shown))
 
 
@@ -240,8 +262,12 @@ def _images(explanation: Explanation, max_rows: int) -> go.Figure:
         pictures = pictures.sum(axis=channel_axis(shown.feature_shape) + 1)
     n_columns = min(4, len(shown))
     n_lines = -(-len(shown) // n_columns)
-    titles = [f"row {row_name(shown[i], i)}, score {number(float(shown.scores[i]))}" for i in range(len(shown))]
-    figure = make_subplots(n_lines, n_columns, subplot_titles=titles, horizontal_spacing=0.03, vertical_spacing=0.12)
+    titles = [
+        f"row {row_name(shown[i], i)}, score {number(float(shown.scores[i]))}" for i in range(len(shown))
+    ]
+    figure = make_subplots(
+        n_lines, n_columns, subplot_titles=titles, horizontal_spacing=0.03, vertical_spacing=0.12
+    )
     words = "pixel (%{y}, %{x}): %{z:.4g}<extra></extra>"
     for i, picture in enumerate(pictures):
         trace = go.Heatmap(z=picture, coloraxis="coloraxis", hovertemplate=words)
@@ -261,8 +287,8 @@ def flipping(results: Any) -> go.Figure:
     Parameters
     ----------
     results
-        A result of `tellwhy.evaluation.flipping`, several of them, or a mapping from a name to such a result or to
-        its mean curve. Results of `region_flipping` are drawn by `plot.region_flipping`.
+        A result of `tellwhy.evaluation.flipping`, several of them, or a mapping from a name to such a result
+        or to its mean curve. Results of `region_flipping` are drawn by `plot.region_flipping`.
 
     Examples
     --------
@@ -277,13 +303,22 @@ def flipping(results: Any) -> go.Figure:
         is_random = name == "RandomAttribution"
         color, dash = (NEUTRAL, "dot") if is_random else next(styles)
         words = "%{fullData.name}: %{y:.3g} after %{x}<extra></extra>"
-        shape = {"x": list(range(len(curve))), "y": curve, "line": {"color": color, "dash": dash, "width": 2.5}}
+        shape = {
+            "x": list(range(len(curve))),
+            "y": curve,
+            "line": {"color": color, "dash": dash, "width": 2.5},
+        }
         shown_name = "random order" if is_random else label(name)
         figure.add_scatter(mode="lines", name=shown_name, hovertemplate=words, **shape)
-    figure.update_layout(legend={"x": 0.99, "xanchor": "right", "y": 0.99, "bgcolor": "rgba(255, 255, 255, 0.8)"})
+    figure.update_layout(
+        legend={"x": 0.99, "xanchor": "right", "y": 0.99, "bgcolor": "rgba(255, 255, 255, 0.8)"}
+    )
     figure.update_yaxes(title="mean score, untouched row = 1", rangemode="tozero")
     figure.update_xaxes(tick0=0, dtick=-(-max(len(curve) for curve in curves.values()) // 12))
-    title, subtitle = "Do the named features carry the score?", "The faster a curve falls, the better its order."
+    title, subtitle = (
+        "Do the named features carry the score?",
+        "The faster a curve falls, the better its order.",
+    )
     return finish(figure, title, subtitle, x_title="features taken away, most relevant first", height=460)
 
 
@@ -296,7 +331,9 @@ def _named_curves(results: Any) -> dict[str, Floats]:
         pairs = [(str(getattr(found, "method", "")), found) for found in results]
     else:
         pairs = []
-    curves = {name: np.asarray(f.mean_curve() if hasattr(f, "mean_curve") else f, dtype=float) for name, f in pairs}
+    curves = {
+        name: np.asarray(f.mean_curve() if hasattr(f, "mean_curve") else f, dtype=float) for name, f in pairs
+    }
     if not curves or any(curve.ndim != 1 for curve in curves.values()):
         raise InvalidParameter(
             "The 'results' parameter of plot.flipping must be results of tellwhy.evaluation.flipping, or a mapping "
@@ -321,13 +358,17 @@ def scores(explanation: Explanation, *, threshold: float | None = None) -> go.Fi
     title = f"Scores of {count(len(explanation), 'row')}"
     if threshold is not None:
         n_above = int((explanation.scores > threshold).sum())
-        figure.add_vline(x=threshold, line_color=INK, line_width=2, annotation_text=f"threshold {number(threshold)}")
+        figure.add_vline(
+            x=threshold, line_color=INK, line_width=2, annotation_text=f"threshold {number(threshold)}"
+        )
         title += f", {number(n_above)} above the threshold"
         if 0 < n_above < 0.05 * len(explanation):  # a handful of rows would not be seen beside thousands
             figure.update_yaxes(type="log")
     figure.update_layout(bargap=0.06)
     figure.update_yaxes(title="rows (logarithmic scale)" if figure.layout.yaxis.type == "log" else "rows")
-    return finish(figure, title, explained_by(explanation), x_title="score: the higher, the odder", height=420)
+    return finish(
+        figure, title, explained_by(explanation), x_title="score: the higher, the odder", height=420
+    )
 
 
 def _main_features(flat: Floats, most: int) -> Integers:

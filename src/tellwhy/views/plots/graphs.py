@@ -56,7 +56,11 @@ def node_maps(
     n_columns = min(4, len(layers))
     n_lines = -(-len(layers) // n_columns)
     figure = make_subplots(
-        n_lines, n_columns, subplot_titles=[label(n) for n in layers], horizontal_spacing=0.06, vertical_spacing=0.09
+        n_lines,
+        n_columns,
+        subplot_titles=[label(n) for n in layers],
+        horizontal_spacing=0.06,
+        vertical_spacing=0.09,
     )
     for k, (name, values) in enumerate(layers.items()):
         plane = values.reshape(graph.shape)
@@ -94,7 +98,9 @@ def _layers(explanation: Explanation, graph: Grid, others: Mapping[str, Any]) ->
     for name, values in others.items():
         flat = np.asarray(values, dtype=np.float64).ravel()
         if len(flat) != graph.n_nodes:
-            raise InvalidInput(f"others[{name!r}] has {len(flat)} scores; the grid has {graph.n_nodes} nodes.")
+            raise InvalidInput(
+                f"others[{name!r}] has {len(flat)} scores; the grid has {graph.n_nodes} nodes."
+            )
         layers[name] = flat
     return layers
 
@@ -188,7 +194,9 @@ def _points(figure: go.Figure, places: Floats, rows: Integers, name: str, marker
     )
 
 
-def time_line(explanation: Explanation, times: Any = None, *, max_features: int = 6, odd: float = 0.01) -> go.Figure:
+def time_line(
+    explanation: Explanation, times: Any = None, *, max_features: int = 6, odd: float = 0.01
+) -> go.Figure:
     """Draw features over a chain, each stretch in the colour of its class, the oddest nodes marked, scores below.
 
     Parameters
@@ -214,7 +222,11 @@ def time_line(explanation: Explanation, times: Any = None, *, max_features: int 
     _need_classes(explanation, "plot.time_line")
     validate_value("plot.time_line", "max_features", max_features, integer(1))
     validate_value("plot.time_line", "odd", odd, real(0, 1))
-    data, names, classes = _data(explanation, "plot.time_line"), explanation.names(), explanation.extras["class"]
+    data, names, classes = (
+        _data(explanation, "plot.time_line"),
+        explanation.names(),
+        explanation.extras["class"],
+    )
     places = np.asarray(explanation.extras.get("row", np.arange(len(data))) if times is None else times)
     if len(places) != len(data):
         raise InvalidInput(f"times has {len(places)} entries for {len(data)} explained nodes.")
@@ -233,7 +245,10 @@ def time_line(explanation: Explanation, times: Any = None, *, max_features: int 
 
 
 def _stretch(figure: go.Figure, places: Any, values: Floats, k: int, line: int) -> None:
-    style = {"line": {"color": _class_color(k), "width": 1.5}, "marker": {"size": 3, "color": _class_color(k)}}
+    style = {
+        "line": {"color": _class_color(k), "width": 1.5},
+        "marker": {"size": 3, "color": _class_color(k)},
+    }
     words = "%{x}: %{y:.4g}<extra>class " + str(k) + "</extra>"
     figure.add_scatter(
         x=places,

@@ -16,7 +16,11 @@ from tellwhy.views.plots.style import DIVERGING, INK, ODD, USUAL, channel_axis, 
 from tellwhy.views.wording import between, count, number
 
 STYLES = ("auto", "heatmap", "bars", "words")
-WIDTH, CHARACTER, LEAST_BARS = 1100.0, 6.6, 0.17  # pixels of a usual window and of a letter; part that bars need
+WIDTH, CHARACTER, LEAST_BARS = (
+    1100.0,
+    6.6,
+    0.17,
+)  # pixels of a usual window and of a letter; part that bars need
 
 
 def insights(
@@ -29,9 +33,9 @@ def insights(
     found
         Insights, of one class or several.
     style
-        "heatmap" for images: the main pixels, the others left blank. "bars": effects (coefficient × standard deviation
-        of the feature) with their credible intervals. "words": main features in order, with their coefficients and
-        intervals. "auto": heat maps for images, else bars.
+        "heatmap" for images: the main pixels, the others left blank. "bars": effects (coefficient × standard
+        deviation of the feature) with their credible intervals. "words": main features in order, with their
+        coefficients and intervals. "auto": heat maps for images, else bars.
     max_features
         The most features per panel; by default all main features of a heat map, 12 bars or words.
     columns
@@ -56,7 +60,9 @@ def insights(
         style = "bars" if any(image is None for image in images) else "heatmap"
     if style == "heatmap":
         if any(image is None for image in images):
-            raise InvalidInput("Heat maps need insights into images; these are about columns. Use style='bars'.")
+            raise InvalidInput(
+                "Heat maps need insights into images; these are about columns. Use style='bars'."
+            )
         return _heatmaps(found, max_features, columns)
     return _bars(found, max_features or 12, columns) if style == "bars" else _words(found, max_features or 12)
 
@@ -78,7 +84,9 @@ def _panel_title(insight: Any) -> str:
 def _panels(titles: Sequence[str], across: int, spacing: float) -> tuple[go.Figure, int]:
     down = -(-len(titles) // across)
     gap = min(0.5 / max(down, 1), 0.09)
-    figure = make_subplots(down, across, subplot_titles=titles, horizontal_spacing=spacing, vertical_spacing=gap)
+    figure = make_subplots(
+        down, across, subplot_titles=titles, horizontal_spacing=spacing, vertical_spacing=gap
+    )
     figure.update_annotations(font_size=12)
     return figure, down
 
@@ -94,7 +102,9 @@ def _heatmaps(found: Sequence[Any], max_features: int | None, columns: int) -> g
         figure.update_yaxes(visible=False, autorange="reversed", scaleanchor=axis, **where)
     n_main = max(len(insight.top) for insight in found)
     kept = n_main if max_features is None else min(max_features, n_main)
-    subtitle = f"The {count(kept, 'main pixel')} of each pattern; each panel has its own scale. Hover for intervals."
+    subtitle = (
+        f"The {count(kept, 'main pixel')} of each pattern; each panel has its own scale. Hover for intervals."
+    )
     return finish(figure, "What the model has learned", subtitle, height=120 + 230 * down)
 
 
@@ -190,8 +200,18 @@ def _words(found: Sequence[Any], max_features: int) -> go.Figure:
     cells = [words + [""] * (longest - len(words)) for words in lists]
     colors = [_word_colors(insight, max_features, longest) for insight in found]
     table = go.Table(
-        header={"values": [f"<b>{_panel_title(i)}</b>" for i in found], "align": "left", "fill_color": "#eef1f4"},
-        cells={"values": cells, "align": "left", "font": {"color": colors}, "fill_color": "white", "height": 24},
+        header={
+            "values": [f"<b>{_panel_title(i)}</b>" for i in found],
+            "align": "left",
+            "fill_color": "#eef1f4",
+        },
+        cells={
+            "values": cells,
+            "align": "left",
+            "font": {"color": colors},
+            "fill_color": "white",
+            "height": 24,
+        },
     )
     subtitle = f"Main features with their coefficients and {100 * found[0].credibility:.0f} % intervals"
     return finish(go.Figure(table), "What the model has learned", subtitle, height=240 + 36 * longest)

@@ -16,7 +16,13 @@ from tellwhy.views.wording import shortened
 ODD, USUAL, NEUTRAL, INK = "#c65307", "#2f6ea8", "#98a3b0", "#1a2330"
 DIVERGING = [[0.0, "#1f4e79"], [0.25, "#74a5d1"], [0.5, "#f7f7f5"], [0.75, "#f2a068"], [1.0, "#a33f00"]]
 LOW_TO_HIGH = [[0.0, "#2f6ea8"], [0.5, "#c9c3bd"], [1.0, "#c65307"]]
-CURVES = [(ODD, "solid"), (USUAL, "solid"), ("#6b4fa0", "dash"), ("#11806a", "dashdot"), ("#7a5c00", "longdash")]
+CURVES = [
+    (ODD, "solid"),
+    (USUAL, "solid"),
+    ("#6b4fa0", "dash"),
+    ("#11806a", "dashdot"),
+    ("#7a5c00", "longdash"),
+]
 LABEL_LENGTH = 40
 AXIS_TITLES = {
     "attribution": "contribution to the score",
@@ -80,11 +86,19 @@ def signed_axis(values: Floats, kind: str) -> dict[str, Any]:
 
 def level_axis() -> dict[str, Any]:
     """Return a colour axis from a feature's lowest to its highest value."""
-    ticks = {"tickvals": [0, 1], "ticktext": ["low", "high"], "title": "value in row", "thickness": 12, "len": 0.6}
+    ticks = {
+        "tickvals": [0, 1],
+        "ticktext": ["low", "high"],
+        "title": "value in row",
+        "thickness": 12,
+        "len": 0.6,
+    }
     return {"colorscale": LOW_TO_HIGH, "cmin": 0, "cmax": 1, "colorbar": ticks}
 
 
-def finish(figure: go.Figure, title: str, subtitle: str, *, x_title: str | None = None, height: int) -> go.Figure:
+def finish(
+    figure: go.Figure, title: str, subtitle: str, *, x_title: str | None = None, height: int
+) -> go.Figure:
     """Give a figure its title, its fonts and the name of its x axis."""
     figure.update_layout(
         template="plotly_white",

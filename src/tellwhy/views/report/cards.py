@@ -114,7 +114,9 @@ def _parts(row: Row, limits: Limits) -> list[Part]:
     main = order[: min(limits.factors, max(FEWEST_COLUMNS, n_large))]
     errors = None if row.explanation.stderr is None else row.explanation.stderr.ravel()
     parts = [
-        Part(names[j], float(flat[j]), True, float(row.shares[j]), None if errors is None else float(errors[j]))
+        Part(
+            names[j], float(flat[j]), True, float(row.shares[j]), None if errors is None else float(errors[j])
+        )
         for j in main
     ]
     if row.left_over is None:
@@ -156,7 +158,9 @@ def _color(part: Part, kind: str) -> str:
     return "usual" if part.amount < 0 and kind == "attribution" else "odd"
 
 
-def _nearest_normal(typical: Mapping[str, Typical], row: Row, limits: Limits) -> list[tuple[Markup | str, str, str]]:
+def _nearest_normal(
+    typical: Mapping[str, Typical], row: Row, limits: Limits
+) -> list[tuple[Markup | str, str, str]]:
     """Return what to change to look normal, leaving out what would stay as it is."""
     changes = []
     for name, normal in (row.anomaly.nearest_normal or {}).items():
@@ -176,7 +180,11 @@ def _balance(row: Row) -> str:
     base = float(explanation.base_values[0])
     amounts = [float(explanation.scores[0]), float(explanation.values.sum()), base, _tidy(row.left_over, row)]
     score, columns, constant, rest = wording.aligned(amounts)
-    terms = [f"{columns} from columns", *([f"{constant} before any column"] if base else []), f"{rest} not attributed"]
+    terms = [
+        f"{columns} from columns",
+        *([f"{constant} before any column"] if base else []),
+        f"{rest} not attributed",
+    ]
     return f"Score {score} = {' + '.join(terms)}. Percentages are of what columns add to the score."
 
 
@@ -185,7 +193,9 @@ def _cell_reader(explanation: Explanation) -> Callable[[int, str], Any]:
     data = explanation.data
     names = data.columns if hasattr(data, "columns") else explanation.names()
     position = {str(name): j for j, name in enumerate(names)}
-    array = None if data is None or hasattr(data, "columns") else np.asarray(data).reshape(len(explanation), -1)
+    array = (
+        None if data is None or hasattr(data, "columns") else np.asarray(data).reshape(len(explanation), -1)
+    )
 
     def cell(i: int, name: str) -> Any:
         j = position.get(name)

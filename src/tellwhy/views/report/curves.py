@@ -42,4 +42,6 @@ def curves(named: Mapping[str, Sequence[float]], classes: Sequence[str], x_title
 def _curve(curve: Sequence[float], steps: int, height: Axis, class_: str) -> Markup:
     index = np.unique(np.linspace(0, len(curve) - 1, min(len(curve), MOST_CURVE_POINTS)).round().astype(int))
     points = [f"{100 * i / steps:.2f},{PLOT_HEIGHT - height(float(curve[i])):.2f}" for i in index]
-    return element("polyline", class_=f"curve {class_}", points=" ".join(points), vector_effect="non-scaling-stroke")
+    return element(
+        "polyline", class_=f"curve {class_}", points=" ".join(points), vector_effect="non-scaling-stroke"
+    )

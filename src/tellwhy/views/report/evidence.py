@@ -69,13 +69,18 @@ def evidence(run: Run) -> EvidenceView:
     if drawn:
         label = "How fast the score falls as columns are set back to usual values, main columns first."
         chart = curves(
-            {name: found.flipping[name] for name in drawn}, classes, "columns set back to a usual value →", label
+            {name: found.flipping[name] for name in drawn},
+            classes,
+            "columns set back to a usual value →",
+            label,
         )
     legend = [
         Curve(_method_name(name), class_, _area(found, name), name == run.explanation.method)
         for name, class_ in zip(drawn, classes, strict=True)
     ]
-    others = [a for a in found.agreement if np.isfinite([a.same_top_feature, a.rank_correlation]).all()][:MOST_METHODS]
+    others = [a for a in found.agreement if np.isfinite([a.same_top_feature, a.rank_correlation]).all()][
+        :MOST_METHODS
+    ]
     findings = [_left_over(run), _flipping(run), _agreement(others)]
     agreement = [_agreeing(a) for a in others]
     return EvidenceView(wording.shortened(found.explains, 400), findings, chart, legend, agreement)
@@ -116,7 +121,9 @@ def _left_over(run: Run) -> Finding:
         return Finding(title, "none", "not known", "No row's score was divided among columns.")
     figure = f"{wording.share(max(part, 0.0))} left over"
     if part <= 0.15:
-        return Finding(title, "strong", figure, "Nearly all of a typical row's score is divided among its columns.")
+        return Finding(
+            title, "strong", figure, "Nearly all of a typical row's score is divided among its columns."
+        )
     if part <= 0.4:
         return Finding(title, "fair", figure, "Read the bars as the main reasons, not as the only ones.")
     words = "Much of a typical row's score belongs to no single column: take the reasons as hints."
@@ -132,9 +139,13 @@ def _flipping(run: Run) -> Finding:
     figure = f"area {wording.number(ours, 2)}, random order {wording.number(random, 2)}"
     test = "Setting the named columns back to usual values"
     if ours <= 0.75 * random:
-        return Finding(title, "strong", figure, f"{test} makes the score fall much faster than in random order.")
+        return Finding(
+            title, "strong", figure, f"{test} makes the score fall much faster than in random order."
+        )
     if ours <= 0.97 * random:
-        return Finding(title, "fair", figure, f"{test} makes the score fall somewhat faster than in random order.")
+        return Finding(
+            title, "fair", figure, f"{test} makes the score fall somewhat faster than in random order."
+        )
     words = f"{test} lowers the score no faster than random order does: do not rely on the reasons."
     return Finding(title, "weak", figure, words)
 
@@ -148,12 +159,22 @@ def _agreement(others: list[Agreement]) -> Finding:
     if same >= 0.8:
         return Finding(title, "strong", figure, "Other methods name the same main column for most rows.")
     if same >= 0.5:
-        return Finding(title, "fair", figure, "Other methods name the same main column for more than half of the rows.")
-    return Finding(title, "weak", figure, "Other methods often name another column: check a row before acting on it.")
+        return Finding(
+            title, "fair", figure, "Other methods name the same main column for more than half of the rows."
+        )
+    return Finding(
+        title, "weak", figure, "Other methods often name another column: check a row before acting on it."
+    )
 
 
 def _agreeing(a: Agreement) -> Agreeing:
-    words = "agrees" if a.same_top_feature >= 0.8 else "partly agrees" if a.same_top_feature >= 0.5 else "disagrees"
+    words = (
+        "agrees"
+        if a.same_top_feature >= 0.8
+        else "partly agrees"
+        if a.same_top_feature >= 0.5
+        else "disagrees"
+    )
     label = f"{wording.shortened(a.method)}: same main column in {wording.share(a.same_top_feature)} of rows"
     drawn = bar(max(a.same_top_feature, 0.0), 0.0, 1.0, label, class_="usual")
     correlation = wording.number(a.rank_correlation, 2)

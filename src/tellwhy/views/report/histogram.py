@@ -45,7 +45,9 @@ def bin_scores(scores: Floats, threshold: float) -> Bins:
     edges = _edges(*_limits(scores, threshold), threshold)
     where = np.searchsorted(edges, scores, side="left")
     counts = np.bincount(np.clip(where - 1, 0, len(edges) - 1), minlength=len(edges))
-    return Bins(edges, counts[:-1], int(counts[-1]), threshold, log_scores, _few_odd(edges, counts[:-1], threshold))
+    return Bins(
+        edges, counts[:-1], int(counts[-1]), threshold, log_scores, _few_odd(edges, counts[:-1], threshold)
+    )
 
 
 def _limits(scores: Floats, threshold: float) -> tuple[float, float]:
@@ -97,7 +99,9 @@ def histogram(bins: Bins, label: str) -> Markup:
     marks += _columns(bins, place, height)
     if bins.beyond:
         words = f"score above {number(bins.score(high))}: {count(bins.beyond, 'row')}"
-        marks.append(_column((100 + right) / 2, 100, height(bins.beyond), words, is_odd=high >= bins.threshold))
+        marks.append(
+            _column((100 + right) / 2, 100, height(bins.beyond), words, is_odd=high >= bins.threshold)
+        )
         marks.append(axis_text(100, PLOT_HEIGHT + 18, f">{number(bins.score(high), 3)}", "end"))
     marks += _score_axis(bins, place, last=right - (11 if bins.beyond else 3))
     marks += _threshold_line(bins, place)
@@ -119,7 +123,9 @@ def _column(start: float, end: float, height: float, words: str, *, is_odd: bool
     gap = 0.12 * (end - start)
     across = {"x": percent(start + gap / 2), "width": percent(end - start - gap)}
     upward = {"y": f"{PLOT_HEIGHT - height:.1f}", "height": f"{height:.1f}"}
-    return element("rect", element("title", words), class_="odd" if is_odd else "usual", rx=1, **across, **upward)
+    return element(
+        "rect", element("title", words), class_="odd" if is_odd else "usual", rx=1, **across, **upward
+    )
 
 
 def _count_ticks(tallest: int, log_counts: bool) -> list[float]:
@@ -131,12 +137,20 @@ def _count_ticks(tallest: int, log_counts: bool) -> list[float]:
 def _score_axis(bins: Bins, place: Axis, last: float) -> list[Markup]:
     low, high = float(bins.edges[0]), float(bins.edges[-1])
     if bins.log_scores:
-        ticks = [(tick, place(float(np.log10(tick)))) for tick in round_ticks(bins.score(low), bins.score(high))]
+        ticks = [
+            (tick, place(float(np.log10(tick)))) for tick in round_ticks(bins.score(low), bins.score(high))
+        ]
     else:
         ticks = [(tick, place(tick)) for tick in nice_ticks(low, high, 5)]
-    marks = [axis_text(x, PLOT_HEIGHT + 18, number(tick, 3), "middle") for tick, x in ticks if LEFT + 1 <= x <= last]
+    marks = [
+        axis_text(x, PLOT_HEIGHT + 18, number(tick, 3), "middle")
+        for tick, x in ticks
+        if LEFT + 1 <= x <= last
+    ]
     words = (
-        "score, on a logarithmic scale: the higher, the odder" if bins.log_scores else "score: the higher, the odder"
+        "score, on a logarithmic scale: the higher, the odder"
+        if bins.log_scores
+        else "score: the higher, the odder"
     )
     return [*marks, axis_text(LEFT, PLOT_HEIGHT + 38, f"{words} →", "start", class_="axis-title")]
 

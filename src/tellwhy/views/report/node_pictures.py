@@ -97,7 +97,9 @@ def _image(pixels: Pixels, label: str) -> Markup:
     source = f"data:image/png;base64,{base64.b64encode(png(small)).decode()}"
     height, width = small.shape[:2]
     return Markup(
-        str(element("img", src=source, alt=label, width=width, height=height, class_="node-map"))[: -len("</img>")]
+        str(element("img", src=source, alt=label, width=width, height=height, class_="node-map"))[
+            : -len("</img>")
+        ]
     )
 
 
@@ -144,7 +146,13 @@ def _line(values: Floats, classes: Integers, rows: Integers, odd: Integers, labe
     x = rows / max(len(values) - 1, 1) * LINE_WIDTH
     y = LINE_HEIGHT - 8 - (values - low) / ((high - low) or 1.0) * (LINE_HEIGHT - 16)
     marks = [
-        element("path", d=_path(x, y[rows], classes[rows] == k), fill="none", stroke=_color(int(k)), stroke_width=1.4)
+        element(
+            "path",
+            d=_path(x, y[rows], classes[rows] == k),
+            fill="none",
+            stroke=_color(int(k)),
+            stroke_width=1.4,
+        )
         for k in np.unique(classes[rows])
     ]
     places = odd / max(len(values) - 1, 1) * LINE_WIDTH
@@ -174,10 +182,14 @@ def _cross_plot(found: NodePicture) -> list[Shown]:
     low, high = xy[there].min(axis=0), xy[there].max(axis=0)
     at = 10 + (xy - low) / np.where(high > low, high - low, 1.0) * (PLOT_SIDE - 20)
     at[:, 1] = PLOT_SIDE - at[:, 1]
-    some = there[np.unique(np.linspace(0, len(there) - 1, min(len(there), MOST_POINTS)).round().astype(np.int64))]
+    some = there[
+        np.unique(np.linspace(0, len(there) - 1, min(len(there), MOST_POINTS)).round().astype(np.int64))
+    ]
     marks = [
         element(
-            "path", d="".join(f"M{a:.1f} {b:.1f}h0.1" for a, b in at[some[found.classes[some] == k]]), **_dots(int(k))
+            "path",
+            d="".join(f"M{a:.1f} {b:.1f}h0.1" for a, b in at[some[found.classes[some] == k]]),
+            **_dots(int(k)),
         )
         for k in np.unique(found.classes[some])
     ]
@@ -191,7 +203,13 @@ def _cross_plot(found: NodePicture) -> list[Shown]:
 
 
 def _dots(k: int) -> dict[str, Any]:
-    return {"stroke": _color(k), "stroke_width": 3, "stroke_linecap": "round", "stroke_opacity": 0.55, "fill": "none"}
+    return {
+        "stroke": _color(k),
+        "stroke_width": 3,
+        "stroke_linecap": "round",
+        "stroke_opacity": 0.55,
+        "fill": "none",
+    }
 
 
 def _ring(x: float, y: float) -> Markup:

@@ -91,7 +91,11 @@ def _page(run: Run, limits: Limits, picture: NodePicture | None) -> str:
 def environment() -> Environment:
     """Return what fills templates: everything is escaped, and a missing name is an error."""
     made = Environment(
-        loader=FunctionLoader(_read), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FunctionLoader(_read),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     made.filters.update(number=wording.number, clipped=clipped)
     made.globals["count"] = wording.count
@@ -111,7 +115,12 @@ def assets(*styles: str) -> dict[str, Any]:
         f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(theme)} {_hash(script)}; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
-    return {"style": Markup(style), "theme": Markup(theme), "script": Markup(script), "policy": Markup(policy)}
+    return {
+        "style": Markup(style),
+        "theme": Markup(theme),
+        "script": Markup(script),
+        "policy": Markup(policy),
+    }
 
 
 def _hash(text: str) -> str:

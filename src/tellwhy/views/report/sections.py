@@ -65,7 +65,9 @@ def above(run: Run) -> int:
 def _headline(n: int, n_above: int) -> str:
     if n_above == 0:
         return f"None of {wording.count(n, 'row')} stands out."
-    return f"{wording.number(n_above)} of {wording.count(n, 'row')} {'stands' if n_above == 1 else 'stand'} out."
+    return (
+        f"{wording.number(n_above)} of {wording.count(n, 'row')} {'stands' if n_above == 1 else 'stand'} out."
+    )
 
 
 def _main_columns(run: Run) -> list[str]:
@@ -73,7 +75,9 @@ def _main_columns(run: Run) -> list[str]:
 
 
 def _by_share(shares: Mapping[str, float]) -> list[tuple[str, float]]:
-    return sorted(((str(k), float(v)) for k, v in shares.items() if np.isfinite(v)), key=lambda pair: -pair[1])
+    return sorted(
+        ((str(k), float(v)) for k, v in shares.items() if np.isfinite(v)), key=lambda pair: -pair[1]
+    )
 
 
 @dataclass(frozen=True)
@@ -101,7 +105,9 @@ def scores(run: Run) -> Scores:
             "Counts are on a logarithmic scale, so that the few odd rows can be seen beside the many usual ones."
         )
     if bins.beyond:
-        notes.append(f"The last bar gathers the {wording.count(bins.beyond, 'row')} beyond the end of the axis.")
+        notes.append(
+            f"The last bar gathers the {wording.count(bins.beyond, 'row')} beyond the end of the axis."
+        )
     return Scores(histogram(bins, f"Histogram of scores. {words}"), words, notes)
 
 
@@ -175,7 +181,10 @@ def groups(run: Run, limits: Limits) -> list[RowGroup]:
     """Return the groups, with links to the cards of their rows."""
     chosen = run.groups[: limits.groups]
     largest = max((len(group.rows) for group in chosen), default=1)
-    names = {a.row: clipped(a.id if a.id is not None else f"row {a.row}", 24) for a in run.anomalies[: limits.listed]}
+    names = {
+        a.row: clipped(a.id if a.id is not None else f"row {a.row}", 24)
+        for a in run.anomalies[: limits.listed]
+    }
     with_card = {a.row for a in run.anomalies[: limits.cards]}
     made = []
     for group in chosen:
@@ -212,7 +221,9 @@ def columns(run: Run, limits: Limits) -> list[ColumnBar]:
     return made
 
 
-def _column_bar(name: str, part: float, largest: float, is_attribution: bool, *, is_rest: bool = False) -> ColumnBar:
+def _column_bar(
+    name: str, part: float, largest: float, is_attribution: bool, *, is_rest: bool = False
+) -> ColumnBar:
     words = wording.share(part) if is_attribution else ""
     drawn = bar(part, 0.0, largest, f"{wording.shortened(name)} {words}", class_="rest" if is_rest else "odd")
     return ColumnBar(clipped(name, 40), drawn, words, is_rest)
@@ -220,9 +231,16 @@ def _column_bar(name: str, part: float, largest: float, is_attribution: bool, *,
 
 def settings(run: Run, limits: Limits) -> list[tuple[Text, Text]]:
     """Return what is needed to repeat the run."""
-    pairs: list[tuple[Any, Any]] = [("input", _file_name(run.source)), ("fingerprint (SHA-256)", run.fingerprint)]
+    pairs: list[tuple[Any, Any]] = [
+        ("input", _file_name(run.source)),
+        ("fingerprint (SHA-256)", run.fingerprint),
+    ]
     pairs += [(name, _setting(value)) for name, value in list(run.settings.items())[: limits.lines]]
-    pairs += [("threshold", wording.number(run.threshold, 6)), ("created", run.created), ("schema", run.schema)]
+    pairs += [
+        ("threshold", wording.number(run.threshold, 6)),
+        ("created", run.created),
+        ("schema", run.schema),
+    ]
     return [(clipped(name, 40), clipped(value, 400)) for name, value in pairs]
 
 

@@ -1,7 +1,7 @@
 """Small marks drawn as inline SVG: bars, range strips, the pieces that charts are made of.
 
-Lengths along x are percentages, so that a mark follows the width of its place and its text and dots keep their shape.
-Styles are classes: the page's security policy forbids style attributes.
+Lengths along x are percentages, so that a mark follows the width of its place and its text and dots keep
+their shape. Styles are classes: the page's security policy forbids style attributes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ def element(name: str, *children: str, **attributes: object) -> Markup:
     >>> print(element("text", "a < b", x=3, text_anchor="end"))
     <text x="3" text-anchor="end">a &lt; b</text>
     """
-    words = "".join(f' {key.rstrip("_").replace("_", "-")}="{escape(value)}"' for key, value in attributes.items())
+    words = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{escape(value)}"' for key, value in attributes.items()
+    )
     return Markup(f"<{name}{words}>{''.join(escape(child) for child in children)}</{name}>")
 
 
@@ -40,7 +42,9 @@ def percent(position: float) -> str:
     return f"{position:.2f}%"
 
 
-def bar(value: float, low: float, high: float, label: str, *, class_: str, error: float | None = None) -> Markup:
+def bar(
+    value: float, low: float, high: float, label: str, *, class_: str, error: float | None = None
+) -> Markup:
     """Draw a bar from zero to `value` on an axis from `low` (at most 0) to `high` (at least 0)."""
     scale = max(abs(low), abs(high), abs(value)) or 1.0  # 1e300 − (−1e300) must not overflow
     value, low, high = value / scale, low / scale, high / scale
@@ -50,7 +54,13 @@ def bar(value: float, low: float, high: float, label: str, *, class_: str, error
     marks = [
         element("rect", class_="track", x="0", y=BAR_HEIGHT / 2 - 0.5, width="100%", height=1),
         element(
-            "rect", class_=class_, x=percent(left), y=1, width=percent(max(width, 0.4)), height=BAR_HEIGHT - 2, rx=2
+            "rect",
+            class_=class_,
+            x=percent(left),
+            y=1,
+            width=percent(max(width, 0.4)),
+            height=BAR_HEIGHT - 2,
+            rx=2,
         ),
     ]
     if low < 0:
@@ -125,7 +135,9 @@ def range_strip(quantiles: Sequence[float], value: float | None, normal: float |
 def _band(class_: str, start: float, end: float, height: int) -> Markup:
     y = (STRIP_HEIGHT - height) / 2
     width = percent(max(end - start, 0.5))
-    return element("rect", class_=class_, x=percent(start), y=y, width=width, height=height, rx=min(height / 2, 3))
+    return element(
+        "rect", class_=class_, x=percent(start), y=y, width=width, height=height, rx=min(height / 2, 3)
+    )
 
 
 def _mark(class_: str, position: float, outline: str) -> Markup:

@@ -121,7 +121,9 @@ def _headline(found: TextLabels) -> str:
         return f"{texts} labelled."
     if found.n_wrong == 0:
         alone = found.n_texts == 1
-        return "The text got the label it came with." if alone else f"All {texts} got the label they came with."
+        return (
+            "The text got the label it came with." if alone else f"All {texts} got the label they came with."
+        )
     part = wording.share(found.n_wrong / found.n_texts)
     words = "gets another label than it" if found.n_wrong == 1 else "get another label than they"
     return f"{wording.number(found.n_wrong)} of {texts} {words} came with ({part})."

@@ -108,5 +108,7 @@ def _categories(usual: Typical, value: Any) -> list[Category]:
         is_own = text == own
         words = f"{wording.shortened(text)}: {wording.share(share)} of rows"
         drawn = bar(share, 0.0, highest, words, class_="odd" if is_own else "usual")
-        made.append(Category(wording.shortened(text, 24), drawn, wording.share(share) if share else unlisted, is_own))
+        made.append(
+            Category(wording.shortened(text, 24), drawn, wording.share(share) if share else unlisted, is_own)
+        )
     return made

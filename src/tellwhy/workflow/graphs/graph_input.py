@@ -122,7 +122,9 @@ def _grid_nodes(path: Any, request: GraphRequest) -> NodeData:
     X = scaled.astype(values.dtype)
     everything = np.arange(len(X))
     owner = np.arange(X.shape[1])
-    return NodeData("grid", frame, X, owner, graph, everything, name, found.source, tuple(notices), found.fingerprint)
+    return NodeData(
+        "grid", frame, X, owner, graph, everything, name, found.source, tuple(notices), found.fingerprint
+    )
 
 
 def _table_nodes(table: Table, request: GraphRequest) -> NodeData:
@@ -132,7 +134,9 @@ def _table_nodes(table: Table, request: GraphRequest) -> NodeData:
             check_column(table, column)
     order = _order(table, request.time) if request.time is not None else np.arange(len(table.frame))
     special = {request.time, request.id_column} - {None}
-    chosen = [c for c in (request.columns or table.frame.columns) if c not in special and c not in request.exclude]
+    chosen = [
+        c for c in (request.columns or table.frame.columns) if c not in special and c not in request.exclude
+    ]
     frame = table.frame[chosen].iloc[order].reset_index(drop=True)
     encoder = TableEncoder(missing="impute", columns=None if request.columns is None else chosen).fit(frame)
     X = np.asarray(encoder.transform(frame))
@@ -161,7 +165,9 @@ def _order(table: Table, time: str) -> Integers:
     cells = table.frame[time]
     if cells.isna().any():
         row = int(np.argmax(cells.isna().to_numpy()))
-        raise InvalidInput(f"Column {time!r} of {table.source} has no time in row {row}. Drop such rows first.")
+        raise InvalidInput(
+            f"Column {time!r} of {table.source} has no time in row {row}. Drop such rows first."
+        )
     if pd.api.types.is_numeric_dtype(cells) or pd.api.types.is_datetime64_any_dtype(cells):
         keys = cells.to_numpy()
     else:

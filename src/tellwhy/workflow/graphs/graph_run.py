@@ -73,8 +73,8 @@ def explain_graph(data: Any, **settings: Any) -> GraphRun:
 def _comparable(nodes: NodeData, request: GraphRequest) -> tuple[NodeData, LCCAD]:
     """Fit twice: with columns of equal spread, then of equal spread within the classes that were found.
 
-    A column that tells the classes apart has most of its spread between them: what is odd within a class would
-    hardly count.
+    A column that tells the classes apart has most of its spread between them: what is odd within a class
+    would hardly count.
     """
     first = _fitted(nodes, request)
     there = first.labels_ >= 0
@@ -189,7 +189,9 @@ def _reasons(explanation: Explanation, nodes: NodeData, model: LCCAD) -> tuple[l
         usual = _typical(nodes, np.flatnonzero(model.labels_ == k))
         places = np.flatnonzero(classes == k)
         for place, told in zip(places, reasons_of(explanation[places], usual), strict=True):
-            found[place] = [replace(r, text=r.text.replace("(usually ", "(usually in its class ")) for r in told]
+            found[place] = [
+                replace(r, text=r.text.replace("(usually ", "(usually in its class ")) for r in told
+            ]
     return found, _typical(nodes, np.flatnonzero(model.labels_ >= 0))
 
 
@@ -212,7 +214,12 @@ def _kind(series: Any) -> str:
 def _settings(request: GraphRequest, model: LCCAD, rule: str) -> dict[str, Any]:
     asked = asdict(request)
     seed = asked.pop("random_state")
-    used = {"detector": "LCCAD", "method": "LatentClassDTD", "n_classes": model.n_classes, "theta": float(model.theta)}
+    used = {
+        "detector": "LCCAD",
+        "method": "LatentClassDTD",
+        "n_classes": model.n_classes,
+        "theta": float(model.theta),
+    }
     return {**asked, **used, "gap": float(model.gap_), "threshold_rule": rule, "seed": seed}
 
 
@@ -220,7 +227,9 @@ def _summary(nodes: NodeData, model: LCCAD, explanation: Explanation, n_above: i
     sizes = np.bincount(model.labels_[model.labels_ >= 0], minlength=model.n_classes)
     total = int(sizes.sum())
     parts = ", ".join(f"class {k}: {size / total:.0%}" for k, size in enumerate(sizes))
-    what = {"grid": "nodes of the grid", "time": "rows in the order of time", "edges": "nodes of the graph"}[nodes.kind]
+    what = {"grid": "nodes of the grid", "time": "rows in the order of time", "edges": "nodes of the graph"}[
+        nodes.kind
+    ]
     share = float(np.mean(explanation.extras["context_share"])) if len(explanation) else 0.0
     verb = "node is" if n_above == 1 else "nodes are"
     return (
@@ -238,7 +247,9 @@ def _notices(model: LCCAD) -> list[str]:
     return ["No classes that neighbours share were found: every node is judged by its values alone."]
 
 
-def _picture(nodes: NodeData, model: LCCAD, scores: Floats, explainer: LatentClassDTD, run: Run) -> NodePicture:
+def _picture(
+    nodes: NodeData, model: LCCAD, scores: Floats, explainer: LatentClassDTD, run: Run
+) -> NodePicture:
     """What is drawn: the slice of a volume that holds the oddest node, or all nodes."""
     shape: tuple[int, ...] = (len(nodes.X),)
     shown, at = np.arange(len(nodes.X)), None
@@ -273,7 +284,9 @@ def _numbers(frame: Any) -> Floats:
     """Columns as numbers to draw; NaN where they are none."""
     import pandas as pd
 
-    return np.column_stack([pd.to_numeric(frame[c], errors="coerce").to_numpy(np.float64) for c in frame.columns])
+    return np.column_stack(
+        [pd.to_numeric(frame[c], errors="coerce").to_numpy(np.float64) for c in frame.columns]
+    )
 
 
 def _others(X: Any, there: Any, n_classes: int) -> dict[str, Floats]:

@@ -66,7 +66,9 @@ def load_picture(folder: Path) -> NodePicture | None:
         with np.load(path, allow_pickle=False) as stored:
             held = {name: stored[name] for name in stored.files}
         if int(held["schema"]) != SCHEMA:
-            raise UnreadableFile(f"{path} has schema {held['schema']}; this version of tellwhy reads schema {SCHEMA}.")
+            raise UnreadableFile(
+                f"{path} has schema {held['schema']}; this version of tellwhy reads schema {SCHEMA}."
+            )
         return NodePicture(
             kind=str(held["kind"]),
             shape=tuple(int(n) for n in held["shape"]),

@@ -45,7 +45,8 @@ def learn_insights(
     Parameters
     ----------
     model
-        "module:name" of a function of rows, a fitted model or a network; modules of the working folder are found.
+        "module:name" of a function of rows, a fitted model or a network; modules of the working folder are
+        found.
     data
         A table (its columns must be numbers), or an .npz file whose array X (or only array) holds the inputs.
     top
@@ -74,7 +75,9 @@ def load_model(name: str) -> Any:
     """
     module_name, _, attribute = name.partition(":")
     if not module_name or not attribute:
-        raise InvalidParameter(f"The model must be given as module:name, e.g. my_models:predict. Got {name!r}.")
+        raise InvalidParameter(
+            f"The model must be given as module:name, e.g. my_models:predict. Got {name!r}."
+        )
     here = os.getcwd()
     sys.path.insert(0, here)
     try:
@@ -95,7 +98,9 @@ def read_rows(path: Path) -> tuple[Any, tuple[str, ...]]:
         table = read_table(path)
         words = [str(c) for c in table.frame.columns if table.frame[c].dtype.kind not in "biuf"]
         if words:
-            raise InvalidInput(f"{path}: the columns {words[:5]} do not hold numbers. Encode them, or leave them out.")
+            raise InvalidInput(
+                f"{path}: the columns {words[:5]} do not hold numbers. Encode them, or leave them out."
+            )
         return table.frame, table.notices
     arrays = stored_arrays(path)
     name = "X" if "X" in arrays else next(iter(arrays), "")

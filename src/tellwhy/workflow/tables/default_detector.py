@@ -27,11 +27,12 @@ def training_sample(n: int, rng: np.random.Generator) -> Integers:
 def make_detector(name: str, Z: Floats, *, is_clean: bool) -> tuple[Any, str]:
     """Return a fitted detector of encoded rows, and the words that describe it.
 
-    'auto' is a Gaussian kernel density: it takes any shape of data, costs one pass, and its scores are explained
-    exactly. Trained on a reference of ordinary rows its bandwidth is a quarter of the median distance between rows.
-    Trained on the rows it scores it is half of it: a small group of equal anomalies then does not vouch for itself.
-    On generated data (clusters, correlations, skewed, discrete and mixed columns; scattered, one-feature, clustered
-    and dependency-breaking anomalies) this is where detection is best; benchmarks/default_detector.py shows it.
+    'auto' is a Gaussian kernel density: it takes any shape of data, costs one pass, and its scores are
+    explained exactly. Trained on a reference of ordinary rows its bandwidth is a quarter of the median
+    distance between rows. Trained on the rows it scores it is half of it: a small group of equal anomalies
+    then does not vouch for itself. On generated data (clusters, correlations, skewed, discrete and mixed
+    columns; scattered, one-feature, clustered and dependency-breaking anomalies) this is where detection is
+    best; benchmarks/default_detector.py shows it.
     """
     if len(Z) < LEAST_ROWS:
         raise InvalidInput(f"There are only {len(Z)} rows to learn from; at least {LEAST_ROWS} are needed.")
@@ -41,5 +42,7 @@ def make_detector(name: str, Z: Floats, *, is_clean: bool) -> tuple[Any, str]:
         return chosen.cls(**({"false_alarms": 0.01} if takes_false_alarms else {})).fit(Z), chosen.name
     share = 0.25 if is_clean else 0.5
     width = share * median_distance(Z)
-    words = f"kernel density (Gaussian, bandwidth {'a quarter' if is_clean else 'half'} of the median distance)"
+    words = (
+        f"kernel density (Gaussian, bandwidth {'a quarter' if is_clean else 'half'} of the median distance)"
+    )
     return KernelDensity(bandwidth=width).fit(Z), words

@@ -13,7 +13,9 @@ from tellwhy.data import Table
 from tellwhy.workflow.run import Detection
 from tellwhy.workflow.tables.request import cell_text, split_marker
 
-POSITIVE_WORDS = frozenset({"1", "true", "yes", "anomaly", "anomalous", "outlier", "abnormal", "fraud", "attack"})
+POSITIVE_WORDS = frozenset(
+    {"1", "true", "yes", "anomaly", "anomalous", "outlier", "abnormal", "fraud", "attack"}
+)
 
 
 def detection_of(table: Table, label: str | None, rows: Integers, scores: Floats) -> Detection | None:

@@ -85,7 +85,9 @@ class FittedTable:
         return point
 
 
-def fit_table(selection: Selection, encoder: TableEncoder, detector: str, rng: np.random.Generator) -> FittedTable:
+def fit_table(
+    selection: Selection, encoder: TableEncoder, detector: str, rng: np.random.Generator
+) -> FittedTable:
     """Fit a detector to the reference rows, or to a random sample of many."""
     sample = training_sample(len(selection.reference), rng)
     Z = encoder.transform(selection.reference.iloc[sample])

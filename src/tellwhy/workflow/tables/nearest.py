@@ -22,8 +22,9 @@ def nearest_normals(
 ) -> list[dict[str, Any] | None]:
     """Return, for the first n ranked rows above the threshold, the cells to change and the values that would do.
 
-    None stands for a row that is below the threshold, beyond the first n, or not made normal by any change found. Each
-    suggestion was checked: the row with these values, and nothing else changed, scores at most the threshold.
+    None stands for a row that is below the threshold, beyond the first n, or not made normal by any change
+    found. Each suggestion was checked: the row with these values, and nothing else changed, scores at most
+    the threshold.
     """
     rows = explanation.data
     odd = np.flatnonzero(explanation.scores[:n] > ranking.threshold)
@@ -61,7 +62,9 @@ def _new_cells(fitted: FittedTable, row: pd.DataFrame, normal: pd.Series) -> dic
     """Values of the cells to change, whole numbers kept whole."""
     values: dict[str, Any] = {}
     for name, value in normal.items():
-        is_whole = pd.api.types.is_integer_dtype(row[name].dtype) or _is_whole(fitted.selection.reference[name])
+        is_whole = pd.api.types.is_integer_dtype(row[name].dtype) or _is_whole(
+            fitted.selection.reference[name]
+        )
         values[str(name)] = _rounded(float(value), float(row[name].iloc[0])) if is_whole else value
     return values
 

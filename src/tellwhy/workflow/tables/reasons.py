@@ -32,7 +32,9 @@ def reasons_of(explanation: Explanation, typical: Mapping[str, Typical]) -> list
             for c in order
             if shares[i, c] > 0
         ]
-        found.append(main[:1] + [reason for reason in main[1:] if _is_worth_telling(reason, typical[reason.feature])])
+        found.append(
+            main[:1] + [reason for reason in main[1:] if _is_worth_telling(reason, typical[reason.feature])]
+        )
     return found
 
 
@@ -54,7 +56,9 @@ def is_usual(value: Any, usual: Typical) -> bool:
 def _reason(name: str, cell: Any, usual: Typical, share: float, *, is_share: bool) -> Reason:
     value = plain_cell(cell)
     text = f"{name} = {cell_words(value)} ({usual_words(usual)})"
-    return Reason(name, value, usual_values(usual), share, f"{text} · {100 * share:.0f} %" if is_share else text)
+    return Reason(
+        name, value, usual_values(usual), share, f"{text} · {100 * share:.0f} %" if is_share else text
+    )
 
 
 def plain_cell(cell: Any) -> Any:

@@ -14,7 +14,9 @@ from tellwhy.core.score_function import Integers
 from tellwhy.data import Table
 
 _TEXT = Rule("text", lambda value: isinstance(value, str))
-_TEXTS = Rule("a list of column names", lambda v: not isinstance(v, str) and all(isinstance(c, str) for c in v))
+_TEXTS = Rule(
+    "a list of column names", lambda v: not isinstance(v, str) and all(isinstance(c, str) for c in v)
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +115,9 @@ def rows_equal_to(table: Table, column: str, value: str) -> Integers:
     found = np.flatnonzero((as_text == value.strip()).to_numpy())
     if not len(found):
         common = ", ".join(repr(v) for v in as_text.value_counts().index[:6])
-        raise InvalidInput(f"No row of {table.source} has {column} = {value!r}. Its most common values are: {common}.")
+        raise InvalidInput(
+            f"No row of {table.source} has {column} = {value!r}. Its most common values are: {common}."
+        )
     return found
 
 

@@ -29,8 +29,8 @@ def as_source(data: Any) -> Table:
 class Selection:
     """Rows to score and rows to learn from, features only.
 
-    `rows[i]` is the 0-based data row of frame position i. `own` holds the frame positions of the reference rows where
-    these are rows of the table itself, and is None for a separate reference.
+    `rows[i]` is the 0-based data row of frame position i. `own` holds the frame positions of the reference
+    rows where these are rows of the table itself, and is None for a separate reference.
     """
 
     frame: Any
@@ -66,15 +66,21 @@ def select(table: Table, reference: Table | None, request: Request) -> Selection
         frame = frame[[name for name in request.columns if name not in dropped]]
     frame = frame.drop(columns=[name for name in request.exclude if name in frame.columns])
     if frame.shape[1] == 0:
-        raise InvalidInput(f"No column of {table.source} is left to use as a feature; check columns and exclude.")
+        raise InvalidInput(
+            f"No column of {table.source} is left to use as a feature; check columns and exclude."
+        )
     everyone = np.arange(len(frame))
     if reference is not None:
-        return Selection(frame, everyone, _same_columns(reference, frame, table), None, str(reference.source), True)
+        return Selection(
+            frame, everyone, _same_columns(reference, frame, table), None, str(reference.source), True
+        )
     if request.normal is None:
         return Selection(frame, everyone, frame, everyone, "all rows of the table", False)
     column, value = split_marker(table, request.normal)
     if value is None:
-        raise InvalidParameter(f"normal must be 'COLUMN=VALUE'. Got {request.normal!r}, which names a column alone.")
+        raise InvalidParameter(
+            f"normal must be 'COLUMN=VALUE'. Got {request.normal!r}, which names a column alone."
+        )
     own = rows_equal_to(table, column, value)
     return Selection(frame, everyone, frame.iloc[own], own, f"the rows with {column} = {value}", True)
 

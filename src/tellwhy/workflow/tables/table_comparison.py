@@ -92,10 +92,14 @@ def recommendation(table: Any) -> str:
     if not len(measured):
         return "No method could be measured on this data."
     best = measured.iloc[0]
-    level = [m for m, high in zip(measured["method"], measured["mrr_high"], strict=True) if high >= best["mrr"]]
+    level = [
+        m for m, high in zip(measured["method"], measured["mrr_high"], strict=True) if high >= best["mrr"]
+    ]
     others = [name for name in level if name != best["method"]]
     random = table.loc[table["method"] == "RandomAttribution", "mrr_high"]
     if len(random) and best["mrr_low"] <= float(random.iloc[0]):
-        return "No method finds the changed columns better than a random order: trust none of them on this data."
+        return (
+            "No method finds the changed columns better than a random order: trust none of them on this data."
+        )
     text = f"{best['method']} finds the changed column best (mean reciprocal rank {best['mrr']:.2f})"
     return f"{text}; {', '.join(others)} cannot be told from it." if others else f"{text}."

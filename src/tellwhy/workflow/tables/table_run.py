@@ -37,8 +37,8 @@ def explain_table(data: Any, *, reference: Any = None, **settings: Any) -> Run:
     reference
         Ordinary rows to compare with, in the same forms; without it (or `normal`), the table's own rows.
     settings
-        See `Request`: normal, id_column, detector, method, top, contamination, columns, exclude, label, missing,
-        random_state.
+        See `Request`: normal, id_column, detector, method, top, contamination, columns, exclude, label,
+        missing, random_state.
 
     Returns
     -------
@@ -69,23 +69,31 @@ def explain_table(data: Any, *, reference: Any = None, **settings: Any) -> Run:
 def encoded_selection(selection: Selection, request: Request) -> tuple[Selection, TableEncoder]:
     """Fit the encoding of columns to the reference rows, and drop rows with missing cells where asked to."""
     other_rows = None if selection.reference is selection.frame else selection.frame
-    named = None if request.columns is None else list(selection.frame.columns)  # used even if they look like numbering
+    named = (
+        None if request.columns is None else list(selection.frame.columns)
+    )  # used even if they look like numbering
     encoder = TableEncoder(missing=request.missing, columns=named).fit(selection.reference, scored=other_rows)
     if other_rows is not None:
         encoder.notices_ += [f"In the scored rows: {text}" for text in encoder.missing_in(other_rows)]
     if request.missing == "drop":
-        selection = selection.without(encoder.kept_rows(selection.frame), encoder.kept_rows(selection.reference))
+        selection = selection.without(
+            encoder.kept_rows(selection.frame), encoder.kept_rows(selection.reference)
+        )
     return selection, encoder
 
 
-def _run(table: Table, request: Request, fitted: FittedTable, ranking: Ranking, explanation: Explanation) -> Run:
+def _run(
+    table: Table, request: Request, fitted: FittedTable, ranking: Ranking, explanation: Explanation
+) -> Run:
     selection, encoder = fitted.selection, fitted.encoder
     typical = {
         name: typical_of(name, describe_column(selection.reference[name], encoder.kinds_[name]))
         for name in encoder.columns_
     }
     normal = nearest_normals(fitted, ranking, explanation, request.top)
-    anomalies = _anomalies(table, request, fitted, ranking, zip(reasons_of(explanation, typical), normal, strict=True))
+    anomalies = _anomalies(
+        table, request, fitted, ranking, zip(reasons_of(explanation, typical), normal, strict=True)
+    )
     return Run(
         source=table.source,
         settings=_settings(request, fitted, ranking, explanation),
@@ -138,7 +146,9 @@ def column_shares(explanation: Explanation) -> dict[str, float]:
     return {explanation.names()[c]: float(mean[c] / total) if total > 0 else 0.0 for c in order}
 
 
-def _settings(request: Request, fitted: FittedTable, ranking: Ranking, explanation: Explanation) -> dict[str, Any]:
+def _settings(
+    request: Request, fitted: FittedTable, ranking: Ranking, explanation: Explanation
+) -> dict[str, Any]:
     asked = asdict(request)
     seed = asked.pop("random_state")
     return {

@@ -29,8 +29,9 @@ class MarkedText:
 def marked_text(text: str, relevance: Mapping[str, float], *, most: int = 2_000) -> MarkedText:
     """Share the relevance of features out among the words of a text.
 
-    A feature is a word, in lower case, or several words of two letters and more that follow each other, with blanks
-    between them. Its relevance is shared equally among its places in the text, and there among its words.
+    A feature is a word, in lower case, or several words of two letters and more that follow each other, with
+    blanks between them. Its relevance is shared equally among its places in the text, and there among its
+    words.
 
     Parameters
     ----------

@@ -92,8 +92,8 @@ def explain_texts(
     rows
         Number of each text in its source; 0, 1, … by default.
     most
-        Texts to explain. If there are more, those are taken whose labels are wrong, the surest first, and then those
-        with the smallest lead.
+        Texts to explain. If there are more, those are taken whose labels are wrong, the surest first, and
+        then those with the smallest lead.
     source
         Where the texts come from, in a few words.
     notes

@@ -46,7 +46,12 @@ class TextRun:
 
 
 def train_on_texts(
-    job: Job, text: str, *, ngrams: int = 1, held_out: float = 0.1, show: Callable[[str], None] = lambda _: None
+    job: Job,
+    text: str,
+    *,
+    ngrams: int = 1,
+    held_out: float = 0.1,
+    show: Callable[[str], None] = lambda _: None,
 ) -> TextRun:
     """Train as a job says on the words of a column, check the labels of rows held out, and explain them.
 
@@ -59,8 +64,8 @@ def train_on_texts(
     ngrams
         1: single words; 2 or 3: also pairs, triples of words that follow each other.
     held_out
-        Share of the rows that are not trained on, at most 10,000 rows. With 0, all are, and the page shows labels of
-        texts that were trained on.
+        Share of the rows that are not trained on, at most 10,000 rows. With 0, all are, and the page shows
+        labels of texts that were trained on.
     show
         Is told the solver's certificates.
     """
@@ -99,7 +104,9 @@ def read_text_columns(path: Path, text: str, label: str | None) -> TextColumns:
     if text == label:
         raise InvalidInput(f"--text and --label name the same column, {text!r}.")
     if frame[text].dtype.kind in "biufmM":
-        raise InvalidInput(f"Column {text!r} of {path} holds numbers or dates, not texts. Name another with --text.")
+        raise InvalidInput(
+            f"Column {text!r} of {path} holds numbers or dates, not texts. Name another with --text."
+        )
     kept = (frame[text].notna() & frame[label].notna()).to_numpy()
     if not kept.any():
         raise InvalidInput(f"No row of {path} has both a text in {text!r} and a label in {label!r}.")
@@ -131,6 +138,11 @@ def _trained(job: Job, rows: Any, labels: Any, show: Callable[[str], None]) -> A
     """Train on the features through a file, as any job does: over threads or ranks, with checkpoints."""
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / "words.npz"
-        parts = {"data": rows.data, "indices": rows.indices, "indptr": rows.indptr, "shape": np.array(rows.shape)}
+        parts = {
+            "data": rows.data,
+            "indices": rows.indices,
+            "indptr": rows.indptr,
+            "shape": np.array(rows.shape),
+        }
         np.savez(path, y=labels, allow_pickle=False, **parts)
         return train(replace(job, data=str(path), label=None, aside=str(Path(place) / "svm")), show)

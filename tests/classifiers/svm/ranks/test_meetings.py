@@ -8,7 +8,9 @@ def test_ranks_meet_once_and_never_work_on_the_same_weights(ranks, half):
     every = [turns(rank, ranks, half) for rank in range(ranks)]
     n = 2 * half * ranks
     blocks = [block for mine in every for turn in mine for meeting in turn for block in meeting.blocks]
-    assert sorted(blocks) == [(g, b) for g in range(n) for b in range(n) if g // (2 * half) != b // (2 * half)]
+    assert sorted(blocks) == [
+        (g, b) for g in range(n) for b in range(n) if g // (2 * half) != b // (2 * half)
+    ]
     for me in range(ranks):
         for at, turn in enumerate(every[me]):
             there = every[turn[0].other][at] if turn else []

@@ -18,7 +18,9 @@ TIGHT = Settings(tol=1e-7, max_epochs=3000)
 def documents(n=160, n_classes=9, d=40, seed=0):
     rng = np.random.default_rng(seed)
     y = np.arange(n) % n_classes
-    X = rng.poisson(0.15, size=(n, d)) + rng.poisson(1.5, size=(n, d)) * (np.arange(d) % n_classes == y[:, None])
+    X = rng.poisson(0.15, size=(n, d)) + rng.poisson(1.5, size=(n, d)) * (
+        np.arange(d) % n_classes == y[:, None]
+    )
     X = X - 0.3 * (rng.uniform(size=(n, d)) < 0.1)
     return sparse.csr_array(X / np.linalg.norm(X, axis=1, keepdims=True)), y
 
@@ -203,7 +205,21 @@ def test_two_bundles_are_balanced_by_one_visit():
     entries, idle = (X.indptr.astype(np.int64), X.indices, X.data), np.zeros(50, dtype=np.int8)
     for r in range(50):
         sweep_two_bundles(
-            np.array([r]), np.arange(50), labels, norms, tops, *entries, 10, W_own, *own, 12, W, *other, idle, 1, -1.0
+            np.array([r]),
+            np.arange(50),
+            labels,
+            norms,
+            tops,
+            *entries,
+            10,
+            W_own,
+            *own,
+            12,
+            W,
+            *other,
+            idle,
+            1,
+            -1.0,
         )
         x = X[[r]].toarray()[0]
         for (start, count, cls, val), weights in ((own, W_own), (other, W)):
@@ -225,10 +241,16 @@ def test_messages_keep_guests():
         for one, another in zip(ours.arrays, theirs.arrays, strict=True):
             np.testing.assert_array_equal(one, another)
     everyone = np.full(50, 12, dtype=np.int32)
-    piece.count, piece.start, piece.cls = everyone, 12 * np.arange(50), np.tile(np.arange(12, dtype=np.int32), 50)
+    piece.count, piece.start, piece.cls = (
+        everyone,
+        12 * np.arange(50),
+        np.tile(np.arange(12, dtype=np.int32), 50),
+    )
     whole = Guests.of(order, np.arange(50), problem, piece)
     assert len(whole.numbers(12)) < len(whole.classes)
-    np.testing.assert_array_equal(Guests.read(whole.numbers(12), whole.values, [12])[0].classes, whole.classes)
+    np.testing.assert_array_equal(
+        Guests.read(whole.numbers(12), whole.values, [12])[0].classes, whole.classes
+    )
 
 
 @pytest.mark.parametrize("n", [0, 1, 4, 5, 8, 13])

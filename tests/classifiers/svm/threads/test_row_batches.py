@@ -67,7 +67,10 @@ def test_batches_of_a_size_know_the_inner_products_of_their_rows(monkeypatch):
 def test_entries_of_the_same_feature_are_summed():
     whole = problem_of(0.2)
     halves = replace(
-        whole, indptr=2 * whole.indptr, indices=np.repeat(whole.indices, 2), values=0.5 * np.repeat(whole.values, 2)
+        whole,
+        indptr=2 * whole.indptr,
+        indices=np.repeat(whole.indices, 2),
+        values=0.5 * np.repeat(whole.values, 2),
     )
     batches = [Batches.of_size(4, np.arange(N), p, Workers(1)) for p in (halves, whole)]
     for first, last in batches[0].at:

@@ -27,14 +27,18 @@ def problem_of(kind="shards", loss="ww", dtype="float64"):
     X = sparse.csr_array(X)
     X = sparse.csr_array(X / sparse.linalg.norm(X, axis=1)[:, None])
     y = rng.integers(0, CLASSES, N)
-    return make_problem(X, Labels.of_classes(y), rng.uniform(0.1, 2, N), n_classes=CLASSES, loss=loss, dtype=dtype)
+    return make_problem(
+        X, Labels.of_classes(y), rng.uniform(0.1, 2, N), n_classes=CLASSES, loss=loss, dtype=dtype
+    )
 
 
 def engine_of(kind="shards", loss="ww", dtype="float64", n_jobs=4, monkeypatch=None):
     if monkeypatch is not None:  # all threads, and batches of several rows, for however little work
         monkeypatch.setattr(row_team, "WORTH_MEETING", 0)
         monkeypatch.setattr(Pace, "share", lambda self, order, visit: visit(order, max(self.seconds)))
-    return PairEngine(problem_of(kind, loss, dtype), n_bundles=1, n_jobs=n_jobs, seed=np.random.default_rng(0))
+    return PairEngine(
+        problem_of(kind, loss, dtype), n_bundles=1, n_jobs=n_jobs, seed=np.random.default_rng(0)
+    )
 
 
 def in_turn(engine, order, exact):
@@ -74,7 +78,9 @@ def test_a_team_takes_the_steps_of_one_thread(kind, loss, dtype, exact, monkeypa
         expected = in_turn(alone, order, exact)
         np.testing.assert_allclose(team.W[0], alone.W[0], atol=tol)
         np.testing.assert_allclose(team.duals().toarray(), alone.duals().toarray(), atol=tol)
-        if sweep and exact:  # else rounding decides whether a variable is at its bound, and so whether it is violated
+        if (
+            sweep and exact
+        ):  # else rounding decides whether a variable is at its bound, and so whether it is violated
             assert found == pytest.approx(expected, rel=tol, abs=tol)
         for engine in (team, alone):
             engine.lists[0, 0].idle[:] = 0
@@ -104,7 +110,10 @@ def test_fits_do_not_depend_on_threads(kind, cls, monkeypatch):
     monkeypatch.setattr(row_team, "TRIAL_BATCHES", 1)
     p = problem_of(kind)
     X, y = sparse.csr_array((p.values, p.indices, p.indptr), shape=(N, D[kind])), p.labels
-    models = [cls(n_jobs=n, random_state=0, tol=1e-2, max_epochs=5000, fit_intercept=False).fit(X, y) for n in (1, 2)]
+    models = [
+        cls(n_jobs=n, random_state=0, tol=1e-2, max_epochs=5000, fit_intercept=False).fit(X, y)
+        for n in (1, 2)
+    ]
     np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
     assert [h["gap"] for h in models[0].history_] == [h["gap"] for h in models[1].history_]
 

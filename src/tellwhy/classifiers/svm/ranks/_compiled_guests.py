@@ -1,8 +1,8 @@
 """Compiled loops of multi-class SVMs over ranks: examples of one rank that are judged by the classes of another.
 
-Guests are examples in consecutive arrays: those of guest t are the entries indptr[t] … indptr[t + 1] and the classes
-listed[t] … listed[t + 1]. Their host, which has the weights of these classes, tells their scores; the rank that they
-come from solves for their variables, and the host adds the steps to its weights.
+Guests are examples in consecutive arrays: those of guest t are the entries indptr[t] … indptr[t + 1] and the
+classes listed[t] … listed[t + 1]. Their host, which has the weights of these classes, tells their scores; the
+rank that they come from solves for their variables, and the host adds the steps to its weights.
 """
 
 import numba
@@ -23,7 +23,19 @@ _compiled = numba.njit(nogil=True, cache=True, fastmath=FAST)
 
 @_compiled
 def send_guests(
-    visitors, rows, row_indptr, row_indices, row_values, start, count, cls, indptr, indices, values, listed, classes
+    visitors,
+    rows,
+    row_indptr,
+    row_indices,
+    row_values,
+    start,
+    count,
+    cls,
+    indptr,
+    indices,
+    values,
+    listed,
+    classes,
 ):
     """Copy entries and listed classes of some examples into arrays with room for them."""
     for t in range(len(visitors)):
@@ -88,7 +100,21 @@ def label_scores(rows, labels, indptr, indices, values, W):
 
 @_compiled
 def _correct(
-    low, high, first_entry, indices, values, heads, links, owner, inner, met, near, moved, at_class, step, shift
+    low,
+    high,
+    first_entry,
+    indices,
+    values,
+    heads,
+    links,
+    owner,
+    inner,
+    met,
+    near,
+    moved,
+    at_class,
+    step,
+    shift,
 ):
     """Sum what the guests before this one moved into `shift`: the change of its scores, class by class.
 
@@ -139,11 +165,23 @@ def sweep_guests(
     `scores` are those before the first guest moved; the steps of the host's variables come into `steps`.
     """
     n_guests, entries, most = last - first, indptr[last] - indptr[first], listed[last] - listed[first]
-    gains, v, a = np.empty(m + m_own, np.float64), np.empty(m + m_own, np.float64), np.empty(m + m_own, np.float64)
-    own_step, own_class, every = np.empty(m_own, W_own.dtype), np.empty(m_own, np.int64), np.empty(m_own, W_own.dtype)
+    gains, v, a = (
+        np.empty(m + m_own, np.float64),
+        np.empty(m + m_own, np.float64),
+        np.empty(m + m_own, np.float64),
+    )
+    own_step, own_class, every = (
+        np.empty(m_own, W_own.dtype),
+        np.empty(m_own, np.int64),
+        np.empty(m_own, W_own.dtype),
+    )
     links, owner = np.empty(entries, np.int64), np.empty(entries, np.int64)
     inner, met, near = np.empty(n_guests), np.empty(n_guests, np.int64), np.zeros(n_guests, np.bool_)
-    moved, at_class, step = np.zeros(n_guests + 1, np.int64), np.empty(most, np.int64), np.empty(most, np.float64)
+    moved, at_class, step = (
+        np.zeros(n_guests + 1, np.int64),
+        np.empty(most, np.int64),
+        np.empty(most, np.float64),
+    )
     shift, worst, summed = np.zeros(m), 0.0, 0.0
     for t in range(first, last):
         i, r, low, high = t - first, visitors[t], indptr[t], indptr[t + 1]

@@ -3,7 +3,14 @@
 import numba
 import numpy as np
 
-from tellwhy.classifiers.svm._compiled_rows import FAST, _add_step, _exact_step, _listed_scores, _one_score, _violation
+from tellwhy.classifiers.svm._compiled_rows import (
+    FAST,
+    _add_step,
+    _exact_step,
+    _listed_scores,
+    _one_score,
+    _violation,
+)
 
 _compiled = numba.njit(nogil=True, cache=True, fastmath=FAST)
 
@@ -46,13 +53,22 @@ def sweep_two_bundles(
 ):  # fmt: skip
     """Visit Weston–Watkins examples against the classes of another bundle and of their own together.
 
-    The variables of an example are coupled through the weights of its label: solved for by one bundle after the other
-    they would only creep towards their balance, while the two bundles together reach it at once. Which examples are
-    visited is decided by the variables of the other bundle, as in `sweep_pairs`; returns as it does.
+    The variables of an example are coupled through the weights of its label: solved for by one bundle after
+    the other they would only creep towards their balance, while the two bundles together reach it at once.
+    Which examples are visited is decided by the variables of the other bundle, as in `sweep_pairs`; returns
+    as it does.
     """
-    gains, v, a = np.empty(m + m_own, np.float64), np.empty(m + m_own, np.float64), np.empty(m + m_own, np.float64)
+    gains, v, a = (
+        np.empty(m + m_own, np.float64),
+        np.empty(m + m_own, np.float64),
+        np.empty(m + m_own, np.float64),
+    )
     step, at_class = np.empty(m, W.dtype), np.empty(m, np.int64)
-    own_step, own_class, every = np.empty(m_own, W.dtype), np.empty(m_own, np.int64), np.empty(max(m_own, m), W.dtype)
+    own_step, own_class, every = (
+        np.empty(m_own, W.dtype),
+        np.empty(m_own, np.int64),
+        np.empty(max(m_own, m), W.dtype),
+    )
     worst, summed, visited = 0.0, 0.0, 0
     for r in order:
         n, at = count[r], start[r]

@@ -1,13 +1,14 @@
 """Multi-class SVMs over several processes with MPI: each rank holds the weights of some classes.
 
-Weston–Watkins: a rank holds the rows of its classes, their dual variables and the weights of its classes, in two halves
-of several bundles. Ranks meet in the rounds of the same schedule as classes do. When two ranks meet, each sends rows of
-one half to one half of the other's classes, as guests: their host tells their scores, the rank they come from solves
-for their variables, and the host adds the steps to its weights. As they send to opposite halves, both work at the same
-time on disjoint weights. All that travels are the rows that are visited, scores and steps of listed variables.
+Weston–Watkins: a rank holds the rows of its classes, their dual variables and the weights of its classes, in
+two halves of several bundles. Ranks meet in the rounds of the same schedule as classes do. When two ranks
+meet, each sends rows of one half to one half of the other's classes, as guests: their host tells their
+scores, the rank they come from solves for their variables, and the host adds the steps to its weights. As
+they send to opposite halves, both work at the same time on disjoint weights. All that travels are the rows
+that are visited, scores and steps of listed variables.
 
-Lee–Lin–Wahba and one-vs-rest: a rank holds all rows, but weights and dual variables of its own classes only; all that
-travels is the sum of the weights over classes.
+Lee–Lin–Wahba and one-vs-rest: a rank holds all rows, but weights and dual variables of its own classes only;
+all that travels is the sum of the weights over classes.
 
 The result is that of one process which visits the same blocks in the same order.
 """
@@ -63,7 +64,10 @@ class RankSingleEngine(SingleEngine):
         ours = np.array([mine.primal - constant, mine.dual - constant, mine.listed], dtype=np.float64)
         total = summed(self.comm, ours)
         return Certificate(
-            float(total[0]) + constant, float(total[1]) + constant, largest(self.comm, mine.worst), int(total[2])
+            float(total[0]) + constant,
+            float(total[1]) + constant,
+            largest(self.comm, mine.worst),
+            int(total[2]),
         )
 
     def recentre(self) -> None:
@@ -76,4 +80,6 @@ class RankSingleEngine(SingleEngine):
         self.recentre()
         classes = np.concatenate([self.bundles.members[b] for b in self.own])
         columns = [self.W[b][:, : len(self.bundles.members[b])] for b in self.own]
-        return classes, np.concatenate(columns, axis=1) + self.centre[:, None].astype(self.problem.values.dtype)
+        return classes, np.concatenate(columns, axis=1) + self.centre[:, None].astype(
+            self.problem.values.dtype
+        )

@@ -1,7 +1,7 @@
 """Who meets whom where classes are spread over ranks: two levels, ranks in rounds and the bundles of two ranks.
 
-Rank r holds bundles 2nr … 2n(r + 1), in two halves of n. When two ranks meet, the rows of one half of each visit one
-half of the other, so that neither works on weights that the other's rows visit.
+Rank r holds bundles 2nr … 2n(r + 1), in two halves of n. When two ranks meet, the rows of one half of each
+visit one half of the other, so that neither works on weights that the other's rows visit.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ def turns(me: int, size: int, n: int) -> list[list[Meeting]]:
     ([Meeting(other=1, blocks=[(0, 3)], hosts=[1])], [Meeting(other=0, blocks=[(2, 1)], hosts=[3])])
     """
     return [
-        [] if other is None else _meetings(me, other, n, halves) for other in partners(me, size) for halves in HALVES
+        [] if other is None else _meetings(me, other, n, halves)
+        for other in partners(me, size)
+        for halves in HALVES
     ]
 
 
@@ -60,4 +62,7 @@ def _meetings(me: int, other: int, n: int, halves: tuple[int, int]) -> list[Meet
     mine, theirs = halves if me < other else (1 - halves[1], 1 - halves[0])
     ours, foreign, lent = bundles_of(me, n, mine), bundles_of(other, n, theirs), bundles_of(me, n, 1 - mine)
     shifts = [[(i + shift) % n for i in range(n)] for shift in range(n)]
-    return [Meeting(other, [(ours[i], foreign[turn[i]]) for i in range(n)], [lent[i] for i in turn]) for turn in shifts]
+    return [
+        Meeting(other, [(ours[i], foreign[turn[i]]) for i in range(n)], [lent[i] for i in turn])
+        for turn in shifts
+    ]

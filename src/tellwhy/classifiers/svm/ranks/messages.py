@@ -118,8 +118,8 @@ class Post:
 class Guests:
     """Examples that are judged by classes of another rank: their entries, and the classes that they list.
 
-    Guest t has the entries indptr[t] … indptr[t + 1] and lists classes[listed[t]] … classes[listed[t + 1]]. They are
-    solved for in batches of `batch`, between which ranks talk.
+    Guest t has the entries indptr[t] … indptr[t + 1] and lists classes[listed[t]] … classes[listed[t + 1]].
+    They are solved for in batches of `batch`, between which ranks talk.
     """
 
     indptr: Integers
@@ -175,7 +175,12 @@ class Guests:
         n, spelt = len(self), len(self.classes) < len(self) * m
         head = np.array([n, len(self.indices), len(self.classes), self.batch], dtype=np.int32)
         counts = (np.diff(self.indptr), np.diff(self.listed))
-        parts = [head, *(c.astype(np.int32) for c in counts), self.indices, *([self.classes] if spelt else [])]
+        parts = [
+            head,
+            *(c.astype(np.int32) for c in counts),
+            self.indices,
+            *([self.classes] if spelt else []),
+        ]
         return np.concatenate(parts)
 
     @classmethod

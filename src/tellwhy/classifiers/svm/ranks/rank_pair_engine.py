@@ -29,7 +29,9 @@ from tellwhy.classifiers.svm.ranks.messages import (
 from tellwhy.classifiers.svm.solver import Certificate, Visit
 from tellwhy.core.score_function import Integers
 
-MEETINGS = 20  # of a bundle, an epoch: where there are few bundles they meet on more and smaller parts of the rows
+MEETINGS = (
+    20  # of a bundle, an epoch: where there are few bundles they meet on more and smaller parts of the rows
+)
 FEWEST_PARTS = 2
 
 guest_kernels: Any = guest_loops
@@ -76,7 +78,9 @@ class RankPairEngine(PairEngine):
         bundles = self._bundled(sizes, comm.size, self.half, problem.values.dtype)
         self._set_up(problem, bundles, bundles_of(comm.rank, self.half), n_jobs, seed)
         self.turns = turns(comm.rank, comm.size, self.half)
-        self._shared = np.random.default_rng(int(largest(comm, float(seed.integers(2**31)))))  # the same for all ranks
+        self._shared = np.random.default_rng(
+            int(largest(comm, float(seed.integers(2**31))))
+        )  # the same for all ranks
         self.heads = np.full((self.half, problem.n_features), -1, dtype=np.int64)
 
     @staticmethod
@@ -109,10 +113,14 @@ class RankPairEngine(PairEngine):
         def active(piece: Lists, order: Integers) -> Integers:
             return order[(piece.count[order] > 0) & (piece.idle[order] < patience)]
 
-        found = self._meet_everyone(lambda block, order: self._sparse(block, order, calm, patience), active, calm)
+        found = self._meet_everyone(
+            lambda block, order: self._sparse(block, order, calm, patience), active, calm
+        )
         sums = np.array([sum(f[1] for f in found), sum(f[2] for f in found)], dtype=np.float64)
         total = summed(self.comm, sums)
-        return Visit(largest(self.comm, max(f[0] for f in found)), float(total[0] / max(total[1], 1)), int(total[1]))
+        return Visit(
+            largest(self.comm, max(f[0] for f in found)), float(total[0] / max(total[1], 1)), int(total[1])
+        )
 
     def _meet_everyone(self, visit: Any, choose: Choose, calm: float) -> list[Any]:
         """Let all bundles meet: those of this rank, then those of the ranks it meets, a part of the rows at a time.
@@ -124,7 +132,9 @@ class RankPairEngine(PairEngine):
         parts = [{g: order[i::n] for g, order in orders.items()} for i in range(n)]
         orders_of_turns = [self._shared.permutation(len(self.turns)) for _ in parts]
         meetings = [[meeting for turn in order for meeting in self.turns[turn]] for order in orders_of_turns]
-        ahead = (self._send(m, part, choose) for part, some in zip(parts, meetings, strict=True) for m in some)
+        ahead = (
+            self._send(m, part, choose) for part, some in zip(parts, meetings, strict=True) for m in some
+        )
         found: list[Any] = []
         sent = next(ahead, [])
         for part, some in zip(parts, meetings, strict=True):
@@ -154,16 +164,26 @@ class RankPairEngine(PairEngine):
         values = self.post.receive(meeting.other, VALUES, self.problem.values.dtype)
         return Guests.read(numbers, values, [self._m(b) for b in meeting.hosts])
 
-    def _exchange(self, meeting: Meeting, k: int, ours: list[Sending], theirs: list[Guests], calm: float) -> list[Any]:
+    def _exchange(
+        self, meeting: Meeting, k: int, ours: list[Sending], theirs: list[Guests], calm: float
+    ) -> list[Any]:
         """Solve for batch k of our guests while the other rank does so for its own."""
         hosts = [(guests, self.W[b], self._m(b)) for guests, b in zip(theirs, meeting.hosts, strict=True)]
         told = joined(self.workers.map(lambda host: host[0].scores(k, *host[1:]), hosts))
-        n_ours, n_theirs = [sending.guests.n_listed(k) for sending in ours], [guests.n_listed(k) for guests in theirs]
-        scores, steps = self.post.swap(meeting.other, SCORES, told, sum(n_ours)), np.empty(sum(n_ours), told.dtype)
+        n_ours, n_theirs = (
+            [sending.guests.n_listed(k) for sending in ours],
+            [guests.n_listed(k) for guests in theirs],
+        )
+        scores, steps = (
+            self.post.swap(meeting.other, SCORES, told, sum(n_ours)),
+            np.empty(sum(n_ours), told.dtype),
+        )
         tasks = zip(ours, cut(scores, n_ours), cut(steps, n_ours), self.heads, strict=True)
         found = self.workers.map(lambda task: self._solve(k, *task, calm=calm), tasks)
         back = cut(self.post.swap(meeting.other, STEPS, steps, sum(n_theirs)), n_theirs)
-        self.workers.map(lambda task: task[0][0].add_steps(k, task[0][1], task[1]), zip(hosts, back, strict=True))
+        self.workers.map(
+            lambda task: task[0][0].add_steps(k, task[0][1], task[1]), zip(hosts, back, strict=True)
+        )
         return found
 
     def _solve(self, k: int, sending: Sending, scores: Any, steps: Any, heads: Any, *, calm: float) -> Any:
@@ -217,7 +237,12 @@ class RankPairEngine(PairEngine):
         """Let another rank certify our rows of one block while we certify its of another."""
         group, dtype = self.groups[block[0]], self.problem.values.dtype
         bases = 1 - guest_kernels.label_scores(
-            group.rows, group.labels, self.problem.indptr, self.problem.indices, self.problem.values, self.W[block[0]]
+            group.rows,
+            group.labels,
+            self.problem.indptr,
+            self.problem.indices,
+            self.problem.values,
+            self.W[block[0]],
         )
         self._send_all(block, other, [bases.astype(dtype), group.tops.astype(dtype)])
         guests, extra = self._receive_all(theirs[1], other)
@@ -225,7 +250,9 @@ class RankPairEngine(PairEngine):
         told = (*guests.arrays, extra[:n], extra[n : 2 * n], extra[2 * n :], m, W, slack)
         parts = self.workers.map(lambda part: guest_kernels.certify_guests(*part, *told), ranges(n))
         sums = np.array([[*part[3:]] for part in parts])
-        self.post.send(other, NUMBERS, np.concatenate([part[2] for part in parts] + [part[0] for part in parts]))
+        self.post.send(
+            other, NUMBERS, np.concatenate([part[2] for part in parts] + [part[0] for part in parts])
+        )
         self.post.send(other, VALUES, np.concatenate([part[1] for part in parts]))
         self.post.send(other, SCORES, np.array([*sums[:, :2].sum(axis=0), sums[:, 2].max()]))
         self._take_lists(self.lists[block], other)

@@ -98,7 +98,8 @@ def _most_entries(first, last, at, members, rows, indptr):
 def inner_products(first, last, at, members, rows, indptr, indices, values, n_features, products):
     """Inner product products[q, j] of each row with the j-th row of its batch, for batches first..last.
 
-    The entries of a batch are chained by feature: a row meets only entries of earlier rows with a feature of its own.
+    The entries of a batch are chained by feature: a row meets only entries of earlier rows with a feature of
+    its own.
     """
     most = _most_entries(first, last, at, members, rows, indptr)
     newest, older = np.full(n_features, -1, np.int64), np.empty(most, np.int64)

@@ -1,10 +1,11 @@
 """Sweeps over batches of rows that several threads take together.
 
-The features are cut into shards. A thread computes what its shards contribute to the scores of the rows of a batch,
-with the weights from before it, and reads what the others contributed. It solves for row after row as they do, adding
-what the steps of earlier rows of the batch change in the scores, which the inner products of the rows tell, and adds
-the steps to the weights of its shards: no other thread ever reads these. The steps are those of one row after the
-other, and as sums are taken in the order of the shards, results do not depend on the number of threads.
+The features are cut into shards. A thread computes what its shards contribute to the scores of the rows of a
+batch, with the weights from before it, and reads what the others contributed. It solves for row after row as
+they do, adding what the steps of earlier rows of the batch change in the scores, which the inner products of
+the rows tell, and adds the steps to the weights of its shards: no other thread ever reads these. The steps
+are those of one row after the other, and as sums are taken in the order of the shards, results do not depend
+on the number of threads.
 """
 
 import numba
@@ -90,14 +91,28 @@ def sweep_together(
             n, at = count[r], start[r]
             _sum_shards(part, i, n + 1, scores)
             _correct(
-                i, gram[first + i], own_labels, step, at_class, changed, change, delta, cls, at, n, labels[r], scores
+                i,
+                gram[first + i],
+                own_labels,
+                step,
+                at_class,
+                changed,
+                change,
+                delta,
+                cls,
+                at,
+                n,
+                labels[r],
+                scores,
             )
             base = 1.0 - scores[n]
             worst = _settle(scores, base, norms[r], tops[r], totals[r], n, before[i], v, a, calm, exact)
             if worst > calm:
                 changed[i], change[i] = _differences(at, n, cls, before[i], a, step[i], at_class[i])
                 low, high = cuts[rows[r], low_shard], cuts[rows[r], high_shard]
-                _add_step(indices, values, low, high, W, labels[r], at_class[i], step[i], changed[i], change[i])
+                _add_step(
+                    indices, values, low, high, W, labels[r], at_class[i], step[i], changed[i], change[i]
+                )
             if t == 0:
                 violation[r], idle[r] = worst, 0 if worst > calm else idle[r] + 1
                 if worst > calm:
@@ -112,8 +127,8 @@ def sweep_all_together(
 ):  # fmt: skip
     """Visit every variable of the rows of some batches, as thread t.
 
-    Variables that are not zero are listed anew behind the `used` entries, for which `cls` and `val` must have room.
-    Returns how many entries are used, to thread 0.
+    Variables that are not zero are listed anew behind the `used` entries, for which `cls` and `val` must have
+    room. Returns how many entries are used, to thread 0.
     """
     scores, v, n_shards = room[t, 0], room[t, 1], parts.shape[1]
     before, step, change, moved = before[t], step[t], change[t], moved[t]

@@ -24,8 +24,8 @@ BATCHES_A_TASK = 256
 class Batches:
     """Rows by batches: those of lane k of batch b are members[at[b, k] : at[b, k + 1]].
 
-    `products[q, j]` is the inner product of the row at q with the j-th row of its batch, for those before it; batches
-    of several lanes need none.
+    `products[q, j]` is the inner product of the row at q with the j-th row of its batch, for those before it;
+    batches of several lanes need none.
     """
 
     members: Integers

@@ -37,12 +37,14 @@ Manner = tuple[int, float, bool]  # patience, calm, and whether rows are solved 
 class Pace:
     """Whether all threads or one visit the rows, by what was faster: threads that wait for a core cost more than none.
 
-    The best of the latest trials counts, as whatever else runs on the machine only ever makes a trial slower. Results
-    do not depend on it.
+    The best of the latest trials counts, as whatever else runs on the machine only ever makes a trial slower.
+    Results do not depend on it.
     """
 
     def __init__(self, n_threads: int, rows_a_batch: int = 1):
-        self.seconds: dict[int, deque[float]] = {n: deque(maxlen=TRIALS_KEPT) for n in (n_threads, 1)}  # per batch
+        self.seconds: dict[int, deque[float]] = {
+            n: deque(maxlen=TRIALS_KEPT) for n in (n_threads, 1)
+        }  # per batch
         self.least, self.sweeps = max(TRIAL_ROWS // rows_a_batch, TRIAL_BATCHES), 0
 
     def share(self, order: Integers, visit: Callable[[Integers, int], Any]) -> None:
@@ -54,7 +56,9 @@ class Pace:
         first = 0
         if self.sweeps % TRIAL_EVERY == 0:
             first = 2 * trial
-            for i, n in enumerate((1, max(self.seconds))):  # one thread first, as a first call may have to compile
+            for i, n in enumerate(
+                (1, max(self.seconds))
+            ):  # one thread first, as a first call may have to compile
                 self._timed(order[i * trial : (i + 1) * trial], n, visit)
         self.sweeps += 1
         visit(order[first:], min(self.seconds, key=lambda n: min(self.seconds[n])))
@@ -68,7 +72,9 @@ class Pace:
 class RowTeam(ABC):
     """Sweeps over all rows and classes; `W`, `group` and `piece` are those of an engine with one bundle."""
 
-    def __init__(self, problem: Problem, group: Group, W: Any, piece: Lists, workers: Workers, *, size: int, most: int):
+    def __init__(
+        self, problem: Problem, group: Group, W: Any, piece: Lists, workers: Workers, *, size: int, most: int
+    ):
         """`size`: rows of a batch at most; `most`: threads that it has work for."""
         self.m, self.group, self.W, self.piece, self.workers = problem.n_classes, group, W, piece, workers
         self.problem, self.batches = problem, Batches.none()
@@ -78,7 +84,9 @@ class RowTeam(ABC):
     def sweep_all(self, rng: np.random.Generator, exact: bool) -> None:
         """Visit every variable of all rows."""
         self._compose(rng.permutation(len(self.group.rows)))
-        self.dense_pace.share(rng.permutation(len(self.batches)), lambda batches, n: self._in_calls(batches, n, exact))
+        self.dense_pace.share(
+            rng.permutation(len(self.batches)), lambda batches, n: self._in_calls(batches, n, exact)
+        )
 
     def _in_calls(self, order: Integers, n: int, exact: bool) -> None:
         """Visit every variable of the rows of some batches, by calls that list not too many variables each."""
@@ -92,7 +100,9 @@ class RowTeam(ABC):
         self._keep_composed(rng)
         order = self.batches.with_any((piece.count > 0) & (piece.idle < patience))
         manner = (patience, calm, exact)
-        self.pace.share(rng.permutation(order), lambda batches, n: self._listed(batches, n, manner, violation))
+        self.pace.share(
+            rng.permutation(order), lambda batches, n: self._listed(batches, n, manner, violation)
+        )
         visited = violation[violation >= 0]
         return [(visited.max(initial=0.0), visited.sum(), len(visited))]
 
@@ -181,14 +191,19 @@ class ShardTeam(RowTeam):
         work = problem.n_classes * len(problem.indices) / max(len(problem.indptr) - 1, 1)
         self.shards, is_worth_it = Shards.of(problem), work >= WORTH_MEETING
         size = BATCH if is_worth_it and work < MUCH_WORK else 1
-        super().__init__(problem, group, W, piece, workers, size=size, most=self.shards.n if is_worth_it else 1)
+        super().__init__(
+            problem, group, W, piece, workers, size=size, most=self.shards.n if is_worth_it else 1
+        )
 
     def _compose(self, order: Integers) -> None:
         self.batches = Batches.of_size(self.size, order, self.problem, self.workers)
 
     def _given(self, n: int, order: Integers, width: int, dtype: Any) -> tuple[Any, ...]:
         """Batches, and what the shards contribute to the scores of the rows of one and of the next."""
-        team, parts = np.zeros(LINE * n, dtype=np.int64), np.empty((2, self.shards.n, self.size, width), dtype=dtype)
+        team, parts = (
+            np.zeros(LINE * n, dtype=np.int64),
+            np.empty((2, self.shards.n, self.size, width), dtype=dtype),
+        )
         batches = self.batches
         return n, team, order, batches.at, batches.members, batches.products, parts, *self._rows()
 

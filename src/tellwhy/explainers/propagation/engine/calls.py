@@ -48,7 +48,9 @@ class Call:
             return exchanged[id(tensor)] if id(tensor) in exchanged else tensor.detach()
 
         args, kwargs = map_tensors(exchange, self.args), map_tensors(exchange, self.kwargs)
-        if self.name == "view" and not any(isinstance(part, torch.dtype) for part in (*args, *kwargs.values())):
+        if self.name == "view" and not any(
+            isinstance(part, torch.dtype) for part in (*args, *kwargs.values())
+        ):
             return torch.Tensor.reshape(*args, **kwargs)  # whatever the order of the elements in memory
         if kwargs.get("inplace"):
             return self.function(*args, **{**kwargs, "inplace": False})
@@ -116,7 +118,10 @@ class BatchNorm:
         """Factors and shifts (1/s, −μ/s) and (γ, β)."""
         inverse = (self.variance + self.eps).rsqrt()
         factor = torch.ones_like(inverse) if self.weight is None else self.weight
-        return (inverse, -self.mean * inverse), (factor, torch.zeros_like(inverse) if self.bias is None else self.bias)
+        return (inverse, -self.mean * inverse), (
+            factor,
+            torch.zeros_like(inverse) if self.bias is None else self.bias,
+        )
 
     def line(self) -> tuple[Tensor, Tensor]:
         """w and b of z = w x + b."""

@@ -1,7 +1,7 @@
 """Capture of operations: the model runs once, and each operation on activations is replaced by one with a rule.
 
-An activation is a tensor that depends on the explained input. Parameters, and whatever is computed from them alone,
-are constants. Operations that change a tensor in place are carried out on a copy that takes its place.
+An activation is a tensor that depends on the explained input. Parameters, and whatever is computed from them
+alone, are constants. Operations that change a tensor in place are carried out on a copy that takes its place.
 """
 
 from __future__ import annotations
@@ -20,7 +20,12 @@ from tellwhy.explainers.propagation.engine.calls import Call, all_tensors, map_t
 from tellwhy.explainers.propagation.engine.follow import follow
 from tellwhy.explainers.propagation.engine.methods import Current, Method
 from tellwhy.explainers.propagation.engine.module_paths import ModulePaths
-from tellwhy.explainers.propagation.engine.operations import Operation, is_nonnegative, kind_of, operation_name
+from tellwhy.explainers.propagation.engine.operations import (
+    Operation,
+    is_nonnegative,
+    kind_of,
+    operation_name,
+)
 from tellwhy.explainers.propagation.engine.steps import Tap
 
 _TRANSPOSED_VIEWS = {"T", "mT", "H", "mH"}
@@ -48,7 +53,9 @@ def depth_of(origins: Sequence[Origin | None]) -> int:
 class Capture(TorchFunctionMode):
     """Runs operations so that each of the methods can be carried out backwards, and keeps a record of each."""
 
-    def __init__(self, methods: Sequence[Method], paths: ModulePaths, *, ledger: bool = False, tolerant: bool = False):
+    def __init__(
+        self, methods: Sequence[Method], paths: ModulePaths, *, ledger: bool = False, tolerant: bool = False
+    ):
         super().__init__()
         self.methods = methods
         self.current = Current(methods[0])
@@ -87,7 +94,9 @@ class Capture(TorchFunctionMode):
 
     def is_activation(self, tensor: Tensor) -> bool:
         """Whether a tensor depends on the explained input."""
-        return tensor.requires_grad and (tensor.grad_fn is not None or any(tensor is leaf for leaf, _ in self.leaves))
+        return tensor.requires_grad and (
+            tensor.grad_fn is not None or any(tensor is leaf for leaf, _ in self.leaves)
+        )
 
     def forget(self) -> None:
         """Let go of the activations, once the model has run: the backward pass frees them one by one."""
@@ -135,12 +144,16 @@ class Capture(TorchFunctionMode):
 
     def _run(self, call: Call) -> Any:
         kind = kind_of(call.name, call.times, call.args, call.kwargs)
-        if (kind in ("layer", "normalisation") or call.name == "div") and call.target is not call.activations[0]:
+        if (kind in ("layer", "normalisation") or call.name == "div") and call.target is not call.activations[
+            0
+        ]:
             kind = "unknown"  # the weights, or the divisor, depend on the input
         if kind == "addition" and len(call.activations) != call.times:
             kind = "mixing"  # x + x
         origins = [self.origin(t) for t in call.activations]
-        operation = Operation(len(self.operations), call.name, kind, self.paths.current, depth_of(origins) == 0)
+        operation = Operation(
+            len(self.operations), call.name, kind, self.paths.current, depth_of(origins) == 0
+        )
         self._check_seen(call, operation, origins)
         if kind == "unknown":
             result = call.run(call.activations)

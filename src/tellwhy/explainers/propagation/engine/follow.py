@@ -98,7 +98,9 @@ def _normalised(capture: Capture, call: Call, operation: Operation, scale: Chann
     part = Operation(0, "batch_norm", "layer", operation.path, operation.first)
     step = LayerStep(part, capture.current, scale)
     result = Followed.apply(
-        step, lambda xs: scale.forward(xs[0], scale.weight, scale.bias), *capture.watch(part, call.activations)
+        step,
+        lambda xs: scale.forward(xs[0], scale.weight, scale.bias),
+        *capture.watch(part, call.activations),
     )
     return capture.record(part, result)
 

@@ -17,7 +17,8 @@ _TRANSPOSED = (*_LINEAR, "stride", "padding", "output_padding", "groups", "dilat
 class LinearMap:
     """z = W x + b of a layer named 'linear', 'conv2d', …, with the layer's geometry.
 
-    `nonnegative` says that no input is negative (after ReLU, say), so that rules which part signs need not look.
+    `nonnegative` says that no input is negative (after ReLU, say), so that rules which part signs need not
+    look.
     """
 
     name: str
@@ -112,11 +113,15 @@ def _first_axis(values: Tensor, x: Tensor) -> Tensor:
     return values.reshape(-1, *[1] * (x.ndim - 1))
 
 
-def read_layer(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], *, nonnegative: bool = False) -> LinearMap:
+def read_layer(
+    name: str, args: tuple[Any, ...], kwargs: dict[str, Any], *, nonnegative: bool = False
+) -> LinearMap:
     """Linear map of a call of `linear` or of a convolution."""
     names = _LINEAR if name == "linear" else _TRANSPOSED if "transpose" in name else _CONVOLUTION
     given = {**dict(zip(names, args, strict=False)), **kwargs}
     defaults = {"stride": 1, "padding": 0, "output_padding": 0, "groups": 1, "dilation": 1}
     geometry = {key: given.get(key, defaults[key]) for key in names[3:]}
     bias = given.get("bias")
-    return LinearMap(name, given["weight"].detach(), None if bias is None else bias.detach(), geometry, nonnegative)
+    return LinearMap(
+        name, given["weight"].detach(), None if bias is None else bias.detach(), geometry, nonnegative
+    )

@@ -18,11 +18,11 @@ BATCH_NORM = ("merged", "one_linear", "two_linear", "four_coefficients")
 class Method:
     """What travels backwards, and how.
 
-    `carries` is "gradient" (plain derivatives), "contribution" (c = R/a) or "relevance" (R, where some rule gives
-    relevance to zeros). `rectifier` replaces the backward pass of ReLU where gradients travel. `batch_norm` is the
-    treatment of batch norm, `residual` the rule of additions of two activations, `pooling` that of average pools (None:
-    in proportion, which is their derivative).
-    `multiply` multiplies what reaches the input by the input.
+    `carries` is "gradient" (plain derivatives), "contribution" (c = R/a) or "relevance" (R, where some rule
+    gives relevance to zeros). `rectifier` replaces the backward pass of ReLU where gradients travel.
+    `batch_norm` is the treatment of batch norm, `residual` the rule of additions of two activations,
+    `pooling` that of average pools (None: in proportion, which is their derivative). `multiply` multiplies
+    what reaches the input by the input.
     """
 
     carries: str
@@ -61,10 +61,16 @@ class Method:
 
 
 def relevance_method(
-    composite: Composite, *, batch_norm: str = "merged", residual: Rule | None = None, pooling: Rule | None = None
+    composite: Composite,
+    *,
+    batch_norm: str = "merged",
+    residual: Rule | None = None,
+    pooling: Rule | None = None,
 ) -> Method:
     """Method of a composite: contributions travel unless some rule gives relevance to inputs that are zero."""
-    to_zeros = composite.maps_relevance or any(rule is not None and rule.maps_relevance for rule in (residual, pooling))
+    to_zeros = composite.maps_relevance or any(
+        rule is not None and rule.maps_relevance for rule in (residual, pooling)
+    )
     return Method(
         "relevance" if to_zeros else "contribution",
         composite,

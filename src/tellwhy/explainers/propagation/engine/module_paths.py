@@ -14,7 +14,8 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 class ModulePaths:
     """Path of the module whose forward is running in this thread.
 
-    The hooks are PyTorch's process-wide ones: nothing is attached to the model, and they do nothing in other threads.
+    The hooks are PyTorch's process-wide ones: nothing is attached to the model, and they do nothing in other
+    threads.
     """
 
     def __init__(self, model: Module):

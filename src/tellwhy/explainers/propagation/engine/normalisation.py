@@ -1,7 +1,7 @@
 """Normalisation over parts of a row: linear once its standard deviation is taken as a constant.
 
-y = γ (x − mean)/s + β. Relevance goes through the centring and the factors; the standard deviation gets none, as in
-Achtibat et al., AttnLRP, ICML (2024).
+y = γ (x − mean)/s + β. Relevance goes through the centring and the factors; the standard deviation gets none,
+as in Achtibat et al., AttnLRP, ICML (2024).
 """
 
 from __future__ import annotations
@@ -16,7 +16,16 @@ _ARGUMENTS = {
     "layer_norm": ("input", "normalized_shape", "weight", "bias", "eps"),
     "rms_norm": ("input", "normalized_shape", "weight", "eps"),
     "group_norm": ("input", "num_groups", "weight", "bias", "eps"),
-    "instance_norm": ("input", "running_mean", "running_var", "weight", "bias", "use_input_stats", "momentum", "eps"),
+    "instance_norm": (
+        "input",
+        "running_mean",
+        "running_var",
+        "weight",
+        "bias",
+        "use_input_stats",
+        "momentum",
+        "eps",
+    ),
 }
 
 
@@ -24,7 +33,8 @@ _ARGUMENTS = {
 class Normalisation:
     """Which elements are normalised together, and the factors γ, broadcast against x.
 
-    `n_groups` groups of channels, each normalised over its channels and places; without it, the last `n_axes` axes.
+    `n_groups` groups of channels, each normalised over its channels and places; without it, the last `n_axes`
+    axes.
     """
 
     n_axes: int
@@ -59,7 +69,9 @@ def read_normalisation(name: str, args: tuple[Any, ...], kwargs: dict[str, Any],
     if name in ("layer_norm", "rms_norm"):
         default = None if name == "rms_norm" else 1e-5
         shape = given["normalized_shape"]
-        return Normalisation(len(shape), None, weight, given.get("eps", default), centred=name == "layer_norm")
+        return Normalisation(
+            len(shape), None, weight, given.get("eps", default), centred=name == "layer_norm"
+        )
     if weight is not None:
         weight = weight.reshape(1, -1, *[1] * (x.ndim - 2))
     n_groups = given["num_groups"] if name == "group_norm" else x.shape[1]

@@ -40,17 +40,18 @@ _NAMES = {
         adaptive_avg_pool3d""",
     "normalisation": "layer_norm group_norm instance_norm rms_norm",
     "copying": """view reshape view_as reshape_as flatten unflatten ravel squeeze unsqueeze permute transpose swapaxes
-        swapdims movedim t T mT contiguous clone chunk split split_with_sizes tensor_split unbind cat stack hstack
-        vstack dstack getitem setitem narrow select index_select gather take_along_dim expand expand_as broadcast_to
-        repeat repeat_interleave tile roll flip rot90 pad where masked_fill tril triu diagonal unfold pixel_shuffle
-        pixel_unshuffle channel_shuffle dropout dropout1d dropout2d dropout3d feature_dropout alpha_dropout
-        feature_alpha_dropout to float double half bfloat16 type type_as copy
-        max_pool1d max_pool2d max_pool3d max_pool1d_with_indices max_pool2d_with_indices max_pool3d_with_indices
-        adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d max min amax amin maximum minimum topk sort""",
+        swapdims movedim t T mT contiguous clone chunk split split_with_sizes tensor_split unbind cat stack
+        hstack vstack dstack getitem setitem narrow select index_select gather take_along_dim expand expand_as
+        broadcast_to repeat repeat_interleave tile roll flip rot90 pad where masked_fill tril triu diagonal
+        unfold pixel_shuffle pixel_unshuffle channel_shuffle dropout dropout1d dropout2d dropout3d
+        feature_dropout alpha_dropout feature_alpha_dropout to float double half bfloat16 type type_as copy
+        max_pool1d max_pool2d max_pool3d max_pool1d_with_indices max_pool2d_with_indices
+        max_pool3d_with_indices adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d max min amax amin
+        maximum minimum topk sort""",
     "rectifier": "relu leaky_relu prelu rrelu",
     "elementwise": """hardtanh relu6 elu selu celu silu gelu mish softplus sigmoid tanh hardswish hardsigmoid logsigmoid
-        softsign tanhshrink softshrink hardshrink threshold clamp clip clamp_min clamp_max abs exp expm1 log log1p sqrt
-        rsqrt square pow rpow reciprocal rdiv erf sin cos atan""",
+        softsign tanhshrink softshrink hardshrink threshold clamp clip clamp_min clamp_max abs exp expm1 log
+        log1p sqrt rsqrt square pow rpow reciprocal rdiv erf sin cos atan""",
 }
 KINDS = {name: kind for kind, names in _NAMES.items() for name in names.split()}
 _SAME = {
@@ -117,7 +118,11 @@ class Operation:
     @property
     def where(self) -> str:
         """Name and module path, for messages."""
-        return f"'{self.name}' in module '{self.path}'" if self.path else f"'{self.name}' in the model's own forward"
+        return (
+            f"'{self.name}' in module '{self.path}'"
+            if self.path
+            else f"'{self.name}' in the model's own forward"
+        )
 
 
 def operation_name(function: Callable[..., Any]) -> tuple[str, bool]:
@@ -159,7 +164,18 @@ def kind_of(name: str, n_activations: int, args: tuple[Any, ...], kwargs: dict[s
     return kind
 
 
-_NOT_NEGATIVE = {"relu", "relu6", "sigmoid", "hardsigmoid", "softmax", "softplus", "abs", "square", "exp", "sqrt"}
+_NOT_NEGATIVE = {
+    "relu",
+    "relu6",
+    "sigmoid",
+    "hardsigmoid",
+    "softmax",
+    "softplus",
+    "abs",
+    "square",
+    "exp",
+    "sqrt",
+}
 _FILLS_IN = {"pad", "setitem"}  # with numbers of any sign
 
 

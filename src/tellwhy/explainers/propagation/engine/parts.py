@@ -22,8 +22,9 @@ _BLOCK = 2**22  # weights of a fully connected layer that are copied at a time
 class Part:
     """The positive (or negative) part of each product x_i w_ij.
 
-    Inputs x_i ≥ 0 take the weights of that sign, inputs below zero (where there are `some_below`) the others. Signed
-    weights are kept from the way up to the way down, unless they are so many that they are made block by block.
+    Inputs x_i ≥ 0 take the weights of that sign, inputs below zero (where there are `some_below`) the others.
+    Signed weights are kept from the way up to the way down, unless they are so many that they are made block
+    by block.
     """
 
     layer: LinearMap

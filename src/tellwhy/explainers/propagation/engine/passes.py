@@ -137,8 +137,12 @@ def run_backward(
     if method.carries == "relevance":
         cotangent = cotangent * outputs.detach()
     leaves = [leaf for leaf, _ in capture.leaves]
-    found = torch.autograd.grad(forward.outputs, leaves, cotangent, retain_graph=not is_last, allow_unused=True)
-    values = [torch.zeros(t.shape, dtype=outputs.dtype, device=outputs.device) for t in forward.inputs.tensors]
+    found = torch.autograd.grad(
+        forward.outputs, leaves, cotangent, retain_graph=not is_last, allow_unused=True
+    )
+    values = [
+        torch.zeros(t.shape, dtype=outputs.dtype, device=outputs.device) for t in forward.inputs.tensors
+    ]
     for (leaf, number), c in zip(capture.leaves, found, strict=True):
         if c is not None:
             value = c * leaf.detach() if method.multiply else c

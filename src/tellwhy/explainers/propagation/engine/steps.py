@@ -88,7 +88,8 @@ class LayerStep(Step):
 class MergedStep(Step):
     """Batch norm and the layer before it as one layer.
 
-    Its inputs are the layer's input and, where gradients travel too, the layer's output: a gradient takes that way.
+    Its inputs are the layer's input and, where gradients travel too, the layer's output: a gradient takes
+    that way.
     """
 
     layer: LinearMap
@@ -144,7 +145,9 @@ class DerivativeStep(Step):
         """Transposed derivative applied to c."""
         assert self.local is not None
         leaves, out = self.local
-        found = torch.autograd.grad(out, leaves, c, retain_graph=not self.current.is_last, materialize_grads=True)
+        found = torch.autograd.grad(
+            out, leaves, c, retain_graph=not self.current.is_last, materialize_grads=True
+        )
         if self.current.is_last:
             self.local = None
         return list(found)
