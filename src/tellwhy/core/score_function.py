@@ -17,9 +17,10 @@ Integers = NDArray[np.int64]
 class ScoreFunction(Protocol):
     """A scalar function of a row.
 
-    Three more members are optional: `gradient(X)`, shaped like X; `expansion`, the support points, weights
-    and kernel (or the centres, or the neighbours) that a distance-based score is made of; and `observed`,
-    what is known of the rows that the model learned from (`tellwhy.scoring.observed`).
+    What a score can do beyond this has names in `tellwhy.core.capabilities`. The main ones: `gradient(X)`,
+    shaped like X (`HasGradient`); `expansion`, the support points, weights and kernel (or the centres, or the
+    neighbours) that a distance-based score is made of (`HasExpansion`); `observed`, what is known of the rows
+    that the model learned from (`HasObserved`).
     """
 
     @property
@@ -100,4 +101,5 @@ class NeighbourDistance:
     n_training: int | None = None
 
 
-Expansion = KernelExpansion | CentreDistance | NeighbourDistance
+PointExpansion = KernelExpansion | NeighbourDistance
+Expansion = PointExpansion | CentreDistance

@@ -1,0 +1,233 @@
+"""What a model or a score function can do beyond giving one number per row, each ability by its name.
+
+A capability is a small protocol. `isinstance(score, HasGradient)` asks whether a score has it: all members
+of the protocol must be there and be neither None nor False. Nobody has to inherit from a protocol: a class
+has the capability as soon as it has the members.
+
+>>> class Slope:
+...     def gradient(self, X):
+...         return 2.0 * X
+>>> isinstance(Slope(), HasGradient), isinstance(Slope(), HasExpansion)
+(True, False)
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+from tellwhy.core.score_function import Expansion, Floats, Integers, PointExpansion, ScoreFunction
+
+
+class Capability(type(Protocol)):  # type: ignore[misc]  # mypy wants a metaclass that is written out
+    """Kind of the protocols below: says what `isinstance` asks for.
+
+    Python's own rule for protocols differs between versions: since 3.12 it overlooks members that an object
+    hands on from another one by `__getattr__`, as `CheckedScore` does. It also takes `expansion = None` for an
+    expansion. Here a member that is None or False counts as missing, in every version.
+    """
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        found = (getattr(instance, name, None) for name in _members(cls))
+        return all(member is not None and member is not False for member in found)
+
+
+def _members(protocol: type) -> set[str]:
+    """Public names that a protocol and the protocols it extends declare."""
+    names: set[str] = set()
+    for cls in protocol.__mro__:
+        if isinstance(cls, Capability):
+            names |= {*vars(cls), *vars(cls).get("__annotations__", ())}
+    return {name for name in names if not name.startswith("_")}
+
+
+@runtime_checkable
+class GivesScore(Protocol, metaclass=Capability):
+    """A model that knows its own score function."""
+
+    def to_score(self) -> ScoreFunction:
+        """Return the score function of the fitted model."""
+        ...
+
+
+@runtime_checkable
+class HasGradient(Protocol, metaclass=Capability):
+    """A score with a slope."""
+
+    def gradient(self, X: Any, *further: Integers) -> Floats:
+        """Return the derivative of each row's score by each of its cells, shaped like X.
+
+        `further` arguments are those of the score's `value`, one entry per row.
+        """
+        ...
+
+
+@runtime_checkable
+class HasValueAndGradient(Protocol, metaclass=Capability):
+    """A score that gives value and slope together, for less than the cost of both."""
+
+    def value_and_gradient(self, X: Any, *further: Integers) -> tuple[Floats, Floats]:
+        """Return what `value` and `gradient` would."""
+        ...
+
+
+@runtime_checkable
+class HasExpansion(Protocol, metaclass=Capability):
+    """A score made of distances: to support points, to neighbours or to centres."""
+
+    @property
+    def expansion(self) -> Expansion:
+        """What it is made of."""
+        ...
+
+
+@runtime_checkable
+class LeavesRowsOut(Protocol, metaclass=Capability):
+    """A score that can do without one of its points: a row it was trained on is then judged by the others.
+
+    Such a row is a support point itself, at distance 0, which hides how odd it is.
+    """
+
+    @property
+    def expansion(self) -> PointExpansion:
+        """The points and what is made of them."""
+        ...
+
+    def value(self, X: Any, left_out: Integers | None = None) -> Floats:
+        """Return one number per row; row i does without point `left_out[i]` (−1: without none)."""
+        ...
+
+    def match(self, X: Any) -> Integers:
+        """Return the point that each row is, or −1 for a row that is none of them."""
+        ...
+
+    def leave_some(self, left_out: Integers) -> Integers:
+        """Return `left_out` with −1 where nothing can be left out, since too little would remain."""
+        ...
+
+
+class ObservedRows(Protocol):
+    """What a model keeps of the rows that it learned from; see `tellwhy.scoring.observed.Observed`."""
+
+    @property
+    def rows(self) -> Floats:
+        """Some of the rows."""
+        ...
+
+    @property
+    def low(self) -> Floats:
+        """Smallest value of each column."""
+        ...
+
+    @property
+    def high(self) -> Floats:
+        """Largest value of each column."""
+        ...
+
+    @property
+    def whole(self) -> Any:
+        """Mask of the columns that hold whole numbers only."""
+        ...
+
+
+@runtime_checkable
+class HasObserved(Protocol, metaclass=Capability):
+    """A score whose model remembers what its training rows looked like."""
+
+    @property
+    def observed(self) -> ObservedRows:
+        """Some of the rows, and the range of each column."""
+        ...
+
+
+class GaussianParts(Protocol):
+    """A Gaussian mixture in the units of the rows; see `tellwhy.scoring.Mixture`."""
+
+    @property
+    def weights(self) -> Floats:
+        """Share of each component, shape (K,)."""
+        ...
+
+    @property
+    def means(self) -> Floats:
+        """Shape (K, d)."""
+        ...
+
+    @property
+    def covariances(self) -> Floats:
+        """Shape (K, d, d)."""
+        ...
+
+
+@runtime_checkable
+class HasMixture(Protocol, metaclass=Capability):
+    """A score that is the negative log-density of a Gaussian mixture."""
+
+    @property
+    def mixture(self) -> GaussianParts:
+        """The mixture, perhaps of something that was computed from the rows: compare the number of columns."""
+        ...
+
+
+@runtime_checkable
+class HasFeatureErrors(Protocol, metaclass=Capability):
+    """A score that is a sum of one error per column, such as a reconstruction error."""
+
+    def feature_errors(self, X: Any) -> Floats:
+        """Return the error of each cell; those of a row add up to its score."""
+        ...
+
+
+@runtime_checkable
+class KeepsOutput(Protocol, metaclass=Capability):
+    """A score that picks one of several outputs for each row, and can hold on to it while the row is changed."""
+
+    def fixed(self, X: Any) -> tuple[Integers, ...]:
+        """Return further arguments of `value` and `gradient` that keep the output that each row has now."""
+        ...
+
+
+@runtime_checkable
+class TakesAnyShape(Protocol, metaclass=Capability):
+    """A score of images, sequences and other arrays, whose `feature_shape` is not known beforehand."""
+
+    @property
+    def any_shape(self) -> bool:
+        """Whether it is one."""
+        ...
+
+
+@runtime_checkable
+class SharesOfOne(Protocol, metaclass=Capability):
+    """A score of rows whose cells are all between 0 and 1, such as grey values or probabilities."""
+
+    @property
+    def unit_interval(self) -> bool:
+        """Whether it is one."""
+        ...
+
+
+@runtime_checkable
+class OnDevice(Protocol, metaclass=Capability):
+    """A score that computes on tensors, perhaps on a graphics card: rows that stay there save the copying."""
+
+    @property
+    def space(self) -> Any:
+        """Where it computes (`tellwhy.optimise.arrays.Space`)."""
+        ...
+
+    def evaluate_arrays(self, X: Any, *, with_gradient: bool) -> tuple[Any, Any]:
+        """Return value and gradient of rows that are in its `space`."""
+        ...
+
+
+def support_points(score: object) -> Floats | None:
+    """Return the support points or neighbours that a score is made of; None for other scores, also of centres.
+
+    Examples
+    --------
+    >>> from tellwhy.detectors import NearestNeighbours
+    >>> support_points(NearestNeighbours(1).fit([[0.0], [1.0]]).to_score()).ravel()
+    array([0., 1.])
+    """
+    expansion = score.expansion if isinstance(score, HasExpansion) else None
+    return expansion.points if isinstance(expansion, PointExpansion) else None
