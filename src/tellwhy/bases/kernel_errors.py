@@ -6,6 +6,7 @@ import numpy as np
 
 from tellwhy.bases.feature_map import FeatureMap
 from tellwhy.core.score_function import Floats
+from tellwhy.core.tables import random_sample
 from tellwhy.kernels import ArcCosine, Exponential
 from tellwhy.kernels.distances import ScaledPoints
 
@@ -22,7 +23,7 @@ def exact_kernel(feature_map: FeatureMap, X: Floats, Y: Floats) -> Floats:
 
 def mean_pair_error(feature_map: FeatureMap, X: Floats) -> float:
     """Mean of ½(k(x, x') − φ(x)·φ(x'))² over pairs of different rows, of at most 1,000 rows drawn at random."""
-    rows = X if len(X) <= MOST_ROWS else X[np.random.default_rng(0).choice(len(X), MOST_ROWS, replace=False)]
+    rows = X[random_sample(len(X), MOST_ROWS, np.random.default_rng(0))]
     features = feature_map.apply(rows)
     errors = exact_kernel(feature_map, rows, rows) - features @ features.T
     return float(0.5 * (errors[np.triu_indices(len(rows), k=1)] ** 2).mean())

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tellwhy.core.errors import InvalidInput
-from tellwhy.core.score_function import Floats
+from tellwhy.core.score_function import Floats, Integers
 
 
 def column_names(X: Any) -> list[str] | None:
@@ -24,6 +24,32 @@ def take_rows(X: Any, index: Any) -> Any:
     if hasattr(X, "select") and hasattr(X, "to_arrow"):  # polars
         return X[index]
     return np.asarray(X)[index]
+
+
+def evenly_spread(n: int, most: int) -> Integers:
+    """Return up to `most` of the numbers 0 … n − 1, evenly spread, the first and the last among them.
+
+    Examples
+    --------
+    >>> evenly_spread(9, 3), evenly_spread(2, 3)
+    (array([0, 4, 8]), array([0, 1]))
+    """
+    return np.linspace(0, n - 1, min(n, most)).round().astype(np.int64)
+
+
+def random_sample(n: int, most: int, rng: np.random.Generator) -> Integers:
+    """Return all of the numbers 0 … n − 1, or `most` of them drawn at random, in the order they were drawn.
+
+    Examples
+    --------
+    >>> random_sample(3, 5, np.random.default_rng(0))
+    array([0, 1, 2])
+    >>> len(set(random_sample(100, 5, np.random.default_rng(0)).tolist()))
+    5
+    """
+    if n <= most:
+        return np.arange(n)  # draws nothing: the generator stays where it was
+    return rng.choice(n, most, replace=False)
 
 
 def check_finite(X: Floats, names: Sequence[str] | None = None, *, what: str = "X") -> None:

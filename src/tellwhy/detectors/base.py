@@ -14,6 +14,7 @@ from tellwhy.core.estimator_rows import validated_rows
 from tellwhy.core.params import Rules, real, validate_parameters, validate_value
 from tellwhy.core.score_function import Floats, ScoreFunction
 from tellwhy.core.storage.saved_models import SavedModel
+from tellwhy.core.tables import random_sample
 from tellwhy.scoring.observed import Observed
 
 CALIBRATION_ROWS = 20_000
@@ -120,6 +121,4 @@ class RememberingDetector(Detector):
 
 def calibration_rows(n: int) -> Any:
     """Training rows whose left-out scores calibrate thresholds: all, or a fixed random sample of many."""
-    if n <= CALIBRATION_ROWS:
-        return np.arange(n)
-    return np.sort(np.random.default_rng(0).choice(n, CALIBRATION_ROWS, replace=False))
+    return np.sort(random_sample(n, CALIBRATION_ROWS, np.random.default_rng(0)))

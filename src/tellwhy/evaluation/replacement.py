@@ -13,7 +13,7 @@ from tellwhy.core.explanation import Explanation
 from tellwhy.core.parallel import row_batches
 from tellwhy.core.progress import track
 from tellwhy.core.score_function import Floats, Integers, ScoreFunction
-from tellwhy.core.tables import take_rows
+from tellwhy.core.tables import evenly_spread, take_rows
 from tellwhy.evaluation.mixing import is_frame, mix, stack
 
 N_REFERENCES = 16
@@ -127,12 +127,7 @@ def _check_background(background: Any, data: Any) -> None:
 def typical_rows(background: Any, score: ScoreFunction) -> Any:
     """Return up to 16 rows of the background, evenly spread over the half of it that scores lowest."""
     rows = background if is_frame(background) else np.asarray(background)
-    looked_at = _spread(len(rows), _LOOKED_AT)
+    looked_at = evenly_spread(len(rows), _LOOKED_AT)
     ranked = looked_at[np.argsort(score.value(take_rows(rows, looked_at)), kind="stable")]
     calm = ranked[: (len(ranked) + 1) // 2]
-    return take_rows(rows, calm[_spread(len(calm), N_REFERENCES)])
-
-
-def _spread(n: int, most: int) -> Integers:
-    """Up to `most` indices below n, evenly spaced."""
-    return np.linspace(0, n - 1, min(n, most)).round().astype(np.int64)
+    return take_rows(rows, calm[evenly_spread(len(calm), N_REFERENCES)])

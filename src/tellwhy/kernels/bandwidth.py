@@ -6,6 +6,7 @@ import numpy as np
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.score_function import Floats
+from tellwhy.core.tables import random_sample
 from tellwhy.kernels.distances import ScaledPoints, centre_and_unit
 
 SAMPLE = 1_000
@@ -37,8 +38,7 @@ def neighbour_distance(X: Floats, rng: np.random.Generator) -> float:
 
 def _squared_distances(X: Floats, rng: np.random.Generator) -> tuple[Floats, float]:
     """Squared distances between the rows of a sample, and the unit of their roots."""
-    rows = X if len(X) <= SAMPLE else X[rng.choice(len(X), SAMPLE, replace=False)]
-    rows = np.asarray(rows, dtype=np.float64)
+    rows = np.asarray(X[random_sample(len(X), SAMPLE, rng)], dtype=np.float64)
     _, unit = centre_and_unit(rows)
     points = ScaledPoints.of(rows, unit)
     return points.squared_distances(points.scaled), unit

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellwhy.core.score_function import Floats
-from tellwhy.core.tables import take_rows
+from tellwhy.core.tables import evenly_spread, take_rows
 
 Mask = NDArray[np.bool_]
 
@@ -48,7 +48,7 @@ def some_rows(X: Any) -> Any:
     """Return a copy of up to 1,000 rows of an array or a frame (fewer of very wide ones), evenly spread."""
     n, cells = len(X), int(np.prod(np.shape(X)[1:]))
     most = max(2, min(MOST_ROWS, MOST_CELLS // max(cells, 1)))
-    return take_rows(X, np.linspace(0, n - 1, min(n, most)).round().astype(np.int64))
+    return take_rows(X, evenly_spread(n, most))
 
 
 def observed_by(score: Any) -> Observed | None:

@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from tellwhy.core.tables import evenly_spread
+
 Dates = NDArray[np.datetime64]
 
 ENOUGH = 0.95  # share of cells that must be dates for a text column to be one
@@ -38,7 +40,7 @@ def find_layout(text: pd.Series) -> str | None:
     True
     """
     filled = text.dropna()
-    probe = [str(cell) for cell in filled.iloc[:: max(len(filled) // _PROBE, 1)]]
+    probe = [str(cell) for cell in filled.iloc[evenly_spread(len(filled), _PROBE)]]
     probe = [cell for cell in probe if cell[:1].isdigit()]
     for layout, (pattern, _) in _LAYOUTS.items():
         if 2 * sum(re.match(pattern, cell) is not None for cell in probe) < max(len(probe), 1):

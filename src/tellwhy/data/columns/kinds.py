@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from tellwhy.core.score_function import Floats
+from tellwhy.core.tables import evenly_spread
 from tellwhy.data.columns.dates import find_layout
 from tellwhy.data.columns.values import labels_of, numbers_of, numeric_text, stored_kind
 
@@ -64,7 +65,7 @@ def _unless_constant(series: pd.Series, verdict: Verdict) -> Verdict:
 def _kind_of_text(frame: pd.DataFrame, column: str) -> tuple[str, str]:
     series = frame[column]
     filled = series.dropna()
-    probe = filled.iloc[:: max(len(filled) // _PROBE, 1)]
+    probe = filled.iloc[evenly_spread(len(filled), _PROBE)]
     if not any(_DIGIT.search(str(cell)) for cell in probe):
         return "category", ""
     if np.isfinite(numeric_text(probe)).mean() >= MOSTLY / 2 and _share_of_numbers(filled) >= MOSTLY:

@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from tellwhy.core.parallel import row_batches
 from tellwhy.core.score_function import Floats
+from tellwhy.core.tables import random_sample
 from tellwhy.data.graphs.kinds import Graph
 from tellwhy.detectors.lccad.balls import Balls, Loss, fitted_balls, named_loss, squared_distances
 from tellwhy.detectors.lccad.couplings import (
@@ -83,16 +84,13 @@ class Alternation:
         self.linear = features if settings.on_features else features[:, :0]
         present = np.arange(len(features)) if graph.mask is None else np.flatnonzero(graph.mask)
         self.n_present = len(present)
-        few = len(present) <= MOST_NODES
-        self.sample = present if few else np.sort(rng.choice(present, MOST_NODES, replace=False))
+        self.sample = present[np.sort(random_sample(len(present), MOST_NODES, rng))]
         self.present = present
 
     @one_thread
     def start(self, rng: np.random.Generator) -> Floats:
         """Centres by k-means on (a sample of) the nodes that are there."""
-        rows = self.present
-        if len(rows) > _START_ROWS:
-            rows = rng.choice(rows, _START_ROWS, replace=False)
+        rows = self.present[random_sample(len(self.present), _START_ROWS, rng)]
         seed = int(rng.integers(2**31 - 1))
         points = self.features[rows].astype(np.float64)
         n_distinct = len(np.unique(points, axis=0))

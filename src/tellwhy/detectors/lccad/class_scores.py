@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tellwhy.core.parallel import row_batches
 from tellwhy.core.score_function import Floats, KernelExpansion
+from tellwhy.core.tables import random_sample
 from tellwhy.detectors.kernel.svdd import linear_ball
 from tellwhy.detectors.lccad.balls import squared_distances
 from tellwhy.detectors.map_inference.field import Labels
@@ -101,8 +102,7 @@ def _expansion(
     """f_k(x) = Σ_j α_j K(x, x_j) over (a sample of) the class; α is the SVDD's for the hinge with ν < 1, else equal."""
     if not len(members):
         return None
-    if len(members) > MOST_POINTS:
-        members = np.sort(rng.choice(members, MOST_POINTS, replace=False))
+    members = members[np.sort(random_sample(len(members), MOST_POINTS, rng))]
     weights = np.full(len(members), 1.0 / len(members))
     if model.loss == "hinge" and model.nu < 1:
         weights = linear_ball(features[members].astype(np.float64), nu=model.nu, tol=1e-6).weights

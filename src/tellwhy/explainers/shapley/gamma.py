@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tellwhy.core.score_function import Floats, Integers
+from tellwhy.core.tables import evenly_spread
 from tellwhy.counterfactuals.row_scores import RowScores
 from tellwhy.counterfactuals.surroundings import Distance, Surroundings
 from tellwhy.explainers.shapley.neighbourhood import Neighbourhood
@@ -19,7 +20,7 @@ N_ROWS = 48
 
 def balanced_gamma(score: Any, background: Floats, neighbourhood: Neighbourhood, distance: Distance) -> float:
     """γ at which the distance costs what the score gains: median fall of e from x to x̂*(∅), by median distance."""
-    X = _some_rows(background)
+    X = background[evenly_spread(len(background), N_ROWS)]
     scores = RowScores(score, X)
     everything = np.ones((1, X.shape[1]), dtype=bool)
     Y = neighbourhood.lowest(scores, X, everything, gamma=DEFAULT, distance=distance).points[:, 0]
@@ -42,7 +43,7 @@ def gamma_by_injection(
     One column of each row is moved by 1 to 2 standard deviations, or flipped where it is binary. Among equals
     the candidate nearest to 0.01 is taken.
     """
-    X = _some_rows(background).copy()
+    X = background[evenly_spread(len(background), N_ROWS)]
     candidates = np.flatnonzero(~neighbourhood.constant)
     if not len(candidates):
         return DEFAULT
@@ -53,11 +54,6 @@ def gamma_by_injection(
     found = {gamma: _mean_reciprocal_rank(explained(X, gamma), player[columns]) for gamma in CANDIDATES}
     best = max(found.values())
     return min((g for g, quality in found.items() if quality == best), key=lambda g: abs(np.log(g / DEFAULT)))
-
-
-def _some_rows(background: Floats) -> Floats:
-    chosen = np.linspace(0, len(background) - 1, min(len(background), N_ROWS)).round().astype(np.int64)
-    return np.asarray(background[chosen])
 
 
 def _mean_reciprocal_rank(values: Floats, truth: Integers) -> float:

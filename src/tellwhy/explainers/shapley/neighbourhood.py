@@ -10,6 +10,7 @@ import numpy as np
 
 from tellwhy.core.params import function, one_of, real
 from tellwhy.core.score_function import Floats
+from tellwhy.core.tables import evenly_spread
 from tellwhy.counterfactuals.minimise import Minima, minimise
 from tellwhy.counterfactuals.row_scores import RowScores
 from tellwhy.counterfactuals.surroundings import Distance, Mask, binary_columns, column_scales
@@ -54,7 +55,7 @@ class Neighbourhood:
         binary = binary_columns(background) | getattr(score, "unit_interval", False)
         if getattr(score, "gradient", None) is not None:
             return cls(scales, constant, binary, None, 1.0)
-        looked_at = background[_spread(len(background), _LOOKED_AT)]
+        looked_at = background[evenly_spread(len(background), _LOOKED_AT)]
         values = score.value(looked_at)
         unit = float(np.std(values))
         return cls(scales, constant, binary, _ordinary_rows(looked_at, values), unit if unit > 0 else 1.0)
@@ -103,11 +104,7 @@ def _ordinary_rows(rows: Floats, values: Floats) -> Floats:
     """Rows evenly spread over the half of them that scores lowest."""
     order = np.argsort(values, kind="stable")
     calm = rows[order[: (len(order) + 1) // 2]]
-    return calm[_spread(len(calm), N_ANCHORS)]
-
-
-def _spread(n: int, most: int) -> Any:
-    return np.linspace(0, n - 1, min(n, most)).round().astype(np.int64)
+    return calm[evenly_spread(len(calm), N_ANCHORS)]
 
 
 def distance_words(distance: Distance) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tellwhy.core.score_function import Floats, Integers
+from tellwhy.core.tables import evenly_spread
 from tellwhy.explainers.surrogate.mixture import Surrogate
 from tellwhy.explainers.surrogate.modes import relabel
 
@@ -171,7 +172,7 @@ def _insight(
 
 def _some(X: Floats) -> Floats:
     """Evenly spaced rows, not too many."""
-    return X[np.unique(np.linspace(0, len(X) - 1, min(MOST_EXAMPLES, len(X))).astype(np.int64))]
+    return X[evenly_spread(len(X), MOST_EXAMPLES)]
 
 
 def _applies(

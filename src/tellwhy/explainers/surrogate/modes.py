@@ -10,6 +10,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.special import softmax
 
 from tellwhy.core.score_function import Floats, Integers
+from tellwhy.core.tables import evenly_spread
 from tellwhy.explainers.surrogate.sampler import Posterior
 
 OVERLAP = 0.25  # components confused this often are one mode
@@ -34,8 +35,8 @@ def confusion(probabilities: Floats) -> Floats:
 
 def mode_coefficients(posterior: Posterior, data: Any) -> Floats:
     """Coefficients of each component's mode: components that overlap, averaged with their weights π, in every draw."""
-    step = max(1, len(data.y) // MOST_ROWS)
-    X, y = data.X[::step], data.y[::step]
+    some = evenly_spread(len(data.y), MOST_ROWS)
+    X, y = data.X[some], data.y[some]
     merged = posterior.coef.copy()
     for d, coef in enumerate(posterior.coef):
         logits = posterior.log_pi[d] - 0.5 * np.log(posterior.sigma2[d])

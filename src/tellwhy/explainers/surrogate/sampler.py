@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 from tellwhy.core.parallel import thread_map
 from tellwhy.core.progress import track
 from tellwhy.core.score_function import Floats, Integers
+from tellwhy.core.tables import evenly_spread
 from tellwhy.explainers.surrogate import checkpoint
 from tellwhy.explainers.surrogate._compiled import Data, Kept, State, draw_coefficients, run_sweeps
 from tellwhy.explainers.surrogate.convergence import Convergence, convergence
@@ -222,7 +223,7 @@ def _so_far(chains: list[Chain], data: Any) -> str:
 def quantities(chains: list[Chain], data: Any) -> dict[str, Floats]:
     """Label-invariant quantities of the kept draws, each (chains, draws)."""
     n = len(data.y)
-    watched = np.unique(np.linspace(0, n - 1, min(WATCHED, n)).astype(np.int64))
+    watched = evenly_spread(n, WATCHED)
     found: dict[str, list[Floats]] = {}
     for chain in chains:
         z, coef = chain.kept.z[: chain.n_kept].astype(np.int64), chain.kept.coef[: chain.n_kept]

@@ -19,6 +19,7 @@ from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.params import integer, validate_value
 from tellwhy.core.score_function import Floats, Integers
+from tellwhy.core.tables import evenly_spread
 from tellwhy.views.plots.style import (
     AXIS_TITLES,
     CURVES,
@@ -135,9 +136,7 @@ def beeswarm(explanation: Explanation, max_features: int = 12) -> go.Figure:
     """
     validate_value("plot.beeswarm", "max_features", max_features, integer(1))
     _need_rows(explanation, "plot.beeswarm")
-    rows = np.unique(
-        np.linspace(0, len(explanation) - 1, min(len(explanation), MOST_POINTS)).round().astype(int)
-    )
+    rows = evenly_spread(len(explanation), MOST_POINTS)
     shown = explanation[rows]
     flat, names = shown.values.reshape(len(shown), -1), shown.names()
     chosen = _main_features(flat, max_features)

@@ -13,6 +13,7 @@ from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.params import integer, none, real, validate_value
 from tellwhy.core.score_function import Floats, Integers
+from tellwhy.core.tables import evenly_spread
 from tellwhy.data.graphs.kinds import Grid
 from tellwhy.views.plots.class_colors import CLASS_COLORS, ODD, SCORE_COLORS
 from tellwhy.views.plots.style import INK, explained_by, finish, label
@@ -270,7 +271,7 @@ def _class_color(k: int) -> str:
 
 def _some(n: int) -> Integers:
     """All rows, or evenly spaced ones of many."""
-    return np.unique(np.linspace(0, n - 1, min(n, MOST_POINTS)).round().astype(np.int64))
+    return evenly_spread(n, MOST_POINTS)
 
 
 def _data(explanation: Explanation, owner: str) -> Floats:

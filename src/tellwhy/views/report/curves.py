@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from markupsafe import Markup
 
+from tellwhy.core.tables import evenly_spread
 from tellwhy.views.report.axes import LEFT, PLOT_HEIGHT, Axis, axis_text, gridline, nice_ticks
 from tellwhy.views.report.svg import element, percent, picture
 from tellwhy.views.wording import number
@@ -40,7 +41,7 @@ def curves(named: Mapping[str, Sequence[float]], classes: Sequence[str], x_title
 
 
 def _curve(curve: Sequence[float], steps: int, height: Axis, class_: str) -> Markup:
-    index = np.unique(np.linspace(0, len(curve) - 1, min(len(curve), MOST_CURVE_POINTS)).round().astype(int))
+    index = evenly_spread(len(curve), MOST_CURVE_POINTS)
     points = [f"{100 * i / steps:.2f},{PLOT_HEIGHT - height(float(curve[i])):.2f}" for i in index]
     return element(
         "polyline", class_=f"curve {class_}", points=" ".join(points), vector_effect="non-scaling-stroke"

@@ -13,6 +13,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from tellwhy.core.score_function import Floats, Integers
+from tellwhy.core.tables import evenly_spread
 from tellwhy.views import wording
 from tellwhy.views.plots.class_colors import CLASS_COLORS, ODD, SCORE_COLORS
 from tellwhy.views.report.svg import element
@@ -126,7 +127,7 @@ def png(pixels: Pixels) -> bytes:
 
 def _lines(found: NodePicture, main: Integers) -> list[Shown]:
     n = len(found.scores)
-    rows = np.unique(np.linspace(0, n - 1, min(n, MOST_POINTS)).round().astype(np.int64))
+    rows = evenly_spread(n, MOST_POINTS)
     odd = np.flatnonzero(found.scores > found.threshold)
     odd = odd[np.argsort(-found.scores[odd], kind="stable")[:200]]
     ends = f"{found.places[0]} to {found.places[-1]}" if found.places else f"0 to {n - 1}"
@@ -182,9 +183,7 @@ def _cross_plot(found: NodePicture) -> list[Shown]:
     low, high = xy[there].min(axis=0), xy[there].max(axis=0)
     at = 10 + (xy - low) / np.where(high > low, high - low, 1.0) * (PLOT_SIDE - 20)
     at[:, 1] = PLOT_SIDE - at[:, 1]
-    some = there[
-        np.unique(np.linspace(0, len(there) - 1, min(len(there), MOST_POINTS)).round().astype(np.int64))
-    ]
+    some = there[evenly_spread(len(there), MOST_POINTS)]
     marks = [
         element(
             "path",

@@ -14,6 +14,7 @@ from tellwhy.core.explanation import Explanation
 from tellwhy.core.params import generator
 from tellwhy.core.progress import stage
 from tellwhy.core.score_function import Floats, Integers
+from tellwhy.core.tables import evenly_spread
 from tellwhy.data import describe_column
 from tellwhy.data.graphs import Grid, chain, grid
 from tellwhy.detectors import LCCAD, ClusterSVDD, suggest_lccad
@@ -196,8 +197,7 @@ def _reasons(explanation: Explanation, nodes: NodeData, model: LCCAD) -> tuple[l
 
 
 def _typical(nodes: NodeData, members: Integers) -> dict[str, Any]:
-    step = max(1, len(members) // SUMMARY_ROWS)
-    some = nodes.frame.iloc[members[::step]]
+    some = nodes.frame.iloc[members[evenly_spread(len(members), SUMMARY_ROWS)]]
     return {name: typical_of(name, describe_column(some[name], _kind(some[name]))) for name in some.columns}
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.registry import card
 from tellwhy.core.score_function import Floats, Integers
+from tellwhy.core.tables import random_sample
 from tellwhy.detectors import KernelDensity
 from tellwhy.kernels.bandwidth import median_distance
 
@@ -19,9 +20,7 @@ LEAST_ROWS = 10
 
 def training_sample(n: int, rng: np.random.Generator) -> Integers:
     """Rows to learn from: all, or a random sample of many."""
-    if n <= TRAINING_ROWS:
-        return np.arange(n)
-    return np.sort(rng.choice(n, TRAINING_ROWS, replace=False))
+    return np.sort(random_sample(n, TRAINING_ROWS, rng))
 
 
 def make_detector(name: str, Z: Floats, *, is_clean: bool) -> tuple[Any, str]:
