@@ -11,7 +11,7 @@ from tellwhy.bases import KernelBasis
 from tellwhy.core.registry import cards
 from tellwhy.detectors import SVDD, VAE, GaussianMixture, KernelDensity, NearestNeighbours, OneClassSVM
 from tellwhy.detectors.base import RememberingDetector
-from tellwhy.explainers import Explainer
+from tellwhy.explainers import ScoreExplainer
 from tellwhy.explainers.base import Attribution
 from tellwhy.testing import check_detector, check_explainer
 
@@ -88,7 +88,7 @@ class FlatDetector(NearestNeighbours):
         return np.minimum(super().outlierness(X), 1.0)
 
 
-class LeakyExplainer(Explainer):
+class LeakyExplainer(ScoreExplainer):
     """Breaks the contract: values depend on the other rows of the batch."""
 
     def _attribute(self, rows):

@@ -1,8 +1,8 @@
 """What a model or a score function can do beyond giving one number per row, each ability by its name.
 
 A capability is a small protocol. `isinstance(score, HasGradient)` asks whether a score has it: all members
-of the protocol must be there and be neither None nor False. Nobody has to inherit from a protocol: a class
-has the capability as soon as it has the members.
+that the protocol adds must be there and be neither None nor False. Nobody has to inherit from a protocol: a
+class has the capability as soon as it has the members.
 
 >>> class Slope:
 ...     def gradient(self, X):
@@ -32,7 +32,7 @@ class Capability(type(Protocol)):  # type: ignore[misc]  # mypy wants a metaclas
 
 
 def _members(protocol: type) -> set[str]:
-    """Public names that a protocol and the protocols it extends declare."""
+    """Public names that a capability and the capabilities it extends declare; not those of a plain score."""
     names: set[str] = set()
     for cls in protocol.__mro__:
         if isinstance(cls, Capability):
@@ -50,7 +50,7 @@ class GivesScore(Protocol, metaclass=Capability):
 
 
 @runtime_checkable
-class HasGradient(Protocol, metaclass=Capability):
+class HasGradient(ScoreFunction, Protocol, metaclass=Capability):
     """A score with a slope."""
 
     def gradient(self, X: Any, *further: Integers) -> Floats:
@@ -62,7 +62,7 @@ class HasGradient(Protocol, metaclass=Capability):
 
 
 @runtime_checkable
-class HasValueAndGradient(Protocol, metaclass=Capability):
+class HasValueAndGradient(ScoreFunction, Protocol, metaclass=Capability):
     """A score that gives value and slope together, for less than the cost of both."""
 
     def value_and_gradient(self, X: Any, *further: Integers) -> tuple[Floats, Floats]:
@@ -71,7 +71,7 @@ class HasValueAndGradient(Protocol, metaclass=Capability):
 
 
 @runtime_checkable
-class HasExpansion(Protocol, metaclass=Capability):
+class HasExpansion(ScoreFunction, Protocol, metaclass=Capability):
     """A score made of distances: to support points, to neighbours or to centres."""
 
     @property
@@ -81,7 +81,7 @@ class HasExpansion(Protocol, metaclass=Capability):
 
 
 @runtime_checkable
-class LeavesRowsOut(Protocol, metaclass=Capability):
+class LeavesRowsOut(ScoreFunction, Protocol, metaclass=Capability):
     """A score that can do without one of its points: a row it was trained on is then judged by the others.
 
     Such a row is a support point itself, at distance 0, which hides how odd it is.
@@ -130,7 +130,7 @@ class ObservedRows(Protocol):
 
 
 @runtime_checkable
-class HasObserved(Protocol, metaclass=Capability):
+class HasObserved(ScoreFunction, Protocol, metaclass=Capability):
     """A score whose model remembers what its training rows looked like."""
 
     @property
@@ -159,7 +159,7 @@ class GaussianParts(Protocol):
 
 
 @runtime_checkable
-class HasMixture(Protocol, metaclass=Capability):
+class HasMixture(ScoreFunction, Protocol, metaclass=Capability):
     """A score that is the negative log-density of a Gaussian mixture."""
 
     @property
@@ -169,7 +169,7 @@ class HasMixture(Protocol, metaclass=Capability):
 
 
 @runtime_checkable
-class HasFeatureErrors(Protocol, metaclass=Capability):
+class HasFeatureErrors(ScoreFunction, Protocol, metaclass=Capability):
     """A score that is a sum of one error per column, such as a reconstruction error."""
 
     def feature_errors(self, X: Any) -> Floats:
@@ -178,7 +178,7 @@ class HasFeatureErrors(Protocol, metaclass=Capability):
 
 
 @runtime_checkable
-class KeepsOutput(Protocol, metaclass=Capability):
+class KeepsOutput(ScoreFunction, Protocol, metaclass=Capability):
     """A score that picks one of several outputs for each row, and can hold on to it while the row is changed."""
 
     def fixed(self, X: Any) -> tuple[Integers, ...]:
@@ -187,7 +187,7 @@ class KeepsOutput(Protocol, metaclass=Capability):
 
 
 @runtime_checkable
-class TakesAnyShape(Protocol, metaclass=Capability):
+class TakesAnyShape(ScoreFunction, Protocol, metaclass=Capability):
     """A score of images, sequences and other arrays, whose `feature_shape` is not known beforehand."""
 
     @property
@@ -197,7 +197,7 @@ class TakesAnyShape(Protocol, metaclass=Capability):
 
 
 @runtime_checkable
-class SharesOfOne(Protocol, metaclass=Capability):
+class SharesOfOne(ScoreFunction, Protocol, metaclass=Capability):
     """A score of rows whose cells are all between 0 and 1, such as grey values or probabilities."""
 
     @property
@@ -207,7 +207,7 @@ class SharesOfOne(Protocol, metaclass=Capability):
 
 
 @runtime_checkable
-class OnDevice(Protocol, metaclass=Capability):
+class OnDevice(ScoreFunction, Protocol, metaclass=Capability):
     """A score that computes on tensors, perhaps on a graphics card: rows that stay there save the copying."""
 
     @property

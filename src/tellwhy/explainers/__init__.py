@@ -6,7 +6,10 @@ from tellwhy.core.lazy import lazy_names
 from tellwhy.core.registry import announce
 
 if TYPE_CHECKING:
-    from tellwhy.explainers.base import Explainer as Explainer
+    from tellwhy.explainers.base import (
+        BackgroundExplainer as BackgroundExplainer,
+        ScoreExplainer as ScoreExplainer,
+    )
     from tellwhy.explainers.decomposition import (
         ExpectedValue as ExpectedValue,
         GaussianNLL as GaussianNLL,
@@ -57,6 +60,7 @@ if TYPE_CHECKING:
 _PLACES = {
     "AnomalyContribution": "perturbation",
     "AnomalyShapley": "shapley",
+    "BackgroundExplainer": "base",
     "Compensation": "shapley",
     "DMMMEN": "surrogate",
     "DeconvNet": "propagation",
@@ -64,7 +68,6 @@ _PLACES = {
     "Ensemble": "ensemble",
     "ExcitationBackprop": "propagation",
     "ExpectedValue": "decomposition",
-    "Explainer": "base",
     "GaussianNLL": "decomposition",
     "Gradient": "propagation",
     "GuidedBackprop": "propagation",
@@ -83,6 +86,7 @@ _PLACES = {
     "PatchDTD": "decomposition",
     "Priors": "surrogate",
     "RandomAttribution": "perturbation",
+    "ScoreExplainer": "base",
     "Sensitivity": "gradients",
     "SequentialFeature": "decomposition",
     "SimpleTaylor": "gradients",

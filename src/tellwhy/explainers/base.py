@@ -1,16 +1,18 @@
-"""What every explainer shares: reading the model, the columns and the rows, and assembling the result."""
+"""What explainers of scores share: reading the model, the columns and the rows, and assembling the result."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cached_property, wraps
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from tellwhy.core.errors import UnsupportedModel
+from tellwhy.core.capabilities import LeavesRowsOut
+from tellwhy.core.errors import InvalidInput, UnsupportedModel
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.extras import Extras
 from tellwhy.core.params import Rules, validate_parameters
@@ -28,15 +30,48 @@ from tellwhy.scoring.training_rows import recorded_rows
 class Rows:
     """Rows to explain, in the columns the score sees.
 
-    `owner[t]` is the user's column that score column t was made from; it is 0, 1, 2, … without an encoding.
-    Images and other arrays are laid flat: `shape` is what one of them had.
+    Attributes
+    ----------
+    score
+        The score in these columns: a `ScoreFunction` with whatever it can do besides (`core.capabilities`).
+    X
+        The rows as numbers.
+    owner
+        The user's column that each score column was made from; 0, 1, 2, … without an encoding.
+    n_owners
+        Number of the user's columns.
+    shape
+        What one row had as its shape, where rows are images or other arrays; they are laid flat in X.
+    left_out
+        The support point that each row does without, −1 for none: a row that the model was trained on is its
+        own support point, which hides how odd it is. None where nothing is left out: the score has no such
+        points, or the method does not leave rows out.
     """
 
-    score: Any  # a ScoreFunction, with whatever optional members it has
+    score: Any
     X: Floats
     owner: Integers
     n_owners: int
     shape: tuple[int, ...] | None = None
+    left_out: Integers | None = None
+
+    @property
+    def without(self) -> tuple[Integers, ...]:
+        """Further argument of the score's `value` and `gradient` that leaves rows out; empty where nothing is."""
+        return () if self.left_out is None else (self.left_out,)
+
+    @property
+    def skipped(self) -> Integers:
+        """`left_out` as numbers in any case: −1 for every row where nothing is left out."""
+        return np.full(len(self.X), -1, dtype=np.int64) if self.left_out is None else self.left_out
+
+    def scores(self) -> Floats:
+        """Score of each row, without what it leaves out."""
+        return np.asarray(self.score.value(self.X, *self.without))
+
+    def recorded(self) -> Integers | None:
+        """The training row that each row leaves out, as an explanation records it; None: nothing is left out."""
+        return None if self.left_out is None else recorded_rows(self.left_out, self.score.expansion)
 
     def by_owner(self, values: Floats) -> Floats:
         """Sum values per score column over the user's columns."""
@@ -66,40 +101,42 @@ class Attribution:
     kind: str | None = None  # where it depends on the score; else the explainer's own
 
 
-class Explainer(ABC):
-    """Base of the explainers: `explain(X)` gives an `Explanation` of the model's score of each row."""
+class ScoreExplainer(ABC):
+    """Base of the explainers of scores: `explain(X)` gives an `Explanation` of the model's score of each row.
+
+    A subclass implements `_attribute(rows)`. One that learns from ordinary rows first is a
+    `BackgroundExplainer`.
+    """
 
     kind: ClassVar[str] = "attribution"
     reads_rows: ClassVar[bool] = True  # False for a baseline whose numbers do not depend on the rows
+    leaves_rows_out: ClassVar[bool] = (
+        False  # True: a row that the model was trained on is judged without itself
+    )
     _parameters: ClassVar[dict[str, Rules]] = {}
 
-    def __init__(self, model: Any):
+    def __init__(self, model: object):
         self.model = model
-
-    def __init_subclass__(cls, **settings: Any) -> None:
-        """Let `fit`, where a method has one, keep some of its background rows: normal versions stay within them."""
-        super().__init_subclass__(**settings)
-        if "fit" in vars(cls):
-            cls.fit = _keeping_rows(vars(cls)["fit"])  # type: ignore[attr-defined]
 
     @cached_property
     def score(self) -> ScoreFunction:
         """The score function that is explained."""
         return as_score(self.model)
 
-    def remember(self, X: Any) -> Self:
+    def remember(self, X: ArrayLike) -> Self:
         """Keep some ordinary rows: `extras["nearest_normal"]` stays within them where the model keeps none itself.
 
-        Methods that take background rows by `fit` do this there.
+        `fit` of a `BackgroundExplainer` does this too.
         """
         self.ordinary_rows_ = some_rows(X)
         return self
 
-    def explain(self, X: Any) -> Explanation:
+    def explain(self, X: ArrayLike) -> Explanation:
         """Explain the score of each row of X, in the columns of X."""
         validate_parameters(self)
         rows = self.rows(X)
         found = self._attribute(rows)
+        # Columns that were made from one of the user's columns are added up, unless the method did so itself.
         per_owner = found.per_owner or found.values.shape[1] != len(rows.owner)
         values = rows.shaped(found.values if per_owner else rows.by_owner(found.values))
         settings = {name: getattr(self, name) for name in self._parameters}
@@ -114,17 +151,32 @@ class Explainer(ABC):
             method=type(self).__name__,
             params={"explains": self.score.describes, **settings, **found.params},
             kind=kind,
-            extras=Extras(found.extras)
-            | (self._normal_versions(X, values, found) if kind == "attribution" else {}),
+            extras=self._extras(X, rows, found, values if kind == "attribution" else None),
         )
 
-    def _normal_versions(self, X: Any, values: Floats, found: Attribution) -> Mapping[str, Any]:
-        """Return the entry "nearest_normal" of the extras; nothing where the score does not tell what is normal."""
-        left_out, background = found.extras.get("left_out"), getattr(self, "ordinary_rows_", None)
-        return normal_versions(self.score, X, values, background=background, left_out=left_out)
+    def _extras(self, X: ArrayLike, rows: Rows, found: Attribution, shares: Floats | None) -> Extras:
+        """What the method found, the rows that were left out, and normal versions where values are shares."""
+        recorded = rows.recorded()
+        extras = Extras(found.extras)
+        if recorded is not None:
+            extras |= {"left_out": recorded}
+        if shares is None:
+            return extras
+        ordinary = self._ordinary_rows()
+        return extras | normal_versions(self.score, X, shares, background=ordinary, left_out=recorded)
 
-    def rows(self, X: Any) -> Rows:
-        """Bring rows into the columns that the score sees."""
+    def _ordinary_rows(self) -> Any:
+        """Rows that `remember` or `fit` kept; None where they were not called."""
+        return vars(self).get("ordinary_rows_")
+
+    def rows(self, X: ArrayLike) -> Rows:
+        """Bring rows into the columns that the score sees, and find those that the model was trained on."""
+        rows = self._read(X)
+        if not self.leaves_rows_out or not isinstance(rows.score, LeavesRowsOut):
+            return rows
+        return replace(rows, left_out=self._left_out(rows.score, rows.X))
+
+    def _read(self, X: ArrayLike) -> Rows:
         score = self.score
         if isinstance(score, EncodedScore) and score.owner is not None:
             return Rows(score.inner, score.encode(X), score.owner, score.n_columns)
@@ -135,12 +187,41 @@ class Explainer(ABC):
         array = as_floats(X, n_columns=shape[0] if shape else None)
         return Rows(score, array, np.arange(array.shape[1]), array.shape[1])
 
+    def _left_out(self, score: LeavesRowsOut, X: Floats) -> Integers:
+        """Support point that each row does without, or −1: its own, where the model was trained on it."""
+        return score.match(X)
+
     @abstractmethod
     def _attribute(self, rows: Rows) -> Attribution:
         """Attribute the score of each row to the columns that the score sees."""
 
 
-def _flat_rows(score: Any, X: Any) -> Rows:
+class BackgroundExplainer(ScoreExplainer):
+    """Base of the explainers that learn from ordinary rows: `fit(X)` first, then `explain(X)`.
+
+    A subclass implements `_fit(X)`, which gets the rows as they were given and sets attributes that end in
+    `_`, and calls `_check_fitted` before it uses them.
+    """
+
+    def fit(self, X: ArrayLike) -> Self:
+        """Learn from ordinary rows."""
+        validate_parameters(self)
+        self._fit(X)
+        return self.remember(X)
+
+    @abstractmethod
+    def _fit(self, X: ArrayLike) -> None:
+        """Learn what the method needs; parameters have been checked."""
+
+    def _check_fitted(self, learned: str) -> None:
+        """Raise unless `fit` has set the attribute of that name."""
+        if learned not in vars(self):
+            raise InvalidInput(
+                f"{type(self).__name__} is not fitted: call fit(X) with ordinary rows before explain(X)."
+            )
+
+
+def _flat_rows(score: ScoreFunction, X: ArrayLike) -> Rows:
     """Rows that are images or other arrays, laid flat."""
     array = array_rows(X, score.feature_shape)
     n_cells = array[0].size
@@ -148,29 +229,6 @@ def _flat_rows(score: Any, X: Any) -> Rows:
     return Rows(FlatScore(score, array.shape[1:]), flat, np.arange(n_cells), n_cells, array.shape[1:])
 
 
-def _keeping_rows(fit: Any) -> Any:
-    @wraps(fit)
-    def fit_and_keep(self: Any, X: Any, **settings: Any) -> Any:
-        fitted = fit(self, X, **settings)
-        self.remember(X)
-        return fitted
-
-    return fit_and_keep
-
-
-def left_out_argument(rows: Rows) -> tuple[Integers, ...]:
-    """The support point that each row is, for scores that can leave it out; nothing for others."""
-    return (rows.score.match(rows.X),) if hasattr(rows.score, "match") else ()
-
-
-def left_out_extra(rows: Rows, *left_out: Integers) -> dict[str, Integers]:
-    """The training rows that were left out, as an explanation records them."""
-    return {"left_out": recorded_rows(left_out[0], rows.score.expansion)} if left_out else {}
-
-
-def needs_member(score: Any, member: str, explainer: str, advice: str) -> Any:
-    """Return an optional member of a score, or say which method does without it."""
-    found = getattr(score, member, None)
-    if found is None:
-        raise UnsupportedModel(f"{explainer} needs a score with {advice}; {score.describes} has none.")
-    return found
+def lacks(score: ScoreFunction, explainer: str, what: str) -> UnsupportedModel:
+    """Return the error for a score that cannot do what a method needs."""
+    return UnsupportedModel(f"{explainer} needs a score with {what}; {score.describes} has none.")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from tellwhy.core.capabilities import HasExpansion
 from tellwhy.core.registry import register
-from tellwhy.core.score_function import CentreDistance, KernelExpansion
-from tellwhy.explainers.base import Attribution, Explainer, Rows, needs_member
+from tellwhy.core.score_function import CentreDistance, Expansion, Floats, KernelExpansion
+from tellwhy.explainers.base import Attribution, Rows, ScoreExplainer, lacks
 
 
 @register(
@@ -16,9 +17,9 @@ from tellwhy.explainers.base import Attribution, Explainer, Rows, needs_member
     cost="O(n d)",
     exactness="a baseline: shares of one distance, not of the score",
     citation="Kauffmann, Müller, Montavon, Pattern Recognition 101 (2020), section 8.2",
-    applies=lambda score: getattr(score, "expansion", None) is not None,
+    applies=lambda score: isinstance(score, HasExpansion),
 )
-class ExpectedValue(Explainer):
+class ExpectedValue(ScoreExplainer):
     """R_i = (x_i − ū_i)² with ū = Σ_j α_j u_j, the weighted mean of the support points.
 
     Examples
@@ -31,11 +32,16 @@ class ExpectedValue(Explainer):
     kind = "ranking"
 
     def _attribute(self, rows: Rows) -> Attribution:
-        expansion = needs_member(rows.score, "expansion", "ExpectedValue", "support points")
-        if isinstance(expansion, KernelExpansion):
-            expected = expansion.weights @ expansion.points
-        elif isinstance(expansion, CentreDistance):
-            expected = expansion.centres.mean(axis=0)
-        else:
-            expected = expansion.points.mean(axis=0)
-        return Attribution(np.square(rows.X - expected), rows.score.value(rows.X))
+        if not isinstance(rows.score, HasExpansion):
+            raise lacks(rows.score, "ExpectedValue", "support points")
+        expected = _expected(rows.score.expansion)
+        # the score of a training row includes itself here: ū does, too
+        return Attribution(np.square(rows.X - expected), rows.scores())
+
+
+def _expected(expansion: Expansion) -> Floats:
+    """Mean of the points that a score is made of, by their weights where they have any."""
+    if isinstance(expansion, KernelExpansion):
+        return np.asarray(expansion.weights @ expansion.points)
+    points = expansion.centres if isinstance(expansion, CentreDistance) else expansion.points
+    return np.asarray(points.mean(axis=0))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from tellwhy.core.errors import InvalidInput
-from tellwhy.core.params import Rules, real, validate_parameters
+from tellwhy.core.params import Rules, real
 from tellwhy.core.registry import register
-from tellwhy.explainers.base import Attribution, Explainer, Rows
+from tellwhy.explainers.base import Attribution, BackgroundExplainer, Rows
 
 
 @register(
@@ -21,7 +21,7 @@ from tellwhy.explainers.base import Attribution, Explainer, Rows
     citation="Kauffmann, Müller, Montavon, Pattern Recognition 101 (2020), section 8.1",
     applies=lambda _: True,
 )
-class GaussianNLL(Explainer):
+class GaussianNLL(BackgroundExplainer):
     """R_i = (x_i − μ_i)² / (2 (s_i² + λ v)): how far each feature is from its own mean, whatever the model says.
 
     μ_i and s_i² are the mean and the variance of the background rows, and v the mean variance over the
@@ -46,25 +46,22 @@ class GaussianNLL(Explainer):
     kind = "ranking"
     _parameters: ClassVar[dict[str, Rules]] = {"regularisation": real(0, np.inf, closed="left")}
 
-    def __init__(self, model: Any, *, regularisation: float = 1e-3):
+    def __init__(self, model: object, *, regularisation: float = 1e-3):
         super().__init__(model)
         self.regularisation = regularisation
 
-    def fit(self, X: Any) -> GaussianNLL:
+    def _fit(self, X: ArrayLike) -> None:
         """Learn mean and variance of each feature from background rows."""
-        validate_parameters(self)
         background = self.rows(X).X
         self.mean_ = background.mean(axis=0)
         self.variance_ = background.var(axis=0)
-        return self
 
     def _attribute(self, rows: Rows) -> Attribution:
-        if not hasattr(self, "mean_"):
-            raise InvalidInput("GaussianNLL has not seen background rows: call fit(X) before explain(X).")
+        self._check_fitted("mean_")
         variance = self.variance_ + self.regularisation * max(
             float(self.variance_.mean()), np.finfo(float).tiny
         )
         difference = rows.X - self.mean_
         with np.errstate(divide="ignore", invalid="ignore"):
             terms = np.where(difference == 0, 0.0, difference**2 / (2 * variance))
-        return Attribution(np.minimum(terms, np.finfo(float).max), rows.score.value(rows.X))
+        return Attribution(np.minimum(terms, np.finfo(float).max), rows.scores())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tellwhy.core.registry import register
-from tellwhy.explainers.base import Attribution, Explainer, Rows
+from tellwhy.explainers.base import Attribution, Rows, ScoreExplainer
 from tellwhy.explainers.decomposition.marginal_models import has_marginals, marginal_model
 
 
@@ -16,7 +16,7 @@ from tellwhy.explainers.decomposition.marginal_models import has_marginals, marg
     citation="Takeishi, Kawahara, TMLR (2022), section 5.1.3 (MARG)",
     applies=has_marginals,
 )
-class Marginal(Explainer):
+class Marginal(ScoreExplainer):
     """R_i = how odd feature i is by itself, whatever the others are.
 
     - Gaussian mixtures: R_i = −log Σ_k π_k N(x_i; μ_ki, Σ_k,ii), with the covariance of the feature, not the inverse
@@ -37,9 +37,9 @@ class Marginal(Explainer):
     """
 
     kind = "ranking"
+    leaves_rows_out = True
 
     def _attribute(self, rows: Rows) -> Attribution:
         model = marginal_model(rows, "Marginal")
         kind = "attribution" if model.adds_up else "ranking"
-        scores = model.scores()
-        return Attribution(model.energies(), scores, extras=model.extras(), per_owner=True, kind=kind)
+        return Attribution(model.energies(), rows.scores(), per_owner=True, kind=kind)

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tellwhy.core.capabilities import HasExpansion, HasFeatureErrors, HasMixture
 from tellwhy.core.errors import UnsupportedModel
 from tellwhy.core.parallel import tracked_batches
 from tellwhy.core.score_function import Floats, Integers, KernelExpansion
@@ -14,7 +15,6 @@ from tellwhy.explainers.base import Rows
 from tellwhy.explainers.decomposition import _compiled
 from tellwhy.kernels import Exponential
 from tellwhy.scoring.scores.mixture_score import Mixture, MixtureScore
-from tellwhy.scoring.training_rows import recorded_rows
 
 
 @dataclass(frozen=True)
@@ -30,20 +30,12 @@ class MarginalModel(Protocol):
 
     adds_up: bool  # whether the energies of single columns sum to the score
 
-    def scores(self) -> Floats:
-        """Score of each row."""
-        ...
-
     def energies(self) -> Floats:
         """Energy of each of the user's columns, shape (n, n_owners)."""
         ...
 
     def sequence(self, n_picked: int) -> Sequence:
         """Pick columns one by one, each with the largest energy given those before it; the others follow by energy."""
-        ...
-
-    def extras(self) -> dict[str, Any]:
-        """What an explanation should record."""
         ...
 
 
@@ -65,11 +57,12 @@ def marginal_model(rows: Rows, explainer: str) -> MarginalModel:
 
 
 def _kind(score: Any) -> Any:
-    mixture, expansion = getattr(score, "mixture", None), getattr(score, "expansion", None)
-    if getattr(score, "feature_errors", None) is not None:
+    if isinstance(score, HasFeatureErrors):
         return ErrorTerms
-    if mixture is not None and mixture.means.shape[1:] == tuple(score.feature_shape or ()):
+    # A mixture may be one of features that a network computed, not of the columns themselves.
+    if isinstance(score, HasMixture) and score.mixture.means.shape[1:] == tuple(score.feature_shape or ()):
         return MixtureMarginals
+    expansion = score.expansion if isinstance(score, HasExpansion) else None
     kernel = expansion.kernel if isinstance(expansion, KernelExpansion) else None
     return KernelMarginals if isinstance(kernel, Exponential) and kernel.q == 2 else None
 
@@ -81,10 +74,6 @@ class ErrorTerms:
     rows: Rows
     adds_up = True
 
-    def scores(self) -> Floats:
-        """Score of each row."""
-        return np.asarray(self.rows.score.value(self.rows.X))
-
     def energies(self) -> Floats:
         """Error of each of the user's columns."""
         return self.rows.by_owner(np.asarray(self.rows.score.feature_errors(self.rows.X)))
@@ -93,10 +82,6 @@ class ErrorTerms:
         """Largest error first: no column changes the error of another."""
         errors = self.energies()
         return Sequence(_places(-errors), errors)
-
-    def extras(self) -> dict[str, Any]:
-        """Nothing beside the values."""
-        return {}
 
 
 @dataclass(frozen=True)
@@ -111,10 +96,6 @@ class MixtureMarginals:
         """The mixture in the columns that the score sees."""
         found: Mixture = self.rows.score.mixture
         return found
-
-    def scores(self) -> Floats:
-        """−log p(x) of each row."""
-        return np.asarray(self.rows.score.value(self.rows.X))
 
     def energies(self) -> Floats:
         """−log p of each of the user's columns, together where several score columns were made from one."""
@@ -157,10 +138,6 @@ class MixtureMarginals:
             )
         return _of_owners(self.rows, position, energies)
 
-    def extras(self) -> dict[str, Any]:
-        """Nothing beside the values."""
-        return {}
-
 
 class KernelMarginals:
     """−log Σ_j α_j k(x_S, u_jS) of a Gaussian kernel, which is a product over features; training rows are left out."""
@@ -170,12 +147,7 @@ class KernelMarginals:
     def __init__(self, rows: Rows):
         self.rows = rows
         self.score = rows.score
-        self.left_out = rows.score.match(rows.X)
         self.points = np.ascontiguousarray(rows.score.points.scaled.T)
-
-    def scores(self) -> Floats:
-        """Outlierness of each row, without itself."""
-        return np.asarray(self.score.value(self.rows.X, self.left_out))
 
     def energies(self) -> Floats:
         """Energy of each of the user's columns; the score's constant is spread evenly over the score's columns."""
@@ -187,7 +159,7 @@ class KernelMarginals:
                 Z,
                 self.points,
                 self.score.expansion.weights,
-                self.left_out[batch],
+                self.rows.skipped[batch],
                 starts,
                 np.concatenate(groups),
                 found[batch],
@@ -203,7 +175,7 @@ class KernelMarginals:
                 Z,
                 self.points,
                 self.score.expansion.weights,
-                self.left_out[batch],
+                self.rows.skipped[batch],
                 min(n_picked, shape[1]),
                 position[batch],
                 energies[batch],
@@ -215,10 +187,6 @@ class KernelMarginals:
         per_row = 8 * (self.rows.X.shape[1] + n_results)
         for batch in tracked_batches(len(self.rows.X), per_row * 64, label):
             yield batch, self.score.points.rescale(self.rows.X[batch])
-
-    def extras(self) -> dict[str, Any]:
-        """The training rows that were left out."""
-        return {"left_out": recorded_rows(self.left_out, self.score.expansion)}
 
 
 def _columns_of(rows: Rows) -> list[Integers]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from tellwhy.core.capabilities import HasExpansion, support_points
 from tellwhy.core.errors import UnsupportedModel
 from tellwhy.core.registry import register
-from tellwhy.core.score_function import CentreDistance
-from tellwhy.explainers.base import Attribution, Explainer, Rows, needs_member
+from tellwhy.explainers.base import Attribution, Rows, ScoreExplainer, lacks
 from tellwhy.scoring.scores.distance_score import nearest_points
-from tellwhy.scoring.training_rows import recorded_rows
 
 
 @register(
@@ -17,9 +16,9 @@ from tellwhy.scoring.training_rows import recorded_rows
     cost="O(n m d)",
     exactness="a baseline: shares of one distance, not of the score",
     citation="Kauffmann, Müller, Montavon, Pattern Recognition 101 (2020), section 8.2",
-    applies=lambda score: hasattr(getattr(score, "expansion", None), "points"),
+    applies=lambda score: support_points(score) is not None,
 )
-class NearestSupport(Explainer):
+class NearestSupport(ScoreExplainer):
     """R_i = (x_i − u_i)² for the support point u nearest to x (another one than x itself).
 
     Examples
@@ -30,15 +29,15 @@ class NearestSupport(Explainer):
     """
 
     kind = "ranking"
+    leaves_rows_out = True
 
     def _attribute(self, rows: Rows) -> Attribution:
-        expansion = needs_member(rows.score, "expansion", "NearestSupport", "support points")
-        if isinstance(expansion, CentreDistance):
+        if not isinstance(rows.score, HasExpansion):
+            raise lacks(rows.score, "NearestSupport", "support points")
+        points = support_points(rows.score)
+        if points is None:
             raise UnsupportedModel(
                 "NearestSupport needs support points; this model is a distance to a centre."
             )
-        left_out = rows.score.match(rows.X)
-        nearest = nearest_points(expansion.points, rows.X, left_out)
-        scores = rows.score.value(rows.X, left_out)
-        extras = {"left_out": recorded_rows(left_out, expansion)}
-        return Attribution((rows.X - expansion.points[nearest]) ** 2, scores, extras=extras)
+        nearest = nearest_points(points, rows.X, rows.skipped)
+        return Attribution((rows.X - points[nearest]) ** 2, rows.scores())

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from tellwhy.core.capabilities import HasExpansion, LeavesRowsOut
 from tellwhy.core.errors import InvalidInput, UnsupportedModel
 from tellwhy.core.params import Rules, instance_of, none, one_of, validate_parameters
 from tellwhy.core.registry import register
@@ -22,10 +24,9 @@ from tellwhy.core.score_function import (
     KernelExpansion,
     NeighbourDistance,
 )
-from tellwhy.explainers.base import Attribution, Explainer, Rows, needs_member
+from tellwhy.explainers.base import Attribution, Rows, ScoreExplainer, lacks
 from tellwhy.scoring import CentreScore, KernelScore, NeighbourScore
 from tellwhy.scoring.scores._compiled import spread_over_features
-from tellwhy.scoring.training_rows import recorded_rows
 
 _DIGITS_KEPT = 1e-9
 
@@ -65,10 +66,10 @@ class SupportExplanation:
     cost="O(n m d): about three times the cost of scoring",
     exactness="closed form; what is not attributed is stated",
     citation="Kauffmann, Müller, Montavon, Pattern Recognition 101 (2020) 107198",
-    applies=lambda score: getattr(score, "expansion", None) is not None,
+    applies=lambda score: isinstance(score, HasExpansion),
     automatic=0,
 )
-class OneClassDTD(Explainer):
+class OneClassDTD(ScoreExplainer):
     """Explain outlierness by features at about the cost of computing it.
 
     With p_j = α_j k_j / g and r_j = ‖x − u_j‖, R_i = Σ_j Δ_j (x_i − u_ji)² / r_j², where
@@ -101,6 +102,7 @@ class OneClassDTD(Explainer):
     1
     """
 
+    leaves_rows_out = True
     _parameters: ClassVar[dict[str, Rules]] = {
         "training_rows": (
             one_of("auto"),
@@ -114,58 +116,59 @@ class OneClassDTD(Explainer):
         self.training_rows = training_rows
 
     def _attribute(self, rows: Rows) -> Attribution:
-        score, X = rows.score, rows.X
-        expansion = needs_member(
-            score, "expansion", "OneClassDTD", "support points and a kernel (method='auto' picks another)"
-        )
-        if isinstance(expansion, CentreDistance):
-            return _attribute_centre(score, X)
-        left_out = self._left_out(score, X)
-        if isinstance(expansion, NeighbourDistance):
-            values, scores, base = *_attribute_neighbours(score, X, left_out), np.zeros(len(X))
+        score = rows.score
+        if not isinstance(score, HasExpansion):
+            raise lacks(score, "OneClassDTD", "support points and a kernel (method='auto' picks another)")
+        if isinstance(score.expansion, CentreDistance):
+            return _attribute_centre(rows)
+        base: Floats | float = 0.0
+        if isinstance(score.expansion, NeighbourDistance):
+            values, scores = _attribute_neighbours(rows)
         else:
-            values, scores = _attribute_kernel(score, X, left_out)
-            base = score.base_values(left_out)
-        extras = {"left_out": recorded_rows(left_out, expansion)}
-        params = {"rows_left_out": int((left_out >= 0).sum())}
-        return Attribution(values, scores, base, extras=extras, params=params)
+            values, scores = _attribute_kernel(rows)
+            base = rows.score.base_values(rows.skipped)
+        params = {"rows_left_out": int((rows.skipped >= 0).sum())}
+        return Attribution(values, scores, base, params=params)
 
-    def explain_support(self, X: Any) -> SupportExplanation:
+    def explain_support(self, X: ArrayLike) -> SupportExplanation:
         """Explain outlierness by support points, equations 4 and 5: R_j = p_j · o (Σ_j R_j = o)."""
         validate_parameters(self)
-        rows, score = self._kernel_rows(X)
-        left_out = self._left_out(score, rows.X)
-        shares, scores = np.empty((len(rows.X), len(score.expansion.weights))), np.empty(len(rows.X))
-        for batch in score.pooled(rows.X, "shares", left_out):
-            shares[batch.rows], scores[batch.rows] = batch.coefficients, batch.outlierness
+        rows = self._kernel_rows(X)
+        score: KernelScore = rows.score
+        shares = np.empty((len(rows.X), len(score.expansion.weights)))
+        scores = np.empty(len(rows.X))
+        for batch in score.pooled(rows.X, "shares", rows.skipped):
+            shares[batch.rows] = batch.coefficients
+            scores[batch.rows] = batch.outlierness
         return _support(score, shares * scores[:, None], scores, score.describes)
 
-    def explain_inliers(self, X: Any) -> SupportExplanation:
+    def explain_inliers(self, X: ArrayLike) -> SupportExplanation:
         """Explain inlierness by support points, equation 3: R_j = α_j k(r_j) (Σ_j R_j = g)."""
         validate_parameters(self)
-        rows, score = self._kernel_rows(X)
-        left_out = self._left_out(score, rows.X)
+        rows = self._kernel_rows(X)
+        score: KernelScore = rows.score
         values = np.empty((len(rows.X), len(score.expansion.weights)))
-        for batch in score.pooled(rows.X, "shares", left_out):
-            inlierness = score.inlierness_of(batch.outlierness, left_out[batch.rows])
+        for batch in score.pooled(rows.X, "shares", rows.skipped):
+            inlierness = score.inlierness_of(batch.outlierness, rows.skipped[batch.rows])
             values[batch.rows] = batch.coefficients * inlierness[:, None]
         return _support(score, values, values.sum(axis=1), "inlierness g(x) = Σ_j α_j k(‖x − u_j‖)")
 
-    def _kernel_rows(self, X: Any) -> tuple[Rows, KernelScore]:
+    def _kernel_rows(self, X: ArrayLike) -> Rows:
         rows = self.rows(X)
-        expansion = needs_member(rows.score, "expansion", "OneClassDTD", "support points and a kernel")
-        if not isinstance(expansion, KernelExpansion):
+        if not isinstance(rows.score, HasExpansion):
+            raise lacks(rows.score, "OneClassDTD", "support points and a kernel")
+        if not isinstance(rows.score.expansion, KernelExpansion):
             raise UnsupportedModel(
                 f"Only kernel models are explained by support points; {rows.score.describes} is a plain distance."
             )
-        return rows, rows.score
+        return rows
 
-    def _left_out(self, score: KernelScore | NeighbourScore, X: Floats) -> Integers:
+    def _left_out(self, score: LeavesRowsOut, X: Floats) -> Integers:
         """Support point that each row leaves out, or −1."""
         if self.training_rows is None:
             return np.full(len(X), -1, dtype=np.int64)
         if isinstance(self.training_rows, str):
-            return score.match(X)
+            return super()._left_out(score, X)
         given = np.asarray(self.training_rows)
         if given.shape != (len(X),) or not np.issubdtype(given.dtype, np.integer):
             raise InvalidInput(
@@ -188,16 +191,20 @@ def _points_of(training_rows: Integers, expansion: KernelExpansion | NeighbourDi
     return np.asarray(point_of_row[np.where(training_rows < 0, n_training, training_rows)])
 
 
-def _attribute_kernel(score: KernelScore, X: Floats, left_out: Integers) -> tuple[Floats, Floats]:
+def _attribute_kernel(rows: Rows) -> tuple[Floats, Floats]:
     """R = x²·Σ_j w_j − 2x⊙(w U) + w U² with w_j = Δ_j / r_j²: two matrix products per batch."""
-    values, scores = np.empty_like(X), np.empty(len(X))
-    d = X.shape[1]
-    for batch in score.pooled(X, "relevance", left_out):
+    score: KernelScore = rows.score
+    n, d = rows.X.shape
+    values = np.empty((n, d))
+    scores = np.empty(n)
+    for batch in score.pooled(rows.X, "relevance", rows.skipped):
         W, Z = batch.coefficients, batch.scaled
         sums = W @ score.coordinates_and_squares
         weight = W.sum(axis=1)
         relevance = Z * (Z * weight[:, None] - 2.0 * sums[:, :d]) + sums[:, d:]
         norms = np.einsum("ij,ij->i", Z, Z)
+        # The expanded square loses digits where a row is far from the origin and near its points (rounding error of
+        # the three terms against what they add up to); such rows are computed again from differences.
         error = 16 * np.finfo(float).eps * (weight * norms + W @ score.points.squared_norms)
         lost = np.flatnonzero(error > _DIGITS_KEPT * batch.attributed)
         if len(lost):
@@ -209,17 +216,20 @@ def _attribute_kernel(score: KernelScore, X: Floats, left_out: Integers) -> tupl
     return values, scores + score.offset
 
 
-def _attribute_neighbours(score: NeighbourScore, X: Floats, left_out: Integers) -> tuple[Floats, Floats]:
-    index, distance = score.neighbours(X, left_out)
-    values = np.zeros_like(X)
+def _attribute_neighbours(rows: Rows) -> tuple[Floats, Floats]:
+    score: NeighbourScore = rows.score
+    index, distance = score.neighbours(rows.X, rows.skipped)
+    values = np.zeros_like(rows.X)
     for j, r in zip(index.T, distance.T, strict=True):
-        difference = X - score.expansion.points[j]
+        difference = rows.X - score.expansion.points[j]
+        # divided before it is squared, so that 1e200 does not overflow; a row on its neighbour has nothing to share
         values += difference * (difference / np.where(r > 0, r, np.inf)[:, None])
     return values / score.expansion.n_neighbours, distance.mean(axis=1)
 
 
-def _attribute_centre(score: CentreScore, X: Floats) -> Attribution:
-    values = (X - score.nearest(X)) ** 2
+def _attribute_centre(rows: Rows) -> Attribution:
+    score: CentreScore = rows.score
+    values = (rows.X - score.nearest(rows.X)) ** 2
     return Attribution(values, values.sum(axis=1))
 
 

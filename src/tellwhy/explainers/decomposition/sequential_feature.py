@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from tellwhy.core.params import Rules, integer, none
 from tellwhy.core.registry import register
-from tellwhy.explainers.base import Attribution, Explainer, Rows
+from tellwhy.explainers.base import Attribution, Rows, ScoreExplainer
 from tellwhy.explainers.decomposition.marginal_models import has_marginals, marginal_model
 
 
@@ -19,7 +19,7 @@ from tellwhy.explainers.decomposition.marginal_models import has_marginals, marg
     citation="Siddiqui, Fern, Dietterich, Wong, ACM TKDD 13 (2019), sequential marginal",
     applies=has_marginals,
 )
-class SequentialFeature(Explainer):
+class SequentialFeature(ScoreExplainer):
     """R = 1 − t/d for the feature that is picked at step t = 0, 1, …, d − 1: sequential feature explanation, SFE.
 
     Step t picks the feature with the largest energy −log p(x_i | x_S) given the features S picked before,
@@ -49,16 +49,16 @@ class SequentialFeature(Explainer):
     """
 
     kind = "ranking"
+    leaves_rows_out = True
     _parameters: ClassVar[dict[str, Rules]] = {"n_picked": (none, integer(1))}
 
-    def __init__(self, model: Any, *, n_picked: int | None = None):
+    def __init__(self, model: object, *, n_picked: int | None = None):
         super().__init__(model)
         self.n_picked = n_picked
 
     def _attribute(self, rows: Rows) -> Attribution:
         model = marginal_model(rows, "SequentialFeature")
-        scores = model.scores()
         found = model.sequence(rows.X.shape[1] if self.n_picked is None else self.n_picked)
         values = 1.0 - found.position / rows.n_owners
-        extras = {"conditional_energy": found.energies, **model.extras()}
-        return Attribution(values, scores, extras=extras, per_owner=True)
+        extras = {"conditional_energy": found.energies}
+        return Attribution(values, rows.scores(), extras=extras, per_owner=True)

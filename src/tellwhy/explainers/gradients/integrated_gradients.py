@@ -7,21 +7,16 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from tellwhy.core.capabilities import HasGradient, KeepsOutput
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.parallel import BATCH_BYTES, row_batches
-from tellwhy.core.params import Rule, Rules, integer, none, one_of, real, validate_parameters
+from tellwhy.core.params import Rule, Rules, integer, none, one_of, real
 from tellwhy.core.progress import track
 from tellwhy.core.registry import register
 from tellwhy.core.score_function import Floats, Integers, ScoreFunction
-from tellwhy.explainers.base import (
-    Attribution,
-    Explainer,
-    Rows,
-    left_out_argument,
-    left_out_extra,
-    needs_member,
-)
+from tellwhy.explainers.base import Attribution, BackgroundExplainer, Rows, lacks
 from tellwhy.scoring import NetworkOutput, as_score
 
 
@@ -48,9 +43,9 @@ _OF_NETWORKS = Limits(tolerance=0.01, max_steps=128, rounding=1e-6)
     cost="n_steps gradients per row, more where the score bends sharply (at most max_steps)",
     exactness="exact up to the error of the integral, which is stated as residual",
     citation="Sundararajan, Taly, Yan, ICML (2017)",
-    applies=lambda score: getattr(score, "gradient", None) is not None,
+    applies=lambda score: isinstance(score, HasGradient),
 )
-class IntegratedGradients(Explainer):
+class IntegratedGradients(BackgroundExplainer):
     """R_i = (x_i − r_i) ∫₀¹ ∂o/∂x_i(r + t(x − r)) dt, from a reference row r to the row x.
 
     The base value is the score of the reference; values add up to the difference between the two scores. The
@@ -101,7 +96,7 @@ class IntegratedGradients(Explainer):
             [ 0., -1.]]])
     """
 
-    kind = "attribution"
+    leaves_rows_out = True
     _parameters: ClassVar[dict[str, Rules]] = {
         "target": Rule(
             "'max', an output's number, one per row, or a function", lambda value: value is not None
@@ -158,20 +153,16 @@ class IntegratedGradients(Explainer):
             )
         return score
 
-    def fit(self, X: Any) -> IntegratedGradients:
+    def _fit(self, X: ArrayLike) -> None:
         """Learn the mean of background rows, in the columns that the score sees."""
-        validate_parameters(self)
         self.mean_ = self.rows(X).X.mean(axis=0)
-        return self
 
     def _attribute(self, rows: Rows) -> Attribution:
-        needs_member(
-            rows.score, "gradient", "IntegratedGradients", "a gradient (Occlusion explains any score)"
-        )
-        left_out = left_out_argument(rows)
+        if not isinstance(rows.score, HasGradient):
+            raise lacks(rows.score, "IntegratedGradients", "a gradient (Occlusion explains any score)")
         outputs = fixed_outputs(rows)
         together = -(-self.batch_size // self.n_steps) if isinstance(self.score, NetworkOutput) else 1
-        lines = Lines(rows.score, rows.X, self._reference_row(rows), left_out + outputs, together)
+        lines = Lines(rows.score, rows.X, self._reference_row(rows), rows.without + outputs, together)
         limits = self._limits()
         values, n_gradients = np.empty_like(rows.X), np.empty(len(rows.X), dtype=np.int64)
         scores, base = lines.value(np.arange(len(rows.X)), 1.0), lines.value(np.arange(len(rows.X)), 0.0)
@@ -182,7 +173,7 @@ class IntegratedGradients(Explainer):
             values[batch], n_gradients[batch] = self._integrate(
                 lines, index, base[batch], scores[batch], limits
             )
-        extras = {"n_gradients": n_gradients, **left_out_extra(rows, *left_out)}
+        extras = {"n_gradients": n_gradients}
         if outputs:
             extras["output"] = outputs[0]
         params = {"tolerance": limits.tolerance, "max_steps": limits.max_steps, "target": _plain(self.target)}
@@ -214,7 +205,7 @@ class IntegratedGradients(Explainer):
                 return np.asarray(self.rows(np.asarray(self.reference)[None]).X[0])
             except InvalidInput as error:
                 raise InvalidInput(f"reference must be one row in the columns of X: {error}") from error
-        if not hasattr(self, "mean_"):
+        if "mean_" not in vars(self):
             raise InvalidInput(
                 "IntegratedGradients has no reference: call fit(X) with background rows before explain(X), or pass "
                 "reference=<one row>."
@@ -249,7 +240,7 @@ def _plain(target: Any) -> Any:
 
 def fixed_outputs(rows: Rows) -> tuple[Integers, ...]:
     """The output of a network that each row has, for scores that choose one; nothing for others."""
-    return tuple(rows.score.fixed(rows.X)) if hasattr(rows.score, "fixed") else ()
+    return tuple(rows.score.fixed(rows.X)) if isinstance(rows.score, KeepsOutput) else ()
 
 
 @dataclass(frozen=True)

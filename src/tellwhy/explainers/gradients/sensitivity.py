@@ -4,15 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from tellwhy.core.capabilities import HasGradient
 from tellwhy.core.registry import register
-from tellwhy.explainers.base import (
-    Attribution,
-    Explainer,
-    Rows,
-    left_out_argument,
-    left_out_extra,
-    needs_member,
-)
+from tellwhy.explainers.base import Attribution, Rows, ScoreExplainer, lacks
 
 
 @register(
@@ -22,9 +16,9 @@ from tellwhy.explainers.base import (
     cost="one gradient: O(n m d) for kernel models",
     exactness="exact derivative; explains the score's variation, not its value",
     citation="Baehrens, Schroeter, Harmeling, Kawanabe, Hansen, Müller, JMLR 11 (2010)",
-    applies=lambda score: getattr(score, "gradient", None) is not None,
+    applies=lambda score: isinstance(score, HasGradient),
 )
-class Sensitivity(Explainer):
+class Sensitivity(ScoreExplainer):
     """R_i = (∂o/∂x_i)².
 
     Training rows of a kernel model are left out of it, as in `OneClassDTD`: at its own support point a row's
@@ -39,11 +33,10 @@ class Sensitivity(Explainer):
     """
 
     kind = "sensitivity"
+    leaves_rows_out = True
 
     def _attribute(self, rows: Rows) -> Attribution:
-        needs_member(rows.score, "gradient", "Sensitivity", "a gradient")
-        others = left_out_argument(rows)
-        slope = rows.score.gradient(rows.X, *others)
-        return Attribution(
-            np.square(slope), rows.score.value(rows.X, *others), extras=left_out_extra(rows, *others)
-        )
+        if not isinstance(rows.score, HasGradient):
+            raise lacks(rows.score, "Sensitivity", "a gradient")
+        slope = rows.score.gradient(rows.X, *rows.without)
+        return Attribution(np.square(slope), rows.scores())

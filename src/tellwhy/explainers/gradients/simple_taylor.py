@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from tellwhy.core.capabilities import HasExpansion, HasGradient
 from tellwhy.core.registry import register
-from tellwhy.core.score_function import CentreDistance, Floats, Integers
-from tellwhy.explainers.base import (
-    Attribution,
-    Explainer,
-    Rows,
-    left_out_argument,
-    left_out_extra,
-    needs_member,
-)
+from tellwhy.core.score_function import CentreDistance, Floats
+from tellwhy.explainers.base import Attribution, Rows, ScoreExplainer, lacks
 from tellwhy.scoring.scores.distance_score import nearest_points
 
 _BISECTIONS = 40
@@ -26,11 +20,9 @@ _BISECTIONS = 40
     cost="about 40 scores and one gradient",
     exactness="first order; what higher orders hold is stated as residual",
     citation="Bach, Binder, Montavon, Klauschen, Müller, Samek, PLOS ONE 10 (2015); Kauffmann et al. (2020), section 4",
-    applies=lambda score: (
-        getattr(score, "expansion", None) is not None and getattr(score, "gradient", None) is not None
-    ),
+    applies=lambda score: isinstance(score, HasExpansion) and isinstance(score, HasGradient),
 )
-class SimpleTaylor(Explainer):
+class SimpleTaylor(ScoreExplainer):
     """R_i = ∂o/∂x_i(x̃) · (x_i − x̃_i), with x̃ on the segment from x to its nearest support point.
 
     x̃ is where the score falls to the model's threshold (or, for a model without one, half-way down to its
@@ -47,27 +39,32 @@ class SimpleTaylor(Explainer):
     1
     """
 
-    kind = "attribution"
+    leaves_rows_out = True
 
     def _attribute(self, rows: Rows) -> Attribution:
-        needs_member(rows.score, "expansion", "SimpleTaylor", "support points")
-        needs_member(rows.score, "gradient", "SimpleTaylor", "a gradient")
-        others = left_out_argument(rows)
-        scores = rows.score.value(rows.X, *others)
-        goal = _nearest(rows, *others)
-        level = _level(rows, scores, rows.score.value(goal, *others))
-        reference = _bisect(rows, goal, level, others)
-        slope = rows.score.gradient(reference, *others)
-        base = rows.score.value(reference, *others)
-        return Attribution(slope * (rows.X - reference), scores, base, extras=left_out_extra(rows, *others))
+        if not isinstance(rows.score, HasExpansion):
+            raise lacks(rows.score, "SimpleTaylor", "support points")
+        if not isinstance(rows.score, HasGradient):
+            raise lacks(rows.score, "SimpleTaylor", "a gradient")
+        scores = rows.scores()
+        goal = _nearest(rows)
+        level = _level(rows, scores, _scored(rows, goal))
+        reference = _bisect(rows, goal, scores, level)
+        slope = rows.score.gradient(reference, *rows.without)
+        return Attribution(slope * (rows.X - reference), scores, _scored(rows, reference))
 
 
-def _nearest(rows: Rows, left_out: Integers | None = None) -> Floats:
+def _scored(rows: Rows, points: Floats) -> Floats:
+    """Score of one point made from each row, which leaves out what the row does."""
+    return np.asarray(rows.score.value(points, *rows.without))
+
+
+def _nearest(rows: Rows) -> Floats:
     """Return the support point (or centre) nearest to each row, other than itself."""
     expansion = rows.score.expansion
     if isinstance(expansion, CentreDistance):
         return np.asarray(rows.score.nearest(rows.X))
-    return np.asarray(expansion.points[nearest_points(expansion.points, rows.X, np.asarray(left_out))])
+    return np.asarray(expansion.points[nearest_points(expansion.points, rows.X, rows.skipped)])
 
 
 def _level(rows: Rows, scores: Floats, at_goal: Floats) -> Floats:
@@ -77,15 +74,17 @@ def _level(rows: Rows, scores: Floats, at_goal: Floats) -> Floats:
     return np.full(len(scores), rows.score.threshold)
 
 
-def _bisect(rows: Rows, goal: Floats, level: Floats, others: tuple[Integers, ...]) -> Floats:
+def _bisect(rows: Rows, goal: Floats, scores: Floats, level: Floats) -> Floats:
     """Last point on the way from x (share 0) to the goal (share 1) whose score is above the level, all rows at once.
 
     A row whose score is at most the level stays where it is; one that never falls to it ends at the goal.
     """
-    low, high = np.zeros(len(level)), np.ones(len(level))
-    high[rows.score.value(rows.X, *others) <= level] = 0.0
+    low = np.zeros(len(level))
+    high = np.ones(len(level))
+    high[scores <= level] = 0.0
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
-        above = rows.score.value(rows.X + middle[:, None] * (goal - rows.X), *others) > level
-        low, high = np.where(above, middle, low), np.where(above, high, middle)
+        above = _scored(rows, rows.X + middle[:, None] * (goal - rows.X)) > level
+        low = np.where(above, middle, low)
+        high = np.where(above, high, middle)
     return np.asarray(rows.X + high[:, None] * (goal - rows.X))

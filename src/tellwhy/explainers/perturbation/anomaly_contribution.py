@@ -6,15 +6,16 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.linalg import cholesky, solve_triangular
 from scipy.linalg.blas import dsyrk
 
-from tellwhy.core.errors import InvalidInput, InvalidParameter
+from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.parallel import row_batches, tracked_batches
-from tellwhy.core.params import Rules, generator, integer, one_of, real, seed, validate_parameters
+from tellwhy.core.params import Rules, generator, integer, one_of, real, seed
 from tellwhy.core.registry import register
 from tellwhy.core.score_function import Floats, Integers
-from tellwhy.explainers.base import Attribution, Explainer, Rows, left_out_argument, left_out_extra
+from tellwhy.explainers.base import Attribution, BackgroundExplainer, Rows
 
 
 @register(
@@ -26,7 +27,7 @@ from tellwhy.explainers.base import Attribution, Explainer, Rows, left_out_argum
     citation="Zhang, Marwah, Lee, Arlitt, Goldwasser, IEEE Big Data (2019)",
     applies=lambda _: True,
 )
-class AnomalyContribution(Explainer):
+class AnomalyContribution(BackgroundExplainer):
     """R_i = w_i (x_i − μ_i) with o(z) ≈ b + Σ_i w_i (z_i − μ_i) for rows z around x: the anomaly contribution, ACE.
 
     Neighbours z = x ± s ⊙ ξ have normal noise ξ of the given width in units of the background's standard
@@ -61,7 +62,7 @@ class AnomalyContribution(Explainer):
     array([[ 1., 25.]])
     """
 
-    kind = "attribution"
+    leaves_rows_out = True
     _parameters: ClassVar[dict[str, Rules]] = {
         "n_samples": (one_of("auto"), integer(4)),
         "width": real(0, np.inf),
@@ -76,17 +77,15 @@ class AnomalyContribution(Explainer):
         self.width = width
         self.random_state = random_state
 
-    def fit(self, X: Any) -> AnomalyContribution:
+    def _fit(self, X: ArrayLike) -> None:
         """Learn means, standard deviations and the least score of background rows, and draw the noise."""
-        validate_parameters(self)
         rows = self.rows(X)
         background = rows.X
         self.mean_ = background.mean(axis=0)
         self.scale_ = background.std(axis=0)
-        self.least_ = float(rows.score.value(background, *left_out_argument(rows)).min())
+        self.least_ = float(rows.scores().min())
         d = background.shape[1]
         self.neighbours_ = Neighbours.draw(self._n_pairs(d), d, self.width, self.random_state)
-        return self
 
     def _n_pairs(self, d: int) -> int:
         if isinstance(self.n_samples, str):
@@ -99,19 +98,14 @@ class AnomalyContribution(Explainer):
         return int(self.n_samples) // 2
 
     def _attribute(self, rows: Rows) -> Attribution:
-        if not hasattr(self, "neighbours_"):
-            raise InvalidInput(
-                "AnomalyContribution has not seen background rows: call fit(X) before explain(X)."
-            )
+        self._check_fitted("neighbours_")
         neighbours = self.neighbours_
-        left_out = left_out_argument(rows)
         n, d = rows.X.shape
-        scores = rows.score.value(rows.X, *left_out)
         values, stderr = np.empty((n, d)), np.empty((n, rows.n_owners))
         for batch in tracked_batches(
             n, 8 * (3 * d + 8) * len(neighbours.noise), "explaining by perturbation"
         ):
-            X, others = rows.X[batch], tuple(points[batch] for points in left_out)
+            X, others = rows.X[batch], tuple(points[batch] for points in rows.without)
             scale = np.where(self.scale_ > 0, self.scale_, np.abs(X - self.mean_))
             up, down = (
                 self._perturbed(rows.score, X, sign * scale, others) - self.least_ for sign in (1, -1)
@@ -120,7 +114,7 @@ class AnomalyContribution(Explainer):
             fitted = neighbours.fit(position, up, down)
             values[batch] = fitted.slopes * position
             stderr[batch] = neighbours.standard_errors(fitted, position, rows.owner, rows.n_owners)
-        return Attribution(values, scores, self.least_, stderr, extras=left_out_extra(rows, *left_out))
+        return Attribution(values, rows.scores(), self.least_, stderr)
 
     def _perturbed(self, score: Any, X: Floats, scale: Floats, others: tuple[Integers, ...]) -> Floats:
         """Score of each row moved by each noise vector, shape (rows, pairs)."""

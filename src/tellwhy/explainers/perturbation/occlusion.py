@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from tellwhy.core.errors import InvalidInput
 from tellwhy.core.parallel import tracked_batches
-from tellwhy.core.params import Rules, generator, integer, seed, validate_parameters
+from tellwhy.core.params import Rules, generator, integer, seed
 from tellwhy.core.registry import register
 from tellwhy.core.score_function import Floats
-from tellwhy.explainers.base import Attribution, Explainer, Rows
+from tellwhy.explainers.base import Attribution, BackgroundExplainer, Rows
 
 
 @register(
@@ -24,7 +24,7 @@ from tellwhy.explainers.base import Attribution, Explainer, Rows
     applies=lambda _: True,
     automatic=10,
 )
-class Occlusion(Explainer):
+class Occlusion(BackgroundExplainer):
     """R_i = o(x) − mean_b o(x with column i taken from background row b), for any score at all.
 
     One column is replaced at a time, so what several columns cause only together is not attributed; it stays
@@ -55,18 +55,15 @@ class Occlusion(Explainer):
         self.n_background = n_background
         self.random_state = random_state
 
-    def fit(self, X: Any) -> Occlusion:
+    def _fit(self, X: ArrayLike) -> None:
         """Draw the background rows."""
-        validate_parameters(self)
         everyone = self.rows(X).X
         chosen = generator(self.random_state).permutation(len(everyone))[: self.n_background]
         self.background_ = everyone[np.sort(chosen)]
-        return self
 
     def _attribute(self, rows: Rows) -> Attribution:
-        if not hasattr(self, "background_"):
-            raise InvalidInput("Occlusion has no background rows: call fit(X) before explain(X).")
-        scores = rows.score.value(rows.X)
+        self._check_fitted("background_")
+        scores = rows.scores()
         values = np.empty((len(rows.X), rows.n_owners))
         bytes_per_row = 8 * rows.X.shape[1] * len(self.background_)
         for batch in tracked_batches(len(rows.X), bytes_per_row, "explaining by occlusion"):

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from tellwhy.core.params import Rules, generator, seed
 from tellwhy.core.registry import register
-from tellwhy.explainers.base import Attribution, Explainer, Rows
+from tellwhy.explainers.base import Attribution, Rows, ScoreExplainer
 
 
 @register(
@@ -18,7 +18,7 @@ from tellwhy.explainers.base import Attribution, Explainer, Rows
     citation="—",
     applies=lambda _: True,
 )
-class RandomAttribution(Explainer):
+class RandomAttribution(ScoreExplainer):
     """R_i drawn uniformly from [0, 1), independently of the row and the model.
 
     Parameters
@@ -45,4 +45,4 @@ class RandomAttribution(Explainer):
 
     def _attribute(self, rows: Rows) -> Attribution:
         values = generator(self.random_state).random((len(rows.X), rows.n_owners))
-        return Attribution(values, rows.score.value(rows.X))
+        return Attribution(values, rows.scores())

@@ -5,14 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, ClassVar
 
-from tellwhy.core.errors import InvalidInput
-from tellwhy.core.params import Rules, generator, integer, one_of, real, seed, validate_parameters
+from tellwhy.core.params import Rules, generator, integer, one_of, real, seed
 from tellwhy.core.registry import register
 from tellwhy.core.score_function import Floats
 from tellwhy.core.tables import column_names
 from tellwhy.counterfactuals.row_scores import RowScores
 from tellwhy.counterfactuals.surroundings import Distance
-from tellwhy.explainers.base import Attribution, Explainer, Rows
+from tellwhy.explainers.base import Attribution, BackgroundExplainer, Rows
 from tellwhy.explainers.shapley.coalitions import Coalitions, choose_coalitions
 from tellwhy.explainers.shapley.games import Games, Lowest, play
 from tellwhy.explainers.shapley.gamma import balanced_gamma, gamma_by_injection
@@ -39,7 +38,7 @@ SLACK = 1e-3  # of the fall of the score: an order of magnitude below the standa
     applies=lambda _: True,
     automatic=5,
 )
-class AnomalyShapley(Explainer):
+class AnomalyShapley(BackgroundExplainer):
     """Shapley values of an anomaly score whose absent columns take the least anomalous values nearby.
 
     v(S) is the score that remains when the columns in S keep their values and all others go where the score
@@ -103,6 +102,7 @@ class AnomalyShapley(Explainer):
     (1, True)
     """
 
+    leaves_rows_out = True
     _parameters: ClassVar[dict[str, Rules]] = {
         "gamma": (GAMMAS, one_of("balance", "injection")),
         "characteristic": one_of("relaxed", "local", "ball"),
@@ -134,14 +134,12 @@ class AnomalyShapley(Explainer):
         self.radius = radius
         self.random_state = random_state
 
-    def fit(self, X: Any) -> AnomalyShapley:
+    def _fit(self, X: Any) -> None:
         """Learn the units of the columns, and γ where it is to be chosen, from background rows."""
-        validate_parameters(self)
         background = self.rows(X)
         self.names_ = self.score.feature_names or column_names(X)
         self.neighbourhood_ = Neighbourhood.of(background.score, background.X)
         self.gamma_ = self._chosen_gamma(background)
-        return self
 
     def _chosen_gamma(self, background: Rows) -> float:
         if not isinstance(self.gamma, str):
@@ -158,13 +156,12 @@ class AnomalyShapley(Explainer):
         return gamma_by_injection(explained, background.X, self.neighbourhood_, players.of_column, rng)
 
     def _attribute(self, rows: Rows) -> Attribution:
-        if not hasattr(self, "neighbourhood_"):
-            raise InvalidInput("AnomalyShapley has not seen background rows: call fit(X) before explain(X).")
+        self._check_fitted("neighbourhood_")
         players = players_of(rows, self.groups, self.names_)
         coalitions = self._coalitions(players)
-        scores = RowScores(rows.score, rows.X)
+        scores = RowScores(rows.score, rows.X, rows.left_out)
         games, shared = self._shared(scores, rows.X, players, coalitions, self.gamma_)
-        extras: dict[str, Any] = dict(scores.recorded())
+        extras: dict[str, Any] = {}
         if self.groups is not None:
             extras["group_values"] = players.group_values(shared.values)
         return Attribution(

@@ -6,12 +6,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tellwhy.core.errors import InvalidInput
-from tellwhy.core.params import Rules, validate_parameters
+from tellwhy.core.params import Rules
 from tellwhy.core.registry import register
 from tellwhy.counterfactuals.row_scores import RowScores
 from tellwhy.counterfactuals.surroundings import Distance
-from tellwhy.explainers.base import Attribution, Explainer, Rows
+from tellwhy.explainers.base import Attribution, BackgroundExplainer, Rows
 from tellwhy.explainers.shapley.neighbourhood import (
     DISTANCES,
     GAMMAS,
@@ -31,7 +30,7 @@ from tellwhy.optimise.arrays import on_host
     citation="Takeishi, Kawahara, TMLR (2023), there called COMP; after Idé et al., AAAI (2021)",
     applies=lambda _: True,
 )
-class Compensation(Explainer):
+class Compensation(BackgroundExplainer):
     """R_i = |x̂*_i − x_i| / s_i, with x̂* the local minimum, reached from y = x, of e(y) + γ/d Σ dist(y_i, x_i).
 
     Parameters
@@ -57,6 +56,7 @@ class Compensation(Explainer):
     """
 
     kind = "ranking"
+    leaves_rows_out = True
     _parameters: ClassVar[dict[str, Rules]] = {"gamma": GAMMAS, "distance": DISTANCES}
 
     def __init__(self, model: Any, *, gamma: float = 0.01, distance: Distance = "squared"):
@@ -64,17 +64,14 @@ class Compensation(Explainer):
         self.gamma = gamma
         self.distance = distance
 
-    def fit(self, X: Any) -> Compensation:
+    def _fit(self, X: Any) -> None:
         """Learn the units of the columns from background rows."""
-        validate_parameters(self)
         background = self.rows(X)
         self.neighbourhood_ = Neighbourhood.of(background.score, background.X)
-        return self
 
     def _attribute(self, rows: Rows) -> Attribution:
-        if not hasattr(self, "neighbourhood_"):
-            raise InvalidInput("Compensation has not seen background rows: call fit(X) before explain(X).")
-        scores = RowScores(rows.score, rows.X)
+        self._check_fitted("neighbourhood_")
+        scores = RowScores(rows.score, rows.X, rows.left_out)
         everything = np.ones((1, rows.X.shape[1]), dtype=bool)
         X = where_scored(scores, rows.X, self.distance)
         found = self.neighbourhood_.lowest(scores, X, everything, gamma=self.gamma, distance=self.distance)
@@ -82,7 +79,7 @@ class Compensation(Explainer):
         return Attribution(
             np.abs(displacement) / self.neighbourhood_.scales,
             scores.value(rows.X, np.arange(len(rows.X))),
-            extras={"displacement": displacement, **scores.recorded()},
+            extras={"displacement": displacement},
             params={
                 "distance": distance_words(self.distance),
                 "minima_not_settled": int((~found.converged).sum()),

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from copy import copy
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from tellwhy.core.errors import InvalidInput
 from tellwhy.core.parallel import row_batches
-from tellwhy.core.params import Rule, Rules, generator, integer, one_of, seed, validate_parameters
+from tellwhy.core.params import Rule, Rules, generator, integer, one_of, seed
 from tellwhy.core.progress import track
 from tellwhy.core.registry import register
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.tables import column_names
 from tellwhy.counterfactuals.row_scores import RowScores
 from tellwhy.counterfactuals.surroundings import column_scales
-from tellwhy.explainers.base import Attribution, Explainer, Rows
+from tellwhy.explainers.base import Attribution, BackgroundExplainer, Rows
 from tellwhy.explainers.shapley.coalitions import Coalitions, choose_coalitions
 from tellwhy.explainers.shapley.players import Players, groups_rule, players_of
 from tellwhy.explainers.shapley.shapley_values import shapley_values
+from tellwhy.scoring.observed import some_rows
 
 N_REFERENCES = 8
 _BATCH_BYTES = 64 * 2**20
@@ -50,7 +48,7 @@ class _References:
     citation="Lundberg, Lee, NeurIPS (2017)",
     applies=lambda _: True,
 )
-class KernelShap(Explainer):
+class KernelShap(BackgroundExplainer):
     """Shapley values of v(S) = mean over reference rows b of e(x_S, b_{S^c}).
 
     The base value is the mean score of the reference rows, and values add up to the score exactly.
@@ -80,6 +78,7 @@ class KernelShap(Explainer):
     1
     """
 
+    leaves_rows_out = True
     _parameters: ClassVar[dict[str, Rules]] = {
         "background": (one_of("kmeans", "neighbours"), rows_rule),
         "n_coalitions": (one_of("auto"), integer(2)),
@@ -102,25 +101,23 @@ class KernelShap(Explainer):
         self.groups = groups
         self.random_state = random_state
 
-    def fit(self, X: Any) -> KernelShap:
+    def _fit(self, X: Any) -> None:
         """Learn the reference rows, or keep the rows among which neighbours are looked for."""
-        validate_parameters(self)
         self.names_ = self.score.feature_names or column_names(X)
         self.rows_ = self.rows(X).X
         if isinstance(self.background, str) and self.background == "kmeans":
             self.centres_, self.weights_ = _centres(self.rows_, generator(self.random_state))
-        return self
 
     def _attribute(self, rows: Rows) -> Attribution:
         references = self._references(rows)
         names = getattr(self, "names_", None) or self.score.feature_names
         players = players_of(rows, self.groups, names)
         coalitions = choose_coalitions(players.n, self.n_coalitions, generator(self.random_state))
-        scores = RowScores(rows.score, rows.X)
+        scores = RowScores(rows.score, rows.X, rows.left_out)
         full = scores.value(rows.X, np.arange(len(rows.X)))
         empty, worth = _play(scores, rows.X, references, players, coalitions)
         shared = shapley_values(coalitions, worth, empty, full)
-        extras: dict[str, Any] = dict(scores.recorded())
+        extras: dict[str, Any] = {}
         if self.groups is not None:
             extras["group_values"] = players.group_values(shared.values)
         return Attribution(
@@ -139,17 +136,15 @@ class KernelShap(Explainer):
             per_owner=True,
         )
 
-    def _normal_versions(self, X: Any, values: Floats, found: Attribution) -> Mapping[str, Any]:
-        is_given = not isinstance(self.background, str) and not hasattr(self, "ordinary_rows_")
-        known = copy(self).remember(self.background) if is_given else self
-        return super(KernelShap, known)._normal_versions(X, values, found)
+    def _ordinary_rows(self) -> Any:
+        kept = super()._ordinary_rows()
+        return some_rows(self.background) if kept is None and not isinstance(self.background, str) else kept
 
     def _references(self, rows: Rows) -> _References:
         if not isinstance(self.background, str):
             given = self.rows(self.background).X
             return _References(given[None], np.full(len(given), 1.0 / len(given)))
-        if not hasattr(self, "rows_"):
-            raise InvalidInput("KernelShap has no background rows: call fit(X) before explain(X).")
+        self._check_fitted("rows_")
         if self.background == "kmeans":
             return _References(self.centres_[None], self.weights_)
         nearest = _neighbours(rows.X, self.rows_)

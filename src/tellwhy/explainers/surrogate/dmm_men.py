@@ -22,13 +22,12 @@ from tellwhy.core.params import (
     one_of,
     real,
     seed,
-    validate_parameters,
     validate_value,
 )
 from tellwhy.core.registry import register
 from tellwhy.core.score_function import Floats
 from tellwhy.core.tables import check_finite, column_names
-from tellwhy.explainers.base import Attribution, Explainer, Rows
+from tellwhy.explainers.base import Attribution, BackgroundExplainer, Rows
 from tellwhy.explainers.column_groups import group_numbers, groups_rule
 from tellwhy.explainers.surrogate.insight import Fitted, Insight, component_insights, overall_insight
 from tellwhy.explainers.surrogate.local_fit import Neighbourhood, explain_locally
@@ -61,7 +60,7 @@ _background_rule = Rule(
     citation="Guo, Huang, Tao, Xing, Lin, NeurIPS (2018)",
     applies=lambda _: True,
 )
-class DMMMEN(Explainer):
+class DMMMEN(BackgroundExplainer):
     """A Bayesian mixture of sparse regressions, fitted to a model's outputs; its coefficients explain the model.
 
     y_i | x_i ~ Σ_j π_j N(x_iᵀβ_j, σ_j²), with stick-breaking weights π and one of several elastic nets as the
@@ -194,7 +193,10 @@ class DMMMEN(Explainer):
         With `checkpoint`, a folder, chains are saved on the way and go on from there when `fit` is called
         again with the same rows, model, settings and seed.
         """
-        validate_parameters(self)
+        self.checkpoint_ = None if checkpoint is None else Path(checkpoint)
+        return super().fit(X)
+
+    def _fit(self, X: Any) -> None:
         self._read_shape(X)
         rows = self.rows(X)
         self.names_ = self._names(X, rows)
@@ -202,7 +204,7 @@ class DMMMEN(Explainer):
         self.surrogates_: dict[int, Surrogate] = {}
         if self.is_local:
             self.group_ = self._groups(rows)
-            return self
+            return
         if len(rows.X) < 2:
             raise InvalidInput(
                 "DMMMEN needs at least 2 rows to fit a mixture. Got 1 instead; give more rows to fit."
@@ -214,11 +216,10 @@ class DMMMEN(Explainer):
         streams = generator(self.random_state).spawn(outputs.shape[1])
         for target, members in self.fitted_rows_.items():
             if len(members) >= 2:
-                folder = None if checkpoint is None else Path(checkpoint) / f"target-{target}"
+                folder = None if self.checkpoint_ is None else self.checkpoint_ / f"target-{target}"
                 y = outputs[members, target]
                 self._fit_target(target, rows.X[members], y, streams[target], folder)
         self._say_what_is_missing()
-        return self
 
     def _fit_target(
         self, target: int, X: Floats, y: Floats, rng: np.random.Generator, folder: Path | None
@@ -228,7 +229,7 @@ class DMMMEN(Explainer):
             text = (
                 f"The model gives {y[0]:.4g} for all {len(y)} rows of {name!r}: no feature can matter there."
             )
-            warnings.warn(text, DataNotice, stacklevel=4)
+            warnings.warn(text, DataNotice, stacklevel=5)
         label = f"sampling the mixture of {name}" if len(self.targets_) > 1 else "sampling the mixture"
         fitted = fit_surrogate(X, y, self._plan(), rng=rng, folder=folder, label=label)
         self.surrogates_[target] = fitted
@@ -239,7 +240,7 @@ class DMMMEN(Explainer):
                 f"{LEAST_DRAWS} effective draws): intervals may be too narrow. Raise n_burn and n_sweeps, or lower "
                 "n_components.",
                 NotConverged,
-                stacklevel=4,
+                stacklevel=5,
             )
 
     @property
@@ -253,7 +254,7 @@ class DMMMEN(Explainer):
         With `per="target"`, one insight per class: the average over its rows, which does not depend on how
         components are labelled.
         """
-        self._check_fitted()
+        self._check_fitted("surrogates_")
         validate_value("DMMMEN.insights", "k", k, integer(1))
         validate_value("DMMMEN.insights", "per", per, one_of("component", "target"))
         if self.is_local:
@@ -272,7 +273,7 @@ class DMMMEN(Explainer):
 
     def explain(self, X: Any) -> Explanation:
         """Explain the output of each row: contributions of its features, with credible intervals."""
-        self._check_fitted()
+        self._check_fitted("surrogates_")
         return super().explain(X)
 
     def rows(self, X: Any) -> Rows:
@@ -349,12 +350,8 @@ class DMMMEN(Explainer):
             f"The model puts fewer than 2 of the rows into {', '.join(lacking[:10])}: these got no mixture, and rows "
             "of theirs cannot be explained.",
             DataNotice,
-            stacklevel=4,
+            stacklevel=5,
         )
-
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "surrogates_"):
-            raise InvalidInput("DMMMEN is not fitted: call fit(X) before explain(X) or insights().")
 
     def _attribute(self, rows: Rows) -> Attribution:
         outputs = self._outputs(rows, rows.X)
