@@ -16,6 +16,7 @@ _WITH_TORCH = [
     "docs/networks.md",
     "docs/write-your-own-rule.md",
     "tests/oracles/network_models.py",
+    "tests/oracles/network_state.py",
 ]
 collect_ignore = [] if find_spec("torch") else _WITH_TORCH
 if not find_spec("triton"):

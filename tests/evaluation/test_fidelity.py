@@ -1,5 +1,7 @@
 """Fidelity of insights: what happens to decisions when the named features change, against random ones."""
 
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
 
@@ -148,3 +150,27 @@ def test_refusals(insight, rows):
         fidelity(insight, model, rows, share=0.0)
     with pytest.raises(InvalidInput, match="classifier"):
         keep_top(Explanation(values=rows, scores=rows[:, 0], method="m", data=rows), lambda X: X[:, 0])
+
+
+@pytest.mark.skipif(not find_spec("torch"), reason="needs PyTorch")
+def test_network_in_training_mode_is_not_touched(insight, rows):
+    import torch
+    from oracles.network_state import network_state, same_state
+
+    network = torch.nn.Sequential(
+        torch.nn.Linear(10, 2), torch.nn.BatchNorm1d(2, affine=False), torch.nn.Dropout(0.9)
+    )
+    network[0].weight.data[:] = torch.tensor([[-6.0, -6.0, *[0.0] * 8], [6.0, 6.0, *[0.0] * 8]])
+    network[0].bias.data[:] = torch.tensor([6.0, -6.0])
+    network[0](torch.tensor(rows, dtype=torch.float32)).sum().backward()
+    network[0].register_forward_hook(lambda *_: modes.append(network.training))
+    modes = []
+    before = network_state(network)
+    found = fidelity(insight, network, rows, counts=[2], n_bootstraps=4)
+    explanation = Explanation(values=rows[:5], scores=np.ones(5), method="m", data=rows[:5])
+    kept = keep_top(explanation, network, k=10)
+    assert same_state(network_state(network), before)
+    assert modes
+    assert all(modes)
+    assert (found.rates["nullified"] == 0).all(), "with dropout at work, some rows would be decided by chance"
+    np.testing.assert_array_equal(kept.accuracy, 1.0)

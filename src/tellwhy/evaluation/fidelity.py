@@ -14,7 +14,8 @@ from tellwhy.core.params import generator, integer, real, seed, validate_value
 from tellwhy.core.progress import track
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.explainers.surrogate import Insight
-from tellwhy.explainers.surrogate.model_outputs import ClassLogits, as_outputs, read_model
+from tellwhy.scoring.class_scores import as_class_scores, as_outputs, with_known_outputs
+from tellwhy.scoring.scores.log_odds import ClassScores
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -152,11 +153,9 @@ def _decision(model: Any, target: str, rows: Floats) -> Callable[[Floats], Any]:
 
     Of a score, that is what lies above its threshold or, without one, above the median of the rows.
     """
-    score = read_model(model)
-    if hasattr(score, "with_shape_of"):
-        score = score.with_shape_of(rows[:2])
+    score = with_known_outputs(as_class_scores(model), rows)
     reader = as_outputs(score)
-    if isinstance(reader, ClassLogits):
+    if isinstance(reader, ClassScores):
         if target not in reader.names:
             raise InvalidInput(f"The model has no class {target!r}: its classes are {reader.names}.")
         number = reader.names.index(target)
@@ -257,9 +256,8 @@ def keep_top(
     """
     validate_value("keep_top", "k", k, integer(1))
     X = np.asarray(explanation.data, dtype=np.float64)
-    score = read_model(model)
-    score = score.with_shape_of(X[:2]) if hasattr(score, "with_shape_of") else score
-    if not isinstance(score, ClassLogits):
+    score = with_known_outputs(as_class_scores(model), X)
+    if not isinstance(score, ClassScores):
         raise InvalidInput("keep_top measures decisions of a classifier; this model gives one score.")
     label = explanation.extras.get("segments") if segments is None else np.asarray(segments)
     kept = np.array(

@@ -6,6 +6,7 @@ from tellwhy.core.lazy import lazy_names
 from tellwhy.scoring.as_score import as_score
 
 if TYPE_CHECKING:
+    from tellwhy.scoring.class_scores import as_class_scores as as_class_scores
     from tellwhy.scoring.scores.distance_score import (
         CentreScore as CentreScore,
         NeighbourScore as NeighbourScore,
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from tellwhy.scoring.scores.encoded import EncodedScore as EncodedScore
     from tellwhy.scoring.scores.function_score import FunctionScore as FunctionScore
     from tellwhy.scoring.scores.kernel_score import KernelScore as KernelScore
+    from tellwhy.scoring.scores.log_odds import ClassScores as ClassScores
     from tellwhy.scoring.scores.mixture_score import (
         Mixture as Mixture,
         MixtureScore as MixtureScore,
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 _PLACES = {
     "CentreScore": "scores.distance_score",
+    "ClassScores": "scores.log_odds",
     "EncodedScore": "scores.encoded",
     "FunctionScore": "scores.function_score",
     "KernelScore": "scores.kernel_score",
@@ -36,6 +39,7 @@ _PLACES = {
     "Projection": "scores.projection_score",
     "ProjectionScore": "scores.projection_score",
     "ScaledMixture": "scores.mixture_score",
+    "as_class_scores": "class_scores",
 }
 __getattr__, __dir__ = lazy_names(__name__, _PLACES)
 __all__ = list(_PLACES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tellwhy.core.errors import UnsupportedModel
@@ -36,21 +37,36 @@ def as_score(obj: Any) -> ScoreFunction:
     >>> as_score(KMeans(1).fit([[0.0, 0.0], [2.0, 0.0]])).value([[1.0, 3.0]])
     array([9.])
     """
-    if isinstance(obj, type):
-        raise UnsupportedModel(f"{obj.__name__} is a class; pass a fitted instance of it.")
+    return reader_of(obj)(obj)
+
+
+def reader_of(obj: Any) -> Callable[[Any], ScoreFunction]:
+    """Return what turns the object into a score: an adapter of its class, or `FunctionScore` for a bare function."""
+    refuse_classes(obj)
     if hasattr(obj, "to_score"):
-        return _with_observed(_checked(obj.to_score()), getattr(obj, "observed_", None))
+        return _own_score
     if isinstance(obj, ScoreFunction) and callable(obj.value):
-        return _checked(obj)
+        return _checked
     adapter = lookup(ADAPTERS, obj)
     if adapter is not None:
-        return adapter(obj)
+        return adapter
     if callable(obj):
-        return FunctionScore(obj)
+        return FunctionScore
     raise UnsupportedModel(
         f"{type(obj).__module__}.{type(obj).__qualname__} is neither a model tellwhy knows nor a function. Pass a "
         "function that takes rows and gives one number per row, high = anomalous."
     )
+
+
+def refuse_classes(obj: Any) -> None:
+    """Raise for a class that was given in the place of one of its instances."""
+    if isinstance(obj, type):
+        raise UnsupportedModel(f"{obj.__name__} is a class; pass a fitted instance of it.")
+
+
+def _own_score(model: Any) -> ScoreFunction:
+    """Return the score of a model that makes it itself, as this library's detectors do."""
+    return _with_observed(_checked(model.to_score()), getattr(model, "observed_", None))
 
 
 def _checked(score: Any) -> Any:

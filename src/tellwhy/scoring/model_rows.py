@@ -76,6 +76,12 @@ def number_rows(model: Any, X: Any) -> Any:
     return array if names is None else _framed(array, names)
 
 
+def own_rows(model: Any, X: Any) -> Any:
+    """Return rows as a fitted model takes them: a table under its column names; texts and the like as they are."""
+    width = fitted_width(model)
+    return X if width is None else raw_rows(X, width, fitted_names(model))
+
+
 def raw_rows(X: Any, n_columns: int, names: Sequence[str] | None) -> Any:
     """Return rows of anything (numbers, text, missing cells) for a pipeline fitted on `n_columns` columns."""
     check_columns(X, names)

@@ -187,6 +187,38 @@ def test_network_is_explained_and_left_as_it_was(X):
 
 
 @needs_torch
+@pytest.mark.parametrize("features", [None, "segments"])
+def test_network_with_dropout_and_batch_norm_is_not_touched(X, features):
+    """Every module is in training mode, and stays as it is: buffers, gradients, hooks, random numbers."""
+    import torch
+    from oracles.network_state import network_state, same_state
+
+    network = torch.nn.Sequential(
+        torch.nn.Linear(4, 6),
+        torch.nn.BatchNorm1d(6),
+        torch.nn.ReLU(),
+        torch.nn.Dropout(0.5),
+        torch.nn.Linear(6, 2),
+    )
+    network(torch.tensor(X[:50], dtype=torch.float32)).sum().backward()
+    modes = []
+    network[1].register_forward_hook(lambda *_: modes.append(network.training and network[1].training))
+    before = network_state(network)
+    explainer = DMMMEN(network, features=features, n_neighbours=64, n_components=2, n_sweeps=20, n_burn=10)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConverged)
+        explanation = explainer.fit(X).explain(X[:2])
+    assert same_state(network_state(network), before)
+    assert modes
+    assert all(modes), "the network itself never leaves training mode, not even while it is read"
+    evaluated = (
+        torch.nn.Sequential(*network).eval()(torch.tensor(X[:2], dtype=torch.float32)).detach().double()
+    )
+    expected = evaluated.max(dim=1).values - evaluated.min(dim=1).values
+    np.testing.assert_allclose(explanation.scores, expected, rtol=1e-4)
+
+
+@needs_torch
 def test_images_are_explained_by_segments():
     import torch
 

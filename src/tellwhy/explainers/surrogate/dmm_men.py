@@ -32,15 +32,9 @@ from tellwhy.explainers.column_groups import group_numbers, groups_rule
 from tellwhy.explainers.surrogate.insight import Fitted, Insight, component_insights, overall_insight
 from tellwhy.explainers.surrogate.local_fit import Neighbourhood, explain_locally
 from tellwhy.explainers.surrogate.mixture import Local, Plan, Surrogate, fit_surrogate
-from tellwhy.explainers.surrogate.model_outputs import (
-    ClassLogits,
-    OneScore,
-    as_outputs,
-    preferred,
-    read_model,
-)
 from tellwhy.explainers.surrogate.priors import Priors
 from tellwhy.explainers.surrogate.sampler import Settings
+from tellwhy.scoring.class_scores import as_class_scores, as_outputs, with_known_outputs
 
 R_HAT = 1.1
 LEAST_DRAWS = 20
@@ -180,7 +174,7 @@ class DMMMEN(BackgroundExplainer):
     @cached_property
     def score(self) -> Any:
         """The log-odds of the preferred class, or the score, that is explained."""
-        return read_model(self.model)
+        return as_class_scores(self.model)
 
     @property
     def is_local(self) -> bool:
@@ -210,7 +204,7 @@ class DMMMEN(BackgroundExplainer):
                 "DMMMEN needs at least 2 rows to fit a mixture. Got 1 instead; give more rows to fit."
             )
         outputs = self._outputs(rows, rows.X)
-        chosen = preferred(outputs)
+        chosen = outputs.argmax(axis=1)
         self.fitted_rows_ = {t: np.flatnonzero(chosen == t) for t in range(outputs.shape[1])}
         self.X_ = rows.X
         streams = generator(self.random_state).spawn(outputs.shape[1])
@@ -302,9 +296,8 @@ class DMMMEN(BackgroundExplainer):
         shape = np.shape(X)[1:]
         if len(shape) > 1:
             self.shape_ = shape
-        if hasattr(self.score, "with_shape_of"):
-            rows = self.rows(X).X[:2]
-            self.score = self.score.with_shape_of(rows.reshape(len(rows), *shape))
+        rows = self.rows(X).X[:2]
+        self.score = with_known_outputs(self.score, rows.reshape(len(rows), *shape))
         self.targets_ = list(as_outputs(self.score).names)
 
     def _names(self, X: Any, rows: Rows) -> list[str]:
@@ -321,8 +314,7 @@ class DMMMEN(BackgroundExplainer):
     def _outputs(self, rows: Rows, flat: Floats) -> Floats:
         """Outputs of the model for flattened inputs, shape (n, targets)."""
         shaped = flat.reshape(len(flat), *self.shape_) if len(self.shape_) > 1 else flat
-        reader = rows.score if isinstance(rows.score, ClassLogits) else OneScore(rows.score)
-        return np.asarray(reader.outputs(shaped))
+        return as_outputs(rows.score).outputs(shaped)
 
     def _plan(self) -> Plan:
         settings = Settings(self.n_components, self.n_elastic_nets, self.n_sweeps, self.n_burn, self.n_chains)
@@ -355,7 +347,7 @@ class DMMMEN(BackgroundExplainer):
 
     def _attribute(self, rows: Rows) -> Attribution:
         outputs = self._outputs(rows, rows.X)
-        targets = preferred(outputs)
+        targets = outputs.argmax(axis=1)
         scores = outputs[np.arange(len(outputs)), targets]
         if self.is_local:
             return self._explain_locally(rows, scores, targets)

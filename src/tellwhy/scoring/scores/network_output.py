@@ -148,11 +148,10 @@ class NetworkOutput:
         return [slice(start, start + self.batch_size) for start in range(0, n_rows, self.batch_size)]
 
     def _tensor(self, X: Any) -> Any:
-        import torch
+        from tellwhy.scoring.scores.network_passes import as_tensor
 
         _, device, dtype = self._placed
-        whole = np.asarray(X).dtype.kind in "iu"  # tokens
-        return torch.tensor(np.ascontiguousarray(X), device=device, dtype=torch.long if whole else dtype)
+        return as_tensor(np.ascontiguousarray(X), device, dtype)
 
     def _finite(self, numbers: Floats) -> Floats:
         finite = np.isfinite(numbers).reshape(len(numbers), -1).all(axis=1)

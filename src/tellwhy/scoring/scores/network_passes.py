@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import Module
@@ -93,9 +94,15 @@ class TrailingSoftmax(TorchFunctionMode):
 def outputs_of(model: Module, x: Tensor) -> tuple[Tensor, str]:
     """Outputs of the model before a trailing softmax, and the name of that softmax ('' for none)."""
     watch = TrailingSoftmax()
+    with watch:
+        outputs = applied(model, x)
+    return watch.left_out(outputs)
+
+
+def applied(model: Module, x: Tensor) -> Tensor:
+    """Outputs of the model as it gives them, or an error that says which rows it was applied to."""
     try:
-        with watch:
-            outputs, softmax = watch.left_out(model(x))
+        outputs = model(x)
     except TellwhyError:
         raise
     except (RuntimeError, IndexError, TypeError, ValueError) as error:
@@ -108,7 +115,49 @@ def outputs_of(model: Module, x: Tensor) -> tuple[Tensor, str]:
             f"{type(model).__name__} returns a {type(outputs).__name__}; one tensor of outputs (rows first) can be "
             "explained. Wrap the model in a module whose forward returns the tensor you mean."
         )
-    return outputs, softmax
+    return outputs
+
+
+def as_tensor(X: Any, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """Return rows as a tensor on a device: whole numbers, which are tokens, as such, others in the given type."""
+    # A copy, because a model may work in place. It keeps the order of X in memory: sums of a matrix product in
+    # single precision depend on it, and the same rows must give the same bits.
+    copied = np.array(X, order="K")
+    whole = copied.dtype.kind in "iu"
+    return torch.as_tensor(copied, device=device, dtype=torch.long if whole else dtype)
+
+
+def in_evaluation_mode(model: Module) -> Module:
+    """Return the model, or a copy in evaluation mode where some part of the model is in training mode.
+
+    The mode of the model itself is never switched, not even for a moment: another thread may be training it.
+    The copy holds the same weights, not copies of them, so that it costs next to no memory.
+    """
+    if not any(module.training for module in model.modules()):
+        return model
+    # What deepcopy finds in its memo it takes over as it is. Weights must not be doubled; other tensors that
+    # are attributes may be results of a computation (weight norm keeps one), which cannot be copied. Buffers
+    # are copied, since a forward pass may write to them.
+    shared: dict[int, Any] = {id(weight): weight for weight in model.parameters()}
+    for module in model.modules():
+        shared.update({id(value): value for value in vars(module).values() if isinstance(value, Tensor)})
+    try:
+        return copy.deepcopy(model, shared).eval()
+    except (RuntimeError, TypeError, ValueError, AttributeError) as error:
+        raise UnsupportedModel(
+            f"{type(model).__name__} is in training mode, and no copy in evaluation mode can be made of it "
+            f"({error}). Call model.eval() first."
+        ) from error
+
+
+def outputs_in_evaluation_mode(model: Module, X: Any, batch_size: int) -> Any:
+    """Outputs of all rows as the model gives them in evaluation mode, in float64; the model is left as it is."""
+    own, device, dtype = placed(model, None)
+    evaluated = in_evaluation_mode(own)
+    n_batches = -(-len(X) // batch_size)
+    with untouched(device), torch.no_grad():
+        parts = [applied(evaluated, as_tensor(rows, device, dtype)) for rows in np.array_split(X, n_batches)]
+        return torch.cat(parts).double().cpu().numpy()
 
 
 def slopes_of(model: Module, x: Tensor, pick: Pick) -> tuple[Tensor, Tensor]:
