@@ -193,6 +193,7 @@ def test_network_with_dropout_and_batch_norm_is_not_touched(X, features):
     import torch
     from oracles.network_state import network_state, same_state
 
+    torch.manual_seed(0)
     network = torch.nn.Sequential(
         torch.nn.Linear(4, 6),
         torch.nn.BatchNorm1d(6),
