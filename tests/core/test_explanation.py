@@ -157,7 +157,7 @@ def test_a_failed_save_leaves_the_old_one_and_no_litter(tmp_path):
 
 
 def test_damaged_folders_are_named(tmp_path):
-    with pytest.raises(UnreadableFile, match=r"explanation\.json cannot be read"):
+    with pytest.raises(UnreadableFile, match=r"nothing is not there; expected the folder of an explanation"):
         Explanation.load(tmp_path / "nothing")
     folder = example().save(tmp_path / "explanation")
     (folder / "arrays.npz").write_bytes((folder / "arrays.npz").read_bytes()[:50])
@@ -173,6 +173,49 @@ def test_damaged_folders_are_named(tmp_path):
         Explanation.load(folder)
     head.write_text("[]")
     with pytest.raises(UnreadableFile, match="schema 'list'"):
+        Explanation.load(folder)
+    head.write_text("{")
+    with pytest.raises(UnreadableFile, match=r"explanation\.json cannot be read as an explanation"):
+        Explanation.load(folder)
+
+
+@pytest.mark.parametrize("key", ["method", "kind", "params", "feature_names", "extras"])
+@pytest.mark.parametrize("value", ["absent", 7])
+def test_heads_without_a_key_name_it(key, value, tmp_path):
+    folder = example().save(tmp_path / "explanation")
+    head = json.loads((folder / "explanation.json").read_text())
+    del head[key]
+    if value != "absent":
+        head[key] = value
+    (folder / "explanation.json").write_text(json.dumps(head))
+    with pytest.raises(UnreadableFile, match=rf"explanation\.json lacks '{key}'"):
+        Explanation.load(folder)
+
+
+@pytest.mark.parametrize("name", ["values", "scores", "base_values"])
+def test_arrays_that_are_missing_or_do_not_fit_are_told(name, tmp_path):
+    folder = example().save(tmp_path / "explanation")
+    with np.load(folder / "arrays.npz") as stored:
+        arrays = dict(stored)
+    rest = {key: array for key, array in arrays.items() if key != name}
+    np.savez(folder / "arrays.npz", **rest)
+    with pytest.raises(UnreadableFile, match=rf"arrays\.npz lacks '{name}'"):
+        Explanation.load(folder)
+    for wrong in (arrays[name][:-1], np.full(arrays[name].shape, "text")):
+        np.savez(folder / "arrays.npz", **{**arrays, name: wrong})
+        with pytest.raises(UnreadableFile, match="explanation does not hold a whole explanation"):
+            Explanation.load(folder)
+
+
+@pytest.mark.parametrize(
+    "tables", [[], {"frame": 3}, {"frame": "../secret.parquet"}, {"frame": "/etc/passwd"}]
+)
+def test_tables_outside_of_the_folder_are_never_opened(tables, tmp_path):
+    folder = example().save(tmp_path / "explanation")
+    pd.DataFrame({"a": [1.0]}).to_parquet(tmp_path / "secret.parquet")
+    head = json.loads((folder / "explanation.json").read_text())
+    (folder / "explanation.json").write_text(json.dumps({**head, "tables": tables}))
+    with pytest.raises(UnreadableFile, match=r"explanation\.json does not name the files of its 'tables'"):
         Explanation.load(folder)
 
 

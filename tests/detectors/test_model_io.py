@@ -117,38 +117,59 @@ def change(folder, edits):
 
 
 BOMB = {"type": "Popen", "is": {"args": "echo"}}
+POINTS = {"type": "array", "is": "expansion_.points"}
+# What is changed in the head, what must be said of it, and the key that must be named (None: the file alone).
 EDITS = [
-    ({"schema": 99}, "has schema 99"),
-    ({"detector": "os.system"}, "which is no detector"),
-    ({"detector": "Detector"}, "which is no detector"),
-    ({"detector": ["KernelDensity"]}, "lacks 'detector'"),
-    ({"params": 3}, "lacks 'params'"),
-    ({"params/nonsense": 1}, "nonsense"),
-    ({"params/q": 0.1}, "'q' parameter"),
-    ({"params/kernel": {"type": "array", "is": "expansion_.points"}}, "does not hold a working"),
-    ({"learned/expansion_": BOMB}, "names 'Popen'"),
-    ({"learned/expansion_": {"type": "number", "is": "abc"}}, "does not hold a working"),
-    ({"learned/expansion_": {"type": "lambda", "is": []}}, "names 'lambda'"),
-    ({"learned/expansion_": {"type": "array", "is": "nowhere"}}, "does not hold a working"),
-    ({"learned/fit": 1}, "'fit' is nothing that it learns"),
-    ({"learned/to_score": 1}, "'to_score' is nothing"),
-    ({"learned/bandwidth_": 1.0}, "'bandwidth_' is nothing"),
-    ({"learned/_private_": 1}, "'_private_' is nothing"),
-    ({"learned/n_features_in_": 10**13}, "10000000000000 columns"),
-    ({"learned/n_features_in_": -1}, "-1 columns"),
-    ({"learned/feature_names_in_": {"type": "names", "is": ["a"]}}, "does not hold a working"),
-    ({"learned/threshold_": "high"}, "does not hold a working"),
-    ({"learned/expansion_/is/kernel/is/bandwidth": -1.0}, "do not fit together"),
-    ({"learned/expansion_/is/weights": {"type": "array", "is": "expansion_.points"}}, "do not fit together"),
-    ({"learned/expansion_/is/n_training": 3}, "do not fit together"),
+    ({"schema": 99}, "has schema 99", None),
+    ({"detector": "os.system"}, "which is no detector", None),
+    ({"detector": "Detector"}, "which is no detector", None),
+    ({"detector": ["KernelDensity"]}, "lacks 'detector'", None),
+    ({"params": 3}, "lacks 'params'", None),
+    ({"params/nonsense": 1}, "nonsense", "params"),
+    ({"params/q": 0.1}, "'q' parameter", "params"),
+    ({"params/q": 10**400}, "does not hold a working", "params"),
+    ({"params/kernel": POINTS}, "does not hold a working", "params"),
+    ({"params/kernel": {"type": "array"}}, "'is' is missing", "params.kernel"),
+    ({"learned/expansion_": BOMB}, "names 'Popen'", "learned.expansion_"),
+    ({"learned/expansion_": {"type": "number", "is": "abc"}}, "could not convert", "learned.expansion_"),
+    ({"learned/expansion_": {"type": "lambda", "is": []}}, "names 'lambda'", "learned.expansion_"),
+    ({"learned/expansion_": {"type": [], "is": []}}, "unhashable", "learned.expansion_"),
+    (
+        {"learned/expansion_": {"type": "array", "is": "nowhere"}},
+        "'nowhere' is missing",
+        "learned.expansion_",
+    ),
+    ({"learned/expansion_/is/kernel": BOMB}, "names 'Popen'", "learned.expansion_.kernel"),
+    ({"learned/fit": 1}, "'fit' is nothing that it learns", "learned.fit"),
+    ({"learned/to_score": 1}, "'to_score' is nothing", "learned.to_score"),
+    ({"learned/bandwidth_": 1.0}, "'bandwidth_' is nothing", "learned.bandwidth_"),
+    ({"learned/_private_": 1}, "'_private_' is nothing", "learned._private_"),
+    ({"learned/private": 1}, "'private' is nothing", "learned.private"),
+    ({"learned/n_features_in_": 10**13}, "10000000000000 columns", "learned"),
+    ({"learned/n_features_in_": -1}, "-1 columns", "learned"),
+    (
+        {"learned/feature_names_in_": {"type": "names", "is": ["a"]}},
+        "is 1, expected 3",
+        "learned.feature_names_in_",
+    ),
+    ({"learned/threshold_": "high"}, "could not convert", "learned"),
+    (
+        {"learned/expansion_/is/kernel/is/bandwidth": -1.0},
+        "do not fit together",
+        "learned.expansion_.kernel.bandwidth",
+    ),
+    ({"learned/expansion_/is/weights": POINTS}, "do not fit together", "learned.expansion_.weights"),
+    ({"learned/expansion_/is/n_training": 3}, "do not fit together", "learned.expansion_.n_training"),
 ]
 
 
-@pytest.mark.parametrize(("edits", "message"), EDITS, ids=[str(e)[:60] for e, _ in EDITS])
-def test_made_up_heads_are_refused(saved, edits, message):
+@pytest.mark.parametrize(("edits", "message", "key"), EDITS, ids=[str(e)[:60] for e, *_ in EDITS])
+def test_made_up_heads_are_refused(saved, edits, message, key):
     change(saved, edits)
-    with pytest.raises(UnreadableFile, match=message):
+    with pytest.raises(UnreadableFile, match=message) as found:
         detectors.load(saved)
+    assert "detector.json" in str(found.value)
+    assert key is None or f"key {key!r}" in str(found.value)
 
 
 @pytest.mark.parametrize(
@@ -187,25 +208,28 @@ def test_flipped_bytes_never_go_unnoticed(saved):
             continue
 
 
+NOT_NUMBERS = r"arrays\.npz holds something else than finite numbers in 'expansion_\.points'"
+
+
 @pytest.mark.parametrize(
-    "points",
+    ("points", "told"),
     [
-        np.full((60, 3), np.nan),
-        np.zeros((60, 3), dtype=complex),
-        np.array([["a"] * 3] * 60),
-        np.zeros((60, 2)),
-        np.zeros((59, 3)),
-        np.zeros((60, 3), dtype=np.float32),
-        np.zeros(60),
-        np.float64(1.0),
+        (np.full((60, 3), np.nan), NOT_NUMBERS),
+        (np.zeros((60, 3), dtype=complex), NOT_NUMBERS),
+        (np.array([["a"] * 3] * 60), NOT_NUMBERS),
+        (np.zeros((60, 2)), "fitted on 3 columns, but scores rows of shape"),
+        (np.zeros((59, 3)), r"key 'learned\.expansion_\.weights'"),
+        (np.zeros((60, 3), dtype=np.float32), r"key 'learned\.expansion_\.points'"),
+        (np.zeros(60), r"key 'learned\.expansion_\.points'"),
+        (np.float64(1.0), r"key 'learned\.expansion_\.points'"),
     ],
     ids=["nan", "complex", "text", "columns", "rows", "single", "1D", "0D"],
 )
-def test_arrays_that_do_not_fit_are_refused(saved, points):
+def test_arrays_that_do_not_fit_are_refused(saved, points, told):
     with np.load(saved / "arrays.npz") as stored:
         arrays = dict(stored)
     np.savez(saved / "arrays.npz", **{**arrays, "expansion_.points": points})
-    with pytest.raises(UnreadableFile):
+    with pytest.raises(UnreadableFile, match=told):
         detectors.load(saved)
 
 

@@ -1,8 +1,8 @@
-"""What a saved basis may be made of."""
+"""What a saved basis is made of, and how its parts must fit together."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -10,58 +10,61 @@ from tellwhy.bases.adaptation import SoftmaxWeights
 from tellwhy.bases.feature_map import FeatureMap
 from tellwhy.bases.kernel_basis import DEPTHS, KernelBasis
 from tellwhy.bases.projections import DenseProjection, HadamardProjection
-from tellwhy.core.storage.saved_models import Records, Shelf
+from tellwhy.core.storage.saved_models import SavedKind
+from tellwhy.core.storage.values import Fit, Part, by_name
 
 
-def _is_dense(record: DenseProjection) -> bool:
-    return record.matrix.ndim == 2 and record.matrix.dtype == np.float64 and bool(record.matrix.size)
+def _dense(projection: DenseProjection) -> Iterator[Fit]:
+    matrix = projection.matrix
+    yield "matrix", (matrix.ndim, matrix.dtype), (2, np.dtype(np.float64))
+    yield "matrix", matrix.size > 0, True
 
 
-def _is_hadamard(record: HadamardProjection) -> bool:
-    if record.diagonals.ndim != 3 or record.diagonals.dtype != np.float64:
-        return False
-    copies, k, p = record.diagonals.shape
-    return (
-        k >= 1 and p & (p - 1) == 0 and 1 <= record.n_inputs <= p and 1 <= record.n_directions <= copies * p
-    )
+def _hadamard(projection: HadamardProjection) -> Iterator[Fit]:
+    diagonals = projection.diagonals
+    yield "diagonals", (diagonals.ndim, diagonals.dtype), (3, np.dtype(np.float64))
+    n_copies, n_products, length = diagonals.shape
+    # The fast transform halves its rows until one number is left.
+    is_power_of_two = length & (length - 1) == 0
+    yield "diagonals", n_products >= 1 and is_power_of_two, True
+    yield "n_inputs", 1 <= projection.n_inputs <= length, True
+    yield "n_directions", 1 <= projection.n_directions <= n_copies * length, True
 
 
-def _is_map(record: FeatureMap) -> bool:
-    widths = [record.centre.shape[0], *(layer.n_directions for layer in record.layers)]
-    inputs = [layer.n_inputs for layer in record.layers]
-    return record.centre.ndim == 1 and record.bandwidth > 0 and inputs == widths[:-1] and bool(inputs)
+def _map(feature_map: FeatureMap) -> Iterator[Fit]:
+    yield "centre", feature_map.centre.ndim, 1
+    yield "bandwidth", feature_map.bandwidth > 0, True
+    yield "layers", len(feature_map.layers) > 0, True
+    width = len(feature_map.centre)
+    for i, layer in enumerate(feature_map.layers):
+        yield f"layers.{i}", layer.n_inputs, width
+        width = layer.n_directions
 
 
-def _is_softmax(record: SoftmaxWeights) -> bool:
-    return record.weights.ndim == 2 and record.bias.shape == record.weights.shape[1:]
+def _softmax(softmax: SoftmaxWeights) -> Iterator[Fit]:
+    yield "weights", softmax.weights.ndim, 2
+    yield "bias", softmax.bias.shape, softmax.weights.shape[1:]
 
 
-def is_working(basis: Any) -> bool:
-    """Whether the parts of a basis fit together (one that is not fitted has none)."""
-    fitted = getattr(basis, "map_", None)
-    if fitted is None:
-        return True
-    n_columns, softmax = basis.n_features_in_, getattr(basis, "softmax_", None)
-    return (
-        len(fitted.layers) == DEPTHS[fitted.kernel]
-        and fitted.kernel == basis.kernel
-        and fitted.layers[0].n_inputs == n_columns
-        and fitted.n_features == basis.n_features
-        and (softmax is None or softmax.weights.shape == (fitted.n_features, len(basis.classes_)))
-    )
+def _basis(basis: KernelBasis) -> Iterator[Fit]:
+    if not hasattr(basis, "map_"):  # a parameter of another model, which fits a copy of it
+        return
+    fitted = basis.map_
+    yield "map_", fitted.kernel, basis.kernel
+    yield "map_", len(fitted.layers), DEPTHS[fitted.kernel]
+    yield "map_", fitted.n_features, basis.n_features
+    yield "n_features_in_", basis.n_features_in_, fitted.layers[0].n_inputs
+    if hasattr(basis, "softmax_") and basis.softmax_ is not None:
+        yield "softmax_", basis.softmax_.weights.shape, (fitted.n_features, len(basis.classes_))
+    features = fitted.apply(np.zeros((1, basis.n_features_in_)))
+    yield "map_", features.shape, (1, fitted.n_features)
 
 
-def _try_out(basis: Any) -> None:
-    if not is_working(basis):
-        raise ValueError("the shapes of its parts do not fit together.")
-    basis.map_.apply(np.zeros((1, basis.n_features_in_)))
-
-
-BASIS_RECORDS: Records = {
-    "DenseProjection": (DenseProjection, _is_dense),
-    "HadamardProjection": (HadamardProjection, _is_hadamard),
-    "FeatureMap": (FeatureMap, _is_map),
-    "SoftmaxWeights": (SoftmaxWeights, _is_softmax),
-    "KernelBasis": (KernelBasis, is_working),
-}
-SHELF = Shelf("basis", lambda: {"KernelBasis": KernelBasis}, BASIS_RECORDS, _try_out)
+BASIS_PARTS = by_name(
+    Part(DenseProjection, _dense),
+    Part(HadamardProjection, _hadamard),
+    Part(FeatureMap, _map),
+    Part(SoftmaxWeights, _softmax),
+    Part(KernelBasis, _basis),
+)
+KIND = SavedKind("basis", lambda: by_name(Part(KernelBasis, _basis)), BASIS_PARTS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,7 +18,7 @@ from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.estimator_rows import validated_rows
 from tellwhy.core.params import Rules, boolean, generator, integer, one_of, real, seed, validate_parameters
 from tellwhy.core.score_function import Integers
-from tellwhy.core.storage.saved_models import load_model, save_model
+from tellwhy.core.storage.saved_models import SavedModel
 from tellwhy.kernels.bandwidth import neighbour_distance
 from tellwhy.kernels.distances import centre_and_unit
 
@@ -28,7 +27,7 @@ DEPTHS = {"gaussian": 1, "arccos": 1, "arccos2": 2, "arccos3": 3}
 WITH_LABELS = ("supervised", "discriminative")
 
 
-class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class KernelBasis(SavedModel, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Map rows to features φ(x) with φ(x)·φ(x') ≈ k(x, x').
 
     Gaussian: φ(x) = √(2/D) [sin(Gᵀx/σ), cos(Gᵀx/σ)] with D/2 directions. ArcCos: φ(x) = √(2/D) max(0, Gᵀx),
@@ -96,6 +95,7 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     True
     """
 
+    _model_io = "tellwhy.bases.basis_io"
     _parameters: ClassVar[dict[str, Rules]] = {
         "kernel": one_of(*DEPTHS),
         "basis": one_of("random", "unsupervised", *WITH_LABELS),
@@ -253,20 +253,6 @@ class KernelBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         """Mean of ½(k(x, x') − φ(x)·φ(x'))² over pairs of different rows, of at most 1,000 rows of X."""
         check_is_fitted(self)
         return mean_pair_error(self.map_, validated_rows(self, X, reset=False, min_rows=2))
-
-    def save(self, folder: str | Path) -> Path:
-        """Write the fitted basis to a folder (JSON and arrays, no pickle); `KernelBasis.load` reads it."""
-        from tellwhy.bases.basis_io import SHELF
-
-        return save_model(SHELF, self, folder)
-
-    @classmethod
-    def load(cls, folder: str | Path) -> Self:
-        """Read a basis that `save` wrote: it gives the same features, bit for bit."""
-        from tellwhy.bases.basis_io import SHELF
-
-        basis: Self = load_model(SHELF, folder)
-        return basis
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

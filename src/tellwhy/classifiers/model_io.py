@@ -1,13 +1,17 @@
-"""Fitted classifiers on disk: `classifier.json` (class, parameters, what was learned), `arrays.npz`; never pickle."""
+"""What a saved classifier is made of, and how its parts must fit together.
+
+The folder holds `classifier.json` (class, parameters, what was learned) and `arrays.npz`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tellwhy.bases.basis_io import BASIS_RECORDS
+from tellwhy.bases.basis_io import BASIS_PARTS
 from tellwhy.classifiers.kernel_basis_classifier import KernelBasisClassifier
 from tellwhy.classifiers.softmax import SoftmaxState
 from tellwhy.classifiers.svm.base import MulticlassSVM
@@ -16,14 +20,19 @@ from tellwhy.classifiers.svm.lee_lin_wahba import LeeLinWahbaSVM
 from tellwhy.classifiers.svm.one_vs_rest import OneVsRestSVM
 from tellwhy.classifiers.svm.weston_watkins import WestonWatkinsSVM
 from tellwhy.classifiers.text_classifier import TextClassifier
-from tellwhy.core.storage.files import check_new_folder
-from tellwhy.core.storage.saved_models import Shelf, load_model, save_model
-
-_SVMS = (WestonWatkinsSVM, CrammerSingerSVM, LeeLinWahbaSVM, OneVsRestSVM)
+from tellwhy.core.storage.saved_models import SavedKind
+from tellwhy.core.storage.values import Fit, Part, by_name
 
 
-def save(model: Any, folder: str | Path) -> Path:
-    """Write a fitted classifier, whole or not at all; `load` reads it.
+def check_place(folder: str | Path) -> None:
+    """Raise now if a model could not be written there: before training, not after."""
+    KIND.check_place(folder)
+
+
+def load(folder: str | Path) -> Any:
+    """Read a classifier that its `save` wrote: it gives the same scores, bit for bit.
+
+    Raises `UnreadableFile` for a folder that is damaged, of another version, or made up.
 
     Examples
     --------
@@ -34,87 +43,63 @@ def save(model: Any, folder: str | Path) -> Path:
     >>> X = scale(X)
     >>> model = WestonWatkinsSVM(random_state=0).fit(X, y)
     >>> with tempfile.TemporaryDirectory() as place:
-    ...     again = load(save(model, place + "/iris"))
+    ...     again = load(model.save(place + "/iris"))
     >>> bool((again.decision_function(X) == model.decision_function(X)).all())
     True
     """
-    return save_model(_SHELF, model, folder)
+    return KIND.load(folder)
 
 
-def check_place(folder: str | Path) -> None:
-    """Raise now if a model could not be written there: before training, not after."""
-    check_new_folder(Path(folder), marker=_SHELF.head)
-
-
-def load(folder: str | Path) -> Any:
-    """Read a classifier that `save` wrote: it gives the same scores, bit for bit.
-
-    Raises `UnreadableFile` for a folder that is damaged, of another version, or made up.
-    """
-    return load_model(_SHELF, folder)
-
-
-def _is_svm(model: MulticlassSVM) -> bool:
-    """Whether the parts of an SVM fit together (one that is not fitted has none)."""
-    if not hasattr(model, "coef_"):
-        return True
+def _svm(model: MulticlassSVM) -> Iterator[Fit]:
+    if not hasattr(model, "coef_"):  # a parameter of another model, which fits a copy of it
+        return
     shape = (len(model.classes_), model.n_features_in_)
-    centre = getattr(model, "centre_", None)
-    sits = (
-        model.coef_.shape == shape and model.intercept_.shape == shape[:1] and model.coef_.dtype.kind == "f"
-    )
-    return sits and (centre is None or centre.shape == shape[1:])
+    yield "coef_", (model.coef_.shape, model.coef_.dtype.kind), (shape, "f")
+    yield "intercept_", model.intercept_.shape, shape[:1]
+    if hasattr(model, "centre_"):
+        yield "centre_", model.centre_.shape, shape[1:]
+    yield from _names(model)
 
 
-def _is_kernel_classifier(model: KernelBasisClassifier) -> bool:
-    """Whether the basis and what sits on it fit together."""
+def _kernel_classifier(model: KernelBasisClassifier) -> Iterator[Fit]:
+    """Check that the basis and what sits on it fit together."""
     width = model.basis_.map_.n_features
+    yield "basis_", model.basis_.n_features_in_, model.n_features_in_
     if isinstance(model.head, str):
-        sits = not hasattr(model, "head_") and model.softmax_.weights.shape == (
-            width + 1,
-            len(model.classes_),
-        )
+        yield "head_", hasattr(model, "head_"), False
+        yield "softmax_", model.softmax_.weights.shape, (width + 1, len(model.classes_))
     else:
-        sits = model.head_.n_features_in_ == width and np.array_equal(model.head_.classes_, model.classes_)
-    return sits and model.basis_.n_features_in_ == model.n_features_in_
+        yield "head_", model.head_.n_features_in_, width
+        yield "head_", np.array_equal(model.head_.classes_, model.classes_), True
+    yield from _names(model)
 
 
-def _is_state(record: SoftmaxState) -> bool:
-    return record.weights.ndim == 2 and record.weights.shape == record.first.shape == record.second.shape
+def _softmax_state(state: SoftmaxState) -> Iterator[Fit]:
+    yield "weights", state.weights.ndim, 2
+    yield "first", state.first.shape, state.weights.shape
+    yield "second", state.second.shape, state.weights.shape
 
 
-def _is_text_classifier(model: TextClassifier) -> bool:
-    """Whether there is one rarity and one column of weights per word, and no word twice."""
-    n_words, svm = len(model.words_), model.classifier_
-    return (
-        svm.n_features_in_ == n_words == len(set(model.words_))
-        and model.rarities_.shape == (n_words,)
-        and np.array_equal(svm.classes_, model.classes_)
-    )
+def _text_classifier(model: TextClassifier) -> Iterator[Fit]:
+    """Check that there is one rarity and one column of weights per word, and no word twice."""
+    n_words = len(model.words_)
+    yield "words_", len(set(model.words_)), n_words
+    yield "classifier_", model.classifier_.n_features_in_, n_words
+    yield "rarities_", model.rarities_.shape, (n_words,)
+    yield "classes_", np.array_equal(model.classifier_.classes_, model.classes_), True
 
 
-def _try_out(model: Any) -> None:
-    """Notice now what would fail later: names and shapes that do not fit, features that cannot be computed."""
-    sound = next(check for cls, check in _CHECKS.items() if isinstance(model, cls))
-    names = getattr(model, "feature_names_in_", None)
-    if not sound(model) or (names is not None and len(names) != model.n_features_in_):
-        raise ValueError("the shapes of its parts do not fit together.")
-    if isinstance(model, KernelBasisClassifier):
-        model.basis_.map_.apply(np.zeros((1, model.n_features_in_)))
+def _names(model: MulticlassSVM | KernelBasisClassifier) -> Iterator[Fit]:
+    if hasattr(model, "feature_names_in_"):
+        yield "feature_names_in_", len(model.feature_names_in_), model.n_features_in_
 
 
-_CHECKS: dict[Any, Any] = {
-    MulticlassSVM: _is_svm,
-    KernelBasisClassifier: _is_kernel_classifier,
-    TextClassifier: _is_text_classifier,
-}
-_SHELF = Shelf(
-    "classifier",
-    lambda: {cls.__name__: cls for cls in (*_SVMS, KernelBasisClassifier, TextClassifier)},
-    {
-        **BASIS_RECORDS,
-        **{cls.__name__: (cls, _is_svm) for cls in _SVMS},
-        "SoftmaxState": (SoftmaxState, _is_state),
-    },
-    _try_out,
+_SVMS = by_name(
+    *(Part(cls, _svm) for cls in (WestonWatkinsSVM, CrammerSingerSVM, LeeLinWahbaSVM, OneVsRestSVM))
 )
+_MODELS = {
+    **_SVMS,
+    **by_name(Part(KernelBasisClassifier, _kernel_classifier), Part(TextClassifier, _text_classifier)),
+}
+_PARTS = {**BASIS_PARTS, **_SVMS, **by_name(Part(SoftmaxState, _softmax_state))}
+KIND = SavedKind("classifier", lambda: _MODELS, _PARTS)

@@ -14,7 +14,7 @@ from tellwhy.classifiers.libsvm_format import libsvm_chunks
 from tellwhy.classifiers.svm.problem import check_entries
 from tellwhy.core.errors import InvalidInput, UnreadableFile
 from tellwhy.core.score_function import Floats, Integers
-from tellwhy.core.storage.files import stored_arrays
+from tellwhy.core.storage.folders import read_arrays
 from tellwhy.core.tables import check_finite
 
 TABLES = (".parquet", ".pq", ".csv", ".tsv", ".tab", ".xlsx", ".xlsm", ".json", ".jsonl", ".ndjson")
@@ -149,7 +149,7 @@ def _read_whole(path: Path, label: str | None) -> tuple[Any, Any, list[str] | No
 
 
 def _read_npz(path: Path) -> tuple[Any, Any]:
-    arrays = stored_arrays(path)
+    arrays = read_arrays(path)
     parts = ("X",) if "X" in arrays else ("data", "indices", "indptr", "shape")
     missing = [name for name in ("y", *parts) if name not in arrays]
     if missing:

@@ -10,7 +10,8 @@ from typing import Any
 
 from tellwhy.core.errors import UnreadableFile
 from tellwhy.core.explanation import Explanation
-from tellwhy.core.storage.files import new_folder, plain, read_versioned, write_json
+from tellwhy.core.storage.files import new_folder, plain
+from tellwhy.core.storage.folders import read_versioned, write_json
 from tellwhy.workflow.run import SCHEMA, Agreement, Anomaly, Detection, Evidence, Group, Reason, Run, Typical
 
 HEAD = "run.json"

@@ -1,4 +1,8 @@
-"""Dual variables of a training that is under way: enough to go on from, with any number of ranks."""
+"""Dual variables of a training that is under way: enough to go on from, with any number of ranks.
+
+A rank is one process of a training that runs in several. `checkpoint.json` says how far the training had come;
+`rank-0.npz`, `rank-1.npz`, … hold what each rank knew of the variables, as triples (row, class, value).
+"""
 
 from __future__ import annotations
 
@@ -12,10 +16,14 @@ from scipy import sparse
 from tellwhy.classifiers.svm.solver import Progress
 from tellwhy.core.errors import InvalidInput, UnreadableFile
 from tellwhy.core.score_function import Integers
-from tellwhy.core.storage.files import new_folder, read_versioned, stored_arrays, write_json
+from tellwhy.core.storage.folders import Arrays, Format, read_arrays, write_arrays
 
-SCHEMA = 1
-_HEAD = "checkpoint.json"
+FORMAT = Format(
+    "a checkpoint",
+    "checkpoint.json",
+    keys={"settings": (dict,), "ranks": (int,), "epochs": (int,), "seconds": (float,), "history": (list,)},
+)
+_TRIPLES = ("row", "cls", "val")
 
 
 def write(
@@ -26,56 +34,63 @@ def write(
         _write_part(Path(comm.bcast(None)), comm.rank, rows, duals)
         comm.Barrier()
         return
-    with new_folder(folder, marker=_HEAD) as work:
+    with FORMAT.new_folder(folder) as work:
         _write_part(Path(comm.bcast(str(work))), 0, rows, duals)
-        comm.Barrier()
+        comm.Barrier()  # the folder takes its place only after every rank has written its part
         state = {"epochs": progress.epochs, "seconds": progress.seconds, "history": progress.history}
-        write_json(work / _HEAD, {"schema": SCHEMA, "settings": settings, "ranks": comm.size, **state})
+        FORMAT.write_head(work, {"settings": settings, "ranks": comm.size, **state})
 
 
 def _write_part(work: Path, rank: int, rows: Integers, duals: Any) -> None:
     table = duals.tocoo()
     at, classes = table.coords
-    np.savez(
-        work / f"rank-{rank}.npz",
-        row=rows[at],
-        cls=classes.astype(np.int32),
-        val=table.data,
-        allow_pickle=False,
-    )
+    triples = {"row": rows[at], "cls": classes.astype(np.int32), "val": table.data}
+    write_arrays(work / f"rank-{rank}.npz", triples, is_compressed=False)
 
 
 def read(folder: Path, rows: Integers, n_classes: int, settings: dict[str, Any]) -> tuple[Any, Progress]:
     """Variables of the given rows × all classes, and how far the training had come."""
-    head = read_versioned(folder / _HEAD, SCHEMA, "a checkpoint")
-    if settings["labels"] != head["settings"].get("labels"):
-        raise InvalidInput(
-            f"The checkpoint {folder} was made from rows with other labels. Train on the file that it was made from, "
-            "or without --resume."
-        )
-    for name, value in settings.items():
-        if head["settings"].get(name) != value:
-            raise InvalidInput(
-                f"The checkpoint {folder} was made with {name} = {head['settings'].get(name)!r}, this training has "
-                f"{value!r}. Train with the same settings, or without --resume."
-            )
-    parts = [_read_part(folder / f"rank-{rank}.npz") for rank in range(int(head["ranks"]))]
-    row, cls, val = (np.concatenate([part[i] for part in parts]) for i in range(3))
+    head = FORMAT.read_head(folder)
+    _check_settings(folder, head["settings"], settings)
+    parts = [_read_part(folder / f"rank-{rank}.npz", n_classes) for rank in range(head["ranks"])]
+    if not parts:
+        raise UnreadableFile(f"{folder / FORMAT.head} names no 'ranks'; expected one at least.")
+    row = np.concatenate([part["row"] for part in parts])
+    cls = np.concatenate([part["cls"] for part in parts])
+    val = np.concatenate([part["val"] for part in parts])
     at = np.searchsorted(rows, row)
     mine = (at < len(rows)) & (rows[np.minimum(at, len(rows) - 1)] == row)
     table = sparse.csr_array((val[mine], (at[mine], cls[mine])), shape=(len(rows), n_classes))
-    return table, Progress(int(head["epochs"]), float(head["seconds"]), list(head["history"]))
+    return table, Progress(head["epochs"], float(head["seconds"]), list(head["history"]))
 
 
-def _read_part(path: Path) -> tuple[Any, Any, Any]:
-    arrays = stored_arrays(path)
-    missing = {"row", "cls", "val"} - set(arrays)
-    if missing:
-        raise UnreadableFile(f"{path} lacks {sorted(missing)}.")
-    return arrays["row"], arrays["cls"], arrays["val"]
+def _check_settings(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
+    """Raise if the checkpoint was made from other rows, or with other settings."""
+    if now["labels"] != before.get("labels"):
+        raise InvalidInput(
+            f"The checkpoint {folder} was made from rows with other labels. Train on the file that it was made "
+            "from, or without --resume."
+        )
+    for name, value in now.items():
+        if before.get(name) != value:
+            raise InvalidInput(
+                f"The checkpoint {folder} was made with {name} = {before.get(name)!r}, this training has "
+                f"{value!r}. Train with the same settings, or without --resume."
+            )
+
+
+def _read_part(path: Path, n_classes: int) -> Arrays:
+    part = read_arrays(path, _TRIPLES)
+    kinds = {name: part[name].dtype.kind for name in _TRIPLES}
+    shapes = {part[name].shape for name in _TRIPLES}
+    if kinds != {"row": "i", "cls": "i", "val": "f"} or len(shapes) != 1 or part["row"].ndim != 1:
+        raise UnreadableFile(f"{path} does not hold one row, class and value per variable.")
+    if not ((part["cls"] >= 0) & (part["cls"] < n_classes)).all() or not np.isfinite(part["val"]).all():
+        raise UnreadableFile(f"{path} holds classes that there are not in 'cls', or no numbers in 'val'.")
+    return part
 
 
 def remove(folder: Path) -> None:
     """Remove a checkpoint that is no longer needed."""
-    if (folder / _HEAD).is_file():
+    if FORMAT.is_in(folder):
         shutil.rmtree(folder, ignore_errors=True)

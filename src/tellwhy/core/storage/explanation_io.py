@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,26 +11,32 @@ import numpy as np
 from tellwhy.core.errors import UnreadableFile
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.extras import Extras
-from tellwhy.core.storage.files import new_folder, read_versioned, stored_arrays, write_json
+from tellwhy.core.storage.folders import Arrays, Format
 
-SCHEMA = 1
-_HEAD = "explanation.json"
-_ARRAYS = ("values", "scores", "base_values", "stderr")
+FORMAT = Format(
+    "an explanation",
+    "explanation.json",
+    keys={
+        "method": (str,),
+        "kind": (str,),
+        "params": (dict,),
+        "feature_names": (list, type(None)),
+        "extras": (dict,),
+    },
+    arrays=("values", "scores", "base_values"),
+)
+_ARRAYS = (*FORMAT.arrays, "stderr")
+_DATA = "data.parquet"
+_EXTRA = "extra:"  # begins the names of arrays that are extras
 
 
 def save(explanation: Explanation, folder: Path) -> Path:
     """Write the folder, whole or not at all."""
-    arrays = {name: getattr(explanation, name) for name in _ARRAYS if getattr(explanation, name) is not None}
     extras = explanation.extras.computed()
     extra_arrays = {k: v for k, v in extras.items() if isinstance(v, np.ndarray) and v.dtype != object}
     tables = {k: v for k, v in extras.items() if hasattr(v, "columns")}
     files = {name: f"extra_{i}.parquet" for i, name in enumerate(tables)}
-    arrays.update({f"extra:{name}": extra for name, extra in extra_arrays.items()})
-    is_table = hasattr(explanation.data, "columns")
-    if explanation.data is not None and not is_table:
-        arrays["data"] = np.asarray(explanation.data)
     head = {
-        "schema": SCHEMA,
         "method": explanation.method,
         "kind": explanation.kind,
         "params": dict(explanation.params),
@@ -37,56 +44,57 @@ def save(explanation: Explanation, folder: Path) -> Path:
         "extras": {k: v for k, v in extras.items() if k not in extra_arrays and k not in tables},
         "tables": files,
     }
-    with new_folder(folder, marker=_HEAD) as work:
-        write_json(work / _HEAD, head)
-        np.savez_compressed(work / "arrays.npz", allow_pickle=False, **arrays)
-        if is_table:
-            _write_table(explanation.data, work / "data.parquet")
+
+    def add_tables(work: Path) -> None:
+        if hasattr(explanation.data, "columns"):
+            _write_table(explanation.data, work / _DATA)
         for name, file in files.items():
             _write_table(tables[name], work / file)
-    return folder
+
+    return FORMAT.write(folder, head, _arrays(explanation, extra_arrays), add=add_tables)
+
+
+def _arrays(explanation: Explanation, extras: Mapping[str, Any]) -> Arrays:
+    """Return everything that is an array, by the name it has in the file."""
+    found = {name: getattr(explanation, name) for name in _ARRAYS}
+    arrays = {name: array for name, array in found.items() if array is not None}
+    if explanation.data is not None and not hasattr(explanation.data, "columns"):
+        arrays["data"] = np.asarray(explanation.data)
+    return arrays | {_EXTRA + name: extra for name, extra in extras.items()}
 
 
 def load(folder: Path) -> Explanation:
     """Read what `save` wrote."""
-    head = _read_head(folder)
-    arrays = stored_arrays(folder / "arrays.npz")
-    missing = {"values", "scores", "base_values"} - set(arrays)
-    if missing:
-        raise UnreadableFile(f"{folder / 'arrays.npz'} lacks {sorted(missing)}.")
+    head, arrays = FORMAT.read(folder)
     extras = dict(head["extras"])
-    extras.update({k.removeprefix("extra:"): v for k, v in arrays.items() if k.startswith("extra:")})
+    extras.update({k.removeprefix(_EXTRA): v for k, v in arrays.items() if k.startswith(_EXTRA)})
     extras.update({name: _read_table(folder / file) for name, file in _table_files(head, folder).items()})
-    return Explanation(
-        values=arrays["values"],
-        scores=arrays["scores"],
-        base_values=arrays["base_values"],
-        stderr=arrays.get("stderr"),
-        data=_read_data(folder, arrays),
-        method=head["method"],
-        kind=head["kind"],
-        params=head["params"],
-        feature_names=head["feature_names"],
-        extras=Extras(extras),
+    try:
+        return Explanation(
+            values=arrays["values"],
+            scores=arrays["scores"],
+            base_values=arrays["base_values"],
+            stderr=arrays.get("stderr"),
+            data=_read_data(folder, arrays),
+            method=head["method"],
+            kind=head["kind"],
+            params=head["params"],
+            feature_names=head["feature_names"],
+            extras=Extras(extras),
+        )
+    except (TypeError, ValueError) as error:  # arrays of text, or of shapes that do not belong together
+        raise UnreadableFile(f"{folder} does not hold a whole explanation: {error}") from error
+
+
+def _table_files(head: Mapping[str, Any], folder: Path) -> dict[str, str]:
+    files = head.get("tables", {})  # folders of the first versions have none
+    # A name with a path in it could make us read any file of the machine.
+    is_sound = isinstance(files, dict) and all(
+        isinstance(file, str) and file == Path(file).name for file in files.values()
     )
-
-
-def _read_head(folder: Path) -> dict[str, Any]:
-    path = folder / _HEAD
-    head = read_versioned(path, SCHEMA, "an explanation")
-    missing = {"method", "kind", "params", "feature_names", "extras"} - set(head)
-    if missing:
-        raise UnreadableFile(f"{path} lacks {sorted(missing)}.")
-    return head
-
-
-def _table_files(head: dict[str, Any], folder: Path) -> dict[str, str]:
-    files = head.get("tables", {})
-    if not isinstance(files, dict) or not all(
-        isinstance(f, str) and f == Path(f).name for f in files.values()
-    ):
-        raise UnreadableFile(f"{folder / _HEAD} does not name the files of its tables.")
-    return files
+    if not is_sound:
+        raise UnreadableFile(f"{folder / FORMAT.head} does not name the files of its 'tables'.")
+    return dict(files)
 
 
 def _write_table(data: Any, path: Path) -> None:
@@ -94,11 +102,11 @@ def _write_table(data: Any, path: Path) -> None:
         named = data if all(isinstance(c, str) for c in data.columns) else data.rename(columns=str)
         named.to_parquet(path)
     else:
-        data.write_parquet(path)
+        data.write_parquet(path)  # polars
 
 
-def _read_data(folder: Path, arrays: dict[str, Any]) -> Any:
-    path = folder / "data.parquet"
+def _read_data(folder: Path, arrays: Mapping[str, Any]) -> Any:
+    path = folder / _DATA
     return _read_table(path) if path.exists() else arrays.get("data")
 
 

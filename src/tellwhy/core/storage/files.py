@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import tempfile
-import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,18 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tellwhy.core.errors import CannotWrite, UnreadableFile
-
-_DAMAGES = (
-    OSError,
-    ValueError,
-    EOFError,
-    KeyError,
-    NotImplementedError,
-    MemoryError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
+from tellwhy.core.errors import CannotWrite
 
 
 @contextmanager
@@ -116,35 +102,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, float) and not np.isfinite(value):
         return str(value)
     return value if isinstance(value, (str, int, float)) or value is None else str(value)
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write indented JSON in UTF-8."""
-    path.write_text(json.dumps(plain(value), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-def read_versioned(path: Path, schema: int, what: str) -> dict[str, Any]:
-    """Read a JSON object that says which schema it follows, or raise `UnreadableFile`."""
-    try:
-        head = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UnreadableFile(f"{path} cannot be read as {what}: {error}.") from error
-    got = head.get("schema") if isinstance(head, dict) else type(head).__name__
-    if got != schema:
-        raise UnreadableFile(f"{path} has schema {got!r}; this version of tellwhy reads schema {schema}.")
-    return dict(head)
-
-
-def stored_arrays(path: Path) -> dict[str, Any]:
-    """Read all arrays of an .npz file; `UnreadableFile` where it is missing, damaged or holds objects."""
-    try:
-        with open(path, "rb") as file:
-            if not file.read(6).startswith((b"PK", b"\x93NUMPY")):
-                raise ValueError("it is no .npz file")
-            file.seek(0)
-            stored = np.load(file, allow_pickle=False)
-            if isinstance(stored, np.ndarray):
-                raise ValueError("it holds one array, as in an .npy file")
-            return {name: stored[name] for name in stored.files}
-    except _DAMAGES as error:
-        raise UnreadableFile(f"{path} is missing or damaged: {error}.") from error

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
-from tellwhy.core.storage.files import check_new_folder, new_folder, stored_arrays, write_json
+from tellwhy.core.storage.files import check_new_folder, new_folder
+from tellwhy.core.storage.folders import read_arrays, write_json
 from tellwhy.data import read_table
 from tellwhy.explainers import DMMMEN, Insight
 
@@ -102,7 +103,7 @@ def read_rows(path: Path) -> tuple[Any, tuple[str, ...]]:
                 f"{path}: the columns {words[:5]} do not hold numbers. Encode them, or leave them out."
             )
         return table.frame, table.notices
-    arrays = stored_arrays(path)
+    arrays = read_arrays(path)
     name = "X" if "X" in arrays else next(iter(arrays), "")
     if name != "X" and len(arrays) != 1:
         raise InvalidInput(f"{path} holds the arrays {list(arrays)}; name the inputs X.")

@@ -1,0 +1,260 @@
+"""The one way to a folder on disk and back: a JSON file, here called the head, beside files of arrays (.npz).
+
+What a folder holds is declared by a `Format`. How it is written and read is here, for all of them:
+
+- A folder appears whole or not at all.
+- The head says which version of the format it follows; another version is not read.
+- Nothing is ever unpickled, so that a file cannot run code.
+- Whatever is wrong with a file is one error, `UnreadableFile`, that names the file and the key in it.
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tellwhy.core.errors import UnreadableFile
+from tellwhy.core.storage.files import check_new_folder, new_folder, plain
+
+ARRAYS = "arrays.npz"
+Types = tuple[type, ...]
+Arrays = dict[str, Any]  # name -> numpy array
+
+# What numpy and zipfile raise for files that are cut, overwritten or made up. A wrong length of an array can
+# ask for more memory than there is.
+_DAMAGES = (
+    OSError,
+    ValueError,
+    EOFError,
+    KeyError,
+    NotImplementedError,
+    MemoryError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+# What constructors and checks raise when they are given the wrong things. PyTorch raises RuntimeError.
+_MISFITS = (
+    TypeError,
+    ValueError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    MemoryError,
+    RuntimeError,
+)
+_WORDS = {
+    dict: "an object",
+    list: "a list",
+    str: "text",
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    type(None): "null",
+}
+
+
+@dataclass(frozen=True)
+class Format:
+    """What one kind of folder holds.
+
+    Attributes
+    ----------
+    what
+        How messages call it: 'a saved detector'.
+    head
+        Name of the JSON file; a folder with this file is one of ours.
+    keys
+        What the head must hold beside its version, and of which types.
+    arrays
+        Names that `arrays.npz` must hold at least.
+    schema
+        Version of the format.
+    is_compressed
+        Whether arrays are compressed: smaller, but slower to write.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> counts = Format("a saved count", "count.json", keys={"of": (str,)}, arrays=("counts",))
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     folder = counts.write(Path(place) / "apples", {"of": "apples"}, {"counts": np.array([3, 4])})
+    ...     head, arrays = counts.read(folder)
+    >>> head["of"], arrays["counts"]
+    ('apples', array([3, 4]))
+    """
+
+    what: str
+    head: str
+    keys: Mapping[str, Types]
+    arrays: tuple[str, ...] = ()
+    schema: int = 1
+    is_compressed: bool = True
+
+    def write(
+        self,
+        folder: Path,
+        head: Mapping[str, Any],
+        arrays: Mapping[str, Any],
+        *,
+        add: Callable[[Path], None] | None = None,
+    ) -> Path:
+        """Write the folder, whole or not at all; `add(folder)` may write more into it before it appears."""
+        with self.new_folder(folder) as work:
+            self.write_head(work, head)
+            write_arrays(work / ARRAYS, arrays, is_compressed=self.is_compressed)
+            if add is not None:
+                add(work)
+        return folder
+
+    @contextmanager
+    def new_folder(self, folder: Path) -> Iterator[Path]:
+        """Give a folder to write into, which takes its place when the block ends without an error."""
+        with new_folder(folder, marker=self.head) as work:
+            yield work
+
+    def check_place(self, folder: Path) -> None:
+        """Raise now what `write` would raise: before work that takes long, not after it."""
+        check_new_folder(folder, marker=self.head)
+
+    def write_head(self, folder: Path, head: Mapping[str, Any]) -> None:
+        """Write the head, with its version."""
+        write_json(folder / self.head, {"schema": self.schema, **head})
+
+    def is_in(self, folder: Path) -> bool:
+        """Whether a folder says that it holds this."""
+        return (folder / self.head).is_file()
+
+    def read(self, folder: Path) -> tuple[dict[str, Any], Arrays]:
+        """Return the head and the arrays, or raise `UnreadableFile`."""
+        self._check_folder(folder)
+        return self.read_head(folder), read_arrays(folder / ARRAYS, self.arrays)
+
+    @contextmanager
+    def reading(self, folder: Path, key: str) -> Iterator[None]:
+        """Turn what goes wrong while a key's value is used into `UnreadableFile`."""
+        try:
+            with at_key(key):
+                yield
+        except Misfit as misfit:
+            raise UnreadableFile(
+                f"{folder / self.head} (with {ARRAYS} beside it) is damaged: key {misfit.key!r}, {misfit.why}."
+            ) from misfit
+
+    def read_head(self, folder: Path) -> dict[str, Any]:
+        """Return the head after checking its version and its keys."""
+        path = folder / self.head
+        head = read_versioned(path, self.schema, self.what)
+        for key, types in self.keys.items():
+            check_type(path, key, head.get(key, _ABSENT), types)
+        return head
+
+    def _check_folder(self, folder: Path) -> None:
+        """Say that there is no folder, or that something else is in it."""
+        if not folder.is_dir():
+            found = "is a file" if folder.exists() else "is not there"
+            raise UnreadableFile(f"{folder} {found}; expected the folder of {self.what}.")
+        if not self.is_in(folder):
+            names = sorted(path.name for path in folder.iterdir())
+            held = ", ".join(names[:5]) or "nothing"
+            raise UnreadableFile(f"{folder} is not {self.what}: {self.head} is missing. It holds {held}.")
+
+
+@dataclass(frozen=True)
+class _Absent:
+    """Stands for a key that is not there, because None is what JSON's null becomes."""
+
+
+_ABSENT = _Absent()
+
+
+class Misfit(ValueError):
+    """Something in a file that cannot be what it should be, and the key that it is under."""
+
+    def __init__(self, why: str, key: str):
+        super().__init__(why)
+        self.why = why
+        self.key = key
+
+
+@contextmanager
+def at_key(key: str) -> Iterator[None]:
+    """Turn what goes wrong inside into a `Misfit` with this key, unless a key farther inside is known."""
+    try:
+        yield
+    except Misfit:
+        raise
+    except KeyError as error:
+        raise Misfit(f"{error} is missing", key) from error
+    except _MISFITS as error:
+        raise Misfit(str(error) or type(error).__name__, key) from error
+
+
+def check_type(path: Path, key: str, value: Any, types: Types) -> None:
+    """Raise `UnreadableFile` unless a value of the head is of one of some types."""
+    # JSON has one kind of number: 3.0 may come back as 3. True is no number, though Python counts with it.
+    is_number = float in types and isinstance(value, int) and not isinstance(value, bool)
+    if is_number or type(value) in types:
+        return
+    expected = " or ".join(_WORDS[kind] for kind in types)
+    if value is _ABSENT:
+        raise UnreadableFile(f"{path} lacks {key!r}; expected {expected}.")
+    raise UnreadableFile(f"{path} lacks {key!r} as {expected}: it holds {_shown(value)} there.")
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 40 else f"{text[:40]}…"
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write indented JSON in UTF-8."""
+    path.write_text(json.dumps(plain(value), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def read_versioned(path: Path, schema: int, what: str) -> dict[str, Any]:
+    """Read a JSON object that says which version it follows, or raise `UnreadableFile`."""
+    try:
+        head = json.loads(path.read_text(encoding="utf-8"))
+    except RecursionError as error:  # a file of 100,000 brackets is valid JSON
+        raise UnreadableFile(f"{path} cannot be read as {what}: it is nested too deeply.") from error
+    except (OSError, ValueError) as error:
+        raise UnreadableFile(f"{path} cannot be read as {what}: {error}.") from error
+    got = head.get("schema") if isinstance(head, dict) else type(head).__name__
+    if got != schema:
+        raise UnreadableFile(f"{path} has schema {got!r}; this version of tellwhy reads schema {schema}.")
+    return dict(head)
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Any], *, is_compressed: bool = True) -> None:
+    """Write arrays of numbers or text to an .npz file."""
+    # Looked up when called, so that a test can stand in for numpy's function.
+    write = np.savez_compressed if is_compressed else np.savez
+    write(path, allow_pickle=False, **arrays)
+
+
+def read_arrays(path: Path, required: Iterable[str] = ()) -> Arrays:
+    """Read all arrays of an .npz file, among them the required ones, or raise `UnreadableFile`."""
+    try:
+        with open(path, "rb") as file:
+            # numpy would take a file with another beginning for a pickle, and say that it must not read those.
+            if not file.read(6).startswith((b"PK", b"\x93NUMPY")):
+                raise ValueError("it is no .npz file")
+            file.seek(0)
+            stored = np.load(file, allow_pickle=False)
+            if isinstance(stored, np.ndarray):
+                raise ValueError("it holds one array, as in an .npy file")
+            arrays = {name: stored[name] for name in stored.files}
+    except _DAMAGES as error:
+        raise UnreadableFile(f"{path} is missing or damaged: {error}.") from error
+    for name in required:
+        if name not in arrays:
+            raise UnreadableFile(f"{path} lacks {name!r}; it holds {sorted(arrays)[:10]}.")
+    return arrays

@@ -1,0 +1,168 @@
+"""Folders that earlier versions wrote: they are read, and give the numbers that they gave then.
+
+`saved_before.zip` holds one folder per class, saved by the code of November 2025, before reading and writing
+became one module, and `expected.json`, what each model gave for the rows `new`. It is never written again:
+a format that changes gets a new version and a second file.
+"""
+
+import json
+import zipfile
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tellwhy import classifiers, detectors
+from tellwhy.bases import KernelBasis
+from tellwhy.classifiers.svm import checkpoint as svm_checkpoint
+from tellwhy.core.errors import InvalidInput, UnreadableFile
+from tellwhy.core.explanation import Explanation
+from tellwhy.data.graphs import chain
+from tellwhy.explainers.surrogate import checkpoint as chains_checkpoint
+
+ARCHIVE = Path(__file__).with_name("saved_before.zip")
+
+
+def read_expected():
+    with zipfile.ZipFile(ARCHIVE) as archive:
+        return json.loads(archive.read("expected.json"))
+
+
+EXPECTED = read_expected()
+NEW = np.array(EXPECTED["new"])
+FRAME = pd.DataFrame(NEW, columns=["a", "ç 'd'"])
+DETECTORS = [name for name, found in EXPECTED.items() if "threshold" in found]
+GRAPH_DETECTORS = [name for name in EXPECTED if name.startswith("lccad")]
+CLASSIFIERS = [name for name, found in EXPECTED.items() if "decisions" in found and name != "text_classifier"]
+BASES = [name for name in EXPECTED if name.startswith("basis")]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("saved_before")
+    with zipfile.ZipFile(ARCHIVE) as archive:
+        archive.extractall(folder)
+    return folder
+
+
+def assert_as_before(name, **found):
+    for key, value in found.items():
+        expected = np.array(EXPECTED[name][key])
+        if expected.dtype.kind == "f":  # the last digits of sums depend on the processor
+            np.testing.assert_allclose(value, expected, rtol=1e-9, atol=1e-12)
+        else:
+            np.testing.assert_array_equal(value, expected)
+
+
+def test_every_kind_is_there():
+    assert (len(DETECTORS), len(GRAPH_DETECTORS), len(CLASSIFIERS), len(BASES)) == (10, 3, 6, 2)
+
+
+@pytest.mark.parametrize("name", DETECTORS)
+def test_detectors(name, place):
+    detector = detectors.load(place / name)
+    assert detector.to_score().feature_names == list(FRAME.columns)
+    threshold = detector.threshold_ if np.isfinite(detector.threshold_) else 1e308
+    assert_as_before(name, outlierness=detector.outlierness(FRAME), threshold=threshold)
+
+
+@pytest.mark.parametrize("name", GRAPH_DETECTORS)
+def test_graph_detectors(name, place):
+    model = detectors.load(place / name)
+    training = model.outlierness()
+    assert_as_before(
+        name,
+        training=training[np.isfinite(training)],
+        labels=model.predict(NEW, chain(4)),
+        outlierness=model.outlierness(NEW, chain(4)),
+    )
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_classifiers(name, place):
+    model = classifiers.load(place / name)
+    assert_as_before(name, decisions=model.decision_function(NEW), labels=model.predict(NEW))
+
+
+@pytest.mark.parametrize("name", [*DETECTORS, *GRAPH_DETECTORS, *CLASSIFIERS, *BASES, "text_classifier"])
+def test_what_is_written_now_is_what_was_written_then(name, place, tmp_path):
+    load = KernelBasis.load if name in BASES else classifiers.load
+    model = (detectors.load if name in [*DETECTORS, *GRAPH_DETECTORS] else load)(place / name)
+    again = model.save(tmp_path / "again")
+    (head,) = again.glob("*.json")
+    assert json.loads(head.read_text()) == json.loads((place / name / head.name).read_text())
+    with np.load(again / "arrays.npz") as new, np.load(place / name / "arrays.npz") as old:
+        assert new.files == old.files
+        for array in new.files:
+            np.testing.assert_array_equal(new[array], old[array])
+            assert new[array].dtype == old[array].dtype
+
+
+def test_text_classifier(place):
+    model = classifiers.load(place / "text_classifier")
+    texts = ["red pie", "green race"]
+    assert_as_before("text_classifier", decisions=model.decision_function(texts), labels=model.predict(texts))
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_bases(name, place):
+    assert_as_before(name, features=KernelBasis.load(place / name).transform(NEW))
+
+
+def test_explanation(place):
+    explanation = Explanation.load(place / "explanation")
+    extras = explanation.extras
+    assert_as_before(
+        "explanation",
+        values=explanation.values,
+        residual=explanation.residual,
+        row=extras["row"],
+        z=extras["frame"]["z"],
+    )
+    assert (extras["note"], explanation.params["n"]) == ("kept", 3)
+    assert explanation.data.columns.tolist() == explanation.feature_names == list(FRAME.columns)
+
+
+def test_checkpoint_of_an_svm(place):
+    settings = {"labels": "abc", "C": 1.0}
+    duals, progress = svm_checkpoint.read(place / "svm_checkpoint", np.array([2, 5, 7]), 3, settings)
+    assert_as_before(
+        "svm_checkpoint", duals=duals.toarray(), epochs=progress.epochs, seconds=progress.seconds
+    )
+    with pytest.raises(InvalidInput, match=r"C = 1\.0, this training has 2\.0"):
+        svm_checkpoint.read(place / "svm_checkpoint", np.array([2]), 3, {**settings, "C": 2.0})
+
+
+def emptied_chains(place):
+    """Chains with room for what the checkpoint holds, but nothing in it yet."""
+    with np.load(place / "chains" / "arrays.npz") as stored:
+        arrays = dict(stored)
+    head = json.loads((place / "chains" / "chains.json").read_text())
+    made = []
+    for i, origin in enumerate(head["origins"]):
+        parts = {}
+        for part in ("state", "kept"):
+            begin = f"{i}:{part}:"
+            empty = {
+                k.removeprefix(begin): np.zeros_like(a) for k, a in arrays.items() if k.startswith(begin)
+            }
+            parts[part] = SimpleNamespace(_asdict=lambda empty=empty: empty)
+        made.append(SimpleNamespace(done=0, n_kept=0, origin=origin, rng=np.random.default_rng(5), **parts))
+    return head, arrays, made
+
+
+def test_checkpoint_of_chains(place):
+    head, arrays, chains = emptied_chains(place)
+    chains_checkpoint.resume(place / "chains", head["data"], chains)
+    for i, resumed in enumerate(chains):
+        assert (resumed.done, resumed.n_kept) == (head["chains"][i]["done"], head["chains"][i]["kept"])
+        assert resumed.rng.bit_generator.state == head["chains"][i]["random"]
+        for part in ("state", "kept"):
+            for name, array in getattr(resumed, part)._asdict().items():
+                np.testing.assert_array_equal(array, arrays[f"{i}:{part}:{name}"])
+    kept = np.concatenate([resumed.kept._asdict()["coef"] for resumed in chains])
+    assert_as_before("chains", coef=kept[:3], shape=kept.shape)
+    with pytest.raises(UnreadableFile, match="checkpoint of other rows"):
+        chains_checkpoint.resume(place / "chains", "another mark", chains)
