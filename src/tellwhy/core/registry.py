@@ -1,8 +1,9 @@
 """The catalogue of detectors and explainers: what each one needs, costs and cites.
 
 A class enters by the decorator `register`; `tellwhy.methods()` prints the catalogue, the contract suites run
-over it. The folders that hold such classes, and installed packages with an entry point in a group of
-`GROUPS`, are loaded when the catalogue is first read.
+over it. The folders that hold such classes, and installed packages with an entry point for them, are loaded
+when the catalogue is first read. Rules of networks have entry points too (`GROUPS`); they are loaded when a
+rule is first looked up.
 """
 
 from __future__ import annotations
@@ -18,14 +19,17 @@ from tellwhy.core.errors import InvalidParameter, TellwhyWarning
 
 C = TypeVar("C", bound=type)
 
-ROLES = (
-    "detector",
-    "explainer",
-    "network explainer",
-    "graph explainer",
-    "classifier explainer",
-    "patch explainer",
-)
+EXPLAINER_ROLES = {
+    "explainer": "scores of rows",
+    "network explainer": "outputs of a PyTorch network",
+    "graph explainer": "nodes of a graph",
+    "classifier explainer": "labels that a classifier gives",
+    "patch explainer": "images and sequences, through a model of their patches",
+    "ensemble": "what several explainers, given in the place of a model, say together",
+}
+"""The kinds of explainers, and what each explains."""
+
+ROLES = ("detector", *EXPLAINER_ROLES)
 GROUPS = ("tellwhy.detectors", "tellwhy.explainers", "tellwhy.rules")
 
 
@@ -47,17 +51,20 @@ class Card:
     @property
     def cls(self) -> Any:
         """The class; its module is loaded when this is first asked for."""
-        return (
-            getattr(importlib.import_module(self.where), self.name)
-            if isinstance(self.where, str)
-            else self.where
-        )
+        if isinstance(self.where, str):
+            return getattr(importlib.import_module(self.where), self.name)
+        return self.where
+
+    @property
+    def origin(self) -> str:
+        """The module that the class comes from."""
+        return self.where if isinstance(self.where, str) else self.where.__module__
 
 
 _cards: dict[tuple[str, str], Card] = {}
-# Modules that enter cards when imported. A folder's own `__init__` may announce more of them.
-_announced = ["tellwhy.detectors", "tellwhy.explainers"]
-_read_entry_points = False
+# Modules that enter cards when imported, by the group they belong to. A folder's `__init__` announces more of them.
+_announced = {group: [group] for group in ("tellwhy.detectors", "tellwhy.explainers")}
+_read_groups: set[str] = set()  # groups of entry points that were loaded
 
 
 def register(
@@ -76,8 +83,7 @@ def register(
     Parameters
     ----------
     role
-        What it is: one of `ROLES`. An 'explainer' explains scores of rows; the others say what they explain
-        instead.
+        What it is: 'detector', or one of `EXPLAINER_ROLES`, which says what each of them explains.
     needs, cost, exactness, citation
         One phrase each, for the reader of `tellwhy.methods()`.
     family
@@ -99,9 +105,7 @@ def register(
 
     def enter(cls: C) -> C:
         name = cls.__name__
-        _cards[role, name] = Card(
-            name, role, family, needs, cost, exactness, citation, cls, applies, automatic
-        )
+        _enter(Card(name, role, family, needs, cost, exactness, citation, cls, applies, automatic))
         return cls
 
     return enter
@@ -110,6 +114,24 @@ def register(
 def register_later(card: Card) -> None:
     """Enter a class whose module is loaded when it is first used: it may need an extra that is not installed."""
     _check_role(card.role)
+    _enter(card)
+
+
+def _enter(card: Card) -> None:
+    """Keep a card. A class may be entered again (a notebook's cell that is run twice), but not take another's name.
+
+    Explainers are looked up by name whatever their role, so no two of them may share one.
+    """
+    is_detector = card.role == "detector"
+    for key, held in list(_cards.items()):
+        if (held.role == "detector") != is_detector or _plain(held.name) != _plain(card.name):
+            continue
+        if held.origin != card.origin:
+            raise InvalidParameter(
+                f"The name {card.name!r} is taken: {held.origin} has a {held.role} called {held.name!r}, and "
+                f"{card.origin} registers another {card.role}. Rename the new one."
+            )
+        del _cards[key]
     _cards[card.role, card.name] = card
 
 
@@ -121,27 +143,42 @@ def forget(cls: type) -> None:
 
 def announce(package: str, modules: Iterable[str]) -> None:
     """Say which modules below a package enter cards; they are imported when the catalogue is first read."""
-    _announced.extend(dict.fromkeys(f"{package}.{module}" for module in modules))
+    group = next(group for group in _announced if package.startswith(group))
+    _announced[group].extend(dict.fromkeys(f"{package}.{module}" for module in modules))
 
 
 def cards(role: str) -> list[Card]:
     """All cards of a role, by name."""
     _check_role(role)
-    _load_announced()
+    _load_group("tellwhy.detectors" if role == "detector" else "tellwhy.explainers")
     return sorted((c for c in _cards.values() if c.role == role), key=lambda c: c.name)
 
 
 def card(role: str, name: str) -> Card:
     """Return the card of that name, whatever its letter case and underscores; or list the names there are."""
+    return _named(name, cards(role), role)
 
-    def plain(text: str) -> str:
-        return text.replace("_", "").replace("-", "").lower()
 
-    for candidate in cards(role):
-        if plain(candidate.name) == plain(name):
+def explainer_cards() -> list[Card]:
+    """All cards of explainers, those of rows first."""
+    return [card for role in EXPLAINER_ROLES for card in cards(role)]
+
+
+def explainer_card(name: str) -> Card:
+    """Return the card of the explainer of that name, whatever it explains; or list the names there are."""
+    return _named(name, explainer_cards(), "explainer")
+
+
+def _named(name: str, among: list[Card], what: str) -> Card:
+    for candidate in among:
+        if _plain(candidate.name) == _plain(name):
             return candidate
-    names = ", ".join(c.name for c in cards(role))
-    raise InvalidParameter(f"There is no {role} named {name!r}. There are: {names}.")
+    names = ", ".join(c.name for c in among)
+    raise InvalidParameter(f"There is no {what} named {name!r}. There are: {names}.")
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").replace("-", "").lower()
 
 
 def _check_role(role: str) -> None:
@@ -149,25 +186,32 @@ def _check_role(role: str) -> None:
         raise InvalidParameter(f"There is no role {role!r}. There are: {', '.join(ROLES)}.")
 
 
-def _load_announced() -> None:
-    global _read_entry_points  # noqa: PLW0603  (what is installed does not change while Python runs)
-    while _announced:  # a package that is imported may announce modules of its own
-        importlib.import_module(_announced.pop(0))
-    if not _read_entry_points:
-        _read_entry_points = True
-        for group in GROUPS:
-            for point in entry_points(group=group):
-                _load_entry_point(point)
+def _load_group(group: str) -> None:
+    """Import the modules that enter cards of a group: ours first, then those of other packages."""
+    while _announced[group]:  # a package that is imported may announce modules of its own
+        importlib.import_module(_announced[group].pop(0))
+    load_entry_points(group)
+
+
+def load_entry_points(group: str) -> None:
+    """Import what other packages declare in a group of `GROUPS`, the first time it is asked for."""
+    if group in _read_groups:  # what is installed does not change while Python runs
+        return
+    _read_groups.add(group)
+    for point in entry_points(group=group):
+        _load_entry_point(point)
 
 
 def _load_entry_point(point: EntryPoint) -> None:
     """Import what another package registers; a broken one is reported and does not stop anybody."""
+    # Whatever the other package does wrong, and however it fails, the methods of all others must stay usable.
     try:
         point.load()
     except Exception as problem:
         warnings.warn(
             f"The entry point {point.name!r} of the group {point.group!r} ({point.value}) could not be loaded: "
-            f"{problem}. Its methods are missing; update or uninstall the package that declares it.",
+            f"{type(problem).__name__}: {problem}. Its methods are missing; update or uninstall the package that "
+            "declares it.",
             TellwhyWarning,
             stacklevel=2,
         )

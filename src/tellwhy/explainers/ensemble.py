@@ -4,20 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter, TellwhyError
+from tellwhy.core.explainer import Explains, LearnsFromRows
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.extras import Extras
 from tellwhy.core.parallel import row_batches
+from tellwhy.core.params import Rule, Rules, validate_parameters
+from tellwhy.core.registry import register
 from tellwhy.core.score_function import Floats, ScoreFunction
 
 _TIED = 1e-9  # of the row's largest value: smaller differences are rounding, not an order
 
 
+@register(
+    "ensemble",
+    family="ensemble",
+    needs="two explainers or more, of models that read the same columns",
+    cost="that of its members",
+    exactness="mean ranks, with the members' disagreement; a ranking",
+    citation="—",
+)
 class Ensemble:
     """R_i = mean over the members of the rank of feature i: 1 for the most relevant feature, 0 for the least.
 
@@ -51,8 +64,21 @@ class Ensemble:
     (array([[0. , 1. , 0.5]]), array([0.]))
     """
 
-    def __init__(self, explainers: Sequence[Any]):
+    kind: ClassVar[str] = "ranking"
+    _parameters: ClassVar[dict[str, Rules]] = {
+        "explainers": Rule(
+            "a list of two explainers or more",
+            lambda given: isinstance(given, Sequence) and not isinstance(given, str) and len(given) > 1,
+        )
+    }
+
+    def __init__(self, explainers: Sequence[Explains]):
         self.explainers = explainers
+
+    @property
+    def model(self) -> Any:
+        """The model of the first member."""
+        return self._members()[0].model
 
     @property
     def score(self) -> ScoreFunction:
@@ -60,24 +86,23 @@ class Ensemble:
         score: ScoreFunction = self._members()[0].score
         return score
 
-    def fit(self, X: Any) -> Ensemble:
+    def fit(self, X: ArrayLike) -> Self:
         """Give background rows to the members that take them; the explainers that were passed stay as they are."""
         self.members_ = [
-            _blame(i, member, copy(member).fit, X) if hasattr(member, "fit") else member
+            _blame(i, member, copy(member).fit, X) if isinstance(member, LearnsFromRows) else member
             for i, member in enumerate(self._checked())
         ]
         return self
 
-    def explain(self, X: Any) -> Explanation:
+    def explain(self, X: ArrayLike) -> Explanation:
         """Explain each row of X by the mean rank of its features over the members."""
-        members = self._members()
-        found = [_blame(i, member, member.explain, X) for i, member in enumerate(members)]
+        found = [_blame(i, member, member.explain, X) for i, member in enumerate(self._members())]
         first = found[0]
         for i, other in enumerate(found):
             _check_alike(first, other, i)
-        mean, spread, disagreement = _combine([e.values.reshape(len(e), -1) for e in found])
+        joined = _join([e.values.reshape(len(e), -1) for e in found])
         return Explanation(
-            values=mean.reshape(first.values.shape),
+            values=joined.mean.reshape(first.values.shape),
             scores=first.scores,
             data=X,
             feature_names=first.feature_names,
@@ -86,27 +111,23 @@ class Ensemble:
                 "explains": first.params["explains"],
                 "members": [f"{e.method} of {e.params['explains']}" for e in found],
             },
-            kind="ranking",
+            kind=self.kind,
             extras=_normal_versions(found)
             | {
-                "disagreement": disagreement,
-                "rank_spread": spread.reshape(first.values.shape),
+                "disagreement": joined.disagreement,
+                "rank_spread": joined.spread.reshape(first.values.shape),
                 "member_scores": np.column_stack([e.scores for e in found]),
             },
         )
 
     def _members(self) -> list[Any]:
-        return getattr(self, "members_", None) or self._checked()
+        return vars(self).get("members_") or self._checked()
 
     def _checked(self) -> list[Any]:
-        is_list = isinstance(self.explainers, Sequence) and not isinstance(self.explainers, str)
-        if not is_list or len(self.explainers) < 2:
-            raise InvalidParameter(
-                f"The 'explainers' parameter of Ensemble must be a list of two explainers or more. "
-                f"Got {self.explainers!r} instead."
-            )
+        validate_parameters(self)
         for i, member in enumerate(self.explainers):
-            if isinstance(member, type) or not hasattr(member, "explain"):
+            # a class has the methods of its instances, but no model
+            if isinstance(member, type) or not isinstance(member, Explains):
                 raise InvalidParameter(
                     f"Member {i} of Ensemble must be an explainer of a model, such as OneClassDTD(model). "
                     f"Got {member!r} instead."
@@ -152,15 +173,25 @@ def _check_alike(first: Explanation, other: Explanation, i: int) -> None:
         )
 
 
-def _combine(values: list[Floats]) -> tuple[Floats, Floats, Floats]:
-    """Mean rank, its spread over members, and the disagreement of each row, in batches of rows."""
+@dataclass(frozen=True)
+class _Joined:
+    """Mean rank of each feature, its spread over the members, both (n, d), and the disagreement of each row."""
+
+    mean: Floats
+    spread: Floats
+    disagreement: Floats
+
+
+def _join(values: list[Floats]) -> _Joined:
+    """Rank the values of each member, and put the ranks together, in batches of rows."""
     n, d = values[0].shape
-    mean, spread, disagreement = np.empty((n, d)), np.empty((n, d)), np.empty(n)
+    joined = _Joined(np.empty((n, d)), np.empty((n, d)), np.empty(n))
     for rows in row_batches(n, 64 * d * len(values)):
         ranks = np.stack([normalised_ranks(v[rows]) for v in values])
-        mean[rows], spread[rows] = ranks.mean(axis=0), np.ptp(ranks, axis=0)
-        disagreement[rows] = 1.0 - mean_correlation(ranks)
-    return mean, spread, disagreement
+        joined.mean[rows] = ranks.mean(axis=0)
+        joined.spread[rows] = np.ptp(ranks, axis=0)
+        joined.disagreement[rows] = 1.0 - mean_correlation(ranks)
+    return joined
 
 
 def normalised_ranks(values: Floats) -> Floats:
@@ -176,6 +207,7 @@ def normalised_ranks(values: Floats) -> Floats:
     order = np.argsort(values, axis=1, kind="stable")
     ordered = np.take_along_axis(values, order, axis=1)
     apart = np.diff(ordered, axis=1) > _TIED * np.abs(ordered).max(axis=1, keepdims=True)
+    # values that are tied but for rounding get the same step, and rankdata gives equal steps their mean rank
     step = np.zeros(values.shape)
     np.put_along_axis(step, order[:, 1:], np.cumsum(apart, axis=1), axis=1)
     return np.asarray((rankdata(step, axis=1) - 1) / (values.shape[1] - 1))
@@ -191,6 +223,7 @@ def mean_correlation(ranks: Floats) -> Floats:
     length = np.sqrt(np.einsum("mnd,mnd->mn", centred, centred))
     is_flat = length == 0
     unit = centred / np.where(is_flat, 1.0, length)[:, :, None]
+    # |Σ_m u_m|² holds every pair twice and each unit vector once with itself: no loop over pairs is needed
     together = unit.sum(axis=0)
     m, n_flat = len(ranks), is_flat.sum(axis=0)
     pairs = np.einsum("nd,nd->n", together, together) - (m - n_flat) + n_flat * (n_flat - 1)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from numpy.typing import ArrayLike
+
 from tellwhy.core.errors import UnsupportedModel
+from tellwhy.core.explainer import Explainer, LearnsFromRows, RemembersRows
 from tellwhy.core.explanation import Explanation
-from tellwhy.core.registry import Card, card, cards
+from tellwhy.core.registry import Card, card, cards, explainer_card, explainer_cards
 from tellwhy.core.score_function import ScoreFunction
 from tellwhy.scoring import EncodedScore, NetworkOutput, as_score
 
@@ -15,7 +19,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def explain(model: Any, X: Any, method: str = "auto", background: Any = None, **params: Any) -> Explanation:
+def explain(
+    model: object,
+    X: ArrayLike,
+    method: str = "auto",
+    background: ArrayLike | None = None,
+    **params: Any,
+) -> Explanation:
     """Explain the score of each row of X.
 
     Parameters
@@ -32,7 +42,8 @@ def explain(model: Any, X: Any, method: str = "auto", background: Any = None, **
         Ordinary rows, for the methods that need them (X itself by default) and for
         `extras["nearest_normal"]`.
     params
-        Parameters of the explainer; of `LinearRelevance`, those of its `explain`.
+        Parameters of the explainer, and further ones of its `explain`, such as `against` of
+        `LinearRelevance`.
 
     Examples
     --------
@@ -43,50 +54,48 @@ def explain(model: Any, X: Any, method: str = "auto", background: Any = None, **
     >>> explanation.method, int(explanation.values.argmax())
     ('OneClassDTD', 1)
     """
-    network = _named("network explainer", method)
-    if network is not None:
-        explained: Explanation = network.cls(model, **params).explain(X)
-        return explained
-    labels = _of_labels(model, method)
-    if labels is not None:
-        why: Explanation = labels.cls(model).explain(X, **params)
-        return why
-    score = as_score(model)
-    explainer = chosen_card(score, method).cls(score, **params)
-    if hasattr(explainer, "fit"):
-        explainer.fit(X if background is None else background)
-    elif background is not None:
-        explainer.remember(background)
-    explanation: Explanation = explainer.explain(X)
-    if method != "auto":
+    chosen = _label_card(model) if method == "auto" else explainer_card(method)
+    explained = model
+    if chosen is None or chosen.role == "explainer":  # these get the score: a model is read only once
+        score = explained = as_score(model)
+        chosen = chosen or chosen_card(score, method)
+    at_explain = {name: params.pop(name) for name in _asked_by_explain(chosen) if name in params}
+    explainer: Explainer = chosen.cls(explained, **params)
+    _show_ordinary_rows(explainer, X, background)
+    explanation = explainer.explain(X, **at_explain)
+    if method != "auto" or chosen.role != "explainer":
         return explanation
     return replace(
         explanation, params={**explanation.params, "chosen": "automatically: the cheapest that applies"}
     )
 
 
-def _named(role: str, method: str) -> Card | None:
-    wanted = method.lower().replace("_", "").replace("-", "")
-    return next((c for c in cards(role) if c.name.lower() == wanted), None)
+def _label_card(model: object) -> Card | None:
+    """Return the explainer of labels that applies to a classifier; None for other models."""
+    labels = cards("classifier explainer")
+    return next((c for c in labels if c.applies is not None and c.applies(model)), None)
 
 
-def _of_labels(model: Any, method: str) -> Card | None:
-    """Return the explainer of labels that is asked for; with 'auto', one that applies to this classifier."""
-    if method != "auto":
-        return _named("classifier explainer", method)
-    return next(
-        (c for c in cards("classifier explainer") if c.applies is not None and c.applies(model)), None
-    )
+def _asked_by_explain(chosen: Card) -> list[str]:
+    """Parameters that a method takes when it explains, such as the class that labels are explained against."""
+    taken = inspect.signature(chosen.cls.explain).parameters
+    return list(taken)[2:]  # after the explainer itself and the rows
+
+
+def _show_ordinary_rows(explainer: Explainer, X: ArrayLike, background: ArrayLike | None) -> None:
+    """Let an explainer learn from the background, or remember it, where it can."""
+    if isinstance(explainer, LearnsFromRows):
+        explainer.fit(X if background is None else background)
+    elif isinstance(explainer, RemembersRows) and background is not None:
+        explainer.remember(background)
 
 
 def chosen_card(score: ScoreFunction, method: str) -> Card:
     """Return the explainer of that name; for 'auto' the first that applies, in the order they are considered."""
     if method != "auto":
         return card("explainer", method)
-    if isinstance(score, NetworkOutput):
-        return card(
-            "explainer", "IntegratedGradients"
-        )  # of any network, from zero, with what is missing stated
+    if isinstance(score, NetworkOutput):  # explained from zero; what is missing is stated
+        return card("explainer", "IntegratedGradients")
     seen = score.inner if isinstance(score, EncodedScore) and score.owner is not None else score
     considered = sorted(
         (c for c in cards("explainer") if c.automatic is not None), key=lambda c: c.automatic or 0
@@ -109,6 +118,4 @@ def methods() -> pd.DataFrame:
     import pandas as pd
 
     fields = ("name", "family", "needs", "cost", "exactness", "citation")
-    listed = [*cards("explainer"), *cards("network explainer"), *cards("graph explainer")]
-    listed += cards("classifier explainer")
-    return pd.DataFrame([{field: getattr(c, field) for field in fields} for c in listed])
+    return pd.DataFrame([{field: getattr(c, field) for field in fields} for c in explainer_cards()])

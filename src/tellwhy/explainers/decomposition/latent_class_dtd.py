@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.core.errors import InvalidInput, UnsupportedModel
@@ -14,7 +14,7 @@ from tellwhy.core.explanation import Explanation
 from tellwhy.core.extras import Extras
 from tellwhy.core.params import Rules, boolean, validate_parameters
 from tellwhy.core.registry import register
-from tellwhy.core.score_function import Floats
+from tellwhy.core.score_function import Floats, Integers
 from tellwhy.data.graphs import Graph
 from tellwhy.detectors import LCCAD
 from tellwhy.detectors.map_inference import max_marginals, received_by, received_in_all
@@ -23,11 +23,25 @@ from tellwhy.explainers.decomposition.one_class_dtd import OneClassDTD
 
 @dataclass(frozen=True, eq=False)
 class _Nodes:
-    """Nodes to explain: their numbers, rows and classes, and whether the model was fitted on them."""
+    """Nodes to explain, in the graph that they belong to.
 
-    numbers: NDArray[np.int64]
+    Attributes
+    ----------
+    rows, graph
+        All nodes of the graph.
+    numbers
+        Those that are explained.
+    X, classes
+        Their rows and classes.
+    is_training
+        Whether the model was fitted on this graph: then a node is judged without itself.
+    """
+
+    rows: NDArray[Any]
+    graph: Graph
+    numbers: Integers
     X: Floats
-    classes: NDArray[np.int64]
+    classes: Integers
     is_training: bool
 
 
@@ -42,10 +56,12 @@ class _Nodes:
 class LatentClassDTD:
     """Explain why a node is odd for its class, by feature, and whether its value or its context is to blame.
 
-    With o_k the outlierness for class k and h the node's class: values are R^(h), (x − c_h)² where o = ‖x −
-    c_h‖² (they sum to o), else part 1's formula with Δ_j = p_j min(o_h, ‖x − x_j‖²/2σ²) over the class's rows
-    x_j, the node itself left out. The part of o_h that would be there in any class is intrinsic = min_k o_k;
-    the rest is there only because the neighbours put the node into h.
+    A node's class h is chosen by its own value and by its neighbours, so that it may be in a class where its
+    value is odd. With o_k the outlierness for class k, values R^(h) share o_h among the features: (x − c_h)²
+    where o = ‖x − c_h‖² is the squared distance to the centre (they sum to o), else the formula of
+    `OneClassDTD` over the rows x_j of the class, Δ_j = p_j min(o_h, ‖x − x_j‖²/2σ²), the node itself left
+    out. The part of o_h that would be there in any class is intrinsic = min_k o_k; the rest is there only
+    because the neighbours put the node into h.
 
     Parameters
     ----------
@@ -77,7 +93,7 @@ class LatentClassDTD:
     kind: ClassVar[str] = "attribution"
     _parameters: ClassVar[dict[str, Rules]] = {"neighbour_pull": boolean}
 
-    def __init__(self, model: Any, *, neighbour_pull: bool = True):
+    def __init__(self, model: LCCAD, *, neighbour_pull: bool = True):
         self.model = model
         self.neighbour_pull = neighbour_pull
         if not isinstance(model, LCCAD):
@@ -85,7 +101,9 @@ class LatentClassDTD:
         check_is_fitted(model)
         validate_parameters(self)
 
-    def explain(self, X: Any = None, graph: Any = None, *, nodes: Any = None) -> Explanation:
+    def explain(
+        self, X: ArrayLike | None = None, graph: Any = None, *, nodes: ArrayLike | None = None
+    ) -> Explanation:
         """Explain nodes of the graph that the model was fitted on, or of a new one.
 
         Parameters
@@ -95,33 +113,40 @@ class LatentClassDTD:
         nodes
             Numbers of the nodes to explain; by default all that are there.
         """
-        model, is_training = self.model, X is None
-        rows, graph = (model.training_X_, model.graph_) if is_training else model.checked(X, graph)
-        labels = model.labels_ if is_training else model.predict(rows, graph)
-        numbers = _chosen(nodes, labels)
-        chosen = _Nodes(
-            numbers, rows[numbers].astype(np.float64), labels[numbers].astype(np.int64), is_training
-        )
-        everything = model.scores_.all(chosen.X, is_training=is_training, rows=numbers)
-        other = everything.argmin(axis=1)
+        chosen = self._nodes(X, graph, nodes)
         values, scores = self._relevance(chosen, chosen.classes)
-        extras = _context(scores, everything.min(axis=1)) | {
-            "class": chosen.classes,
-            "other_class": other,
-            "feature_contrast": values - self._relevance(chosen, other)[0],
-            "row": numbers,
-        }
-        if self.neighbour_pull:
-            extras["neighbour_pull"] = self._pull(rows, graph, numbers, chosen.classes, other)
         return Explanation(
             values=values,
             scores=scores,
             data=chosen.X,
-            feature_names=model.feature_names_,
+            feature_names=self.model.feature_names_,
             method=type(self).__name__,
             params={"explains": self._describes(), "neighbour_pull": self.neighbour_pull},
-            extras=Extras(extras),
+            kind=self.kind,
+            extras=self._extras(chosen, values, scores),
         )
+
+    def _nodes(self, X: ArrayLike | None, graph: Any, nodes: ArrayLike | None) -> _Nodes:
+        model, is_training = self.model, X is None
+        rows, graph = (model.training_X_, model.graph_) if is_training else model.checked(X, graph)
+        labels = model.labels_ if is_training else model.predict(rows, graph)
+        numbers = _chosen(nodes, labels)
+        own, classes = rows[numbers].astype(np.float64), labels[numbers].astype(np.int64)
+        return _Nodes(rows, graph, numbers, own, classes, is_training)
+
+    def _extras(self, nodes: _Nodes, values: Floats, scores: Floats) -> Extras:
+        """Whether its value or its context makes each node odd, and which class would suit it."""
+        of_classes = self.model.scores_.all(nodes.X, is_training=nodes.is_training, rows=nodes.numbers)
+        other = of_classes.argmin(axis=1)
+        extras = _context(scores, of_classes.min(axis=1)) | {
+            "class": nodes.classes,
+            "other_class": other,
+            "feature_contrast": values - self._relevance(nodes, other)[0],
+            "row": nodes.numbers,
+        }
+        if self.neighbour_pull:
+            extras["neighbour_pull"] = self._pull(nodes, other)
+        return Extras(extras)
 
     def pulls(self, node: int) -> list[tuple[int, float]]:
         """Return each neighbour of a fitted node with how much it prefers the node's class to the next best one.
@@ -129,14 +154,14 @@ class LatentClassDTD:
         The next best class is the one for which the node is least odd among the others.
         """
         model = self.model
-        graph, h = model.graph_, int(model.labels_[int(_chosen([node], model.labels_)[0])])
-        everything = model.scores_.all(
-            model.training_X_[[node]].astype(np.float64), is_training=True, rows=np.array([node])
-        )[0]
-        everything[h] = np.inf
-        field = model.field(model.training_X_, graph)
-        neighbours, arriving = received_by(graph, max_marginals(field), node)
-        pulls = arriving[:, int(everything.argmin())] - arriving[:, h]
+        chosen = self._nodes(None, None, [node])
+        of_classes = model.scores_.all(chosen.X, is_training=True, rows=chosen.numbers)[0]
+        h = int(chosen.classes[0])
+        of_classes[h] = np.inf
+        field = model.field(model.training_X_, model.graph_)
+        neighbours, arriving = received_by(model.graph_, max_marginals(field), node)
+        # messages are costs: a neighbour that prefers h has sent less for h than for the next best class
+        pulls = arriving[:, int(of_classes.argmin())] - arriving[:, h]
         return [(int(j), float(pull)) for j, pull in zip(neighbours, pulls, strict=True)]
 
     def _describes(self) -> str:
@@ -144,40 +169,42 @@ class LatentClassDTD:
             return "squared distance to the centre of the node's latent class"
         return "outlierness o(x) = −log f_h(x) of the node's latent class h"
 
-    def _relevance(self, nodes: _Nodes, classes: NDArray[np.int64]) -> tuple[Floats, Floats]:
+    def _relevance(self, nodes: _Nodes, classes: Integers) -> tuple[Floats, Floats]:
         """R and o of each node for a class of each."""
         kernels = self.model.scores_.kernels
         if kernels is None:
             values = (nodes.X - self.model.centres_[classes]) ** 2
             return values, values.sum(axis=1)
-        values, scores = np.zeros_like(nodes.X), np.zeros(len(nodes.X))
+        values = np.zeros_like(nodes.X)
+        scores = np.zeros(len(nodes.X))
         for k in np.unique(classes):
             own = np.flatnonzero(classes == k)
             training = nodes.numbers[own] if nodes.is_training else None
             found = OneClassDTD(kernels[k], training_rows=training).explain(nodes.X[own])
-            values[own], scores[own] = found.values, found.scores
+            values[own] = found.values
+            scores[own] = found.scores
         return values, scores
 
-    def _pull(self, rows: Any, graph: Graph, numbers: Any, own: Any, other: Any) -> Floats:
+    def _pull(self, nodes: _Nodes, other: Integers) -> Floats:
         """Σ_j M_ji(h) − M_ji(k*): in costs, what is received for k* minus what is received for h."""
-        field = self.model.field(rows, graph)
-        arriving = max_marginals(field)
-        total = received_in_all(graph, arriving)[numbers].astype(np.float64)
-        place = np.arange(len(numbers))
-        return total[place, other] - total[place, own]
+        arriving = max_marginals(self.model.field(nodes.rows, nodes.graph))
+        total = received_in_all(nodes.graph, arriving)[nodes.numbers].astype(np.float64)
+        place = np.arange(len(nodes.numbers))
+        return np.asarray(total[place, other] - total[place, nodes.classes])
 
 
 def _context(scores: Floats, least: Floats) -> dict[str, Any]:
+    # the score of a class is computed twice, in two ways: rounding must not make the context negative
     intrinsic = np.minimum(least, scores)
     context = scores - intrinsic
     share = np.divide(context, scores, out=np.zeros_like(scores), where=scores > 0)
     return {"intrinsic": intrinsic, "context": context, "context_share": share}
 
 
-def _chosen(nodes: Any, labels: NDArray[Any]) -> NDArray[np.int64]:
-    there = np.flatnonzero(labels >= 0)
+def _chosen(nodes: ArrayLike | None, labels: NDArray[Any]) -> Integers:
+    """Numbers of the nodes to explain, checked; all that are there by default."""
     if nodes is None:
-        return there
+        return np.flatnonzero(labels >= 0)
     numbers = np.atleast_1d(np.asarray(nodes))
     if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
         raise InvalidInput(f"nodes must be numbers of nodes. Got {numbers.dtype} of shape {numbers.shape}.")

@@ -2,43 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from sklearn.base import is_classifier
-from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import check_is_fitted
 
-from tellwhy.classifiers.text_classifier import TextClassifier
-from tellwhy.core.errors import InvalidInput, UnsupportedModel
+from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.explanation import Explanation
+from tellwhy.core.extras import Extras
+from tellwhy.core.params import Rule, Rules, none, validate_parameters
 from tellwhy.core.registry import register
+from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.tables import column_names
-from tellwhy.explainers.decomposition.linear_shares import linear_relevance
+from tellwhy.explainers.decomposition.linear_model import LinearModel, is_linear
 
-_LEARNED = ("coef_", "intercept_", "classes_")
-
-
-def linear_parts(model: Any) -> tuple[Any, Any]:
-    """Return what turns rows into features (None: nothing does) and the linear classifier of a fitted model."""
-    if isinstance(model, TextClassifier):
-        check_is_fitted(model)
-        return model, model.classifier_
-    steps, last = (model[:-1], model[-1]) if isinstance(model, Pipeline) else (None, model)
-    return steps if steps is not None and len(steps) else None, last
-
-
-def _applies(model: Any) -> bool:
-    """Whether a model is a linear classifier, or a pipeline that ends in one."""
-    if isinstance(model, (TextClassifier, Pipeline)) or hasattr(model, "coef_"):
-        last = (
-            getattr(model, "classifier_", model)
-            if isinstance(model, TextClassifier)
-            else linear_parts(model)[1]
-        )
-        return is_classifier(last) and all(hasattr(last, name) for name in _LEARNED)
-    return False
+_NAMES = Rule(
+    "a list of names, one per feature", lambda value: np.ndim(value) == 1 and not isinstance(value, str)
+)
 
 
 @register(
@@ -48,10 +30,13 @@ def _applies(model: Any) -> bool:
     cost="one product with the weights",
     exactness="exact: features and intercepts add up to the score, or to the lead over the rival",
     citation="Arras, Horn, Montavon, Müller, Samek, PLOS ONE 12 (2017)",
-    applies=_applies,
+    applies=is_linear,
 )
 class LinearRelevance:
     """R_j = w_cj x_j for the predicted class c, or (w_cj − w_rj) x_j against its runner-up r; exact.
+
+    The intercepts are the base value, and nothing is left over. A model that measures rows from a centre m
+    has R_j = w_cj (x_j − m_j), and w_c·m joins the base.
 
     Parameters
     ----------
@@ -62,6 +47,11 @@ class LinearRelevance:
         step sees: the words, for texts.
     feature_names
         What to call the features; by default what the model or X calls them.
+
+    Notes
+    -----
+    `extras` hold for each row the class that is explained, by its number ("output") and by its name
+    ("explained"), and the name of its rival, if any ("rival").
 
     Examples
     --------
@@ -78,11 +68,14 @@ class LinearRelevance:
     'cat'
     """
 
-    def __init__(self, model: Any, *, feature_names: Any = None):
+    kind: ClassVar[str] = "attribution"
+    _parameters: ClassVar[dict[str, Rules]] = {"feature_names": (none, _NAMES)}
+
+    def __init__(self, model: object, *, feature_names: Sequence[str] | None = None):
         self.model = model
         self.feature_names = feature_names
 
-    def explain(self, X: Any, *, against: Any = "runner_up", of: Any = None) -> Explanation:
+    def explain(self, X: ArrayLike, *, against: object = "runner_up", of: object = None) -> Explanation:
         """Explain the label of each row.
 
         Parameters
@@ -94,54 +87,99 @@ class LinearRelevance:
         of
             Class to explain; by default the predicted one.
         """
-        steps, last = self._parts()
-        check_is_fitted(last)
-        rows = X if steps is None else _features(steps, X)
-        rows = sparse.csr_array(rows if sparse.issparse(rows) else np.asarray(rows, dtype=np.float64))
-        coef, intercept = weights_of_all(last)
-        if rows.shape[1] != coef.shape[1]:
-            raise InvalidInput(f"X has {rows.shape[1]} columns, but the model was fitted on {coef.shape[1]}.")
-        if not np.isfinite(rows.data).all():
-            raise InvalidInput(
-                "X contains NaN or infinity; expected finite numbers. Impute or drop those cells first."
-            )
-        return linear_relevance(
-            coef, intercept, rows, last.classes_,
-            against=against, of=of, feature_names=self._names(X, steps, last), data=X, model=type(last).__name__,
-            centre=getattr(last, "centre_", None),
-        )  # fmt: skip
+        validate_parameters(self)
+        model = LinearModel.of(self.model)
+        rows = model.features(X)
+        chosen, rivals = _classes(model, model.scores(rows), of, against)
+        direction, base = _direction(model, chosen, rivals)
+        values = _products(rows, direction, model.centre)
+        what = "the score of the class" if rivals is None else "the lead of the class over its rival"
+        return Explanation(
+            values=values,
+            scores=base + values.sum(axis=1),
+            base_values=base,
+            data=_plain_data(X),
+            feature_names=self._names(X, model),
+            method=type(self).__name__,
+            params={
+                "explains": f"{what}, by {model.name}",
+                "against": None if against is None else str(against),
+            },
+            kind=self.kind,
+            extras=_extras(model, chosen, rivals),
+        )
 
-    def _parts(self) -> tuple[Any, Any]:
-        steps, last = linear_parts(self.model)
-        if not all(hasattr(last, name) for name in _LEARNED):
-            raise UnsupportedModel(
-                f"LinearRelevance needs a fitted linear classifier with coef_, intercept_ and classes_; got "
-                f"{type(last).__name__}."
-            )
-        return steps, last
-
-    def _names(self, X: Any, steps: Any, last: Any) -> Any:
+    def _names(self, X: ArrayLike, model: LinearModel) -> list[str] | None:
         if self.feature_names is not None:
-            return self.feature_names
-        if steps is not None:
-            return steps.get_feature_names_out()
-        return getattr(last, "feature_names_in_", column_names(X))
+            return [str(name) for name in self.feature_names]
+        if model.steps is not None:
+            return [str(name) for name in model.steps.get_feature_names_out()]
+        return model.feature_names or column_names(X)
 
 
-def _features(steps: Any, X: Any) -> Any:
-    """Rows as the last step sees them; a single text is not a list of texts."""
-    if isinstance(X, str):
-        raise InvalidInput("X is one text; expected a list of texts. Pass [text].")
-    return steps.transform(X)
+def _classes(
+    model: LinearModel, scores: Floats, of: object, against: object
+) -> tuple[Integers, Integers | None]:
+    """Number of the class that is explained, and of its rival, for each row; no rivals where none is asked for."""
+    n = len(scores)
+    chosen = scores.argmax(axis=1) if of is None else np.full(n, _number(of, model.classes, "of"))
+    if against is None:
+        return chosen, None
+    if isinstance(against, str) and against == "runner_up":
+        others = scores.copy()
+        others[np.arange(n), chosen] = -np.inf
+        return chosen, others.argmax(axis=1)
+    return chosen, np.full(n, _number(against, model.classes, "against"))
 
 
-def weights_of_all(model: Any) -> tuple[Any, Any]:
-    """Weights and intercepts of every class; scikit-learn's binary models hold those of the second class only."""
-    coef, intercept = (
-        model.coef_,
-        np.broadcast_to(np.asarray(model.intercept_, dtype=np.float64), model.coef_.shape[0]),
-    )
-    if coef.shape[0] == 1 and len(model.classes_) == 2:
-        dense = coef.toarray() if sparse.issparse(coef) else np.asarray(coef)
-        return np.vstack((np.zeros_like(dense), dense)), np.array([0.0, intercept[0]])
-    return coef, intercept
+def _number(name: object, classes: NDArray[Any], parameter: str) -> int:
+    found = np.flatnonzero(classes == name)
+    if len(found) == 0:
+        others = ", or None or 'runner_up'" if parameter == "against" else ""
+        raise InvalidParameter(
+            f"There is no class {name!r} for the {parameter!r} parameter; expected one of the {len(classes)} classes, "
+            f"such as {classes.tolist()[0]!r}{others}."
+        )
+    return int(found[0])
+
+
+def _direction(model: LinearModel, chosen: Integers, rivals: Integers | None) -> tuple[Floats, Floats]:
+    """Weights that each row is multiplied with, and the part of its score that no feature has."""
+    direction = _rows_of(model.weights, chosen)
+    base = model.intercept[chosen]
+    if rivals is not None:
+        direction = direction - _rows_of(model.weights, rivals)
+        base = base - model.intercept[rivals]
+    if model.centre is not None:
+        base = base + direction @ model.centre
+    return direction, base
+
+
+def _rows_of(weights: Any, at: Integers) -> Floats:
+    found = weights[at]
+    return np.asarray(found.toarray() if sparse.issparse(found) else found)
+
+
+def _products(rows: sparse.csr_array, direction: Floats, centre: Floats | None) -> Floats:
+    if centre is not None:
+        return np.asarray((rows.toarray() - centre) * direction)
+    values = rows.multiply(direction)
+    return np.asarray(values.toarray() if sparse.issparse(values) else values)
+
+
+def _extras(model: LinearModel, chosen: Integers, rivals: Integers | None) -> Extras:
+    # object arrays hold text here, and files hold text as text
+    named = model.classes.astype(str) if model.classes.dtype.kind == "O" else model.classes
+    extras: dict[str, Any] = {"output": chosen.astype(np.int64), "explained": named[chosen]}
+    if rivals is not None:
+        extras["rival"] = named[rivals]
+    return Extras(extras)
+
+
+def _plain_data(data: Any) -> Any:
+    """Rows that can be sliced and saved: an explanation is dense, and texts are text."""
+    if sparse.issparse(data):
+        return data.toarray()
+    if column_names(data) is not None or np.ndim(data) != 1:
+        return data
+    return np.asarray(data, dtype=str) if all(isinstance(item, str) for item in data) else data

@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
-from tellwhy.core.params import Rule, integer, validate_value
+from tellwhy.core.params import Rule, Rules, integer, validate_parameters
 from tellwhy.core.progress import track
+from tellwhy.core.registry import register
+from tellwhy.core.score_function import Floats
+from tellwhy.core.tables import as_floats
 from tellwhy.data.patches import cut_patches, put_back
 from tellwhy.explainers.decomposition.one_class_dtd import OneClassDTD
 
-_SIZES = Rule(
-    "a sequence of whole numbers above 0", lambda v: len(v) > 0 and all(int(p) == p and p > 0 for p in v)
+
+def _are_sizes(value: Any) -> bool:
+    return np.ndim(value) == 1 and len(value) > 0 and all(int(p) == p and p > 0 for p in value)
+
+
+@register(
+    "patch explainer",
+    family="decomposition",
+    needs="a one-class model of patches, made of distances to support points (kernel, neighbours or centres)",
+    cost="OneClassDTD of every patch",
+    exactness="closed form; what is not attributed is stated",
+    citation="Kauffmann, Müller, Montavon, Pattern Recognition 101 (2020) 107198, section 7",
 )
-
-
 class PatchDTD:
     """Explain O(x) = Σ_t o(patch t) pixel by pixel, or sample by sample (section 7 of the paper).
 
@@ -48,36 +60,51 @@ class PatchDTD:
     100
     """
 
-    def __init__(self, model: Any, *, patch: Sequence[int], stride: int = 1, training_rows: Any = "auto"):
+    kind: ClassVar[str] = "attribution"
+    _parameters: ClassVar[dict[str, Rules]] = {
+        "patch": Rule("a sequence of whole numbers above 0", _are_sizes),
+        "stride": integer(1),
+        "training_rows": OneClassDTD._parameters["training_rows"],
+    }
+
+    def __init__(self, model: object, *, patch: Sequence[int], stride: int = 1, training_rows: Any = "auto"):
         self.model = model
         self.patch = patch
         self.stride = stride
         self.training_rows = training_rows
 
-    def explain(self, X: Any) -> Explanation:
+    def explain(self, X: ArrayLike) -> Explanation:
         """Explain inputs of shape (n, *axes[, channels])."""
-        validate_value("PatchDTD", "patch", self.patch, _SIZES)
-        validate_value("PatchDTD", "stride", self.stride, integer(1))
-        inputs = np.asarray(X, dtype=np.float64)
-        if inputs.ndim < 2 or len(inputs) == 0:
-            raise InvalidInput(
-                f"Expected inputs of shape (n, *axes), at least one. Got shape {inputs.shape}."
-            )
-        values, scores, base = np.empty_like(inputs), np.empty(len(inputs)), np.empty(len(inputs))
+        validate_parameters(self)
+        inputs = _checked(X)
+        values = np.empty_like(inputs)
+        scores = np.empty(len(inputs))
+        base = np.empty(len(inputs))
         explainer = OneClassDTD(self.model, training_rows=self.training_rows)
         for i, one in track(enumerate(inputs), len(inputs), "explaining patches"):
             found = explainer.explain(cut_patches(one, self.patch, self.stride))
             values[i] = put_back(found.values, one.shape, self.patch, self.stride)
-            scores[i], base[i] = found.scores.sum(), found.base_values.sum()
+            scores[i] = found.scores.sum()
+            base[i] = found.base_values.sum()
         return Explanation(
             values=values,
             scores=scores,
             base_values=base,
             data=X,
-            method="PatchDTD",
+            method=type(self).__name__,
             params={
                 "explains": f"sum over patches of the {explainer.score.describes}",
                 "patch": tuple(self.patch),
                 "stride": self.stride,
             },
+            kind=self.kind,
         )
+
+
+def _checked(X: ArrayLike) -> Floats:
+    """Return inputs as finite numbers, or say what is wrong with them."""
+    shape = np.shape(X)
+    if len(shape) < 2 or 0 in shape:
+        raise InvalidInput(f"Expected inputs of shape (n, *axes), at least one. Got shape {shape}.")
+    rows = X if len(shape) == 2 else np.asarray(X).reshape(shape[0], -1)
+    return as_floats(rows).reshape(shape)

@@ -15,7 +15,8 @@ from tellwhy.core.explanation import Explanation
 from tellwhy.core.params import integer, validate_value
 from tellwhy.core.progress import track
 from tellwhy.core.score_function import Floats, Integers
-from tellwhy.explainers.decomposition.linear_relevance import LinearRelevance, linear_parts, weights_of_all
+from tellwhy.explainers.decomposition.linear_model import linear_parts, weights_of_all
+from tellwhy.explainers.decomposition.linear_relevance import LinearRelevance
 from tellwhy.workflow.texts.marked_text import MarkedText, marked_text
 
 BATCH = 1_000  # texts scored at once
