@@ -210,10 +210,10 @@ def test_labels_of_tables_are_checked(tmp_path):
 def test_columns_of_equal_numbers_are_not_scaled():
     X = np.column_stack([np.full(50, 0.1), np.arange(50.0)])
     assert X[:, 0].std() > 0  # by a rounding error
-    found = ColumnScaling.of(X)
-    assert (found.mean[0], found.spread[0]) == (0.1, 1.0)
+    found = ColumnScaling.of(X, constant=1.0)
+    assert (found.centre[0], found.scale[0]) == (0.1, 1.0)
     np.testing.assert_array_equal(found.applied(X, centred=True)[:, 0], 0)
-    assert found.spread[1] == pytest.approx(np.arange(50.0).std())
+    assert found.scale[1] == pytest.approx(np.arange(50.0).std())
 
 
 @pytest.mark.parametrize("how", ["centred", "plain"])

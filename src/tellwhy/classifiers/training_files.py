@@ -13,7 +13,8 @@ from scipy import sparse
 from tellwhy.classifiers.libsvm_format import libsvm_chunks
 from tellwhy.classifiers.svm.problem import check_entries
 from tellwhy.core.errors import InvalidInput, UnreadableFile
-from tellwhy.core.score_function import Floats, Integers
+from tellwhy.core.scaling import Scaling
+from tellwhy.core.score_function import Integers
 from tellwhy.core.storage.folders import read_arrays
 from tellwhy.core.tables import check_finite
 
@@ -21,30 +22,20 @@ TABLES = (".parquet", ".pq", ".csv", ".tsv", ".tab", ".xlsx", ".xlsm", ".json", 
 Keep = Callable[[Any], Any]  # labels -> which of them to keep
 
 
-@dataclass(frozen=True)
-class ColumnScaling:
+class ColumnScaling(Scaling):
     """Mean and standard deviation of each column of a table (1 for a constant one)."""
-
-    mean: Floats
-    spread: Floats
-
-    @classmethod
-    def of(cls, X: Any) -> ColumnScaling:
-        """Measure the columns; the mean of equal numbers may be off by a rounding error, which is no spread."""
-        varies = X.max(axis=0) > X.min(axis=0)
-        return cls(np.where(varies, X.mean(axis=0), X[0]), np.where(varies, X.std(axis=0), 1.0))
 
     def applied(self, X: Any, *, centred: bool) -> Any:
         """Columns of unit variance, with mean zero where they are centred."""
-        return (X - self.mean) / self.spread if centred else X / self.spread
+        return self.apply(X) if centred else X / self.scale
 
     def undone(self, weights: Any, *, centred: bool) -> Any:
         """Weights for the columns as they came; where these were centred, the last one is the intercept's."""
         table = sparse.csr_array(weights)
         if not centred:
-            return sparse.csr_array(table / self.spread)
-        own = sparse.csr_array(table[:, :-1] / self.spread)
-        return sparse.hstack([own, table[:, [-1]] - (own @ self.mean)[:, None]], format="csr")
+            return sparse.csr_array(table / self.scale)
+        own = sparse.csr_array(table[:, :-1] / self.scale)
+        return sparse.hstack([own, table[:, [-1]] - (own @ self.centre)[:, None]], format="csr")
 
 
 @dataclass(frozen=True)
@@ -115,7 +106,7 @@ def read_rows(
     chosen = np.arange(len(y)) if keep is None else np.flatnonzero(keep(y))
     if scale is None or kind != "table":
         return LabelledRows(X[chosen], y[chosen], chosen)
-    scaling = ColumnScaling.of(X.toarray())
+    scaling = ColumnScaling.of(X.toarray(), constant=1.0)
     scaled = sparse.csr_array(scaling.applied(X[chosen].toarray(), centred=scale == "centred"))
     return LabelledRows(scaled, y[chosen], chosen, scaling)
 

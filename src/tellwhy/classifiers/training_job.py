@@ -286,7 +286,7 @@ def _save(job: Job, comm: Any, engine: Any, learned: _Learned) -> None:
         coef = learned.scaling.undone(coef, centred=job.fit_intercept)
     model.adopt(coef, learned.classes, learned.progress, feature_names=learned.names)
     if learned.scaling is not None and job.fit_intercept:
-        model.centre_ = learned.scaling.mean
+        model.centre_ = learned.scaling.centre
     model.save(job.aside or job.out)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellwhy.core.errors import InvalidInput
+from tellwhy.core.scaling import ColumnSpread
 from tellwhy.core.score_function import Floats
 from tellwhy.optimise.arrays import Array, at_least, filled, namespace
 
@@ -110,13 +111,8 @@ class Surroundings:
 
 def column_scales(X: Floats) -> tuple[Floats, Mask]:
     """Standard deviation of each column, 1 where it is constant; and which are."""
-    spread = X.max(axis=0) - X.min(axis=0)
-    constant = ~(spread > 0)
-    unit = np.where(constant, 1.0, spread)
-    with np.errstate(invalid="ignore", over="ignore"):
-        deviation = ((X - X.mean(axis=0)) / unit).std(axis=0) * unit
-    usable = ~constant & np.isfinite(deviation) & (deviation > 0)
-    return np.where(usable, deviation, 1.0), ~usable
+    spread = ColumnSpread.of(X)
+    return np.where(spread.varies, spread.deviation, 1.0), ~spread.varies
 
 
 def binary_columns(X: Floats) -> Mask:

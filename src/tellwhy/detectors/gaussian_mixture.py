@@ -15,10 +15,10 @@ from tellwhy.core.errors import InvalidInput, NotConverged
 from tellwhy.core.parallel import tracked_batches
 from tellwhy.core.params import Rule, Rules, generator, integer, one_of, real, seed
 from tellwhy.core.registry import register
+from tellwhy.core.scaling import Scaling
 from tellwhy.core.score_function import Floats
 from tellwhy.detectors.base import Detector, calibration_rows
 from tellwhy.detectors.networks.moved_cells import MovedCells
-from tellwhy.detectors.scaling import Scaling
 from tellwhy.scoring import MixtureScore, ScaledMixture
 from tellwhy.scoring.scores.mixture_score import log_sum
 

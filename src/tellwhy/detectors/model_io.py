@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from tellwhy.bases.basis_io import BASIS_PARTS
 from tellwhy.core.errors import InvalidInput, MissingExtra
 from tellwhy.core.registry import cards
+from tellwhy.core.scaling import Scaling
 from tellwhy.core.score_function import CentreDistance, KernelExpansion, NeighbourDistance
 from tellwhy.core.storage.saved_models import SavedKind
 from tellwhy.core.storage.values import Fit, Part, by_name
 from tellwhy.detectors.base import Detector
 from tellwhy.detectors.lccad.saving import LCCAD_PART, LCCAD_PARTS
-from tellwhy.detectors.scaling import Scaling
 from tellwhy.kernels import Exponential, StudentT
 from tellwhy.scoring import Projection, ScaledMixture
 from tellwhy.scoring.observed import Observed

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import generator, integer, real, seed, validate_value
+from tellwhy.core.scaling import ColumnSpread
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.tables import as_floats, check_finite
 from tellwhy.evaluation.mixing import is_frame
@@ -118,10 +119,8 @@ def column_scales(X: Floats) -> Floats:
     scales = np.zeros(X.shape[1])
     for c, column in enumerate(X.T):
         known = column[~np.isnan(column)]
-        if len(known) and known.min() < known.max():
-            half = known / 2.0 - known.mean() / 2.0  # 1e308 − (−1e308) must not overflow
-            unit = np.abs(half).max()
-            scales[c] = (half / unit).std() * unit * 2.0
+        if len(known):
+            scales[c] = ColumnSpread.of(known[:, None]).deviation[0]
     return scales
 
 

@@ -57,6 +57,13 @@ def test_linear_scores_are_exact():
     np.testing.assert_allclose(near.standard_errors(fitted, position, np.arange(4), 4), 0, atol=1e-12)
 
 
+def test_a_column_of_equal_numbers_has_no_spread():
+    background = np.column_stack([X[:50], np.full(50, 0.1)])
+    assert background.std(axis=0)[4] > 0  # by a rounding error, which must not become a unit
+    found = AnomalyContribution(bent).fit(background)
+    assert (found.mean_[4], found.scale_[4]) == (0.1, 0.0)
+
+
 def test_constants_of_the_score_do_not_matter():
     plain = AnomalyContribution(bent).fit(X).explain(NEW)
     lifted = AnomalyContribution(lambda Z: bent(Z) + 1000.0).fit(X).explain(NEW)

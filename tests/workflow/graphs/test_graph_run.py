@@ -9,6 +9,7 @@ from tellwhy.data.graphs import chain, grid
 from tellwhy.data.graphs.reading import read_edges, read_grid
 from tellwhy.data.graphs.synthetic import latent_classes
 from tellwhy.workflow import explain_graph, load_run, save_run
+from tellwhy.workflow.graphs.graph_input import GraphRequest, nodes_of
 from tellwhy.workflow.graphs.node_picture import load_picture, save_picture
 
 
@@ -33,6 +34,17 @@ def _inside(classes):
             if len(set(classes[i - 3 : i + 4, j - 3 : j + 4].ravel())) == 1:
                 return i, j
     raise AssertionError("no such node")
+
+
+def test_a_grid_of_equal_numbers_is_not_scaled_by_a_rounding_error(tmp_path):
+    values = np.random.default_rng(0).normal(size=(6, 50))
+    values[0, 0] = np.nan
+    np.savez(tmp_path / "flat.npz", a=values, b=np.full((6, 50), 0.1))
+    found = nodes_of(tmp_path / "flat.npz", GraphRequest())
+    there = np.isfinite(found.X).all(axis=1)
+    np.testing.assert_array_equal(found.X[there, 1], 0.0)
+    np.testing.assert_allclose(found.X[there, 0].mean(), 0.0, atol=1e-12)
+    np.testing.assert_allclose(found.X[there, 0].std(), 1.0, rtol=1e-12)
 
 
 def test_grid(cube, tmp_path):

@@ -11,6 +11,7 @@ import numpy as np
 
 from tellwhy.core.optional import require
 from tellwhy.core.params import Rules, generator, integer, one_of, real, seed
+from tellwhy.core.scaling import Scaling
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.torch_devices import actual_device
 from tellwhy.detectors.base import Detector, calibration_rows
@@ -23,7 +24,6 @@ from tellwhy.detectors.networks.torch_networks import (
     with_columns_ordered,
 )
 from tellwhy.detectors.networks.torch_training import Objective, Plan, Winner, steps_in_pass, train
-from tellwhy.detectors.scaling import Scaling
 
 LATENT_SHARES = (0.2, 0.4, 0.6, 0.8)
 HIDDEN_SHARES = (0.5, 1.0, 2.0)

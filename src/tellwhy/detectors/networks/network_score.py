@@ -12,11 +12,11 @@ from threadpoolctl import ThreadpoolController
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.parallel import row_batches, thread_map
 from tellwhy.core.progress import track
+from tellwhy.core.scaling import Scaling
 from tellwhy.core.score_function import Floats
 from tellwhy.core.tables import as_floats
 from tellwhy.core.torch_devices import actual_device
 from tellwhy.detectors.networks.dense_network import DenseNetwork
-from tellwhy.detectors.scaling import Scaling
 from tellwhy.optimise.arrays import HOST, Array, Space, filled, namespace, on_host
 from tellwhy.scoring.model_rows import check_columns
 

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import Rules, boolean, integer, one_of, validate_value
 from tellwhy.core.registry import register
+from tellwhy.core.scaling import Scaling
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.detectors.networks.moved_cells import MovedCells
 from tellwhy.detectors.networks.network_detector import NETWORK_PARAMETERS, NetworkDetector, scores_as_if_new
@@ -18,7 +19,6 @@ from tellwhy.detectors.networks.network_score import NetworkScore
 from tellwhy.detectors.networks.torch_networks import Layout
 from tellwhy.detectors.networks.vae_scores import NegativeBound, ReconstructionError
 from tellwhy.detectors.networks.vae_training import LEAST_NOISE, EvidenceBound, LocatingBound
-from tellwhy.detectors.scaling import Scaling
 
 LAYERS: Layout = {
     "encode": ("column", "hidden"),

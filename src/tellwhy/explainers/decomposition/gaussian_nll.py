@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from tellwhy.core.params import Rules, real
 from tellwhy.core.registry import register
+from tellwhy.core.scaling import ColumnSpread
 from tellwhy.explainers.base import Attribution, BackgroundExplainer, Rows
 
 
@@ -53,8 +54,8 @@ class GaussianNLL(BackgroundExplainer):
     def _fit(self, X: ArrayLike) -> None:
         """Learn mean and variance of each feature from background rows."""
         background = self.rows(X).X
-        self.mean_ = background.mean(axis=0)
-        self.variance_ = background.var(axis=0)
+        spread = ColumnSpread.of(background)
+        self.mean_, self.variance_ = spread.mean, spread.deviation**2
 
     def _attribute(self, rows: Rows) -> Attribution:
         self._check_fitted("mean_")

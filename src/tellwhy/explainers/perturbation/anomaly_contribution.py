@@ -14,6 +14,7 @@ from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.parallel import row_batches, tracked_batches
 from tellwhy.core.params import Rules, generator, integer, one_of, real, seed
 from tellwhy.core.registry import register
+from tellwhy.core.scaling import ColumnSpread
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.explainers.base import Attribution, BackgroundExplainer, Rows
 
@@ -81,8 +82,8 @@ class AnomalyContribution(BackgroundExplainer):
         """Learn means, standard deviations and the least score of background rows, and draw the noise."""
         rows = self.rows(X)
         background = rows.X
-        self.mean_ = background.mean(axis=0)
-        self.scale_ = background.std(axis=0)
+        spread = ColumnSpread.of(background)
+        self.mean_, self.scale_ = spread.mean, spread.deviation
         self.least_ = float(rows.scores().min())
         d = background.shape[1]
         self.neighbours_ = Neighbours.draw(self._n_pairs(d), d, self.width, self.random_state)

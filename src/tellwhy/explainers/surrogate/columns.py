@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tellwhy.core.scaling import ColumnSpread
 from tellwhy.core.score_function import Floats, Integers
 
 MOST_GATES = 4
@@ -51,7 +52,8 @@ def choose_columns(X: Floats, y: Floats, *, n_used: int | None, scale: str) -> C
     >>> choose_columns(X, np.array([0.0, 1.0, 2.0]), n_used=1, scale="columns").used
     array([1])
     """
-    centre, deviation = X.mean(axis=0), X.std(axis=0)
+    spread = ColumnSpread.of(X)
+    centre, deviation = spread.mean, spread.deviation
     varying = np.flatnonzero(deviation > 1e-12 * (np.abs(centre) + deviation.max(initial=0.0)))
     unit = deviation[varying]
     if scale == "common":

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tellwhy.core.scaling import ColumnSpread
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.tables import evenly_spread
 from tellwhy.explainers.surrogate.mixture import Surrogate
@@ -145,7 +146,7 @@ def _insight(
     X, shape = fitted.X, fitted.shape
     tails = [0.5 * (1.0 - credibility), 0.5 * (1.0 + credibility)]
     mean = slopes.mean(axis=0)
-    effects = mean * X.std(axis=0)
+    effects = mean * ColumnSpread.of(X).deviation
     top = np.argsort(-np.abs(effects), kind="stable")[:k]
     top = top[effects[top] != 0]
     rows = np.flatnonzero(members)
@@ -181,10 +182,9 @@ def _applies(
     """Ranges of the members in the features whose means differ most from those of the other rows."""
     if members.all() or members.sum() < 2:
         return ()
-    varies = X.max(axis=0) > X.min(axis=0)  # the deviation of equal numbers may be a rounding error
-    apart = np.abs(X[members].mean(axis=0) - X[~members].mean(axis=0)) / np.where(
-        varies, X.std(axis=0), np.inf
-    )
+    spread = ColumnSpread.of(X)
+    apart = np.abs(X[members].mean(axis=0) - X[~members].mean(axis=0))
+    apart /= np.where(spread.varies, spread.deviation, np.inf)  # a constant column tells nobody apart
     chosen = np.argsort(-apart, kind="stable")[:n_features]
     low, high = np.quantile(X[members][:, chosen], [0.1, 0.9], axis=0)
     return tuple(

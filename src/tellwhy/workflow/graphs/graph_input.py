@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import Rules, integer, none, one_of, real, seed, validate_parameters
+from tellwhy.core.scaling import Scaling
 from tellwhy.core.score_function import Integers
 from tellwhy.data import Table, TableEncoder
 from tellwhy.data.graphs import Graph, chain, from_edges, grid
@@ -106,8 +107,7 @@ def _grid_nodes(path: Any, request: GraphRequest) -> NodeData:
     there = np.isfinite(values).all(axis=1)
     if not there.any():
         raise InvalidInput(f"Every node of {found.source} has a value that is missing or infinite.")
-    spread = values[there].std(axis=0, dtype=np.float64)
-    scaled = (values - values[there].mean(axis=0, dtype=np.float64)) / np.where(spread > 0, spread, 1.0)
+    scaled = Scaling.of(values[there], constant=1.0).apply(values)
     notices = list(found.notices)
     if not there.all():
         notices.append(f"{int((~there).sum()):,} nodes have missing values and are left out of the grid.")
