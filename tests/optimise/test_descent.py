@@ -1,15 +1,18 @@
 """Descent of many problems at once: each as if it were alone, numpy arrays and tensors alike."""
 
+import numba
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 
 from tellwhy.counterfactuals.surroundings import Surroundings
 from tellwhy.optimise import descent as module
+from tellwhy.optimise._compiled_descent import next_length
 from tellwhy.optimise.arrays import HOST, Space, on_host
 from tellwhy.optimise.descent import Slack, descend
 from tellwhy.optimise.edges import Edges
 from tellwhy.optimise.last_steps import HISTORY, LastSteps
+from tellwhy.optimise.runs import ArrayRun, CompiledRun
 
 RNG = np.random.default_rng(0)
 N, D = 12, 4
@@ -58,12 +61,18 @@ def test_every_problem_finds_its_own_minimum(space):
         np.testing.assert_allclose(u, best.x, atol=1e-5)
 
 
-def test_company_does_not_matter(space):
-    together = descend(Valleys(space), space.array(START))
-    for i in (0, 5, 11):
+@pytest.mark.parametrize("walled", [False, True])
+def test_company_does_not_matter_to_the_bit(space, walled):
+    starts = START.clip(-0.4, 0.4) if walled else START
+    edges = walls(space) if walled else None
+    together = descend(Valleys(space), space.array(starts), edges=edges)
+    for some in ([0], [5], [11], [7, 2, 3]):
+        numbers = space.array(np.array(some))
+        own = Edges(None, edges.low[numbers], edges.high[numbers]) if walled else None
         valleys = Valleys(space)
-        alone = descend(lambda p, U, v=valleys, i=i: v(p + i, U), space.array(START[i : i + 1]))
-        np.testing.assert_allclose(on_host(alone.U)[0], on_host(together.U)[i], atol=1e-7)
+        apart = descend(lambda p, U, v=valleys, n=numbers: v(n[p], U), space.array(starts[some]), edges=own)
+        np.testing.assert_array_equal(on_host(apart.U), on_host(together.U)[some])
+        np.testing.assert_array_equal(on_host(apart.values), on_host(together.values)[some])
 
 
 def test_all_that_are_going_take_part_in_every_evaluation():
@@ -152,12 +161,13 @@ def test_problems_that_take_too_long_are_not_converged(space):
 
 
 def test_less_is_asked_of_problems_that_take_long():
-    asked = module._tolerances(1e-14, 300, is_smooth=True)
+    asked = module._tolerances(False, 300, is_smooth=True)
     assert asked[:31] == [1e-14] * 31
     assert asked[31] == pytest.approx(1e-13)
     assert asked[60] == module.STALLED
     assert asked[299] == module.CRAWLING
-    assert module._tolerances(1e-14, 300, is_smooth=False) == [1e-14] * 300
+    assert module._tolerances(False, 300, is_smooth=False) == [1e-14] * 300
+    assert module._tolerances(True, 5, is_smooth=True) == [1e-18] * 5
 
 
 def dense_inverse(pairs, d):
@@ -198,17 +208,83 @@ def test_pairs_of_no_use_are_passed_over(space):
     assert np.abs(plain).max() == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("kind", [module._Run, module._CompiledRun])
+def newton(problems, parts, U, slope):
+    """The inverse curvature of the valleys without their bend."""
+    return slope / (2.0 * STRETCH[problems])
+
+
+@pytest.mark.parametrize("precondition", [None, newton])
+@pytest.mark.parametrize("slack", [None, Slack(0.01, Valleys()(np.arange(N), START)[0])])
+def test_compiled_loops_and_array_functions_go_the_same_way(precondition, slack):
+    rules = module._rules(START, slack, module._tolerances(precondition is not None, 300, is_smooth=True))
+    runs, trials = [], []
+    for kind in (CompiledRun, ArrayRun):
+        valleys, tried = Valleys(), {}
+
+        def evaluate(problems, U, valleys=valleys, tried=tried):
+            for problem, u in zip(problems, U, strict=True):
+                tried.setdefault(int(problem), []).append(u.copy())
+            return valleys(problems, U)
+
+        run = kind(evaluate, START, rules, precondition)
+        run.go()
+        runs.append(run)
+        trials.append(tried)
+    compiled, arrays = runs
+    for problem in range(N):
+        first, second = (np.array(tried[problem]) for tried in trials)
+        assert len(first) == len(second)
+        np.testing.assert_allclose(first, second, atol=1e-6)
+    np.testing.assert_allclose(compiled.tables.U, arrays.tables.U, atol=1e-8)
+    for name in ("f", "iteration", "converged", "n_tried"):
+        np.testing.assert_allclose(compiled.tables.states[name], arrays.tables.states[name], atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", [ArrayRun, CompiledRun])
+def test_what_an_evaluation_gives_is_not_written_to(kind):
+    given = []
+
+    def evaluate(problems, U):
+        found = Valleys()(problems, U)
+        given.append((found, tuple(array.copy() for array in found)))
+        return found
+
+    kind(evaluate, START, module._rules(START, None, [1e-14] * 9)).go()
+    for found, before in given:
+        for array, old in zip(found, before, strict=True):
+            np.testing.assert_array_equal(array, old)
+
+
+@pytest.mark.parametrize(
+    ("t", "low", "high", "rise", "expected"),
+    [
+        (1.0, 1.0, np.inf, -0.5, 2.0),  # every length went down: twice as far
+        (1.0, 0.0, 1.0, 0.5, 1 / 3),  # the parabola through 0 (slope −1) and 0.5
+        (1.0, 0.0, 1.0, 99.0, 0.1),  # its lowest point is too near
+        (1.0, 0.0, 1.0, -0.1, 0.5),  # and too far
+        (2.0, 0.0, 2.0, np.inf, 0.2),
+        (2.0, 0.0, 2.0, np.nan, 1.0),  # no parabola: half-way
+        (2.0, 1.0, 2.0, 0.5, 1.5),  # a longer length than 0 went down: half-way to that
+        (1.0, 0.0, 1.0, -1.0, 0.5),  # a straight line has no lowest point
+    ],
+)
+def test_the_next_length(space, t, low, high, rise, expected):
+    several = [space.array(np.array([number])) for number in (t, low, high, -1.0, rise)]
+    with np.errstate(all="ignore"):
+        assert float(next_length(*several)[0]) == pytest.approx(expected)
+    assert compiled_next_length(t, low, high, -1.0, rise) == pytest.approx(expected)
+
+
+@numba.njit
+def compiled_next_length(t, low, high, before, rise):
+    return next_length(t, low, high, before, rise)
+
+
+@pytest.mark.parametrize("kind", [ArrayRun, CompiledRun])
 def test_a_search_that_finds_nothing_is_tried_once_more_without_the_last_steps(kind):
     start = START[:2]
-    run = kind(
-        lambda _, U: ((U**2).sum(axis=1), 2.0 * U, np.zeros(len(U), dtype=int)),
-        start,
-        precondition=None,
-        edges=Edges(),
-        slack=None,
-        max_iterations=9,
-    )
+    rules = module._rules(start, None, [1e-14] * 9)
+    run = kind(lambda _, U: ((U**2).sum(axis=1), 2.0 * U, np.zeros(len(U), dtype=int)), start, rules)
     run.past.add(np.array([0]), np.ones((1, D)), np.ones((1, D)))  # problem 1 has no steps to forget
     going = run.aim(np.arange(2))
     run.evaluate = lambda _, U: (
@@ -222,5 +298,5 @@ def test_a_search_that_finds_nothing_is_tried_once_more_without_the_last_steps(k
     assert not run.past.are_there(going).any()
     while len(going):
         going = run.advance(going)
-    assert not run.converged.any()
-    np.testing.assert_array_equal(run.U, start)
+    assert not run.tables.states["converged"].any()
+    np.testing.assert_array_equal(run.tables.U, start)

@@ -1,178 +1,344 @@
-"""Compiled descent of smooth problems: what `descent` does to numpy arrays, one problem after the other.
+"""The decisions of a descent, each written once, and the compiled loops that take them problem by problem.
 
-Tables have a row per problem: places = (U, G, D, best_U, best_G), numbers = (f, best_f, promise, before,
-longest, t, low, high), counts = (n_tried, iteration, has_moved, converged), past = (steps, changes, rho,
-count). Rules = (tolerances by iteration, share, tops): a decrease of share·(tops − f) may be left undone.
+A function marked `@for_one_or_many` is a decision. Python calls it with arrays that have one entry per
+problem (numpy's or PyTorch's). The compiled loops further down call it with the numbers of one problem, and
+numba compiles it into them. So a decision holds no `if`: `where` chooses, `&` and `|` combine.
+
+Decisions and loops share this file because numba, which keeps compiled code on disk, notices changes in the
+file of a loop but not in other files that the loop calls.
 """
+
+from typing import NamedTuple
 
 import numba
 import numpy as np
+from numba.extending import overload, register_jitable
 
-from tellwhy.optimise._compiled_bfgs import first_loop, second_loop
+from tellwhy.optimise._compiled_bfgs import copy_scaled, dot, first_loop, largest, second_loop
+from tellwhy.optimise.arrays import Array, namespace
 
-ARMIJO, WOLFE = 1e-4, 0.9
-TRIALS, ENOUGH_TRIALS = 24, 4  # a problem that has gone down by then, or has nowhere to go, ends its search
+ARMIJO = 1e-4  # share of the decrease foretold by the slope that a step must bring
+WOLFE = 0.9  # share of the slope that may be left where a search ends
+LEVEL = 0.5  # a point with less than this share of the slope lies near the bottom of its line
+TRIALS = 24
+ENOUGH_TRIALS = 4  # a problem that has gone down by then, or has nowhere to go, ends its search
 FARTHEST = 1e9
 STALLED = 1e-8  # of 1 + |f|: a decrease that is next to nothing where rounding lets no step go down any more
 ROUNDING = 1e-11  # values closer than this may differ by rounding only; slopes then tell which point is lower
+NEXT_TO_NOTHING = 1e-290  # keeps 1e9 divided by a direction's length below infinity
+NO_CURVATURE = 1e-12  # of |step|·|change of slope|: less than this is rounding
+
+# Division by zero gives infinity or NaN, as it does in numpy: decisions compute both sides of a `where`.
+for_one_or_many = register_jitable(error_model="numpy")
 
 
-@numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
-def _dot(a, b):
-    total = 0.0
-    for j in range(len(a)):
-        total += a[j] * b[j]
-    return total
+def where(condition: Array, a: Array, b: Array) -> Array:
+    """Return a where the condition holds, else b."""
+    return namespace(condition).where(condition, a, b)
 
 
-@numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
-def _largest(a):
-    found = 0.0
-    for j in range(len(a)):
-        found = max(found, abs(a[j]))
-    return found
+@overload(where)
+def _where_for_numbers(condition, a, b):  # noqa: ARG001  numba reads the arguments' names
+    return lambda condition, a, b: a if condition else b
+
+
+class Line(NamedTuple):
+    """What stays the same while a problem searches along one direction."""
+
+    f: Array  # value where the search began
+    before: Array  # slope along the direction there, below 0
+    longest: Array  # length of the step that would leave the range of sensible numbers
+
+
+class Search(NamedTuple):
+    """How far a search has come."""
+
+    t: Array  # length to try next
+    low: Array  # longest length so far that went down enough
+    high: Array  # shortest length so far that went too far
+    best_f: Array
+    n_tried: Array
+
+
+class Verdict(NamedTuple):
+    """What a trial means: is it the best so far, is the search over, and how it goes on if not."""
+
+    is_best: Array
+    is_over: Array
+    search: Search
+
+
+# One record per problem: compiled loops read and write it in one place of memory. (A table for each name cost a third
+# more time, most of it for counting references to tables.)
+STATE = np.dtype(
+    [
+        *[(name, np.float64) for name in ("f", "before", "longest", "t", "low", "high", "best_f")],
+        ("promise", np.float64),  # decrease that a whole step would bring if the slope stayed as it is
+        ("n_tried", np.int64),
+        ("iteration", np.int64),
+        ("part", np.int64),  # what `evaluate` says of the point for the precondition
+        ("best_part", np.int64),
+        ("has_moved", np.bool_),  # whether the search has found a best point
+        ("converged", np.bool_),
+    ],
+    align=True,
+)
+
+
+class Pairs(NamedTuple):
+    """The last steps of each problem and the changes of slope along them, in a ring of `rho.shape[1]` places."""
+
+    steps: Array  # (n, places, d)
+    changes: Array  # (n, places, d)
+    rho: Array  # (n, places): 1/(step·change), 0 where a pair is of no use
+    count: Array  # (n,): pairs so far; the next one goes to place count % places
+
+
+class Tables(NamedTuple):
+    """All problems of a descent, a row each."""
+
+    U: Array  # (n, d): where a problem is
+    G: Array  # (n, d): slope there
+    D: Array  # (n, d): direction of its search
+    best_U: Array  # (n, d): best point of the search
+    best_G: Array  # (n, d): slope there
+    states: Array  # (n,) of STATE; for array functions, one array per name of STATE
+    past: Pairs
+
+
+class Rules(NamedTuple):
+    """When a problem has arrived: its next step promises less than a tolerance, or than share·(tops − f)."""
+
+    tolerances: Array  # by iteration; a problem ends after the last one
+    share: float
+    tops: Array  # (n,)
+
+
+@for_one_or_many
+def has_arrived(promise, f, tolerance, left):
+    """Whether the next step is not worth taking: it promises too little, or no more than may be `left` undone."""
+    return (promise <= tolerance * (1.0 + abs(f))) | (promise <= left)
+
+
+@for_one_or_many
+def new_line(f, promise, reach):
+    """Begin a search in a direction whose largest entry has size `reach`."""
+    return Line(f, -promise, FARTHEST / (reach + NEXT_TO_NOTHING))
+
+
+@for_one_or_many
+def judged(line, search, value, after, expected, has_edges):
+    """Judge a trial, and choose the next length.
+
+    Parameters
+    ----------
+    line, search
+        The search so far.
+    value, after
+        Value at the trial point, and the slope along the direction there.
+    expected
+        Change of the value that the slope at the beginning foretells.
+    has_edges
+        Whether there are kinks or walls. They bend the way, so slopes along the direction then say nothing.
+    """
+    rise = value - line.f
+    # At the bottom of a line values differ by rounding only; there a small slope is proof enough of a good step.
+    is_level = (abs(after) < LEVEL * abs(line.before)) & (not has_edges)
+    is_low = (rise <= ARMIJO * expected) | (is_level & (rise <= ROUNDING * (1.0 + abs(value))))
+    is_best = is_low & ((value < search.best_f) | is_level)
+    best_f = where(is_best, value, search.best_f)
+    n_tried = search.n_tried + 1
+    is_flat = (after >= WOLFE * line.before) | (2.0 * search.t > line.longest) | has_edges
+    is_noise = -line.before <= STALLED * (1.0 + abs(line.f))
+    is_enough = ((best_f < line.f) | is_noise) & (n_tried >= ENOUGH_TRIALS)
+    is_over = (is_low & is_flat) | is_enough | (n_tried >= TRIALS)
+    low = where(is_low, search.t, search.low)
+    high = where(is_low, search.high, search.t)
+    t = next_length(search.t, low, high, line.before, rise)
+    return Verdict(is_best, is_over, Search(t, low, high, best_f, n_tried))
+
+
+@for_one_or_many
+def next_length(t, low, high, before, rise):
+    """Twice as far where every length so far went down; else the lowest point of a parabola, or half-way.
+
+    The parabola has the value and the slope at the beginning and the value at t. It is kept within a tenth
+    and a half of t: values far away may be anything.
+    """
+    lowest = -before * t * t / (2.0 * (rise - before * t))
+    is_number = abs(lowest) >= 0.0  # NaN is neither below nor above anything
+    parabola = where(lowest > 0.1 * t, where(lowest < 0.5 * t, lowest, 0.5 * t), 0.1 * t)
+    inside = where((low == 0.0) & is_number, parabola, 0.5 * (low + high))
+    return where(high == np.inf, 2.0 * t, inside)
+
+
+@for_one_or_many
+def is_moving(has_moved, farthest):
+    """Whether a search that is over has led anywhere: a best point may be the old one, by rounding."""
+    return has_moved & (farthest > 0.0)
+
+
+@for_one_or_many
+def is_as_good_as_there(promise, f):
+    """Whether a problem that cannot move counts as converged: no step could have brought much."""
+    return promise <= STALLED * (1.0 + abs(f))
+
+
+@for_one_or_many
+def inverse_curvature(product, step_square, change_square):
+    """1/(step·change), or 0 where the pair tells no curvature: BFGS needs step·change > 0."""
+    is_usable = product > NO_CURVATURE * (step_square * change_square) ** 0.5
+    return where(is_usable, 1.0 / where(is_usable, product, 1.0), 0.0)
 
 
 @numba.njit(nogil=True, cache=True)
-def _copy(a, b, factor):
-    for j in range(len(a)):
-        b[j] = factor * a[j]
-
-
-@numba.njit(nogil=True, cache=True)
-def _direct(p, G, D, past, alphas):
-    """Set D = −H·G; return the decrease that it promises. A direction that does not go down is replaced."""
-    steps, changes, rho, count = past
-    _copy(G[p], D[p], 1.0)
-    scale = first_loop(D[p], steps[p], changes[p], rho[p], count[p], alphas)
+def _direct(p, tables, alphas):
+    """Set the direction to −H·slope by the recursion of limited-memory BFGS."""
+    D = tables.D[p]
+    past = tables.past
+    copy_scaled(tables.G[p], D, 1.0)
+    copy_scaled(alphas, alphas, 0.0)  # pairs of no use are passed over and leave their place as it was
+    scale = first_loop(D, past.steps[p], past.changes[p], past.rho[p], past.count[p], alphas)
     if scale == 0.0:
-        scale = 1.0 / max(_largest(D[p]), 1.0)
-    _copy(D[p], D[p], -scale)
-    _copy(alphas, alphas, -1.0)  # the second loop on −q
-    second_loop(D[p], steps[p], changes[p], rho[p], count[p], alphas)
-    promise = -_dot(G[p], D[p])
-    if not promise > 0.0:
-        _copy(G[p], D[p], -1.0 / max(_largest(G[p]), 1.0))
-        _copy(rho[p], rho[p], 0.0)
-        promise = -_dot(G[p], D[p])
+        scale = 1.0 / max(largest(D), 1.0)
+    # The second loop is linear: run on −q with −α it gives the direction itself, without another pass for the sign.
+    copy_scaled(D, D, -scale)
+    copy_scaled(alphas, alphas, -1.0)
+    second_loop(D, past.steps[p], past.changes[p], past.rho[p], past.count[p], alphas)
+
+
+@numba.njit(nogil=True, cache=True)
+def _promise(slope, direction, rho):
+    """Return the decrease that the direction promises. One that does not go down is replaced, the pairs forgotten."""
+    promise = -dot(slope, direction)
+    if not promise > 0.0:  # written so that NaN is replaced too
+        copy_scaled(slope, direction, -1.0 / max(largest(slope), 1.0))
+        copy_scaled(rho, rho, 0.0)
+        promise = -dot(slope, direction)
     return promise
 
 
 @numba.njit(nogil=True, cache=True)
-def _aim(p, places, numbers, counts, past, rules, alphas):
-    """Choose a direction; tell whether there is still some way to go."""
-    _, G, D, _, _ = places
-    f, best_f, promise, before, longest, t, low, high = numbers
-    n_tried, iteration, has_moved, converged = counts
-    tolerances, share, tops = rules
-    if iteration[p] >= len(tolerances):
+def _begin(p, tables, rules):
+    """Begin a search along the direction; tell whether there is any way to go."""
+    state = tables.states[p]
+    D = tables.D[p]
+    f = state.f
+    state.promise = _promise(tables.G[p], D, tables.past.rho[p])
+    if has_arrived(state.promise, f, rules.tolerances[state.iteration], rules.share * (rules.tops[p] - f)):
+        state.converged = True
         return False
-    promise[p] = _direct(p, G, D, past, alphas)
-    least = tolerances[iteration[p]] * (1.0 + abs(f[p]))
-    if promise[p] <= max(least, share * (tops[p] - f[p])):
-        converged[p] = True
-        return False
-    before[p] = -promise[p]
-    longest[p] = FARTHEST / max(_largest(D[p]), 1e-300)
-    t[p], low[p], high[p] = 1.0, 0.0, np.inf
-    best_f[p], has_moved[p], n_tried[p] = f[p], False, 0
-    iteration[p] += 1
+    line = new_line(f, state.promise, largest(D))
+    state.before = line.before
+    state.longest = line.longest
+    state.t = 1.0
+    state.low = 0.0
+    state.high = np.inf
+    state.best_f = f
+    state.n_tried = 0
+    state.has_moved = False
+    state.iteration += 1
     return True
 
 
 @numba.njit(nogil=True, cache=True)
-def _move(p, places, numbers, counts, past):
-    """Go to the best point of a search; tell whether the problem can go on."""
-    U, G, _, best_U, best_G = places
-    f, best_f, promise = numbers[:3]
-    has_moved, converged = counts[2:]
-    steps, changes, rho, count = past
-    k, farthest = count[p] % rho.shape[1], 0.0
-    for j in range(U.shape[1]):
-        farthest = max(farthest, abs(best_U[p, j] - U[p, j]))
-    if not (has_moved[p] and farthest > 0.0):
-        again = _largest(rho[p]) > 0.0
-        _copy(rho[p], rho[p], 0.0)
-        if not again:
-            converged[p] = promise[p] <= STALLED * (1.0 + abs(f[p]))
-        return again
-    for j in range(U.shape[1]):
-        steps[p, k, j], changes[p, k, j] = best_U[p, j] - U[p, j], best_G[p, j] - G[p, j]
-        U[p, j], G[p, j] = best_U[p, j], best_G[p, j]
-    step, change = steps[p, k], changes[p, k]
-    product = _dot(step, change)
-    is_usable = product > 1e-12 * np.sqrt(_dot(step, step) * _dot(change, change))
-    rho[p, k] = 1.0 / product if is_usable else 0.0
-    count[p] += 1
-    f[p] = best_f[p]
+def _is_over(p, trial, value, slope, part, tables):
+    """Judge the trial of one problem; keep it if it is the best so far, and tell whether the search is over."""
+    state = tables.states[p]
+    line = Line(state.f, state.before, state.longest)
+    search = Search(state.t, state.low, state.high, state.best_f, state.n_tried)
+    verdict = judged(line, search, value, dot(slope, tables.D[p]), search.t * line.before, False)
+    state.t = verdict.search.t
+    state.low = verdict.search.low
+    state.high = verdict.search.high
+    state.best_f = verdict.search.best_f
+    state.n_tried = verdict.search.n_tried
+    if verdict.is_best:
+        copy_scaled(trial, tables.best_U[p], 1.0)
+        copy_scaled(slope, tables.best_G[p], 1.0)
+        state.best_part = part
+        state.has_moved = True
+    return verdict.is_over
+
+
+@numba.njit(nogil=True, cache=True)
+def _move(p, tables):
+    """Go to the best point of a search; tell whether the problem can go on.
+
+    A problem that went nowhere forgets its steps and tries again. When it had none to forget, it has ended.
+    """
+    state = tables.states[p]
+    U = tables.U[p]
+    best_U = tables.best_U[p]
+    past = tables.past
+    rho = past.rho[p]
+    if not is_moving(state.has_moved, _farthest(best_U, U)):
+        tries_again = largest(rho) > 0.0
+        copy_scaled(rho, rho, 0.0)
+        if not tries_again:
+            state.converged = is_as_good_as_there(state.promise, state.f)
+        return tries_again
+    place = past.count[p] % len(rho)
+    rho[place] = _go(U, tables.G[p], best_U, tables.best_G[p], past.steps[p, place], past.changes[p, place])
+    past.count[p] += 1
+    state.f = state.best_f
+    state.part = state.best_part
     return True
 
 
 @numba.njit(nogil=True, cache=True)
-def _next_length(t, low, high, before, rise):
-    if high == np.inf:
-        return 2.0 * t
-    bend = 2.0 * (rise - before * t)
-    if low == 0.0 and bend != 0.0:
-        parabola = min(max(-before * t**2 / bend, 0.1 * t), 0.5 * t)
-        if np.isfinite(parabola):
-            return parabola
-    return 0.5 * (low + high)
+def _farthest(a, b):
+    """Return the largest difference of two rows."""
+    found = 0.0
+    for j in range(len(a)):
+        found = max(found, abs(a[j] - b[j]))
+    return found
 
 
 @numba.njit(nogil=True, cache=True)
-def _has_arrived(p, trial, value, slope, places, numbers, counts):
-    """Judge the trial of one problem: tell whether its search is over, or set the next length."""
-    _, _, D, best_U, best_G = places
-    f, best_f, _, before, longest, t, low, high = numbers
-    n_tried, _, has_moved, _ = counts
-    rise, after = value - f[p], _dot(slope, D[p])
-    is_level = abs(after) < 0.5 * abs(before[p])
-    is_low = rise <= ARMIJO * t[p] * before[p] or (is_level and rise <= ROUNDING * (1.0 + abs(value)))
-    if is_low and (value < best_f[p] or is_level):
-        _copy(trial, best_U[p], 1.0)
-        _copy(slope, best_G[p], 1.0)
-        best_f[p], has_moved[p] = value, True
-    n_tried[p] += 1
-    is_flat = after >= WOLFE * before[p] or 2.0 * t[p] > longest[p]
-    is_noise = -before[p] <= STALLED * (1.0 + abs(f[p]))
-    is_enough = (best_f[p] < f[p] or is_noise) and n_tried[p] >= ENOUGH_TRIALS
-    if (is_low and is_flat) or is_enough or n_tried[p] >= TRIALS:
-        return True
-    if is_low:
-        low[p] = t[p]
-    else:
-        high[p] = t[p]
-    t[p] = _next_length(t[p], low[p], high[p], before[p], rise)
-    return False
+def _go(U, G, best_U, best_G, step, change):
+    """Go to the best point; write down the step and the change of slope, and return their 1/curvature."""
+    for j in range(len(U)):
+        step[j] = best_U[j] - U[j]
+        change[j] = best_G[j] - G[j]
+        U[j] = best_U[j]
+        G[j] = best_G[j]
+    return inverse_curvature(dot(step, change), dot(step, step), dot(change, change))
 
 
 @numba.njit(nogil=True, cache=True)
-def aim(which, places, numbers, counts, past, rules):
-    """Choose the directions of some problems; return those that have some way to go."""
-    kept, n = np.empty_like(which), 0
-    alphas = np.zeros(past[2].shape[1])
+def aim(which, is_directed, tables, rules):
+    """Begin new searches, in directions that are chosen here unless they are already; return who has a way to go."""
+    kept = np.empty_like(which)
+    n = 0
+    alphas = np.zeros(tables.past.rho.shape[1])
     for p in which:
-        _copy(alphas, alphas, 0.0)
-        if _aim(p, places, numbers, counts, past, rules, alphas):
+        if tables.states[p].iteration >= len(rules.tolerances):
+            continue
+        if not is_directed:
+            _direct(p, tables, alphas)
+        if _begin(p, tables, rules):
             kept[n] = p
             n += 1
     return kept[:n]
 
 
 @numba.njit(nogil=True, cache=True)
-def advance(going, trials, values, slopes, places, numbers, counts, past, rules):
-    """Judge the trials of the problems that are going; return those that still are."""
-    kept, n = np.empty_like(going), 0
-    alphas = np.zeros(past[2].shape[1])
+def judge(going, trials, values, slopes, parts, tables):
+    """Judge the trials of some problems, and move those whose search is over.
+
+    Returns the problems that are still searching, and those that have moved and are to aim anew. One problem
+    after the other, so that its rows are read from memory once for all that is done to them.
+    """
+    searching = np.empty_like(going)
+    moved = np.empty_like(going)
+    n_searching = 0
+    n_moved = 0
     for i, p in enumerate(going):
-        is_going = True
-        if _has_arrived(p, trials[i], values[i], slopes[i], places, numbers, counts):
-            is_going = _move(p, places, numbers, counts, past)
-            if is_going:
-                _copy(alphas, alphas, 0.0)
-                is_going = _aim(p, places, numbers, counts, past, rules, alphas)
-        if is_going:
-            kept[n] = p
-            n += 1
-    return kept[:n]
+        if not _is_over(p, trials[i], values[i], slopes[i], parts[i], tables):
+            searching[n_searching] = p
+            n_searching += 1
+        elif _move(p, tables):
+            moved[n_moved] = p
+            n_moved += 1
+    return searching[:n_searching], moved[:n_moved]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
 from tellwhy.optimise._compiled_bfgs import add_steps, take_off_changes
+from tellwhy.optimise._compiled_descent import Pairs, inverse_curvature
 from tellwhy.optimise.arrays import Array, at_least, copied, filled, namespace, row_dot, row_largest
 
 HISTORY = 8
@@ -34,61 +36,87 @@ class LastSteps:
     """
 
     def __init__(self, like: Array, n: int, d: int):
-        self.steps, self.changes = filled(like, (n, HISTORY, d), 0.0), filled(like, (n, HISTORY, d), 0.0)
-        self.rho = filled(like, (n, HISTORY), 0.0)
-        self.count = filled(like, (n,), 0)
+        self.pairs = Pairs(
+            steps=filled(like, (n, HISTORY, d), 0.0),
+            changes=filled(like, (n, HISTORY, d), 0.0),
+            rho=filled(like, (n, HISTORY), 0.0),
+            count=filled(like, (n,), 0),
+        )
 
     def add(self, which: Array, step: Array, change: Array) -> None:
         """Put a pair in the place of the oldest."""
-        xp = namespace(step)
-        product = row_dot(step, change)
-        usable = product > 1e-12 * xp.sqrt(row_dot(step, step) * row_dot(change, change))
-        place = self.count[which] % HISTORY
-        self.steps[which, place], self.changes[which, place] = step, change
-        self.rho[which, place] = xp.where(usable, 1.0 / xp.where(usable, product, 1.0), 0.0)
-        self.count[which] += 1
+        pairs = self.pairs
+        place = pairs.count[which] % HISTORY
+        pairs.steps[which, place] = step
+        pairs.changes[which, place] = change
+        pairs.rho[which, place] = inverse_curvature(
+            row_dot(step, change), row_dot(step, step), row_dot(change, change)
+        )
+        pairs.count[which] += 1
 
     def forget(self, which: Array) -> None:
         """Drop the pairs of some problems."""
-        self.rho[which] = 0.0
+        self.pairs.rho[which] = 0.0
 
     def are_there(self, which: Array) -> Array:
         """Tell which of some problems have a pair to use."""
-        return self.rho[which].any(1)
+        return self.pairs.rho[which].any(1)
 
     def inverse_times(
         self, which: Array, slope: Array, precondition: Callable[[Array], Array] | None = None
     ) -> Array:
-        """H·slope by the two-loop recursion (Nocedal, 1980); without a precondition H starts as the last curvature."""
+        """Return H·slope by the two-loop recursion (Nocedal, 1980).
+
+        Between the loops stands a first guess of H: the precondition, or else the curvature of the last step.
+        """
         q = copied(slope)
         if isinstance(q, np.ndarray):
-            tables = which, self.steps, self.changes, self.rho, self.count
-            alphas, scale = take_off_changes(q, *tables)
+            alphas, scale = take_off_changes(q, which, self.pairs)
             q = _scaled(q, scale) if precondition is None else precondition(q)
-            add_steps(q, alphas, *tables)
+            add_steps(q, alphas, which, self.pairs)
             return q
         pairs = self._newest_first(which)
         alphas, scale = _changes_taken_off(q, pairs)
         q = _scaled(q, scale) if precondition is None else precondition(q)
-        for (s, y, rho), alpha in zip(reversed(pairs), reversed(alphas), strict=True):
-            q += (alpha - rho * row_dot(y, q))[:, None] * s
+        for pair, alpha in zip(reversed(pairs), reversed(alphas), strict=True):
+            q += (alpha - pair.rho * row_dot(pair.change, q))[:, None] * pair.step
         return q
 
-    def _newest_first(self, which: Array) -> list[tuple[Array, Array, Array]]:
-        count = self.count[which]
+    def _newest_first(self, which: Array) -> list[_Pair]:
+        """Return the pairs of some problems; problems with fewer than others get pairs with ρ = 0, which do nothing."""
+        pairs = self.pairs
+        count = pairs.count[which]
         most = min(HISTORY, int(count.max())) if len(which) else 0
-        places = [(count - 1 - back) % HISTORY for back in range(most)]
-        return [(self.steps[which, at], self.changes[which, at], self.rho[which, at]) for at in places]
+        found = []
+        for back in range(most):
+            place = (count - 1 - back) % HISTORY
+            found.append(
+                _Pair(pairs.steps[which, place], pairs.changes[which, place], pairs.rho[which, place])
+            )
+        return found
 
 
-def _changes_taken_off(q: Array, pairs: list[tuple[Array, Array, Array]]) -> tuple[list[Array], Array]:
+class _Pair(NamedTuple):
+    """One pair of each problem."""
+
+    step: Array  # (problems, d)
+    change: Array  # (problems, d)
+    rho: Array  # (problems,)
+
+
+def _changes_taken_off(q: Array, pairs: list[_Pair]) -> tuple[list[Array], Array]:
     """Run the first loop on q itself; return its factors, and 1/curvature along the newest pair of use (0: none)."""
-    xp, alphas, scale = namespace(q), [], filled(q, (len(q),), 0.0)
-    for s, y, rho in pairs:
-        alphas.append(rho * row_dot(s, q))
-        q -= alphas[-1][:, None] * y
-        newest = (scale == 0) & (rho > 0)
-        scale = xp.where(newest, 1.0 / xp.where(newest, rho * row_dot(y, y), 1.0), scale)
+    xp = namespace(q)
+    alphas = []
+    scale = filled(q, (len(q),), 0.0)
+    for pair in pairs:
+        alpha = pair.rho * row_dot(pair.step, q)
+        q -= alpha[:, None] * pair.change
+        alphas.append(alpha)
+        is_newest = (scale == 0) & (pair.rho > 0)
+        # The inner `where` keeps 1/0 away from problems whose pair is of no use.
+        curvature = xp.where(is_newest, pair.rho * row_dot(pair.change, pair.change), 1.0)
+        scale = xp.where(is_newest, 1.0 / curvature, scale)
     return alphas, scale
 
 
