@@ -295,3 +295,31 @@ def hostile_run() -> Run:
         fingerprint=HOSTILE[2],
         created=HOSTILE[3],
     )
+
+
+def run_of(
+    values: Any,
+    names: Sequence[str],
+    *,
+    typical: Sequence[Typical] = (),
+    cells: Sequence[Any] | None = None,
+    nearest_normal: dict[str, Any] | None = None,
+    **changes: Any,
+) -> Run:
+    """Return a run whose explained rows have the given values; `cells` are those of the first row's reasons."""
+    values = np.atleast_2d(np.asarray(values, dtype=float))
+    n = len(values)
+    settings = {"scores": values.sum(axis=1), "method": "Example", "feature_names": names, "data": None}
+    explanation = Explanation(values=values, **(settings | changes))
+    reasons = [Reason(n, v, [], 0.5, f"{n} is odd") for n, v in zip(names, cells or (), strict=False)]
+    first = Anomaly(0, None, float(explanation.scores[0]), 99.0, True, reasons, nearest_normal)
+    rest = [Anomaly(i, None, float(explanation.scores[i]), 98.0, True, []) for i in range(1, n)]
+    return replace(
+        example_run(60, top=1),
+        columns=list(names),
+        anomalies=[first, *rest],
+        explanation=explanation,
+        typical={t.column: t for t in typical},
+        column_shares=dict.fromkeys(names, 1 / len(names)),
+        groups=[],
+    )

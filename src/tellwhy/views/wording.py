@@ -88,17 +88,19 @@ def share(part: float) -> str:
     return f"{text}{THIN}%"
 
 
-def percentile(value: float) -> str:
+def percentile(value: float, decimals: int = 2) -> str:
     """Write a percentile, never rounded up: 99.996 is not 100.
 
     Examples
     --------
-    >>> percentile(99.996), percentile(100), percentile(87.5)
-    ('99.99', '100.00', '87.50')
+    >>> percentile(99.996), percentile(100), percentile(87.5), percentile(99.96, 1)
+    ('99.99', '100.00', '87.50', '99.9')
     """
     if not math.isfinite(value):
         return NOTHING
-    return f"{math.floor(value * 100 + 1e-9) / 100:.2f}"
+    unit = 10**decimals
+    # 99.9 × 10 is a little less than 999 in floating point: a tiny amount keeps floor from taking off one more.
+    return f"{math.floor(value * unit + 1e-9) / unit:.{decimals}f}"
 
 
 def aligned(values: Sequence[float]) -> list[str]:

@@ -17,6 +17,7 @@ from rich.table import Table
 
 from tellwhy.core.errors import TellwhyWarning
 from tellwhy.core.progress import show_with
+from tellwhy.views.wording import percentile
 from tellwhy.workflow import Run, TableComparison
 from tellwhy.workflow.tables.reasons import cell_words, plain_cell
 
@@ -94,8 +95,8 @@ def show_run(run: Run, top: int) -> None:
         why = "\n".join(escape(r.text) for r in a.reasons) or "no column stands out"
         if a.nearest_normal:
             why += f"\n[dim]{escape(_normal_words(run, rank - 1))}[/]"
-        name = escape(a.id or "") if named else str(a.row)
-        table.add_row(str(rank), name, f"{a.score:.4g}", f"{a.percentile:.1f}", why + mark)
+        name = f"row {a.row}" if named and a.id is None else escape(a.id or str(a.row))
+        table.add_row(str(rank), name, f"{a.score:.4g}", percentile(a.percentile, 1), why + mark)
     out().print(table)
 
 
