@@ -15,11 +15,11 @@ from tellwhy import Explanation
 from tellwhy.core.errors import InvalidInput
 from tellwhy.counterfactuals.normal_versions import (
     NAME,
-    _without_noise,
     attach_nearest_normal,
     normal_versions,
 )
 from tellwhy.counterfactuals.row_space import RowSpace
+from tellwhy.counterfactuals.table_rows import without_noise
 from tellwhy.detectors import GaussianMixture, KernelDensity, OneClassSVM, PCADetector, load
 from tellwhy.explainers import Occlusion, OneClassDTD
 from tellwhy.scoring import FunctionScore, as_score
@@ -195,7 +195,7 @@ class TestPipelines:
         """Numbers that are small throughout are not whole numbers with an error."""
         counts = np.random.default_rng(0).poisson(5.0, size=(50, 1))
         rows = np.hstack([counts + 1e-13, counts + 0.25, 1e-11 * (counts + 1.5)])
-        found = _without_noise(rows)
+        found = without_noise(rows)
         np.testing.assert_array_equal(found[:, :1], counts)
         np.testing.assert_array_equal(found[:, 1:], rows[:, 1:])
 

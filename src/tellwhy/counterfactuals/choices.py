@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.score_function import Floats, Integers
+from tellwhy.core.tables import evenly_spread
 
 Mask = NDArray[np.bool_]
 
@@ -23,7 +24,8 @@ class Choices:
     """Blocks of columns that change together, and what they may become.
 
     A block of one column is a number: anything in [low, high], or a multiple of `steps` away from `origin`
-    there. A block of several columns (one-hot, parts of a date) takes only values that ordinary rows have.
+    there. A block of several columns (one-hot, parts of a date), and a column that is `listed`, takes only
+    values that ordinary rows have.
 
     Attributes
     ----------
@@ -32,7 +34,7 @@ class Choices:
     grid
         Values to try for each column that is a number, in order, shape (columns, values).
     candidates
-        Values to try for each block of several columns, shape (values, columns of the block).
+        Values to try for each block that is no number, shape (values, columns of the block).
     scales
         Unit of each column.
     """
@@ -45,6 +47,7 @@ class Choices:
     high: Floats
     steps: Floats
     origin: Floats
+    listed: Mask
 
     @property
     def n_blocks(self) -> int:
@@ -54,7 +57,7 @@ class Choices:
     @cached_property
     def is_number(self) -> Mask:
         """Tell which columns are numbers."""
-        return np.bincount(self.block)[self.block] == 1
+        return (np.bincount(self.block)[self.block] == 1) & ~self.listed
 
     @cached_property
     def number_column(self) -> Integers:
@@ -99,21 +102,29 @@ def choices_of(
     high: Floats,
     steps: Floats,
     origin: Floats,
+    listed: Mask,
 ) -> Choices:
     """Return what ordinary rows allow: numbers spread over those that occur, the most common values of a block."""
     if owner.shape != scales.shape:
         raise InvalidInput(f"owner names a block for {len(owner)} columns; the rows have {len(scales)}.")
     block = np.unique(owner, return_inverse=True)[1].reshape(-1)
     grid = [np.quantile(np.unique(values), np.linspace(0.0, 1.0, GRID)) for values in prototypes.T]
-    several = np.flatnonzero(np.bincount(block) > 1)
-    candidates = {int(b): _most_common(prototypes[:, block == b]) for b in several}
-    bare = Choices(block, np.array(grid), candidates, scales, low, high, steps, origin)
-    return replace(bare, grid=bare.allowed(bare.grid.T, slice(None)).T)
+    bare = Choices(block, np.array(grid), {}, scales, low, high, steps, origin, listed)
+    others = np.unique(block[~bare.is_number])
+    candidates = {int(b): _most_common(prototypes[:, block == b]) for b in others}
+    return replace(bare, grid=bare.allowed(bare.grid.T, slice(None)).T, candidates=candidates)
 
 
 def _most_common(values: Floats) -> Floats:
+    """Return the values that occur most often; of equally common ones that do not all fit, evenly spread ones."""
     distinct, counts = np.unique(values, axis=0, return_counts=True)
-    return np.asarray(distinct[np.argsort(-counts, kind="stable")[:MOST_CANDIDATES]])
+    order = np.argsort(-counts, kind="stable")
+    if len(order) > MOST_CANDIDATES:
+        rarest = counts[order[MOST_CANDIDATES - 1]]
+        sure = order[counts[order] > rarest]
+        tied = order[counts[order] == rarest]
+        order = np.concatenate([sure, tied[evenly_spread(len(tied), MOST_CANDIDATES - len(sure))]])
+    return np.asarray(distinct[order])
 
 
 def one_hot_blocks(X: Floats) -> Integers:

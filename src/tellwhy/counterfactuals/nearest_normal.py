@@ -56,6 +56,7 @@ def nearest_normal(
     integers: Any = None,
     steps: Any = None,
     owner: Any = None,
+    listed: Any = None,
     distance: str = "absolute",
     ranking: Any = None,
     left_out: Any = None,
@@ -92,6 +93,9 @@ def nearest_normal(
         Block that each column belongs to: columns of a block change together, to values that some prototype
         has in all of them. By default, neighbouring columns of 0 and 1 with a single 1 in every prototype
         (one-hot columns) are a block, and every other column is one of its own.
+    listed
+        Mask of the columns that, like a block, take only values that some prototype has: numbers that stand
+        for something else. None by default.
     distance
         "absolute" or "squared": what is kept small, once the number of changed columns is.
     ranking
@@ -124,6 +128,7 @@ def nearest_normal(
         high=as_numbers(high, prototypes.max(axis=0), "high"),
         steps=np.where(given_steps > 0, given_steps, np.where(whole, 1.0, 0.0)),
         origin=np.where(given_steps > 0, prototypes[0], 0.0),
+        listed=as_mask(listed, d, "listed"),
     )
     own = RowScores(score, prototypes).value(prototypes, np.arange(len(prototypes)))
     level = _threshold(score, threshold, own)

@@ -2,138 +2,95 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from tellwhy.core.capabilities import HasObserved, support_points
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.extras import Deferred
 from tellwhy.core.score_function import Floats, Integers
-from tellwhy.core.tables import as_floats, take_rows
-from tellwhy.counterfactuals.nearest_normal import nearest_normal
-from tellwhy.counterfactuals.row_space import RowSpace, named_columns
-from tellwhy.counterfactuals.surroundings import column_scales
-from tellwhy.scoring.observed import Observed, observed_by, some_rows
+from tellwhy.counterfactuals.choices import Mask
+from tellwhy.counterfactuals.coded_rows import CodedRows
+from tellwhy.counterfactuals.explained_rows import ExplainedRows, UserRows
+from tellwhy.counterfactuals.number_rows import NumberRows
+from tellwhy.counterfactuals.table_rows import TableRows
+from tellwhy.counterfactuals.written import written
+from tellwhy.scoring.observed import some_rows
 from tellwhy.scoring.scores.encoded import EncodedScore
-from tellwhy.scoring.training_rows import points_of
 
 NAME = "nearest_normal"
-_ROUNDING = 1e-9
 
 
-@dataclass(frozen=True)
+class Versions(NamedTuple):
+    """Normal versions of some rows."""
+
+    table: Any  # an array or a frame; all cells empty where none was found
+    changed: Mask  # (rows, columns): cells that differ from the row
+    as_shown: Mask  # (rows,): the version scores at most the threshold with the digits that people are shown
+
+
 class NormalVersions:
     """What some explained rows would look like if they were normal.
 
-    Attributes
-    ----------
-    score
-        The score that was explained.
-    data
-        The explained rows, as they were given.
-    values
-        Their attributions: where there are many columns, those with the highest values are looked at.
-    background
-        Ordinary rows like `data`; None: what the model keeps of the rows that it learned from.
-    threshold
-        Score that counts as normal, at most.
-    left_out
-        Training row that each row was scored without, or −1, as `extras["left_out"]` records it; None:
-        nothing.
+    This is the one search behind `extras["nearest_normal"]` and behind what a report suggests. A version is
+    looked for once for each row and kept, so that whoever asks gets the same answer. Every version was scored
+    after its numbers were written with few digits and put into the row.
     """
 
-    score: Any
-    data: Any
-    values: Floats
-    background: Any
-    threshold: float
-    left_out: Integers | None = None
+    def __init__(self, explained: ExplainedRows):
+        self.explained = explained
+        self._is_known = np.zeros(len(explained.values), dtype=bool)
+        self._as_shown = np.zeros(len(explained.values), dtype=bool)
 
     def __call__(self, rows: Integers) -> Any:
         """Return the nearest normal version of each of these rows; NaN in all columns where none was found."""
-        data = take_rows(self.data, rows)
-        if isinstance(self.score, EncodedScore):
-            return self._encoded(data, rows)
-        seen: Any = (
-            observed_by(self.score) if self.background is None else Observed.of(as_floats(self.background))
-        )
-        found = nearest_normal(
-            self.score,
-            as_floats(data),
-            prototypes=seen.rows,
-            threshold=self.threshold,
-            low=seen.low,
-            high=seen.high,
-            integers=seen.whole,
-            ranking=self.values[rows],
-            left_out=self._points(rows, self.score),
-        )
-        return found.points
+        return self.of(rows).table
 
-    def _encoded(self, data: Any, rows: Integers) -> Any:
-        """Search in the user's columns, rows with missing numbers left aside."""
-        names, ordinary = self.score.feature_names, self.background
-        if ordinary is None:
-            seen: Any = observed_by(self.score.inner)
-            ordinary = self.score.decode(seen.rows)
-        data, ordinary = named_columns(data, names), named_columns(ordinary, names)
-        space = RowSpace.of([ordinary, data])
-        X, prototypes = space.numbers(data), space.numbers(ordinary)
-        known, usable = ~np.isnan(X).any(axis=1), ~np.isnan(prototypes).any(axis=1)
-        points = np.full(X.shape, np.nan)
-        left_out = self._points(rows, self.score.inner)
-        if known.any() and usable.any():
-            points[known] = nearest_normal(
-                _SpaceScore(self.score, space),
-                X[known],
-                prototypes=_without_noise(prototypes[usable]),
-                threshold=self.threshold,
-                owner=space.owner,
-                ranking=self.values[rows][known],
-                left_out=None if left_out is None else left_out[known],
-            ).points
-        return points if space.is_numeric else _table(space, points, getattr(data, "index", None))
+    def entry(self) -> dict[str, Deferred]:
+        """Return the entry of the extras of an explanation, to be computed when it is asked for."""
+        return {NAME: Deferred(self, np.arange(len(self._is_known)))}
 
-    def _points(self, rows: Integers, score: Any) -> Integers | None:
-        """Support point that each row does without, or −1; None for scores that cannot leave one out."""
-        if not hasattr(score, "match"):
-            return None
-        if self.left_out is None:
-            return np.full(len(rows), -1, dtype=np.int64)
-        return points_of(np.asarray(self.left_out)[rows], score.expansion)
+    def of(self, rows: Integers) -> Versions:
+        """Return the versions of these rows, with what differs from the row."""
+        self._find(np.unique(rows[~self._is_known[rows]]))
+        Y = self._points[rows]
+        changed = (self._rows.X[rows] != Y) & ~np.isnan(Y)
+        return Versions(self._rows.table(Y, rows), changed, self._as_shown[rows])
 
+    @cached_property
+    def _rows(self) -> UserRows:
+        score = self.explained.score
+        if not isinstance(score, EncodedScore):
+            return NumberRows(self.explained)
+        can_be_undone = score.decodes_any and score.owner is not None
+        return CodedRows(self.explained) if can_be_undone else TableRows(self.explained)
 
-class _SpaceScore:
-    """A score of raw rows as one of the numbers that stand for them."""
+    @cached_property
+    def _points(self) -> Floats:
+        """The version of each row that is known, as numbers."""
+        return np.full(self._rows.X.shape, np.nan)
 
-    def __init__(self, score: EncodedScore, space: RowSpace):
-        self._score, self._space = score, space
-        self.describes = score.describes
-
-    def value(self, Y: Floats, *left_out: Integers) -> Floats:
-        """Score of each row."""
-        inner: Any = self._score.inner
-        return np.asarray(inner.value(self._score.encode(self._space.rows(Y)), *left_out))
-
-
-def _without_noise(X: Floats) -> Floats:
-    """Return rows with whole numbers where decoding missed them by a rounding error."""
-    nearest, (scales, _) = np.round(X), column_scales(X)
-    missed = np.abs(X - nearest) > _ROUNDING * scales
-    return np.where(missed.any(axis=0), X, nearest)
-
-
-def _table(space: RowSpace, points: Floats, index: Any) -> Any:
-    """Return rows with text as a frame, empty where nothing was found."""
-    import pandas as pd
-
-    found = np.asarray(np.isfinite(points).all(axis=1))
-    frame = pd.DataFrame(space.rows(np.where(found[:, None], points, 0.0)))
-    frame.columns = pd.Index(space.names)
-    frame = frame if found.all() else frame.where(pd.Series(found), np.nan)
-    return frame if index is None else frame.set_axis(index, axis=0)
+    def _find(self, rows: Integers) -> None:
+        """Look for the versions of rows that nobody has asked for yet."""
+        if not len(rows):
+            return
+        X, Y = self._rows.X[rows], self._rows.nearest(rows)
+        found = np.asarray(~np.isnan(Y).any(axis=1))
+        moved = np.flatnonzero(found & (X != Y).any(axis=1))
+        as_shown = found.copy()  # a row that is normal already is shown as it is
+        if len(moved):
+            told = written(
+                X[moved], Y[moved], self._rows.limits, lambda Z, at: self._rows.is_normal(Z, rows[moved[at]])
+            )
+            Y[moved] = told.points
+            as_shown[moved] = told.as_shown
+        self._points[rows] = Y
+        self._as_shown[rows] = as_shown
+        self._is_known[rows] = True
 
 
 def normal_versions(
@@ -162,15 +119,15 @@ def normal_versions(
         background = background if isinstance(score, EncodedScore) else None
     elif background is None:
         return {}
-    versions = NormalVersions(score, data, values, background, float(threshold), left_out)
-    return {NAME: Deferred(versions, np.arange(len(values)))}
+    explained = ExplainedRows(score, data, values, background, float(threshold), left_out)
+    return NormalVersions(explained).entry()
 
 
 def _knows_rows(score: Any) -> bool:
     """Whether the model behind a score keeps rows that it learned from, and they can be told in the user's columns."""
     if isinstance(score, EncodedScore):
         return score.decode is not None and _knows_rows(score.inner)
-    return hasattr(score, "observed") or hasattr(getattr(score, "expansion", None), "points")
+    return isinstance(score, HasObserved) or support_points(score) is not None
 
 
 def attach_nearest_normal(
@@ -211,5 +168,6 @@ def attach_nearest_normal(
     if level is None:
         level = float(np.quantile(score.value(some_rows(background)), 0.95))
     left_out = explanation.extras.get("left_out")
-    versions = NormalVersions(score, explanation.data, explanation.values, background, float(level), left_out)
-    return replace(explanation, extras=explanation.extras | {NAME: versions(np.arange(len(explanation)))})
+    explained = ExplainedRows(score, explanation.data, explanation.values, background, float(level), left_out)
+    versions = NormalVersions(explained)(np.arange(len(explanation)))
+    return replace(explanation, extras=explanation.extras | {NAME: versions})

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tellwhy.core.score_function import Floats
+from tellwhy.core.capabilities import HasObserved, support_points
+from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.tables import evenly_spread, take_rows
 
 Mask = NDArray[np.bool_]
@@ -19,7 +20,11 @@ MOST_CELLS = 1_000_000
 
 @dataclass(frozen=True)
 class Observed:
-    """A sample of rows, and of each column over all of them: its range, and whether it holds whole numbers only."""
+    """Some of the rows that a model learned from, and what is known of each column over all of them.
+
+    `low` and `high` are the smallest and the largest number of each column; `whole` tells which columns hold
+    whole numbers only.
+    """
 
     rows: Floats
     low: Floats
@@ -46,13 +51,20 @@ def whole_columns(X: Floats) -> Mask:
 
 def some_rows(X: Any) -> Any:
     """Return a copy of up to 1,000 rows of an array or a frame (fewer of very wide ones), evenly spread."""
-    n, cells = len(X), int(np.prod(np.shape(X)[1:]))
-    most = max(2, min(MOST_ROWS, MOST_CELLS // max(cells, 1)))
-    return take_rows(X, evenly_spread(n, most))
+    return take_rows(X, kept_rows(np.shape(X)))
+
+
+def kept_rows(shape: tuple[int, ...]) -> Integers:
+    """Positions of the rows that `some_rows` takes of an array or frame of a shape."""
+    n_cells = int(np.prod(shape[1:]))
+    most = max(2, min(MOST_ROWS, MOST_CELLS // max(n_cells, 1)))
+    return evenly_spread(shape[0], most)
 
 
 def observed_by(score: Any) -> Observed | None:
-    """Rows that the model behind a score learned from, where it keeps any: its support points or neighbours, or more.
+    """Return rows that the model behind a score learned from, where it keeps any; None where it does not.
+
+    A kernel model or one of neighbours keeps its support points.
 
     Examples
     --------
@@ -64,6 +76,8 @@ def observed_by(score: Any) -> Observed | None:
     >>> observed_by(FunctionScore(lambda X: X.sum(axis=1))) is None
     True
     """
-    kept: Observed | None = getattr(score, "observed", None)
-    points = getattr(getattr(score, "expansion", None), "points", None)
-    return Observed.of(points) if kept is None and points is not None else kept
+    if isinstance(score, HasObserved):
+        kept: Any = score.observed
+        return kept
+    points = support_points(score)
+    return None if points is None else Observed.of(points)

@@ -33,6 +33,9 @@ class EncodedScore:
         The model's columns to raw rows, where the encoding can be undone.
     level
         Threshold, where it is another than that of the inner score.
+    decodes_any
+        Whether `decode` finds a sensible cell for any number, not only for those that were encoded: what to
+        change in a row can then be looked for in the model's columns, without encoding every trial.
 
     Examples
     --------
@@ -56,6 +59,7 @@ class EncodedScore:
     describes: str
     decode: Callable[[Floats], Any] | None = None
     level: float | None = None
+    decodes_any: bool = False
 
     @property
     def feature_shape(self) -> tuple[int, ...]:

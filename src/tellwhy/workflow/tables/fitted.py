@@ -2,96 +2,138 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype
 
+from tellwhy.core.capabilities import LeavesRowsOut
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.score_function import Floats, Integers
+from tellwhy.counterfactuals.explained_rows import Encodings, ExplainedRows
+from tellwhy.counterfactuals.normal_versions import NormalVersions
 from tellwhy.data import TableEncoder
+from tellwhy.data.columns.values import numbers_of
 from tellwhy.scoring import EncodedScore, as_score
+from tellwhy.scoring.observed import kept_rows
+from tellwhy.scoring.training_rows import points_of
 from tellwhy.workflow.explain import chosen_card, explain
 from tellwhy.workflow.tables.default_detector import make_detector, training_sample
+from tellwhy.workflow.tables.known_rows import KnownRows
 from tellwhy.workflow.tables.selection import Selection
 
-REFERENCE_ROWS = 20_000
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FittedTable:
-    """Score of raw rows, and which of them the detector learned from."""
+    """Score of the rows of a table, which of them the detector learned from, and all of them encoded.
+
+    Attributes
+    ----------
+    score
+        Score of rows as the user has them.
+    words
+        The detector, in words.
+    sample
+        Positions in the reference of the rows learned from.
+    known
+        The selected rows, encoded; below them those learned from, where they are not among the selected ones.
+    """
 
     selection: Selection
     encoder: TableEncoder
     score: EncodedScore
     words: str
-    sample: Integers  # positions in the reference of the rows learned from
+    sample: Integers
+    known: KnownRows
+
+    @cached_property
+    def learned(self) -> Integers:
+        """Number, among the known rows, of each row learned from."""
+        return learned_rows(self.selection, self.sample)
 
     def scores(self) -> Floats:
         """Score of every selected row; those learned from are scored as if they were new."""
-        return self._scored(self.selection.frame, self._learned_positions())
+        return self._scored(np.arange(len(self.selection.frame)))
 
     def reference_scores(self, scores: Floats) -> Floats:
-        """Scores of the reference rows (of at most 20,000 of a separate reference), each as if it were new."""
+        """Scores of the reference rows (of a separate reference: those learned from), each as if it were new."""
         if self.selection.own is not None:
             return scores[self.selection.own]
-        first = self.sample[: min(len(self.sample), REFERENCE_ROWS)]
-        return self._scored(self.selection.reference.iloc[first], np.arange(len(first)))
+        return self._scored(self.learned)
 
-    def score_version(self, row: Any, position: int) -> float:
-        """Score of a changed version of a selected row, without the row itself where it was learned from."""
-        learned = np.flatnonzero(self._learned_positions() == position)
-        inner: Any = self.score.inner
-        Z = self.score.encode(row)
-        if not len(learned) or not hasattr(inner, "match"):
-            return float(inner.value(Z)[0])
-        return float(inner.value(Z, inner.leave_some(self._points()[learned]))[0])
-
-    def explain(self, positions: Integers, method: str, threshold: float) -> Explanation:
-        """Explain some of the selected rows; their normal versions score at most the threshold."""
+    def explain(self, positions: Integers, method: str) -> Explanation:
+        """Explain some of the selected rows, told by their numbers (see `KnownRows`)."""
         params: dict[str, Any] = {}
         if chosen_card(self.score, method).name == "OneClassDTD":
-            learned = np.full(len(self.selection.frame), -1, dtype=np.int64)
-            learned[self._learned_positions()] = np.arange(len(self._learned_positions()))
-            params["training_rows"] = learned[positions]
-        rows = self.selection.frame.iloc[positions]
-        return explain(replace(self.score, level=threshold), rows, method, self.background(), **params)
+            params["training_rows"] = self.training_rows(positions)
+        return explain(self.known_score, self.known.table(positions), method, self.background(), **params)
+
+    def normal_versions(
+        self, positions: Integers, explanation: Explanation, threshold: float
+    ) -> NormalVersions:
+        """Return the search for versions of the explained rows that score at most the threshold."""
+        some = kept_rows((len(self.sample), self.selection.reference.shape[1]))
+        return NormalVersions(
+            ExplainedRows(
+                self.score,
+                self.selection.frame.iloc[positions],
+                explanation.values,
+                self.ordinary_rows().iloc[some],
+                threshold,
+                self.training_rows(positions),
+                Encodings(self.known.encoded[positions], self.known.encoded[self.learned[some]]),
+            )
+        )
+
+    @cached_property
+    def known_score(self) -> EncodedScore:
+        """Score of tables of row numbers (see `KnownRows`)."""
+        return self.known.score(self.score)
 
     def background(self) -> Any:
-        """Rows that the detector learned from."""
+        """Rows that the detector learned from, told by their numbers."""
+        return self.known.table(self.learned)
+
+    def ordinary_rows(self) -> Any:
+        """Rows that the detector learned from, as the user has them."""
         return self.selection.reference.iloc[self.sample]
 
-    def _learned_positions(self) -> Integers:
-        """Frame position of each row learned from; none with a separate reference."""
-        if self.selection.own is None:
-            return np.empty(0, dtype=np.int64)
-        return self.selection.own[self.sample]
+    def read_rows(self, positions: Integers) -> Any:
+        """Some of the selected rows, with numbers and dates that are stored as text read as such."""
+        rows = self.selection.frame.iloc[positions].copy()
+        decoded = self.encoder.inverse_transform(self.known.encoded[positions]).set_axis(rows.index)
+        for name, kind in self.encoder.kinds_.items():
+            if kind == "number" and not is_numeric_dtype(rows[name]):
+                rows[name] = numbers_of(rows, name)
+            elif kind == "date" and not is_datetime64_any_dtype(rows[name]):
+                rows[name] = decoded[name].where(rows[name].notna())
+        return rows
 
-    def _scored(self, frame: Any, learned: Integers) -> Floats:
-        inner: Any = self.score.inner
-        Z = self.score.encode(frame)
-        if not len(learned) or not hasattr(inner, "match"):
+    def training_rows(self, known: Integers) -> Integers:
+        """Number, in the order the detector saw them, of each of some known rows; −1 for one it did not see."""
+        place = np.full(len(self.known.encoded), -1, dtype=np.int64)
+        place[self.learned] = np.arange(len(self.learned))
+        return np.asarray(place[known])
+
+    def _scored(self, known: Integers) -> Floats:
+        inner, Z = self.score.inner, self.known.encoded[known]
+        if not isinstance(inner, LeavesRowsOut):
             return np.asarray(inner.value(Z))
-        left_out = np.full(len(Z), -1, dtype=np.int64)
-        left_out[learned] = self._points()
-        return np.asarray(inner.value(Z, inner.leave_some(left_out)))
-
-    def _points(self) -> Integers:
-        """Support point that each row learned from is, or −1."""
-        expansion = self.score.inner.expansion  # type: ignore[attr-defined]
-        point = np.full(expansion.n_training, -1, dtype=np.int64)
-        point[expansion.training_rows] = np.arange(len(expansion.training_rows))
-        return point
+        points = points_of(self.training_rows(known), inner.expansion)
+        return np.asarray(inner.value(Z, inner.leave_some(points)))
 
 
 def fit_table(
     selection: Selection, encoder: TableEncoder, detector: str, rng: np.random.Generator
 ) -> FittedTable:
-    """Fit a detector to the reference rows, or to a random sample of many."""
+    """Encode the rows, and fit a detector to the reference rows, or to a random sample of many."""
     sample = training_sample(len(selection.reference), rng)
-    Z = encoder.transform(selection.reference.iloc[sample])
-    model, words = make_detector(detector, Z, is_clean=selection.is_clean)
+    known = KnownRows(_encoded(selection, encoder, sample), encoder.owner_, list(encoder.columns_))
+    model, words = make_detector(
+        detector, known.encoded[learned_rows(selection, sample)], is_clean=selection.is_clean
+    )
     inner = as_score(model)
     score = EncodedScore(
         inner=inner,
@@ -101,5 +143,21 @@ def fit_table(
         feature_names=list(encoder.columns_),
         describes=inner.describes,
         decode=encoder.inverse_transform,
+        decodes_any=True,
     )
-    return FittedTable(selection, encoder, score, words, sample)
+    return FittedTable(selection, encoder, score, words, sample, known)
+
+
+def learned_rows(selection: Selection, sample: Integers) -> Integers:
+    """Number of each row learned from, counting the selected rows first and then a separate reference."""
+    if selection.own is None:
+        return len(selection.frame) + np.arange(len(sample))
+    return selection.own[sample]
+
+
+def _encoded(selection: Selection, encoder: TableEncoder, sample: Integers) -> Floats:
+    """Encode the selected rows, and below them what is learned from a separate reference."""
+    selected = encoder.transform(selection.frame)
+    if selection.own is not None:
+        return selected
+    return np.vstack([selected, encoder.transform(selection.reference.iloc[sample])])

@@ -84,12 +84,16 @@ def cell_words(value: Any) -> str:
 
 
 def usual_values(usual: Typical) -> list[Any]:
-    """[low, high] of numbers and dates (5 % and 95 %), the most common values of categories."""
+    """[low, high] of numbers and dates (5 % and 95 %), the most common values of categories.
+
+    A value that fewer than 5 % of the rows have is not called usual, unless all others are rarer still.
+    """
     if usual.kind == "number":
         return [usual.quantiles[1], usual.quantiles[5]]
     if usual.kind == "date":
         return [usual.labels[1], usual.labels[5]]
-    return list(usual.shares)[:3]
+    common = [value for value, share in usual.shares.items() if share >= LEAST_SHARE]
+    return (common or list(usual.shares)[:1])[:3]
 
 
 def usual_words(usual: Typical) -> str:

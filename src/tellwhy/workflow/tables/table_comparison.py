@@ -66,7 +66,7 @@ def compare_table(
         fitted.score,
         ordinary,
         n_features=n_features,
-        background=fitted.background(),
+        background=fitted.ordinary_rows(),
         random_state=request.random_state,
     )
     notices = [*source.notices, *encoder.notices_]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime
 import platform
-from collections.abc import Iterable
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from tellwhy.core.explanation import Explanation
 from tellwhy.core.params import generator
 from tellwhy.core.progress import stage
 from tellwhy.data import Table, TableEncoder, describe_column
-from tellwhy.workflow.run import Anomaly, Run
+from tellwhy.workflow.run import Anomaly, Evidence, Run, Typical
 from tellwhy.workflow.tables.detection import detection_of
 from tellwhy.workflow.tables.evidence import evidence_of
 from tellwhy.workflow.tables.fitted import FittedTable, fit_table
@@ -60,10 +60,42 @@ def explain_table(data: Any, *, reference: Any = None, **settings: Any) -> Run:
     selection, encoder = encoded_selection(selection, request)
     stage("fitting the detector")
     fitted = fit_table(selection, encoder, request.detector, generator(request.random_state))
-    ranking = rank(fitted, request)
-    explanation = fitted.explain(ranking.positions, request.method, ranking.threshold)
+    return _run(_findings(table, request, fitted, rank(fitted, request)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Findings:
+    """Everything that a run is written from."""
+
+    table: Table
+    request: Request
+    fitted: FittedTable
+    ranking: Ranking
+    explanation: Explanation  # of the ranked rows, as the user has them
+    evidence: Evidence
+    normal: Sequence[Mapping[str, Any] | None]  # what to change in each of these rows
+    typical: Mapping[str, Typical]
+
+
+def _findings(table: Table, request: Request, fitted: FittedTable, ranking: Ranking) -> _Findings:
+    """Explain the ranked rows, and check the explanation, on the rows that were encoded for scoring."""
+    told = fitted.explain(ranking.positions, request.method)
     stage("checking the explanation")
-    return _run(table, request, fitted, ranking, explanation)
+    versions = fitted.normal_versions(ranking.positions, told, ranking.threshold)
+    reference, encoder = fitted.selection.reference, fitted.encoder
+    return _Findings(
+        table,
+        request,
+        fitted,
+        ranking,
+        explanation=replace(told, data=versions.explained.data, extras=told.extras | versions.entry()),
+        evidence=evidence_of(told, fitted.known_score, fitted.background()),
+        normal=nearest_normals(versions, ranking, request.top),
+        typical={
+            name: typical_of(name, describe_column(reference[name], encoder.kinds_[name]))
+            for name in encoder.columns_
+        },
+    )
 
 
 def encoded_selection(selection: Selection, request: Request) -> tuple[Selection, TableEncoder]:
@@ -82,60 +114,54 @@ def encoded_selection(selection: Selection, request: Request) -> tuple[Selection
     return selection, encoder
 
 
-def _run(
-    table: Table, request: Request, fitted: FittedTable, ranking: Ranking, explanation: Explanation
-) -> Run:
-    selection, encoder = fitted.selection, fitted.encoder
-    typical = {
-        name: typical_of(name, describe_column(selection.reference[name], encoder.kinds_[name]))
-        for name in encoder.columns_
-    }
-    normal = nearest_normals(fitted, ranking, explanation, request.top)
-    anomalies = _anomalies(
-        table, request, fitted, ranking, zip(reasons_of(explanation, typical), normal, strict=True)
-    )
+def _run(found: _Findings) -> Run:
+    anomalies = _anomalies(found)
     return Run(
-        source=table.source,
-        settings=_settings(request, fitted, ranking, explanation),
-        summary=_summary(table, fitted, ranking, explanation),
-        notices=[*table.notices, *encoder.notices_, *_sampling_notices(fitted)],
-        columns=list(encoder.columns_),
-        scores=ranking.scores,
-        rows=selection.rows,
-        threshold=ranking.threshold,
+        source=found.table.source,
+        settings=_settings(found),
+        summary=_summary(found),
+        notices=[*found.table.notices, *found.fitted.encoder.notices_, *_sampling_notices(found.fitted)],
+        columns=list(found.fitted.encoder.columns_),
+        scores=found.ranking.scores,
+        rows=found.fitted.selection.rows,
+        threshold=found.ranking.threshold,
         anomalies=anomalies,
-        explanation=explanation,
-        typical=typical,
-        column_shares=column_shares(explanation),
+        explanation=found.explanation,
+        typical=found.typical,
+        column_shares=column_shares(found.explanation),
         groups=groups_of(anomalies),
-        evidence=evidence_of(explanation, fitted.score, fitted.background()),
-        detection=detection_of(table, request.label, selection.rows, ranking.scores),
+        evidence=found.evidence,
+        detection=detection_of(
+            found.table, found.request.label, found.fitted.selection.rows, found.ranking.scores
+        ),
         versions=versions(),
-        fingerprint=table.fingerprint,
+        fingerprint=found.table.fingerprint,
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     )
 
 
-def _anomalies(
-    table: Table, request: Request, fitted: FittedTable, ranking: Ranking, told: Iterable[Any]
-) -> list[Anomaly]:
-    """One entry per explained row; `told` gives its reasons and its nearest normal values."""
-    rows = fitted.selection.rows[ranking.positions]
-    ids = None if request.id_column is None else table.frame[request.id_column]
-    return [
-        Anomaly(
-            row=int(row),
-            id=None if ids is None else cell_text(ids.iloc[int(row)]),
-            score=float(score),
-            percentile=float(percentile),
-            above_threshold=bool(score > ranking.threshold),
-            reasons=why,
-            nearest_normal=normal,
+def _anomalies(found: _Findings) -> list[Anomaly]:
+    """One entry per explained row, in the order of the ranking."""
+    ranking, name = found.ranking, found.request.id_column
+    ids = None if name is None else found.table.frame[name]
+    read = replace(found.explanation, data=found.fitted.read_rows(ranking.positions))
+    reasons = reasons_of(read, found.typical)
+    told = []
+    for i, position in enumerate(ranking.positions):
+        row = int(found.fitted.selection.rows[position])
+        score = float(ranking.scores[position])
+        told.append(
+            Anomaly(
+                row=row,
+                id=None if ids is None else cell_text(ids.iloc[row]),
+                score=score,
+                percentile=float(ranking.percentiles[i]),
+                above_threshold=score > ranking.threshold,
+                reasons=reasons[i],
+                nearest_normal=found.normal[i],
+            )
         )
-        for row, score, percentile, (why, normal) in zip(
-            rows, ranking.scores[ranking.positions], ranking.percentiles, told, strict=True
-        )
-    ]
+    return told
 
 
 def column_shares(explanation: Explanation) -> dict[str, float]:
@@ -146,31 +172,32 @@ def column_shares(explanation: Explanation) -> dict[str, float]:
     return {explanation.names()[c]: float(mean[c] / total) if total > 0 else 0.0 for c in order}
 
 
-def _settings(
-    request: Request, fitted: FittedTable, ranking: Ranking, explanation: Explanation
-) -> dict[str, Any]:
-    asked = asdict(request)
+def _settings(found: _Findings) -> dict[str, Any]:
+    asked = asdict(found.request)
     seed = asked.pop("random_state")
     return {
         **asked,
-        "detector": fitted.words,
-        "method": explanation.method,
-        "reference": fitted.selection.words,
-        "rows_learned_from": len(fitted.sample),
-        "threshold_rule": ranking.rule,
+        "detector": found.fitted.words,
+        "method": found.explanation.method,
+        "reference": found.fitted.selection.words,
+        "rows_learned_from": len(found.fitted.sample),
+        "threshold_rule": found.ranking.rule,
         "seed": seed,
     }
 
 
-def _summary(table: Table, fitted: FittedTable, ranking: Ranking, explanation: Explanation) -> str:
+def _summary(found: _Findings) -> str:
+    fitted = found.fitted
+    ranking = found.ranking
+    explanation = found.explanation
     learned = len(fitted.sample)
     sampled = f" (a random {learned:,} of them)" if learned < len(fitted.selection.reference) else ""
     verb = "row is" if ranking.n_above == 1 else "rows are"
     return (
-        f"{len(ranking.scores):,} rows of {Path(table.source).name} were compared with "
+        f"{len(ranking.scores):,} rows of {Path(found.table.source).name} were compared with "
         f"{fitted.selection.words}{sampled} in {len(fitted.encoder.columns_)} columns by a {fitted.words}. "
-        f"{ranking.n_above:,} {verb} above the threshold ({ranking.rule}). The {len(explanation)} highest scores were "
-        f"explained by {explanation.method}, each row "
+        f"{ranking.n_above:,} {verb} above the threshold ({ranking.rule}). "
+        f"The {len(explanation)} highest scores were explained by {explanation.method}, each row "
         "scored as if the detector had not seen it."
     )
 
