@@ -110,7 +110,7 @@ IMAGES = torch.randn(6, 3, 12, 12, generator=torch.Generator().manual_seed(0))
 
 
 def test_gradients_depend_on_the_upper_layers_and_rectified_ones_hardly():
-    """Randomising the two layers next to the output changes a gradient; Guided Backprop and DeconvNet hardly notice."""
+    """Two random layers next to the output change a gradient; Guided Backprop and DeconvNet hardly notice."""
     model = deep_network(depth=6, channels=32)
     finals = {
         method.__name__: parameter_randomisation(method(model), IMAGES, layers=["14", "10"]).final

@@ -1,4 +1,4 @@
-"""Layer, group, instance and root-mean-square norm: linear once the standard deviation is taken as a constant."""
+"""Layer, group, instance and root-mean-square norm: linear once the standard deviation is a constant."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ X = torch.randn(3, 2, 6, 6, dtype=torch.float64, generator=torch.Generator().man
 
 
 def axes_of(norm):
-    """Axes of (n, channels, height, width) that are normalised together, after channels are put into groups."""
+    """Axes of (n, channels, height, width) that are normalised together, with channels in groups."""
     if isinstance(norm, (nn.LayerNorm, nn.RMSNorm)):
         return 4, tuple(range(4 - len(norm.normalized_shape), 4))
     return getattr(norm, "num_groups", 4), None

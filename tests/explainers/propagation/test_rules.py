@@ -11,7 +11,7 @@ from torch import nn  # noqa: E402
 
 from tellwhy.core.errors import InvalidParameter  # noqa: E402
 from tellwhy.explainers.propagation import LRP, RULES, Composite  # noqa: E402
-from tellwhy.explainers.propagation.engine import parts  # noqa: E402
+from tellwhy.explainers.propagation.operations import parts  # noqa: E402
 
 CASES = [
     ("z", {}),

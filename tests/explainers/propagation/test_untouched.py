@@ -29,7 +29,7 @@ HOOKS = [name for name in vars(nn.Module()) if name.endswith("_hooks")]
 
 
 def state(model):
-    """Everything that could change: tensors, gradients, versions, attributes, hooks, flags, random numbers."""
+    """All that could change: tensors, gradients, versions, attributes, hooks, flags, random numbers."""
     tensors = {
         n: (t.clone(), t.grad, t._version, t.requires_grad, id(t))
         for n, t in model.state_dict(keep_vars=True).items()

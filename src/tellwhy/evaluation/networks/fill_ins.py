@@ -12,6 +12,8 @@ from tellwhy.core.errors import InvalidInput
 from tellwhy.core.score_function import Floats
 from tellwhy.evaluation.networks.regions import Regions
 
+# From inputs X (n, *shape) to what broadcasts against them. Channels are filled in one by one: axes that are
+# not cut into regions keep their own mean, range and blur.
 Filler = Callable[[Floats, Regions, np.random.Generator], Floats]
 
 
@@ -24,12 +26,13 @@ def _zero(X: Floats, regions: Regions, rng: np.random.Generator) -> Floats:  # n
 
 
 def _noise(X: Floats, regions: Regions, rng: np.random.Generator) -> Floats:
-    low, high = (f(axis=_cut_axes(regions), keepdims=True) for f in (X.min, X.max))
+    low = X.min(axis=_cut_axes(regions), keepdims=True)
+    high = X.max(axis=_cut_axes(regions), keepdims=True)
     return np.asarray(low + (high - low) * rng.random(X.shape))
 
 
 def _blur(X: Floats, regions: Regions, rng: np.random.Generator) -> Floats:  # noqa: ARG001
-    widths = np.zeros(X.ndim)
+    widths = np.zeros(X.ndim)  # of 0: rows and channels are not blurred into each other
     widths[list(_cut_axes(regions))] = regions.sizes
     return np.asarray(gaussian_filter(X, widths, mode="nearest"))
 
@@ -54,7 +57,8 @@ def fill_in(X: Floats, fill: Any, regions: Regions, rng: np.random.Generator) ->
         filled = np.broadcast_to(given, X.shape)
     except ValueError:
         raise InvalidInput(
-            f"fill has shape {given.shape}; expected a number, one input {X.shape[1:]} or all of them {X.shape}."
+            f"fill has shape {given.shape}; expected a number, one input {X.shape[1:]} or all of them "
+            f"{X.shape}."
         ) from None
     if not np.isfinite(given).all():
         raise InvalidInput(
@@ -64,4 +68,5 @@ def fill_in(X: Floats, fill: Any, regions: Regions, rng: np.random.Generator) ->
 
 
 def _cut_axes(regions: Regions) -> tuple[int, ...]:
+    """Axes of X (n, *shape) that are cut into regions."""
     return tuple(1 + axis for axis in regions.axes)

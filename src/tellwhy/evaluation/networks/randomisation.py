@@ -55,7 +55,7 @@ class Randomisation:
 
     @property
     def final(self) -> float:
-        """Mean similarity at the last stage: near 0 where the explanation depends on what the network learned."""
+        """Mean similarity at the last stage: near 0 if the explanation depends on what was learned."""
         return float(self.mean_curve()[-1])
 
     def to_frame(self) -> pd.DataFrame:
@@ -133,7 +133,8 @@ def parameter_randomisation(
     compare = SIMILARITIES[similarity] if isinstance(similarity, str) else similarity
     fixed = _fixed(explainer, model, x)
     before = _explained(fixed, model, x)
-    found, rng = [], generator(random_state)
+    found = []
+    rng = generator(random_state)
     changed = copy.deepcopy(model)
     for stage in track(stages, len(stages), "randomising parameters"):
         if mode == "independent":
@@ -158,23 +159,25 @@ def _model_of(explainer: Any) -> Any:
 
 def _stages(model: Any, layers: Sequence[str] | None, n_stages: int) -> list[tuple[str, ...]]:
     """Return the layers of each stage, in the order in which they become random."""
-    own = [
-        name
-        for name, module in model.named_modules()
-        if next(module.parameters(recurse=False), None) is not None
-    ]
+    own = [name for name, module in model.named_modules() if _has_own_parameters(module)]
     if layers is not None:
         unknown = [name for name in layers if name not in own]
         if unknown or not len(layers):
             raise InvalidParameter(
-                f"The 'layers' parameter of parameter_randomisation must name modules that have parameters of their "
-                f"own: {', '.join(map(repr, own))}. Got {list(layers)!r} instead."
+                "The 'layers' parameter of parameter_randomisation must name modules that have parameters "
+                f"of their own: {', '.join(map(repr, own))}. Got {list(layers)!r} instead."
             )
+    # Modules are registered from the input to the output as a rule; the cascade starts at the output.
     chosen = list(layers) if layers is not None else own[::-1]
     if not chosen:
         raise UnsupportedModel(f"{type(model).__name__} has no parameters that could become random.")
     parts = np.array_split(np.arange(len(chosen)), min(n_stages, len(chosen)))
     return [tuple(chosen[i] for i in part) for part in parts]
+
+
+def _has_own_parameters(module: Any) -> bool:
+    """Whether a module has parameters that are not those of a module inside it."""
+    return next(module.parameters(recurse=False), None) is not None
 
 
 def _fixed(explainer: Any, model: Any, x: Any) -> Any:
@@ -183,7 +186,8 @@ def _fixed(explainer: Any, model: Any, x: Any) -> Any:
 
     fixed = copy.copy(explainer)
     if isinstance(getattr(explainer, "target", None), str):
-        batch_size, device = getattr(explainer, "batch_size", 32), getattr(explainer, "device", None)
+        batch_size = getattr(explainer, "batch_size", 32)
+        device = getattr(explainer, "device", None)
         score = NetworkOutput(model, explainer.target, batch_size=batch_size, device=device)
         fixed.target = score.fixed(x.detach().cpu() if hasattr(x, "detach") else x)[0]
     return fixed
@@ -206,6 +210,7 @@ def _randomise(model: Any, layers: Sequence[str], rng: np.random.Generator) -> N
             for parameter in model.get_submodule(name).parameters(recurse=False):
                 if parameter.is_floating_point():
                     drawn = torch.from_numpy(rng.standard_normal(tuple(parameter.shape))).to(parameter)
+                    # A single number has no standard deviation: its size stands for it.
                     spread = parameter.std() if parameter.numel() > 1 else parameter.abs()
                     parameter.copy_(parameter.mean() + spread * drawn)
 

@@ -1,4 +1,4 @@
-"""Perturbation analysis of images and other arrays: whether the score falls when the relevant regions are painted over.
+"""Perturbation analysis of images and other arrays: how the score falls as relevant regions are painted over.
 
 The model only has to give scores; several fill-ins, and random orders beside the explanation's, tell how far
 the result depends on the way regions are taken away.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -132,8 +132,12 @@ def region_flipping(
     >>> from tellwhy.scoring import FunctionScore
     >>> corner = np.zeros((4, 4))
     >>> corner[:2, :2] = 1.0
-    >>> score = FunctionScore(lambda X: (X * corner).sum(axis=(1, 2)), gradient=lambda X: corner * np.ones_like(X),
-    ...                       feature_shape=(4, 4), describes="the upper left corner")
+    >>> score = FunctionScore(
+    ...     lambda X: (X * corner).sum(axis=(1, 2)),
+    ...     gradient=lambda X: corner * np.ones_like(X),
+    ...     feature_shape=(4, 4),
+    ...     describes="the upper left corner",
+    ... )
     >>> explanation = IntegratedGradients(score, reference="zero").explain(np.ones((1, 4, 4)))
     >>> region_flipping(explanation, score, region=2, fill="zero").mean_curve()
     array([1., 0., 0., 0., 0.])
@@ -149,13 +153,14 @@ def region_flipping(
     scores = explained_scores(explanation, model, target, batch_size=batch_size, device=device)
     regions = tile(scores.X.shape[1:], region, axes)
     rng = generator(random_state)
-    painting = _Painting(
-        scores, fill_in(scores.X, fill, regions, rng), regions, _steps(regions.count, n_steps), batch_size
-    )
+    filled = fill_in(scores.X, fill, regions, rng)
+    painting = _Painting(scores, filled, regions, _steps(regions.count, n_steps), batch_size)
     ends = painting.ends()
     ranking = _ranking(explanation, regions, ORDERS[order])
-    curves = painting.curves(ranking, *ends)
-    drawn = [painting.curves(rng.permuted(np.sort(ranking, axis=1), axis=1), *ends) for _ in range(n_random)]
+    curves = painting.curves(ranking, ends)
+    # Drawn from sorted rankings, so that the random orders do not depend on the explanation.
+    in_order = np.sort(ranking, axis=1)
+    drawn = [painting.curves(rng.permuted(in_order, axis=1), ends) for _ in range(n_random)]
     words = fill if isinstance(fill, str) else "given values"
 
     def result(found: Floats, method: str, random: Flipping | None = None) -> RegionFlipping:
@@ -178,6 +183,13 @@ def _ranking(explanation: Explanation, regions: Regions, order: str) -> Integers
     return np.argsort(-relevance if order == "most_relevant_first" else relevance, axis=1, kind="stable")
 
 
+class _Ends(NamedTuple):
+    """Scores of the untouched inputs, and of those that are painted over everywhere."""
+
+    start: Floats
+    end: Floats
+
+
 @dataclass(frozen=True)
 class _Painting:
     """Inputs, what they are painted over with, and how many regions are gone at each step."""
@@ -188,24 +200,24 @@ class _Painting:
     removed: Integers
     batch_size: int
 
-    def ends(self) -> tuple[Floats, Floats]:
-        """Scores of the untouched inputs, and of those that are painted over everywhere."""
+    def ends(self) -> _Ends:
+        """Scores at both ends of the curves, which are the same for every order."""
         rows = np.arange(len(self.scores.X))
-        return self.scores.value(self.scores.X, rows), self.scores.value(
-            np.ascontiguousarray(self.filled), rows
-        )
+        start = self.scores.value(self.scores.X, rows)
+        return _Ends(start, self.scores.value(np.ascontiguousarray(self.filled), rows))
 
-    def curves(self, ranking: Integers, start: Floats, end: Floats) -> Floats:
-        """Scores after each step, shape (n, n_steps + 1); `ranking` lists the regions of each row as they go."""
-        place = np.argsort(ranking, axis=1, kind="stable")
+    def curves(self, ranking: Integers, ends: _Ends) -> Floats:
+        """Scores after each step, shape (n, n_steps + 1); `ranking` lists each row's regions as they go."""
+        place = np.argsort(ranking, axis=1, kind="stable")  # in the ranking, of each region
         middle = self.removed[1:-1]
         found = np.empty(len(place) * len(middle))
+        # Pairs of a row and a step are numbered through: batches are full whatever the number of rows.
         batches = [slice(i, i + self.batch_size) for i in range(0, len(found), self.batch_size)]
         for pairs in track(batches, len(batches), "painting over regions"):
             row, step = np.divmod(np.arange(pairs.start, min(pairs.stop, len(found))), len(middle))
             gone = (place[row] < middle[step][:, None])[:, self.regions.index]  # (pairs, *shape)
             found[pairs] = self.scores.value(np.where(gone, self.filled[row], self.scores.X[row]), row)
-        return np.column_stack([start, found.reshape(len(place), -1), end])
+        return np.column_stack([ends.start, found.reshape(len(place), -1), ends.end])
 
 
 def _steps(n_regions: int, n_steps: int | None) -> Integers:
@@ -217,6 +229,7 @@ def _steps(n_regions: int, n_steps: int | None) -> Integers:
 def _areas(curves: Floats, removed: Integers) -> Floats:
     """Mean height of (c − c_end)/(c_0 − c_end) by the trapezoid rule; NaN where c_0 is not above c_end."""
     start, end = curves[:, 0], curves[:, -1]
+    # A fall that rounding could have made counts as none: the quotient would be noise.
     falls = start - end > 1e-12 * np.maximum(np.abs(start), np.abs(end))
     widths = np.diff(removed) / removed[-1]
     heights = (curves[:, 1:] + curves[:, :-1]) @ widths / 2 - end

@@ -45,41 +45,42 @@ def tile(shape: tuple[int, ...], region: int | Sequence[int], axes: Sequence[int
            [2, 2, 2, 3, 3]])
     """
     sizes = _sizes(region, shape, axes)
-    chosen = (
-        tuple(range(len(shape) - len(sizes), len(shape))) if axes is None else tuple(int(a) for a in axes)
-    )
-    chosen = tuple(a + len(shape) if a < 0 else a for a in chosen)
-    if (
-        len(chosen) != len(sizes)
-        or len(set(chosen)) < len(chosen)
-        or not all(0 <= a < len(shape) for a in chosen)
-    ):
+    n_axes = len(shape)
+    given = range(n_axes - len(sizes), n_axes) if axes is None else axes
+    chosen = tuple(int(a) + n_axes if a < 0 else int(a) for a in given)
+    is_each_once = len(set(chosen)) == len(chosen) == len(sizes)
+    if not is_each_once or not all(0 <= a < n_axes for a in chosen):
         raise InvalidParameter(
-            f"region={region!r} and axes={axes!r} do not fit inputs of shape {shape}: give one size per axis, and each "
-            "axis once."
+            f"region={region!r} and axes={axes!r} do not fit inputs of shape {shape}: give one size per "
+            "axis, and each axis once."
         )
     cuts = sorted(zip(chosen, sizes, strict=True))
-    index = np.zeros([1] * len(shape), dtype=np.int64)
+    index = np.zeros([1] * n_axes, dtype=np.int64)
     for axis, size in cuts:
         numbers = np.arange(shape[axis]) // size
-        along = [1] * len(shape)
+        along = [1] * n_axes
         along[axis] = shape[axis]
+        # Like digits: regions along this axis count fastest, those along earlier axes slower.
         index = index * (int(numbers[-1]) + 1) + numbers.reshape(along)
     return Regions(
-        index, int(index.max()) + 1, tuple(axis for axis, _ in cuts), tuple(size for _, size in cuts)
+        index=index,
+        count=int(index.max()) + 1,
+        axes=tuple(axis for axis, _ in cuts),
+        sizes=tuple(size for _, size in cuts),
     )
 
 
 def _sizes(region: Any, shape: tuple[int, ...], axes: Sequence[int] | None) -> tuple[int, ...]:
+    """Length of a region along each axis that is cut: one number stands for all of them, two axes at most."""
     n_axes = len(axes) if axes is not None else min(2, len(shape))
     sizes = (region,) * n_axes if np.ndim(region) == 0 else tuple(region)
     if not sizes or not all(isinstance(size, (int, np.integer)) and size >= 1 for size in sizes):
         raise InvalidParameter(
-            f"The 'region' parameter must be a whole number of cells, at least 1, or one per axis. Got {region!r} "
-            "instead."
+            "The 'region' parameter must be a whole number of cells, at least 1, or one per axis. Got "
+            f"{region!r} instead."
         )
     if axes is None and len(sizes) > len(shape):
         if len(shape) == 1 and len(set(sizes)) == 1:
-            return sizes[:1]  # square regions of a sequence
+            return sizes[:1]  # the default (8, 8), for a sequence
         raise InvalidParameter(f"region={region!r} has more sizes than inputs of shape {shape} have axes.")
     return tuple(int(size) for size in sizes)

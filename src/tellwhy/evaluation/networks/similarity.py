@@ -11,8 +11,10 @@ from scipy.stats import rankdata
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.score_function import Floats
 
-_WINDOW = 7
-_C1, _C2 = 0.01**2, 0.03**2  # of images whose values span 1
+_WINDOW = 7  # pixels along each side of the window that means are taken over
+# Small constants that keep the quotients finite where windows are even; the paper's, for values that span 1.
+_C1 = 0.01**2
+_C2 = 0.03**2
 
 
 def rank_correlation(a: Floats, b: Floats) -> Floats:
@@ -36,24 +38,27 @@ def absolute_rank_correlation(a: Floats, b: Floats) -> Floats:
 
 
 def structural_similarity(a: Floats, b: Floats) -> Floats:
-    """Mean structural similarity of images (n, height, width) or (n, channels, height, width), channels summed.
+    """Mean structural similarity of images (n, height, width) or (n, channels, height, width).
 
-    Each image is scaled to a largest absolute value of ½, so that values span 1. Windows have 7 × 7 pixels,
-    or the whole of smaller images. Wang, Bovik, Sheikh, Simoncelli, IEEE TIP 13 (2004).
+    Channels are summed. Each image is scaled to a largest absolute value of ½, so that values span 1. Windows
+    have 7 × 7 pixels, or the whole of smaller images. Wang, Bovik, Sheikh, Simoncelli, IEEE TIP 13 (2004).
     """
     if a.ndim not in (3, 4):
         raise InvalidInput(
-            f"'ssim' compares images of shape (height, width) or (channels, height, width). Got {a.shape[1:]}; 'rank' "
-            "compares values of any shape."
+            "'ssim' compares images of shape (height, width) or (channels, height, width). Got "
+            f"{a.shape[1:]}; 'rank' compares values of any shape."
         )
-    a, b = (_scaled(values.sum(axis=1) if values.ndim == 4 else values) for values in (a, b))
+    a = _scaled(a)
+    b = _scaled(b)
     window = (1, min(_WINDOW, a.shape[1]), min(_WINDOW, a.shape[2]))
 
     def mean(values: Floats) -> Floats:
         return np.asarray(uniform_filter(values, window, mode="reflect"))
 
-    mean_a, mean_b = mean(a), mean(b)
-    variance_a, variance_b = mean(a * a) - mean_a**2, mean(b * b) - mean_b**2
+    mean_a = mean(a)
+    mean_b = mean(b)
+    variance_a = mean(a * a) - mean_a**2
+    variance_b = mean(b * b) - mean_b**2
     covariance = mean(a * b) - mean_a * mean_b
     nearness = (2 * mean_a * mean_b + _C1) / (mean_a**2 + mean_b**2 + _C1)
     structure = (2 * covariance + _C2) / (variance_a + variance_b + _C2)
@@ -61,6 +66,8 @@ def structural_similarity(a: Floats, b: Floats) -> Floats:
 
 
 def _scaled(images: Floats) -> Floats:
+    """Images with their channels summed and a largest absolute value of ½; an even one stays as it is."""
+    images = images.sum(axis=1) if images.ndim == 4 else images
     largest = np.abs(images).max(axis=(1, 2), keepdims=True)
     return np.asarray(images / np.where(largest > 0, 2 * largest, 1.0))
 

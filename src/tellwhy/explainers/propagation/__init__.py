@@ -1,4 +1,8 @@
-"""Explainers that hand a network's output down through its operations; the model stays as it is. Needs PyTorch."""
+"""Explainers that hand a network's output down through its operations to its inputs. They need PyTorch.
+
+The model stays as it is: `engine` runs it once, records its operations, and goes back through them by the
+rules of a method.
+"""
 
 from tellwhy.core.optional import require
 
@@ -7,12 +11,18 @@ require("torch", "explaining networks")
 from tellwhy.explainers.propagation.composites import COMPOSITES, Composite  # noqa: E402
 from tellwhy.explainers.propagation.coverage import coverage  # noqa: E402
 from tellwhy.explainers.propagation.deep_taylor import DeepTaylor  # noqa: E402
-from tellwhy.explainers.propagation.engine.operations import KINDS, Operation  # noqa: E402
 from tellwhy.explainers.propagation.excitation_backprop import ExcitationBackprop  # noqa: E402
 from tellwhy.explainers.propagation.explain_all import explain_all  # noqa: E402
 from tellwhy.explainers.propagation.gradient import Gradient, InputTimesGradient, SmoothGrad  # noqa: E402
 from tellwhy.explainers.propagation.lrp import LRP  # noqa: E402
+from tellwhy.explainers.propagation.operations.kinds import KINDS  # noqa: E402
+from tellwhy.explainers.propagation.operations.operation import Operation  # noqa: E402
 from tellwhy.explainers.propagation.rectified import DeconvNet, GuidedBackprop  # noqa: E402
+from tellwhy.explainers.propagation.registration import (  # noqa: E402
+    register_operation,
+    register_rule,
+    temporary_registrations,
+)
 from tellwhy.explainers.propagation.rules import RULES, Rule  # noqa: E402
 
 __all__ = [
@@ -32,4 +42,7 @@ __all__ = [
     "SmoothGrad",
     "coverage",
     "explain_all",
+    "register_operation",
+    "register_rule",
+    "temporary_registrations",
 ]

@@ -1,16 +1,18 @@
-"""Composites: which rule each layer gets, as an ordered list of (predicate, rule); the first predicate that holds wins.
+"""Composites: which rule each layer gets.
 
+A composite is an ordered list of (predicate, rule). A layer gets the rule of the first predicate that holds.
 Lapuschkin et al., ICCV Workshops (2017) for the presets; Montavon et al., Springer LNCS 11700 (2019) for
 epsilon_plus.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from tellwhy.core.errors import UnsupportedModel
-from tellwhy.explainers.propagation.engine.operations import Operation
+from tellwhy.explainers.propagation.operations.operation import Operation
 from tellwhy.explainers.propagation.rules import Rule, alpha_beta, epsilon, flat, z_plus
 
 Predicate = Callable[[Operation], bool]
@@ -77,16 +79,20 @@ class Composite:
 
 
 def _by_type(dense_rule: Rule, convolution_rule: Rule, *before: tuple[Predicate, Rule]) -> Composite:
+    """One rule for dense layers and batch norm of its own, another for convolutions; `before` goes first."""
     return Composite(
         [*before, (convolution, convolution_rule), (dense, dense_rule), (batch_norm, dense_rule)]
     )
 
 
-COMPOSITES: dict[str, Callable[[], Composite]] = {
-    "epsilon_plus": lambda: _by_type(epsilon(), z_plus()),
-    "epsilon_plus_flat": lambda: _by_type(epsilon(), z_plus(), (first, flat())),
-    "preset_a": lambda: _by_type(epsilon(0.1), alpha_beta(1, 0)),
-    "preset_b": lambda: _by_type(epsilon(0.1), alpha_beta(2, 1)),
-    "preset_a_flat": lambda: _by_type(epsilon(0.1), alpha_beta(1, 0), (first, flat())),
-    "preset_b_flat": lambda: _by_type(epsilon(0.1), alpha_beta(2, 1), (first, flat())),
-}
+# Made anew at each use: nothing that somebody does to one of them reaches the next.
+COMPOSITES: Mapping[str, Callable[[], Composite]] = MappingProxyType(
+    {
+        "epsilon_plus": lambda: _by_type(epsilon(), z_plus()),
+        "epsilon_plus_flat": lambda: _by_type(epsilon(), z_plus(), (first, flat())),
+        "preset_a": lambda: _by_type(epsilon(0.1), alpha_beta(1, 0)),
+        "preset_b": lambda: _by_type(epsilon(0.1), alpha_beta(2, 1)),
+        "preset_a_flat": lambda: _by_type(epsilon(0.1), alpha_beta(1, 0), (first, flat())),
+        "preset_b_flat": lambda: _by_type(epsilon(0.1), alpha_beta(2, 1), (first, flat())),
+    }
+)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.nn import Module
 
 from tellwhy.explainers.propagation.base import NetworkExplainer
-from tellwhy.explainers.propagation.engine.operations import Operation
 from tellwhy.explainers.propagation.engine.passes import run_forward
 from tellwhy.explainers.propagation.lrp import LRP
+from tellwhy.explainers.propagation.operations.operation import Operation
 from tellwhy.scoring.scores.network_passes import untouched
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ _WORDS = {
 }
 
 
-def coverage(model: Any, x: Any, *, explainer: NetworkExplainer | None = None) -> pd.DataFrame:
-    """List every operation that the model does on x, its kind and its rule; "unknown" where there is none.
+def coverage(model: Module, x: Any, *, explainer: NetworkExplainer | None = None) -> pd.DataFrame:
+    """List every operation that the model does on x, its kind and its rule ("unknown" where there is none).
 
     Parameters
     ----------
@@ -55,6 +56,7 @@ def coverage(model: Any, x: Any, *, explainer: NetworkExplainer | None = None) -
 
     explainer = explainer or LRP(model)
     network, rows = explainer.prepare(x)
+    # Operations without a rule are listed here, where explaining would stop at the first of them.
     with untouched(rows.tensors[0].device), torch.enable_grad():
         forward = run_forward(network, rows, [way.method for way in explainer.passes()], tolerant=True)
     lines = [(o.index, o.path, o.name, o.kind, _rule(o), o.shape) for o in forward.capture.operations]

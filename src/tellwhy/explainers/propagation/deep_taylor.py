@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,15 +12,17 @@ from torch.nn import Module
 
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.params import Rules, instance_of, none, one_of, real
-from tellwhy.explainers.propagation.base import NETWORK_PARAMETERS, NetworkExplainer, Pass
+from tellwhy.core.score_function import Floats
+from tellwhy.explainers.propagation.base import RELEVANCE_PARAMETERS, Device, Pass, RelevanceExplainer
 from tellwhy.explainers.propagation.composites import Composite, every, first
-from tellwhy.explainers.propagation.engine.methods import relevance_method
 from tellwhy.explainers.propagation.rules import Rule, flat, w_square, z_box, z_plus
+from tellwhy.explainers.propagation.rules.of_layers import Edge
+from tellwhy.scoring.scores.network_targets import Target
 
 _EDGE = (none, real(), instance_of(np.ndarray, Tensor, words="an array that fits one input"))
 
 
-class DeepTaylor(NetworkExplainer):
+class DeepTaylor(RelevanceExplainer):
     """Deep Taylor decomposition: every layer by the root point that its inputs' range allows.
 
     Hidden layers take the z+ rule. Layers that see the input take z^B for inputs in [low, high], z+ for
@@ -29,19 +32,15 @@ class DeepTaylor(NetworkExplainer):
 
     Parameters
     ----------
-    model
-        A `torch.nn.Module` in evaluation mode. It is not changed.
-    target
-        The explained output: "max", its number, one number per row, or a function of the outputs.
+    model, target, batch_size, device
+        The network and which of its outputs is explained, as in `Gradient`.
     low, high
         Range of the inputs: numbers, or arrays that fit one input.
     pooling
         Rule of average pools: "z", in proportion to the inputs, which is the z+ rule of a pool; or "flat",
         evenly, as iNNvestigate does.
-    batch_size
-        Rows that go through the model at once.
-    device
-        Where to compute; by default where the model is. Elsewhere a copy of the model is used.
+    operations
+        Kinds of operations that are not known, as in `LRP`.
 
     Examples
     --------
@@ -53,7 +52,7 @@ class DeepTaylor(NetworkExplainer):
     """
 
     _parameters: ClassVar[dict[str, Rules]] = {
-        **NETWORK_PARAMETERS,
+        **RELEVANCE_PARAMETERS,
         "low": _EDGE,
         "high": _EDGE,
         "pooling": one_of("z", "flat"),
@@ -62,15 +61,16 @@ class DeepTaylor(NetworkExplainer):
     def __init__(
         self,
         model: Module,
-        target: Any = "max",
+        target: Target = "max",
         *,
-        low: Any = None,
-        high: Any = None,
+        low: Edge | None = None,
+        high: Edge | None = None,
         pooling: str = "z",
+        operations: Mapping[str, str] | None = None,
         batch_size: int = 32,
-        device: Any = None,
+        device: Device = None,
     ):
-        super().__init__(model, target, batch_size=batch_size, device=device)
+        super().__init__(model, target, operations=operations, batch_size=batch_size, device=device)
         self.low = low
         self.high = high
         self.pooling = pooling
@@ -78,23 +78,24 @@ class DeepTaylor(NetworkExplainer):
     def passes(self) -> list[Pass]:
         """One way down, from outputs that are positive."""
         composite = Composite([(first, self._input_rule()), (every, z_plus())])
-        method = relevance_method(composite, pooling=flat() if self.pooling == "flat" else None)
+        method = self.method(composite, pooling=flat() if self.pooling == "flat" else None)
+        # The rules are expansions around a root of a positive output: a negative one hands nothing down.
         return [Pass(method, lambda scores: (scores > 0).to(scores))]
 
     def _input_rule(self) -> Rule:
         if self.low is None and self.high is None:
             return w_square()
         if self.low is not None and self.high is not None:
-            low, high = (torch.as_tensor(edge) for edge in (self.low, self.high))
-            if bool((low > 0).any()) or bool((high < 0).any()):
+            # Outside, the shares could be negative.
+            if bool((torch.as_tensor(self.low) > 0).any()) or bool((torch.as_tensor(self.high) < 0).any()):
                 raise InvalidParameter("DeepTaylor needs low <= 0 <= high for a box of inputs.")
             return z_box(self.low, self.high)
         if self.high is None and not isinstance(self.low, (np.ndarray, Tensor)) and self.low == 0:
             return z_plus()
         raise InvalidParameter(
-            "DeepTaylor takes low and high together, low=0 alone for inputs that are not negative, or neither. "
-            f"Got low={self.low!r}, high={self.high!r}."
+            "DeepTaylor takes low and high together, low=0 alone for inputs that are not negative, or "
+            f"neither. Got low={self.low!r}, high={self.high!r}."
         )
 
-    def _extras(self, scores: np.ndarray) -> dict[str, Any]:
+    def _extras(self, scores: Floats) -> dict[str, Any]:
         return {"undefined": scores < 0}

@@ -1,27 +1,29 @@
-"""Excitation backprop: a winner takes all, in probabilities."""
+"""Excitation backprop: relevance as the probability of a random walk."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor
 from torch.nn import Module
 
 from tellwhy.core.params import Rules, boolean
-from tellwhy.explainers.propagation.base import NETWORK_PARAMETERS, NetworkExplainer, Pass
+from tellwhy.explainers.propagation.base import RELEVANCE_PARAMETERS, Device, Pass, RelevanceExplainer
 from tellwhy.explainers.propagation.composites import Composite, every, last
-from tellwhy.explainers.propagation.engine.layers import LinearMap
-from tellwhy.explainers.propagation.engine.methods import relevance_method
+from tellwhy.explainers.propagation.operations.layers import LinearMap
 from tellwhy.explainers.propagation.rules import Rule, quotient, z_plus
+from tellwhy.scoring.scores.network_targets import Target
 
 
-class ExcitationBackprop(NetworkExplainer):
-    """Probability that a walk down the network's exciting connections ends at each input; starts with 1 at the output.
+class ExcitationBackprop(RelevanceExplainer):
+    """Probability that a random walk down the network ends at each input.
 
-    The walk is that of the z+ rule without biases. It is meant for inputs and activations that are not
-    negative; a negative input excites through negative weights. Zhang et al., International Journal of
-    Computer Vision 126 (2018).
+    The walk starts at the output and goes down connections that excite: from each unit to one that made it
+    larger, with a probability in proportion to how much. That is the z+ rule without biases. It is meant for
+    inputs and activations that are not negative; a negative input excites through negative weights. Zhang et
+    al., International Journal of Computer Vision 126 (2018).
 
     Parameters
     ----------
@@ -30,6 +32,8 @@ class ExcitationBackprop(NetworkExplainer):
     contrastive
         Subtract the walk that starts with the negated weights of the last layer: what speaks for the output
         more than against it. Values then add up to zero, where there are both walks.
+    operations
+        Kinds of operations that are not known, as in `LRP`.
 
     Examples
     --------
@@ -43,26 +47,27 @@ class ExcitationBackprop(NetworkExplainer):
     """
 
     kind = "signal"
-    _parameters: ClassVar[dict[str, Rules]] = {**NETWORK_PARAMETERS, "contrastive": boolean}
+    _parameters: ClassVar[dict[str, Rules]] = {**RELEVANCE_PARAMETERS, "contrastive": boolean}
 
     def __init__(
         self,
         model: Module,
-        target: Any = "max",
+        target: Target = "max",
         *,
         contrastive: bool = False,
+        operations: Mapping[str, str] | None = None,
         batch_size: int = 32,
-        device: Any = None,
+        device: Device = None,
     ):
-        super().__init__(model, target, batch_size=batch_size, device=device)
+        super().__init__(model, target, operations=operations, batch_size=batch_size, device=device)
         self.contrastive = contrastive
 
     def passes(self) -> list[Pass]:
         """The walk, and the one from negated weights to subtract."""
-        walk = Pass(relevance_method(Composite([(every, z_plus())])), _one)
+        walk = Pass(self.method(Composite([(every, z_plus())])), _one)
         if not self.contrastive:
             return [walk]
-        against = relevance_method(Composite([(last, _negated(z_plus())), (every, z_plus())]))
+        against = self.method(Composite([(last, _negated(z_plus())), (every, z_plus())]))
         return [walk, Pass(against, _one, weight=-1.0)]
 
 
@@ -72,6 +77,8 @@ def _one(scores: Tensor) -> Tensor:
 
 
 def _negated(rule: Rule) -> Rule:
+    """The same rule, as if all weights of the layer had the other sign."""
+
     def function(layer: LinearMap, x: Tensor, z: Tensor, c: Tensor) -> Tensor:
         return rule.function(replace(layer, weight=-layer.weight), x, z, c)
 

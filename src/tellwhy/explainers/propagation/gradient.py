@@ -1,4 +1,4 @@
-"""Derivatives of a network's output: the gradient, its mean over noisy inputs, and its product with the input."""
+"""Derivatives of a network's output: the gradient, its product with the input, its mean over noisy inputs."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from torch import Tensor
 from torch.nn import Module
 
 from tellwhy.core.params import Rules, integer, none, one_of, real, seed
-from tellwhy.explainers.propagation.base import NETWORK_PARAMETERS, NetworkExplainer, Pass
+from tellwhy.explainers.propagation.base import NETWORK_PARAMETERS, Device, NetworkExplainer, Pass
+from tellwhy.explainers.propagation.engine.inputs import Inputs
 from tellwhy.explainers.propagation.engine.methods import Method
 from tellwhy.explainers.propagation.engine.passes import run_forward
-from tellwhy.explainers.propagation.found import Found
-from tellwhy.explainers.propagation.inputs import Inputs
-from tellwhy.scoring.scores.network_targets import chosen_outputs, pick_scores
+from tellwhy.explainers.propagation.engine.results import Result
+from tellwhy.scoring.scores.network_targets import Target, chosen_outputs, pick_scores
 
 
 class Gradient(NetworkExplainer):
@@ -29,12 +29,9 @@ class Gradient(NetworkExplainer):
     ----------
     model
         A `torch.nn.Module` in evaluation mode. It is not changed.
-    target
-        The explained output: "max", its number, one number per row, or a function of the outputs.
-    batch_size
-        Rows that go through the model at once.
-    device
-        Where to compute; by default where the model is. Elsewhere a copy of the model is used.
+    target, batch_size, device
+        The explained output, the rows that go through the model at once, and where to compute: as in
+        `tellwhy.scoring.NetworkOutput`.
 
     Examples
     --------
@@ -112,10 +109,10 @@ class SmoothGrad(NetworkExplainer):
     def __init__(
         self,
         model: Module,
-        target: Any = "max",
+        target: Target = "max",
         *,
         batch_size: int = 32,
-        device: Any = None,
+        device: Device = None,
         n_samples: int = 50,
         noise: float = 0.1,
         postprocess: str | None = None,
@@ -131,28 +128,26 @@ class SmoothGrad(NetworkExplainer):
         """One way down from each noisy copy, by derivatives."""
         return [Pass(Method("gradient"))]
 
-    def explain_batch(self, model: Module, rows: Inputs, target: Any, rng: np.random.Generator) -> Found:
-        """Explain some rows, one after the other."""
+    def explain_batch(self, model: Module, rows: Inputs, target: Any, rng: np.random.Generator) -> Result:
+        """Explain some rows, one after the other: noisy copies of a row fill a batch."""
         forward = run_forward(model, rows, [Method("gradient")])
         outputs = forward.outputs.detach()
         chosen = chosen_outputs(outputs, target)
-        means = [
-            self._smooth(
-                model, rows.rows(slice(i, i + 1)), target if callable(target) else int(chosen[i]), rng
-            )
-            for i in range(len(rows))
-        ]
+        means = []
+        for i in range(len(rows)):
+            # The output that is largest at the row itself, also where noise makes another one larger.
+            own = target if callable(target) else int(chosen[i])
+            means.append(self._smooth(model, rows.rows(slice(i, i + 1)), own, rng))
         values = [torch.cat(parts) for parts in zip(*means, strict=True)]
-        return Found(values, pick_scores(outputs, target), chosen, forward.softmax)
+        return Result(values, pick_scores(outputs, target), chosen, forward.softmax)
 
     def _smooth(self, model: Module, row: Inputs, target: Any, rng: np.random.Generator) -> list[Tensor]:
         """Mean over noisy copies of one row."""
         totals: list[Tensor] = []
         for start in range(0, self.n_samples, self.batch_size):
             n = min(self.batch_size, self.n_samples - start)
-            noisy = replace(
-                row, tensors=tuple(_noisy(t, n, self.noise, rng) for t in row.tensors), nonnegative=()
-            )
+            copies = tuple(_noisy(t, n, self.noise, rng) for t in row.tensors)
+            noisy = replace(row, tensors=copies, nonnegative=())  # noise may have made values negative
             found = super().explain_batch(model, noisy, target, rng).values
             sums = [_PROCESS[self.postprocess](value).sum(dim=0, keepdim=True) for value in found]
             totals = [a + b for a, b in zip(totals, sums, strict=True)] if totals else sums
@@ -163,6 +158,7 @@ def _noisy(row: Tensor, n: int, noise: float, rng: np.random.Generator) -> Tenso
     """Copies of one row (1, *shape) with noise in proportion to its range; tokens as they are."""
     if not row.is_floating_point():
         return row.expand(n, *row.shape[1:])
+    # Drawn by numpy, so that a seed gives the same noise on every device.
     drawn = torch.from_numpy(rng.standard_normal((n, *row.shape[1:]))).to(row)
     return row + noise * (row.max() - row.min()) * drawn
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from torch.nn import Module
 
 from tellwhy.core.errors import InvalidParameter
-from tellwhy.core.params import Rules, instance_of, none, one_of
-from tellwhy.explainers.propagation.base import NETWORK_PARAMETERS, NetworkExplainer, Pass
+from tellwhy.core.params import Rules, instance_of, none, one_of, validate_value
+from tellwhy.explainers.propagation.base import RELEVANCE_PARAMETERS, Device, Pass, RelevanceExplainer
 from tellwhy.explainers.propagation.composites import COMPOSITES, Composite, every
-from tellwhy.explainers.propagation.engine.methods import BATCH_NORM, relevance_method
-from tellwhy.explainers.propagation.rules import RESIDUAL_RULES, RULES, Rule
+from tellwhy.explainers.propagation.engine.methods import BATCH_NORM
+from tellwhy.explainers.propagation.rules import RESIDUAL_RULES, RULES, Rule, flat, rule_named
+from tellwhy.scoring.scores.network_targets import Target
 
 
-class LRP(NetworkExplainer):
+class LRP(RelevanceExplainer):
     """Relevance of each input: the output is handed down layer by layer, each layer sharing it by its rule.
 
     Values add up to the explained output, less what biases and stabilisers absorbed (the residual;
@@ -23,13 +24,11 @@ class LRP(NetworkExplainer):
 
     Parameters
     ----------
-    model
-        A `torch.nn.Module` in evaluation mode. It is not changed.
-    target
-        The explained output: "max", its number, one number per row, or a function of the outputs.
+    model, target, batch_size, device
+        The network and which of its outputs is explained, as in `Gradient`.
     rule
-        Rule of every layer: "z", "epsilon", "gamma", "alpha_beta", "z_plus", "flat", "w_square", "z_box", or
-        a `Rule`.
+        Rule of every layer: "z", "epsilon" (the default), "gamma", "alpha_beta", "z_plus", "flat",
+        "w_square", "z_box", another name that was registered (`register_rule`), or a `Rule`.
     composite
         Instead of one rule, a rule per layer: "epsilon_plus", "preset_a", "preset_b", each also with "_flat",
         or a `Composite`.
@@ -47,10 +46,9 @@ class LRP(NetworkExplainer):
         layers), "branch" (all to the other), or a `Rule`.
     pooling
         Rule of average pools: "z" (in proportion to the inputs) or "flat" (evenly).
-    batch_size
-        Rows that go through the model at once.
-    device
-        Where to compute; by default where the model is. Elsewhere a copy of the model is used.
+    operations
+        Kinds of operations that are not known, by PyTorch's name, as {"sinc": "elementwise"}; the kinds are
+        those of `register_operation`.
 
     Examples
     --------
@@ -63,8 +61,9 @@ class LRP(NetworkExplainer):
     """
 
     _parameters: ClassVar[dict[str, Rules]] = {
-        **NETWORK_PARAMETERS,
-        "rule": (none, one_of(*RULES), instance_of(Rule)),
+        **RELEVANCE_PARAMETERS,
+        # Names are looked up when the rule is made: more of them may be registered until then.
+        "rule": (none, instance_of(str, Rule, words="a rule's name or a Rule")),
         "composite": (none, one_of(*COMPOSITES), instance_of(Composite)),
         "rule_params": (none, instance_of(Mapping, words="a dict of the rule's settings")),
         "batch_norm": one_of(*BATCH_NORM),
@@ -75,7 +74,7 @@ class LRP(NetworkExplainer):
     def __init__(
         self,
         model: Module,
-        target: Any = "max",
+        target: Target = "max",
         *,
         rule: str | Rule | None = None,
         composite: str | Composite | None = None,
@@ -83,10 +82,11 @@ class LRP(NetworkExplainer):
         batch_norm: str = "merged",
         residual: str | Rule = "z",
         pooling: str = "z",
+        operations: Mapping[str, str] | None = None,
         batch_size: int = 32,
-        device: Any = None,
+        device: Device = None,
     ):
-        super().__init__(model, target, batch_size=batch_size, device=device)
+        super().__init__(model, target, operations=operations, batch_size=batch_size, device=device)
         self.rule = rule
         self.composite = composite
         self.rule_params = rule_params
@@ -94,16 +94,27 @@ class LRP(NetworkExplainer):
         self.residual = residual
         self.pooling = pooling
 
+    def check(self) -> None:
+        """Refuse settings that are out of range, and names of rules that do not exist."""
+        super().check()
+        if isinstance(self.rule, str):
+            validate_value("LRP", "rule", self.rule, (none, one_of(*RULES), instance_of(Rule)))
+
     def passes(self) -> list[Pass]:
         """One way down, by the rules of the composite."""
-        residual = (
-            self.residual if isinstance(self.residual, Rule) else _unless_z(self.residual, RESIDUAL_RULES)
-        )
-        pooling = _unless_z(self.pooling, RULES)
-        method = relevance_method(
-            self._composite(), batch_norm=self.batch_norm, residual=residual, pooling=pooling
-        )
-        return [Pass(method)]
+        pooling = flat() if self.pooling == "flat" else None
+        residual = self._residual()
+        return [
+            Pass(
+                self.method(self._composite(), batch_norm=self.batch_norm, residual=residual, pooling=pooling)
+            )
+        ]
+
+    def _residual(self) -> Rule | None:
+        """Rule of additions; None for "z", which is their derivative and needs no step."""
+        if isinstance(self.residual, Rule):
+            return self.residual
+        return None if self.residual == "z" else RESIDUAL_RULES[self.residual]()
 
     def _composite(self) -> Composite:
         if self.composite is not None:
@@ -112,13 +123,4 @@ class LRP(NetworkExplainer):
             return COMPOSITES[self.composite]() if isinstance(self.composite, str) else self.composite
         if isinstance(self.rule, Rule):
             return Composite([(every, self.rule)])
-        name = self.rule or "epsilon"
-        try:
-            return Composite([(every, RULES[name](**(self.rule_params or {})))])
-        except TypeError as error:
-            raise InvalidParameter(f"rule_params do not fit rule {name!r}: {error}") from error
-
-
-def _unless_z(name: str, table: Mapping[str, Callable[..., Rule]]) -> Rule | None:
-    """Rule of that name; None for "z", which is the operation's derivative."""
-    return None if name == "z" else table[name]()
+        return Composite([(every, rule_named(self.rule or "epsilon", self.rule_params or {}))])

@@ -1,4 +1,7 @@
-"""Gradients that are rectified on their way down."""
+"""Gradients that are rectified on their way down: another backward pass of ReLU.
+
+In both functions c is what comes down to a ReLU, z its input and a its output.
+"""
 
 from __future__ import annotations
 

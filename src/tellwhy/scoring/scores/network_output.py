@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,11 +14,18 @@ from tellwhy.core.params import instance_of, integer, none, validate_value
 from tellwhy.core.progress import track
 from tellwhy.core.score_function import Floats, Integers
 
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+
+    from tellwhy.scoring.scores.network_passes import Device, Placed
+    from tellwhy.scoring.scores.network_targets import CheckedTarget, Target
+
 
 class NetworkOutput:
-    """An output of each row that a network gives, before a trailing softmax.
+    """One output of a network for each row. A softmax at the network's end is left out.
 
-    Where the output is chosen by its size, or given per row, `fixed(X)` tells which one each row has; handing
+    The output may be chosen by its size, or given per row. `fixed(X)` tells which one each row has; handing
     that to `value` and `gradient` keeps the same output when the row is changed.
 
     Parameters
@@ -25,7 +33,8 @@ class NetworkOutput:
     model
         A `torch.nn.Module` in evaluation mode. It is not changed.
     target
-        The explained output: "max", its number, one number per row, or a function of the outputs.
+        The explained output: "max" (the largest one), its number, one number per row, or a function from the
+        outputs (n, k) to one number per row.
     batch_size
         Rows that go through the model at once.
     device
@@ -50,22 +59,22 @@ class NetworkOutput:
     feature_names: list[str] | None = None
     threshold: float | None = None
 
-    def __init__(self, model: Any, target: Any = "max", *, batch_size: int = 32, device: Any = None):
+    def __init__(self, model: Module, target: Target = "max", *, batch_size: int = 32, device: Device = None):
         self.model = model
         self.target = target
         self.batch_size = batch_size
         self.device = device
+        self._softmax = ""  # name of a trailing softmax, once one was met
 
     @cached_property
-    def _placed(self) -> tuple[Any, Any, Any]:
+    def _placed(self) -> Placed:
         """The model where it computes, its device and its type."""
         torch = require("torch", "explaining a network")
         from tellwhy.scoring.scores.network_passes import check_model, placed
 
+        device = (none, instance_of(str, torch.device, words="a device"))
         validate_value("NetworkOutput", "batch_size", self.batch_size, integer(1))
-        validate_value(
-            "NetworkOutput", "device", self.device, (none, instance_of(str, torch.device, words="a device"))
-        )
+        validate_value("NetworkOutput", "device", self.device, device)
         check_model(self.model)
         return placed(self.model, self.device)
 
@@ -74,15 +83,16 @@ class NetworkOutput:
         """Which output it is."""
         from tellwhy.scoring.scores.network_targets import describe
 
-        target = (
-            self.target if isinstance(self.target, str) or callable(self.target) else np.asarray(self.target)
-        )
-        if isinstance(target, np.ndarray) and target.ndim == 0:
-            target = int(target)
-        return describe(target, self.__dict__.get("_softmax", ""))
+        if isinstance(self.target, str) or callable(self.target):
+            return describe(self.target, self._softmax)
+        target = np.asarray(self.target)
+        return describe(int(target) if target.ndim == 0 else target, self._softmax)
 
     def fixed(self, X: Any) -> tuple[Integers, ...]:
-        """Further arguments of `value` and `gradient` that keep each row's output: its number; none for a function."""
+        """Further arguments of `value` and `gradient` that keep each row's output: its number.
+
+        None for a function of the outputs, which is the same for all rows anyway.
+        """
         from tellwhy.scoring.scores.network_targets import check_target, chosen_outputs
 
         X = np.asarray(X)
@@ -96,14 +106,14 @@ class NetworkOutput:
 
     def value(self, X: Any, outputs: Integers | None = None) -> Floats:
         """Return the explained number of each row."""
-        from tellwhy.scoring.scores.network_targets import pick_scores
+        from tellwhy.scoring.scores.network_targets import of_rows, pick_scores
 
         X = np.asarray(X)
         wanted = self._targets(len(X), outputs)
-        parts = zip(self._outputs(X), self._slices(len(X)), strict=True)
-        return self._finite(
-            np.concatenate([_numbers(pick_scores(o, _part(wanted, rows))) for o, rows in parts])
-        )
+        values = np.empty(len(X))
+        for found, rows in zip(self._outputs(X), self._slices(len(X)), strict=True):
+            values[rows] = _numbers(pick_scores(found, of_rows(wanted, rows)))
+        return self._finite(values)
 
     def gradient(self, X: Any, outputs: Integers | None = None) -> Floats:
         """Derivative of each row's number by each of its cells."""
@@ -112,61 +122,58 @@ class NetworkOutput:
     def value_and_gradient(self, X: Any, outputs: Integers | None = None) -> tuple[Floats, Floats]:
         """Both, for the cost of the gradient."""
         from tellwhy.scoring.scores.network_passes import slopes_of, untouched
-        from tellwhy.scoring.scores.network_targets import pick_scores
+        from tellwhy.scoring.scores.network_targets import of_rows, pick_scores
 
         X = np.asarray(X)
         wanted = self._targets(len(X), outputs)
-        values, slopes = np.empty(len(X)), np.empty(X.shape)
-        model, device, _ = self._placed
-        with untouched(device):
+        values = np.empty(len(X))
+        slopes = np.empty(X.shape)
+        with untouched(self._placed.device):
             for rows in self._slices(len(X)):
-                pick = partial(pick_scores, target=_part(wanted, rows))
-                found = slopes_of(model, self._tensor(X[rows]), pick)
-                values[rows], slopes[rows] = (_numbers(part) for part in found)
+                pick = partial(pick_scores, target=of_rows(wanted, rows))
+                scores, gradients = slopes_of(self._placed.model, self._tensor(X[rows]), pick)
+                values[rows] = _numbers(scores)
+                slopes[rows] = _numbers(gradients)
         self._finite(slopes)
         return self._finite(values), slopes
 
-    def _targets(self, n_rows: int, outputs: Integers | None) -> Any:
+    def _targets(self, n_rows: int, outputs: Integers | None) -> CheckedTarget:
         from tellwhy.scoring.scores.network_targets import check_target
 
         return check_target(self.target if outputs is None else outputs, n_rows)
 
-    def _outputs(self, X: Any) -> Any:
+    def _outputs(self, X: np.ndarray) -> Iterator[Tensor]:
         """Outputs of each batch, one after the other."""
         import torch
 
         from tellwhy.scoring.scores.network_passes import outputs_of, untouched
 
-        model, device, _ = self._placed
+        model = self._placed.model
         batches = self._slices(len(X))
         for rows in track(batches, len(batches), f"applying {type(model).__name__}"):
-            with untouched(device), torch.no_grad():
+            # Left again before the yield: what the caller does meanwhile is not to run inside.
+            with untouched(self._placed.device), torch.no_grad():
                 outputs, self._softmax = outputs_of(model, self._tensor(X[rows]))
             yield outputs
 
     def _slices(self, n_rows: int) -> list[slice]:
         return [slice(start, start + self.batch_size) for start in range(0, n_rows, self.batch_size)]
 
-    def _tensor(self, X: Any) -> Any:
+    def _tensor(self, X: np.ndarray) -> Tensor:
         from tellwhy.scoring.scores.network_passes import as_tensor
 
-        _, device, dtype = self._placed
-        return as_tensor(np.ascontiguousarray(X), device, dtype)
+        return as_tensor(np.ascontiguousarray(X), self._placed.device, self._placed.dtype)
 
     def _finite(self, numbers: Floats) -> Floats:
         finite = np.isfinite(numbers).reshape(len(numbers), -1).all(axis=1)
         if not finite.all():
             row = int(np.argmin(finite))
             raise InvalidInput(
-                f"{self.describes}, or its gradient, is not finite for row {row}. Check the weights, the scale of the "
-                "rows, and whether the type of the weights is wide enough."
+                f"{self.describes}, or its gradient, is not finite for row {row}. Check the weights, the "
+                "scale of the rows, and whether the type of the weights is wide enough."
             )
         return numbers
 
 
-def _part(target: Any, rows: slice) -> Any:
-    return target[rows] if isinstance(target, np.ndarray) else target
-
-
-def _numbers(tensor: Any) -> Floats:
+def _numbers(tensor: Tensor) -> Floats:
     return np.asarray(tensor.detach().double().cpu().numpy())

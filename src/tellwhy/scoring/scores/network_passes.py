@@ -1,11 +1,11 @@
-"""Passes through a PyTorch network that leave no trace on it: values and derivatives of one number per row."""
+"""Passes through a PyTorch network that leave no trace on it: one number per row, and its derivatives."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from torch.overrides import TorchFunctionMode
 from tellwhy.core.errors import InvalidInput, InvalidParameter, TellwhyError, UnsupportedModel
 
 Pick = Callable[[Tensor], Tensor]  # outputs of some rows -> the explained number of each
+Device = str | torch.device | None
 
 
 def check_model(model: Any) -> None:
@@ -26,45 +27,57 @@ def check_model(model: Any) -> None:
         if module.training:
             where = f"its module '{name}'" if name else "it"
             raise UnsupportedModel(
-                f"{type(model).__name__} cannot be explained: {where} is in training mode, where dropout and batch "
-                "norm depend on chance and on the other rows. Call model.eval() first."
+                f"{type(model).__name__} cannot be explained: {where} is in training mode, where dropout and "
+                "batch norm depend on chance and on the other rows. Call model.eval() first."
             )
 
 
-def placed(model: Module, device: Any, otherwise: Any = "cpu") -> tuple[Module, torch.device, torch.dtype]:
-    """Return the model on a device (a copy where it is elsewhere), that device, and the type of its weights.
+class Placed(NamedTuple):
+    """A model where it computes, that device, and the type of its weights."""
+
+    model: Module
+    device: torch.device
+    dtype: torch.dtype
+
+
+def placed(model: Module, device: Device, otherwise: str | torch.device = "cpu") -> Placed:
+    """Return the model on a device: itself where it is there already, else a copy.
 
     Without a device the model stays where it is; `otherwise` is where a model without weights is. A compiled
     model is taken as the module it was made from, whose operations can be followed.
     """
-    model = getattr(model, "_orig_mod", model)
+    model = getattr(model, "_orig_mod", model)  # what torch.compile keeps of the module
     weights = next((p for p in model.parameters() if p.is_floating_point()), None)
     at = torch.device(otherwise) if weights is None else weights.device
     dtype = torch.get_default_dtype() if weights is None else weights.dtype
     if device is None:
-        return model, at, dtype
+        return Placed(model, at, dtype)
     try:
-        wanted = torch.empty(0, device=device).device
+        wanted = torch.empty(0, device=device).device  # "cuda" becomes "cuda:0", which can be compared
     except (RuntimeError, AssertionError) as error:
         raise InvalidParameter(
             f"device={device!r} cannot be used here: {str(error).splitlines()[0]}"
         ) from error
-    return (model, at, dtype) if wanted == at else (copy.deepcopy(model).to(wanted), wanted, dtype)
+    if wanted == at:
+        return Placed(model, at, dtype)
+    return Placed(copy.deepcopy(model).to(wanted), wanted, dtype)
 
 
 @contextmanager
 def untouched(device: torch.device) -> Iterator[None]:
-    """Keep random numbers that the model draws inside this block from showing outside; no mixed precision inside."""
+    """A block in which random numbers that the model draws do not show outside, without mixed precision."""
     cuda = [device] if device.type == "cuda" else []
-    before = torch.get_rng_state(), [torch.cuda.get_rng_state(place) for place in cuda]
+    state = torch.get_rng_state()
+    cuda_states = [torch.cuda.get_rng_state(place) for place in cuda]
     try:
+        # A caller's inference mode would forbid gradients, and autocast would change the numbers.
         with torch.inference_mode(False), torch.autocast(device.type, enabled=False):
             yield
     finally:
-        if not torch.equal(torch.get_rng_state(), before[0]):
-            torch.set_rng_state(before[0])
-        for place, state in zip(cuda, before[1], strict=True):
-            torch.cuda.set_rng_state(state, place)
+        if not torch.equal(torch.get_rng_state(), state):
+            torch.set_rng_state(state)
+        for place, before in zip(cuda, cuda_states, strict=True):
+            torch.cuda.set_rng_state(before, place)
 
 
 class TrailingSoftmax(TorchFunctionMode):
@@ -81,11 +94,12 @@ class TrailingSoftmax(TorchFunctionMode):
         name = getattr(func, "__name__", "")
         if name in ("softmax", "log_softmax"):
             logits = args[0] if args else (kwargs or {}).get("input")
-            self.name, self.newest = name, (logits, result)
+            self.name = name
+            self.newest = (logits, result)
         return result
 
     def left_out(self, outputs: Any) -> tuple[Any, str]:
-        """Outputs before the softmax, and its name, where it was the last operation; the outputs and '' elsewhere."""
+        """Outputs before the softmax, and its name, if it was the last operation; else the outputs and ''."""
         if self.newest is not None and self.newest[1] is outputs:
             return self.newest[0], self.name
         return outputs, ""
@@ -107,21 +121,26 @@ def applied(model: Module, x: Tensor) -> Tensor:
         raise
     except (RuntimeError, IndexError, TypeError, ValueError) as error:
         raise InvalidInput(
-            f"{type(model).__name__} cannot be applied to rows of shape {tuple(x.shape)} and dtype {x.dtype} (rows "
-            f"first): {error}"
+            f"{type(model).__name__} cannot be applied to rows of shape {tuple(x.shape)} and dtype {x.dtype} "
+            f"(rows first): {error}"
         ) from error
     if not isinstance(outputs, Tensor):
-        raise UnsupportedModel(
-            f"{type(model).__name__} returns a {type(outputs).__name__}; one tensor of outputs (rows first) can be "
-            "explained. Wrap the model in a module whose forward returns the tensor you mean."
-        )
+        raise UnsupportedModel(not_one_tensor(model, outputs))
     return outputs
 
 
+def not_one_tensor(model: Module, outputs: Any) -> str:
+    """What to say of a model that returns something else than one tensor."""
+    return (
+        f"{type(model).__name__} returns a {type(outputs).__name__}; one tensor of outputs (rows first) can "
+        "be explained. Wrap the model in a module whose forward returns the tensor you mean."
+    )
+
+
 def as_tensor(X: Any, device: torch.device, dtype: torch.dtype) -> Tensor:
-    """Return rows as a tensor on a device: whole numbers, which are tokens, as such, others in the given type."""
-    # A copy, because a model may work in place. It keeps the order of X in memory: sums of a matrix product in
-    # single precision depend on it, and the same rows must give the same bits.
+    """Return rows as a tensor on a device: whole numbers (tokens) as such, others in the given type."""
+    # A copy, because a model may work in place. It keeps the order of X in memory: sums of a matrix product
+    # in single precision depend on it, and the same rows must give the same bits.
     copied = np.array(X, order="K")
     whole = copied.dtype.kind in "iu"
     return torch.as_tensor(copied, device=device, dtype=torch.long if whole else dtype)
@@ -151,12 +170,13 @@ def in_evaluation_mode(model: Module) -> Module:
 
 
 def outputs_in_evaluation_mode(model: Module, X: Any, batch_size: int) -> Any:
-    """Outputs of all rows as the model gives them in evaluation mode, in float64; the model is left as it is."""
-    own, device, dtype = placed(model, None)
-    evaluated = in_evaluation_mode(own)
+    """Outputs of all rows, in float64, as the model gives them in evaluation mode; it is left as it is."""
+    there = placed(model, None)
+    evaluated = in_evaluation_mode(there.model)
     n_batches = -(-len(X) // batch_size)
-    with untouched(device), torch.no_grad():
-        parts = [applied(evaluated, as_tensor(rows, device, dtype)) for rows in np.array_split(X, n_batches)]
+    with untouched(there.device), torch.no_grad():
+        tensors = (as_tensor(rows, there.device, there.dtype) for rows in np.array_split(X, n_batches))
+        parts = [applied(evaluated, rows) for rows in tensors]
         return torch.cat(parts).double().cpu().numpy()
 
 
@@ -167,9 +187,8 @@ def slopes_of(model: Module, x: Tensor, pick: Pick) -> tuple[Tensor, Tensor]:
     except RuntimeError as error:
         if "inplace operation" not in str(error):
             raise
-    with (
-        torch.autograd.graph.allow_mutation_on_saved_tensors()
-    ):  # slower: needed where autograd alone gives up
+    # Slower, for models that change in place what autograd has kept: it then keeps copies.
+    with torch.autograd.graph.allow_mutation_on_saved_tensors():
         return _slopes(model, x, pick)
 
 
@@ -179,7 +198,7 @@ def _slopes(model: Module, x: Tensor, pick: Pick) -> tuple[Tensor, Tensor]:
         scores = pick(outputs_of(model, leaf.clone())[0])  # the copy may be changed in place, a leaf may not
         if not scores.requires_grad:
             raise UnsupportedModel(
-                f"The output of {type(model).__name__} does not depend on its input through operations with a "
-                "gradient: something on the way detaches it (torch.no_grad, .detach(), .data, numpy)."
+                f"The output of {type(model).__name__} does not depend on its input through operations with "
+                "a gradient: something on the way detaches it (torch.no_grad, .detach(), .data, numpy)."
             )
         return scores.detach(), torch.autograd.grad(scores.sum(), leaf)[0]

@@ -1,4 +1,8 @@
-"""The step of each operation: which one it takes under the methods of a run, and with what."""
+"""Following an operation: run it so that every method can go back through it.
+
+Where the plain derivative serves all methods, the operation runs as it is and autograd does the rest.
+Elsewhere it runs inside a step of its kind (`steps`, `derivative_steps`).
+"""
 
 from __future__ import annotations
 
@@ -7,55 +11,61 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from tellwhy.explainers.propagation.engine.calls import Call, read_batch_norm
-from tellwhy.explainers.propagation.engine.layers import Addition, ChannelScale, read_layer
-from tellwhy.explainers.propagation.engine.normalisation import read_normalisation
-from tellwhy.explainers.propagation.engine.operations import Operation
-from tellwhy.explainers.propagation.engine.steps import (
-    AdditionStep,
+from tellwhy.explainers.propagation.engine.derivative_steps import (
     DerivativeStep,
     ElementStep,
+    NormalisationStep,
+    PoolingStep,
+)
+from tellwhy.explainers.propagation.engine.steps import (
+    AdditionStep,
     Followed,
     LayerStep,
     MergedStep,
-    NormalisationStep,
-    PoolingStep,
     Step,
 )
+from tellwhy.explainers.propagation.operations.batch_norm import read_batch_norm
+from tellwhy.explainers.propagation.operations.calls import Call
+from tellwhy.explainers.propagation.operations.layers import Addition, ChannelScale, read_layer
+from tellwhy.explainers.propagation.operations.normalisation import read_normalisation
+from tellwhy.explainers.propagation.operations.operation import Operation
 from tellwhy.explainers.propagation.rules import four_coefficients
 
 if TYPE_CHECKING:
-    from tellwhy.explainers.propagation.engine.capture import Capture, Origin
+    from tellwhy.explainers.propagation.engine.capture import Capture
+    from tellwhy.explainers.propagation.engine.origins import Origin
 
-    Origins = Sequence[Origin | None]
+    OriginsOfInputs = Sequence[Origin | None]
 
 
-def follow(capture: Capture, call: Call, operation: Operation, origins: Origins) -> Any:
-    """Run a known operation: as it is where its derivative serves all methods, else in a step of its kind."""
+def follow(capture: Capture, call: Call, operation: Operation, origins: OriginsOfInputs) -> Any:
+    """Run an operation of a known kind; return its output."""
     if call.name == "batch_norm" and capture.follows_rules:
-        found = _batch_norm(capture, call, operation, origins[0])
-        if found is not None:
-            return found
+        normalised = _batch_norm(capture, call, operation, origins[0])
+        if normalised is not None:
+            return normalised
     inputs = capture.watch(operation, call.activations)
     if all(method.is_plain(operation) for method in capture.methods):
         return call.run(inputs)
     result = Followed.apply(_step(capture, call, operation, origins), call.run, *inputs)
+    # f(z)/z is taken element by element, which needs one output for each input.
     if operation.kind in ("elementwise", "rectifier") and result.shape != inputs[0].shape:
         capture.refuse(f"{operation.where} broadcasts an activation; expand it to the full shape first.")
     return result
 
 
-def _step(capture: Capture, call: Call, operation: Operation, origins: Origins) -> Step:
-    current, kind = capture.current, operation.kind
+def _step(capture: Capture, call: Call, operation: Operation, origins: OriginsOfInputs) -> Step:
+    current = capture.current
+    kind = operation.kind
     if kind == "layer":
         nonnegative = origins[0] is not None and origins[0].nonnegative
-        operation.layer = read_layer(call.name, call.args, call.kwargs, nonnegative=nonnegative)
+        operation.layer = read_layer(call, nonnegative=nonnegative)
         return LayerStep(operation, current, operation.layer)
     if kind == "addition":
         return AdditionStep(operation, current, _addition(call, origins))
     differentiates = any(method.differentiates(operation) for method in capture.methods)
     if kind == "normalisation":
-        read = read_normalisation(call.name, call.args, call.kwargs, call.activations[0])
+        read = read_normalisation(call)
         return NormalisationStep(operation, current, differentiates=differentiates, normalisation=read)
     if kind in ("elementwise", "rectifier"):
         return ElementStep(operation, current, differentiates=differentiates)
@@ -64,58 +74,64 @@ def _step(capture: Capture, call: Call, operation: Operation, origins: Origins) 
     return DerivativeStep(operation, current)
 
 
-def _addition(call: Call, origins: Origins) -> Addition:
-    x, alpha = call.activations[0], float(call.kwargs.get("alpha", 1))
+def _addition(call: Call, origins: OriginsOfInputs) -> Addition:
+    """The linear map of x + αy, of x − αy, or of αy − x."""
+    alpha = float(call.kwargs.get("alpha", 1))
     weights = [1.0, alpha if call.name == "add" else -alpha]
-    if "rsub" in getattr(call.function, "__name__", ""):
+    if "rsub" in getattr(call.function, "__name__", ""):  # its plain name is 'sub' as well
         weights = [-alpha, 1.0]
     depths = tuple(0 if origin is None else origin.depth for origin in origins)
     nonnegative = all(origin is not None and origin.nonnegative for origin in origins)
-    return Addition("addition", x.new_tensor(weights), None, {"depths": depths}, nonnegative)
+    weight = call.activations[0].new_tensor(weights)
+    return Addition("addition", weight, None, {"depths": depths}, nonnegative)
 
 
 def _batch_norm(capture: Capture, call: Call, operation: Operation, origin: Origin | None) -> Tensor | None:
     """Batch norm as the methods want it; None where it keeps its derivative, which is LRP-0."""
+    # Methods that share a forward pass have the same treatment; gradients go with any.
     treatment = next(method.batch_norm for method in capture.methods if method.carries != "gradient")
     if treatment == "merged":
         return _merged(capture, call, operation, origin)
-    norm, current = read_batch_norm(call), capture.current
     operation.kind = "layer"
     if treatment == "two_linear":
-        normalise, scale = (ChannelScale("batch_norm", *line, {}) for line in norm.lines())
-        x = _normalised(capture, call, operation, normalise)
-        operation.first = False
-        step = LayerStep(operation, current, scale)
-        return Followed.apply(step, lambda _: call.run_detached(), *capture.watch(operation, [x]))
+        return _two_linear(capture, call, operation)
     if treatment == "four_coefficients":
         operation.own_rule = four_coefficients()
-    step = LayerStep(operation, current, ChannelScale("batch_norm", *norm.line(), {}))
+    scale = ChannelScale("batch_norm", *read_batch_norm(call).line(), {})
+    step = LayerStep(operation, capture.current, scale)
     return Followed.apply(step, call.run, *capture.watch(operation, call.activations))
 
 
-def _normalised(capture: Capture, call: Call, operation: Operation, scale: ChannelScale) -> Tensor:
-    """First of two linear layers: (x − μ)/s."""
-    part = Operation(0, "batch_norm", "layer", operation.path, operation.first)
-    step = LayerStep(part, capture.current, scale)
-    result = Followed.apply(
-        step,
-        lambda xs: scale.forward(xs[0], scale.weight, scale.bias),
-        *capture.watch(part, call.activations),
+def _two_linear(capture: Capture, call: Call, operation: Operation) -> Tensor:
+    """Batch norm as two layers: normalising, then scaling; the first one is recorded here."""
+    norm = read_batch_norm(call)
+    normalise = ChannelScale("batch_norm", *norm.normalising_line(), {})
+    first = Operation(0, "batch_norm", "layer", operation.path, operation.first)
+    x = Followed.apply(
+        LayerStep(first, capture.current, normalise),
+        lambda xs: normalise.forward(xs[0], normalise.weight, normalise.bias),
+        *capture.watch(first, call.activations),
     )
-    return capture.record(part, result)
+    x = capture.record(first, x)
+    operation.first = False
+    step = LayerStep(operation, capture.current, ChannelScale("batch_norm", *norm.scaling_line(), {}))
+    # The output is that of the model's own call, to the last bit, not one of our two layers.
+    return Followed.apply(step, lambda _: call.run_detached(), *capture.watch(operation, [x]))
 
 
 def _merged(capture: Capture, call: Call, operation: Operation, origin: Origin | None) -> Tensor | None:
-    """Batch norm and the layer whose output it normalises as one layer."""
+    """Batch norm and the layer whose output it normalises as one layer; None where there is no such layer."""
     normalised = call.activations[0]
     layer = None if origin is None else origin.operation.layer
     if origin is None or layer is None or not layer.shows_channels:
         return None
     if layer.name == "linear" and normalised.ndim != 2:
-        return None
+        return None  # batch norm takes axis 1 as channels, a fully connected layer has them last
     before = origin.operation
     before.merged = True
-    operation.name, operation.kind, operation.first = f"{before.name} + batch_norm", "layer", before.first
+    operation.name = f"{before.name} + batch_norm"
+    operation.kind = "layer"
+    operation.first = before.first
     inputs = capture.watch(operation, origin.inputs)
     if any(method.carries == "gradient" for method in capture.methods):
         inputs.append(normalised)

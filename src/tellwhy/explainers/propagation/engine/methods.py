@@ -2,54 +2,84 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from torch import Tensor
 
 from tellwhy.explainers.propagation.composites import Composite
-from tellwhy.explainers.propagation.engine.operations import Operation
+from tellwhy.explainers.propagation.operations.operation import Operation
 from tellwhy.explainers.propagation.rules import Rule
 
 BATCH_NORM = ("merged", "one_linear", "two_linear", "four_coefficients")
+Rectifier = Callable[[Tensor, Tensor, Tensor], Tensor]  # (what comes down, z, ReLU of z) -> what goes on
 
 
 @dataclass(frozen=True)
 class Method:
     """What travels backwards, and how.
 
-    `carries` is "gradient" (plain derivatives), "contribution" (c = R/a) or "relevance" (R, where some rule
-    gives relevance to zeros). `rectifier` replaces the backward pass of ReLU where gradients travel.
-    `batch_norm` is the treatment of batch norm, `residual` the rule of additions of two activations,
-    `pooling` that of average pools (None: in proportion, which is their derivative). `multiply` multiplies
-    what reaches the input by the input.
+    Attributes
+    ----------
+    carries
+        What travels: "gradient" (plain derivatives), "contribution" (c = R/a, the relevance of an activation
+        divided by the activation) or "relevance" (R itself, where some rule gives relevance to zeros).
+    composite
+        Which rule each layer gets; None for gradients.
+    rectifier
+        Replaces the backward pass of ReLU where gradients travel.
+    batch_norm
+        Treatment of batch norm: one of `BATCH_NORM`.
+    residual
+        Rule of additions of two activations; None: in proportion, which is their derivative.
+    pooling
+        Rule of average pools; None: in proportion, which is their derivative.
+    multiply
+        Whether what reaches the input is multiplied by the input.
+    operations
+        Kinds of operations, by name, that only this method knows.
     """
 
     carries: str
     composite: Composite | None = None
-    rectifier: Callable[[Tensor, Tensor, Tensor], Tensor] | None = None
+    rectifier: Rectifier | None = None
     batch_norm: str = "merged"
     residual: Rule | None = None
     pooling: Rule | None = None
     multiply: bool = False
+    operations: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def forward_choices(self) -> frozenset[object]:
+        """What the forward pass has to know: methods with the same choices share one; gradients fit any."""
+        if self.carries == "gradient":
+            return frozenset()
+        return frozenset([(self.batch_norm, tuple(sorted(self.operations.items())))])
 
     def is_plain(self, operation: Operation) -> bool:
-        """Whether the operation's own derivative is what this method needs."""
+        """Whether the operation's own derivative is what this method needs: then autograd does it alone."""
         kind = operation.kind
         if kind == "copying":
             return True
-        if self.carries != "contribution":
-            return self.carries == "gradient" and (self.rectifier is None or operation.name != "relu")
-        own = {"addition": self.residual, "pooling": self.pooling}.get(kind)
-        return kind in ("mixing", "rectifier", "addition", "pooling") and own is None
+        if self.carries == "gradient":
+            return self.rectifier is None or operation.name != "relu"
+        if (
+            self.carries == "relevance"
+        ):  # R is shared in proportion to values, which a derivative does not know
+            return False
+        own_rule = {"addition": self.residual, "pooling": self.pooling}.get(kind)
+        return kind in ("mixing", "rectifier", "addition", "pooling") and own_rule is None
 
     def differentiates(self, operation: Operation) -> bool:
-        """Whether this method asks for the operation's derivative where it is not plain."""
-        if operation.kind in ("elementwise", "normalisation", "rectifier"):
-            rectified = self.rectifier is not None and operation.name == "relu"
-            homogeneous = operation.kind == "rectifier" and self.carries == "contribution"
-            return homogeneous or (self.carries == "gradient" and not rectified)
-        return True
+        """Whether this method asks for the derivative of an operation that is not plain.
+
+        Where no method does, the step need not keep the graph of the operation.
+        """
+        if operation.kind not in ("elementwise", "normalisation", "rectifier"):
+            return True
+        if self.carries == "gradient":
+            return self.rectifier is None or operation.name != "relu"
+        return operation.kind == "rectifier" and self.carries == "contribution"
 
     def rule_of(self, operation: Operation) -> Rule | None:
         """Rule of a layer or of another linear operation; None where there is no choice."""
@@ -66,11 +96,11 @@ def relevance_method(
     batch_norm: str = "merged",
     residual: Rule | None = None,
     pooling: Rule | None = None,
+    operations: Mapping[str, str] | None = None,
 ) -> Method:
-    """Method of a composite: contributions travel unless some rule gives relevance to inputs that are zero."""
-    to_zeros = composite.maps_relevance or any(
-        rule is not None and rule.maps_relevance for rule in (residual, pooling)
-    )
+    """Method of a composite: contributions travel, or relevance if some rule gives it to zeros."""
+    others = [rule for rule in (residual, pooling) if rule is not None]
+    to_zeros = composite.maps_relevance or any(rule.maps_relevance for rule in others)
     return Method(
         "relevance" if to_zeros else "contribution",
         composite,
@@ -78,12 +108,17 @@ def relevance_method(
         residual=residual,
         pooling=pooling,
         multiply=not to_zeros,
+        operations=operations or {},
     )
 
 
 @dataclass
 class Current:
-    """The method whose backward pass is running, and whether it is the last one through these operations."""
+    """The method whose backward pass is running, and whether it is the last one through these operations.
+
+    Steps are made once, in the forward pass, and gone through by one method after the other: all of them look
+    here to see which one it is.
+    """
 
     method: Method
     is_last: bool = True

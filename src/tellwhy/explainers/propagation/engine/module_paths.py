@@ -47,5 +47,6 @@ class ModulePaths:
 
     def _leave(self, module: Module, args: Any, output: Any) -> None:  # noqa: ARG002
         if threading.get_ident() == self._thread:
+            # A module that raised, and was caught by the model, never left: it is dropped here.
             while self._running and self._running.pop() is not module:
                 pass

@@ -1,22 +1,23 @@
-"""The engine: one forward pass under capture, one backward pass through the rules for each method."""
+"""The two passes: forward once, with every operation recorded; backward once for each method."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import Module
 
 from tellwhy.core.errors import InvalidInput, TellwhyError, UnsupportedModel
-from tellwhy.explainers.propagation.engine.calls import tensors_in
 from tellwhy.explainers.propagation.engine.capture import Capture
+from tellwhy.explainers.propagation.engine.inputs import Inputs
 from tellwhy.explainers.propagation.engine.methods import Method
 from tellwhy.explainers.propagation.engine.module_paths import ModulePaths
-from tellwhy.explainers.propagation.engine.operations import Operation
-from tellwhy.explainers.propagation.inputs import Inputs
+from tellwhy.explainers.propagation.operations.nested import tensors_in
+from tellwhy.explainers.propagation.operations.operation import Operation
+from tellwhy.scoring.scores.network_passes import not_one_tensor
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,13 @@ class Forward:
     outputs: Tensor
     capture: Capture
     softmax: str = ""  # name of a trailing softmax that was left out
+
+
+class HandedDown(NamedTuple):
+    """What a backward pass gave: values like each input, and the explained number of each row."""
+
+    values: list[Tensor]
+    scores: Tensor
 
 
 def run_forward(
@@ -50,8 +58,10 @@ def run_forward(
     layers = [operation for operation in capture.operations if operation.kind == "layer"]
     if layers:
         layers[-1].last = True
+    # Chosen here as well as before each backward pass: `coverage` reads the rules without going back.
     choose_rules(capture, methods[0])
-    capture.forget()
+    # From here on only autograd holds the activations: the backward pass frees them one by one.
+    capture.origins.clear()
     return forward
 
 
@@ -75,27 +85,26 @@ def _copy(tensor: Tensor) -> Tensor:
 
 
 def _one_output(model: Module, capture: Capture, outputs: Any) -> Tensor:
+    """The model's output as one tensor that relevance can start from."""
     if not isinstance(outputs, Tensor):
-        raise UnsupportedModel(
-            f"{type(model).__name__} returns a {type(outputs).__name__}; one tensor of outputs (rows first) can be "
-            "explained. Wrap the model in a module whose forward returns the tensor you mean."
-        )
-    outputs = capture.newest(outputs)
+        raise UnsupportedModel(not_one_tensor(model, outputs))
+    outputs = capture.origins.newest(outputs)
     if not capture.is_activation(outputs):
         raise UnsupportedModel(
-            f"The output of {type(model).__name__} does not depend on x through operations with a gradient: something "
-            "on the way detaches it (torch.no_grad, .detach(), .data, numpy) or x is not used."
+            f"The output of {type(model).__name__} does not depend on x through operations with a gradient: "
+            "something on the way detaches it (torch.no_grad, .detach(), .data, numpy) or x is not used."
         )
-    if capture.origin(outputs) is None and outputs.grad_fn is not None and capture.follows_rules:
+    if capture.origins.of(outputs) is None and outputs.grad_fn is not None and capture.follows_rules:
         raise UnsupportedModel(
-            f"The output of {type(model).__name__} was computed where it cannot be seen: in a scripted or compiled "
-            "module, or in an autograd.Function. Use the plain module there."
+            f"The output of {type(model).__name__} was computed where it cannot be seen: in a scripted or "
+            "compiled module, or in an autograd.Function. Use the plain module there."
         )
     return outputs
 
 
 def _without_softmax(inputs: Inputs, outputs: Tensor, capture: Capture) -> Forward:
-    origin = capture.origin(outputs)
+    """Leave a trailing softmax out: its inputs are the outputs that are explained."""
+    origin = capture.origins.of(outputs)
     if origin is None or "softmax" not in origin.operation.name:
         return Forward(inputs, outputs, capture)
     capture.operations.remove(origin.operation)
@@ -108,14 +117,15 @@ def _verify(model: Module, inputs: Inputs, outputs: Tensor) -> None:
         plain = inputs.apply(model, [t.detach().clone() for t in inputs.tensors])
     if not torch.allclose(plain, outputs.detach(), rtol=1e-4, atol=1e-6):
         raise UnsupportedModel(
-            f"{type(model).__name__} changes a tensor in place that another variable is a view of; that cannot be "
-            "followed. Use the operation that returns a new tensor there."
+            f"{type(model).__name__} changes a tensor in place that another variable is a view of; that "
+            "cannot be followed. Use the operation that returns a new tensor there."
         )
 
 
 def choose_rules(capture: Capture, method: Method, *, is_last: bool = True) -> None:
     """Make a method the current one: every operation gets its rule."""
-    capture.current.method, capture.current.is_last = method, is_last
+    capture.current.method = method
+    capture.current.is_last = is_last
     for operation in capture.operations:
         operation.rule = method.rule_of(operation)
 
@@ -127,12 +137,27 @@ def run_backward(
     seed: Callable[[Tensor], Tensor],
     *,
     is_last: bool = True,
-) -> tuple[list[Tensor], Tensor]:
-    """Hand `seed(score)` of each row's picked score down to the inputs; return values per input, and scores."""
+) -> HandedDown:
+    """Go down for one method.
+
+    Parameters
+    ----------
+    forward
+        What the forward pass left.
+    method
+        One of the methods that the forward pass was run for.
+    pick
+        Explained number (score) of each row of the outputs.
+    seed
+        What each row starts with, from its score.
+    is_last
+        Whether no other method goes down after this one, so that memory can be given back.
+    """
     capture = forward.capture
     choose_rules(capture, method, is_last=is_last)
     outputs = forward.outputs.detach().requires_grad_()
     scores = pick(outputs)
+    # The derivative of the scores spreads the seeds over the outputs they were picked from.
     (cotangent,) = torch.autograd.grad(scores, outputs, seed(scores.detach()))
     if method.carries == "relevance":
         cotangent = cotangent * outputs.detach()
@@ -140,14 +165,21 @@ def run_backward(
     found = torch.autograd.grad(
         forward.outputs, leaves, cotangent, retain_graph=not is_last, allow_unused=True
     )
-    values = [
-        torch.zeros(t.shape, dtype=outputs.dtype, device=outputs.device) for t in forward.inputs.tensors
-    ]
-    for (leaf, number), c in zip(capture.leaves, found, strict=True):
-        if c is not None:
-            value = c * leaf.detach() if method.multiply else c
-            values[number] = values[number] + (value.sum(dim=-1) if number in capture.tokens else value)
-    return values, scores.detach()
+    return HandedDown(_values(forward, method, found), scores.detach())
+
+
+def _values(forward: Forward, method: Method, found: Sequence[Tensor | None]) -> list[Tensor]:
+    """Values like each input, from what came down to each leaf."""
+    like = forward.outputs
+    values = [torch.zeros(t.shape, dtype=like.dtype, device=like.device) for t in forward.inputs.tensors]
+    for (leaf, number), c in zip(forward.capture.leaves, found, strict=True):
+        if c is None:  # the output does not depend on this leaf
+            continue
+        value = c * leaf.detach() if method.multiply else c
+        if number in forward.capture.tokens:  # a token gets the sum over its embedding
+            value = value.sum(dim=-1)
+        values[number] = values[number] + value
+    return values
 
 
 def first_not_finite(model: Module, inputs: Inputs, methods: Sequence[Method]) -> Operation | None:

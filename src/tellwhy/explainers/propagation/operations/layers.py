@@ -1,4 +1,4 @@
-"""Linear maps with weights: what a rule needs to know of a fully connected or convolutional layer, and of its kin."""
+"""Linear maps with weights: what a rule needs to know of a layer, of batch norm and of an addition."""
 
 from __future__ import annotations
 
@@ -8,17 +8,29 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tellwhy.explainers.propagation.operations.calls import Call
+
 _LINEAR = ("input", "weight", "bias")
 _CONVOLUTION = (*_LINEAR, "stride", "padding", "dilation", "groups")
 _TRANSPOSED = (*_LINEAR, "stride", "padding", "output_padding", "groups", "dilation")
+_DEFAULTS = {"stride": 1, "padding": 0, "output_padding": 0, "groups": 1, "dilation": 1}
 
 
 @dataclass(frozen=True)
 class LinearMap:
-    """z = W x + b of a layer named 'linear', 'conv2d', …, with the layer's geometry.
+    """z = W x + b of a fully connected or convolutional layer.
 
-    `nonnegative` says that no input is negative (after ReLU, say), so that rules which part signs need not
-    look.
+    Attributes
+    ----------
+    name
+        PyTorch's name of the function: 'linear', 'conv2d', ….
+    weight, bias
+        As the layer has them.
+    geometry
+        The other settings of the function, such as stride and padding.
+    nonnegative
+        Whether it is known that no input is negative (after ReLU, say), so that rules which part signs need
+        not look.
     """
 
     name: str
@@ -36,36 +48,38 @@ class LinearMap:
         """Wᵀ s with other weights, shaped like x."""
         if self.name == "linear":
             return s @ weight
-        if isinstance(self.geometry["padding"], str):  # 'same' may pad the two sides differently
+        if isinstance(self.geometry["padding"], str):
+            # 'same' may pad the two sides differently, which PyTorch's backward function cannot be told.
             with torch.enable_grad():
                 leaf = torch.zeros_like(x).requires_grad_()
                 return torch.autograd.grad(self.forward(leaf, weight), leaf, s)[0]
         return self._convolution_backward(x, weight, s)
 
     def _convolution_backward(self, x: Tensor, weight: Tensor, s: Tensor) -> Tensor:
-        n = weight.ndim - 2
+        n = weight.ndim - 2  # axes of space
 
         def each(value: Any) -> list[int]:
             return [value] * n if isinstance(value, int) else [*value] * (n // len(value))
 
-        geometry = self.geometry
+        # Called directly: autograd would need a forward pass first, only to go back through a linear map.
         return torch.ops.aten.convolution_backward(
             s,
             x,
             weight,
             None,
-            each(geometry["stride"]),
-            each(geometry["padding"]),
-            each(geometry["dilation"]),
+            each(self.geometry["stride"]),
+            each(self.geometry["padding"]),
+            each(self.geometry["dilation"]),
             "transpose" in self.name,
-            each(geometry.get("output_padding", 0)),
-            geometry["groups"],
-            [True, False, False],
+            each(self.geometry.get("output_padding", 0)),
+            self.geometry["groups"],
+            [True, False, False],  # the gradient of x only, not those of weight and bias
         )[0]
 
     @property
     def shows_channels(self) -> bool:
         """Whether one axis of the weights is that of the output channels."""
+        # Weights (in, out/groups, …) of a grouped transposed convolution have no axis of all output channels.
         return "transpose" not in self.name or self.geometry["groups"] == 1
 
     def scaled(self, factor: Tensor, shift: Tensor) -> LinearMap:
@@ -106,22 +120,26 @@ class Addition(LinearMap):
 
 
 def _channels(values: Tensor, x: Tensor) -> Tensor:
+    """Values per channel, as they broadcast against x (rows, channels, …)."""
     return values.reshape(1, -1, *[1] * (x.ndim - 2))
 
 
 def _first_axis(values: Tensor, x: Tensor) -> Tensor:
+    """Values per entry of the first axis, as they broadcast against x."""
     return values.reshape(-1, *[1] * (x.ndim - 1))
 
 
-def read_layer(
-    name: str, args: tuple[Any, ...], kwargs: dict[str, Any], *, nonnegative: bool = False
-) -> LinearMap:
+def read_layer(call: Call, *, nonnegative: bool = False) -> LinearMap:
     """Linear map of a call of `linear` or of a convolution."""
-    names = _LINEAR if name == "linear" else _TRANSPOSED if "transpose" in name else _CONVOLUTION
-    given = {**dict(zip(names, args, strict=False)), **kwargs}
-    defaults = {"stride": 1, "padding": 0, "output_padding": 0, "groups": 1, "dilation": 1}
-    geometry = {key: given.get(key, defaults[key]) for key in names[3:]}
+    names = _argument_names(call.name)
+    given = call.arguments(names)
+    geometry = {key: given.get(key, _DEFAULTS[key]) for key in names[3:]}
     bias = given.get("bias")
-    return LinearMap(
-        name, given["weight"].detach(), None if bias is None else bias.detach(), geometry, nonnegative
-    )
+    bias = None if bias is None else bias.detach()
+    return LinearMap(call.name, given["weight"].detach(), bias, geometry, nonnegative)
+
+
+def _argument_names(name: str) -> tuple[str, ...]:
+    if name == "linear":
+        return _LINEAR
+    return _TRANSPOSED if "transpose" in name else _CONVOLUTION

@@ -18,8 +18,16 @@ from tellwhy.core.errors import InvalidInput
 class Inputs:
     """Arguments of a model's forward, rows first in each.
 
-    `names` are the keywords where they were given by name; `alone` says that there is one argument, not a
-    tuple; `nonnegative` which of them are known to have no negative element.
+    Attributes
+    ----------
+    tensors
+        The arguments.
+    names
+        Their keywords, where they were given by name.
+    alone
+        Whether there is one argument, given as it is and not in a tuple.
+    nonnegative
+        Which of them are known to have no negative element.
     """
 
     tensors: tuple[Tensor, ...]
@@ -62,8 +70,12 @@ class Inputs:
 
 
 def read_inputs(x: Any, dtype: torch.dtype | None) -> Inputs:
-    """Read x: an array, a tuple of arrays, or a mapping from names of arguments to arrays."""
+    """Read x: an array, a tuple of arrays, or a mapping from names of arguments to arrays.
+
+    `dtype` is the type of the model's weights; arrays of floats take it.
+    """
     inputs = _read(x, dtype)
+    # Asked once here, for all rows: rules that part signs then need not look at every batch.
     return replace(inputs, nonnegative=tuple(bool((t >= 0).all()) for t in inputs.tensors))
 
 
@@ -75,7 +87,8 @@ def _read(x: Any, dtype: torch.dtype | None) -> Inputs:
         return _several([_as_rows(value, dtype, f"input {k}") for k, value in enumerate(x)], ())
     if isinstance(x, list) and x and all(isinstance(value, Tensor) for value in x):
         raise InvalidInput(
-            "x is a list of tensors: give several inputs of a model as a tuple, and rows as one tensor (torch.stack)."
+            "x is a list of tensors: give several inputs of a model as a tuple, and rows as one tensor "
+            "(torch.stack)."
         )
     return Inputs((_as_rows(x, dtype, "x"),))
 
@@ -100,6 +113,7 @@ def _as_rows(x: Any, dtype: torch.dtype | None, what: str) -> Tensor:
     if not rows.is_floating_point():
         return rows
     if dtype is not None and rows.dtype != dtype:
+        # numpy makes doubles of everything; the type of a tensor was chosen by somebody.
         if isinstance(x, Tensor):
             raise InvalidInput(
                 f"{what} has dtype {rows.dtype}, the model's weights have {dtype}: use x.to({dtype})."
@@ -113,9 +127,9 @@ def _as_rows(x: Any, dtype: torch.dtype | None, what: str) -> Tensor:
 
 def readable(x: Any) -> Any:
     """What was explained, as numpy can read it: the same object where it can already."""
-    if not isinstance(x, Tensor) or not (
-        x.requires_grad or x.device.type != "cpu" or x.dtype == torch.bfloat16
-    ):
+    if not isinstance(x, Tensor):
+        return x
+    if not x.requires_grad and x.device.type == "cpu" and x.dtype != torch.bfloat16:
         return x
     data = x.detach().cpu()
     return data.float() if data.dtype == torch.bfloat16 else data

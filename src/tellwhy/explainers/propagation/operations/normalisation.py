@@ -7,10 +7,11 @@ as in Achtibat et al., AttnLRP, ICML (2024).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
+
+from tellwhy.explainers.propagation.operations.calls import Call
 
 _ARGUMENTS = {
     "layer_norm": ("input", "normalized_shape", "weight", "bias", "eps"),
@@ -31,10 +32,20 @@ _ARGUMENTS = {
 
 @dataclass(frozen=True)
 class Normalisation:
-    """Which elements are normalised together, and the factors γ, broadcast against x.
+    """Which elements are normalised together, and by what.
 
-    `n_groups` groups of channels, each normalised over its channels and places; without it, the last `n_axes`
-    axes.
+    Attributes
+    ----------
+    n_axes
+        The last axes over which each row is normalised, where there are no groups.
+    n_groups
+        Groups of channels, each normalised over its channels and places; None without groups.
+    weight
+        The factors γ, as they broadcast against x; None for ones.
+    eps
+        Added to the variance; None for the smallest step of the number type, as PyTorch's `rms_norm` has it.
+    centred
+        Whether the mean is subtracted.
     """
 
     n_axes: int
@@ -46,11 +57,12 @@ class Normalisation:
     def backward(self, x: Tensor, c: Tensor) -> Tensor:
         """Transposed map applied to c: centre γc over the elements normalised together, divide by s."""
         scaled = c if self.weight is None else c * self.weight
-        parts, values = self._together(scaled), self._together(x)
+        parts = self._together(scaled)
+        values = self._together(x)
         centre = values.mean(dim=-1, keepdim=True) if self.centred else 0
         eps = self.eps if self.eps is not None else torch.finfo(x.dtype).eps
         s = ((values - centre).square().mean(dim=-1, keepdim=True) + eps).sqrt()
-        if self.centred:
+        if self.centred:  # centring is its own transpose
             parts = parts - parts.mean(dim=-1, keepdim=True)
         return (parts / s).reshape(x.shape)
 
@@ -61,18 +73,18 @@ class Normalisation:
         return x.flatten(x.ndim - self.n_axes)
 
 
-def read_normalisation(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], x: Tensor) -> Normalisation:
+def read_normalisation(call: Call) -> Normalisation:
     """Normalisation of a call of `layer_norm`, `rms_norm`, `group_norm` or `instance_norm`."""
-    given = {**dict(zip(_ARGUMENTS[name], args, strict=False)), **kwargs}
+    given = call.arguments(_ARGUMENTS[call.name])
     weight = given.get("weight")
     weight = None if weight is None else weight.detach()
-    if name in ("layer_norm", "rms_norm"):
-        default = None if name == "rms_norm" else 1e-5
-        shape = given["normalized_shape"]
-        return Normalisation(
-            len(shape), None, weight, given.get("eps", default), centred=name == "layer_norm"
-        )
-    if weight is not None:
+    if call.name in ("layer_norm", "rms_norm"):
+        eps = given.get("eps", None if call.name == "rms_norm" else 1e-5)
+        n_axes = len(given["normalized_shape"])
+        return Normalisation(n_axes, None, weight, eps, centred=call.name == "layer_norm")
+    x = call.activations[0]
+    if weight is not None:  # one factor per channel
         weight = weight.reshape(1, -1, *[1] * (x.ndim - 2))
-    n_groups = given["num_groups"] if name == "group_norm" else x.shape[1]
+    # Instance norm is group norm with one channel in each group.
+    n_groups = given["num_groups"] if call.name == "group_norm" else x.shape[1]
     return Normalisation(0, n_groups, weight, given.get("eps", 1e-5))

@@ -1,0 +1,111 @@
+"""Explaining rows batch by batch: each forward pass serves one explainer, or several of the same model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import Module
+
+from tellwhy.core.params import generator
+from tellwhy.core.progress import track
+from tellwhy.explainers.propagation.engine.inputs import Inputs
+from tellwhy.explainers.propagation.engine.passes import run_backward, run_forward
+from tellwhy.explainers.propagation.engine.results import Collector, Result
+from tellwhy.scoring.scores.network_passes import untouched
+from tellwhy.scoring.scores.network_targets import (
+    CheckedTarget,
+    check_target,
+    chosen_outputs,
+    describe,
+    of_rows,
+    pick_scores,
+)
+
+if TYPE_CHECKING:
+    from tellwhy.explainers.propagation.base import NetworkExplainer
+
+
+@dataclass(frozen=True)
+class Explained:
+    """Which number was explained: in words, and the number of each row's output where it is one."""
+
+    explains: str
+    extras: dict[str, Any]
+
+
+def explain_together(explainers: Sequence[NetworkExplainer], X: Any) -> list[Any]:
+    """Explain X by explainers of one model, device and batch size, which share each forward pass."""
+    lead = explainers[0]
+    model, rows = lead.prepare(X)
+    for other in explainers[1:]:
+        other.check()
+    targets = [check_target(e.target, len(rows)) for e in explainers]
+    collectors = [Collector(len(rows), partial(e.raise_not_finite, model)) for e in explainers]
+    rng = generator(lead.random_state)
+    label = f"explaining with {', '.join(type(e).__name__ for e in explainers)}"
+    with untouched(rows.tensors[0].device), torch.enable_grad():
+        for batch, part in batches(rows, lead.batch_size, label):
+            wanted = [of_rows(target, part) for target in targets]
+            if len(explainers) == 1:  # a method may explain a batch in its own way, as SmoothGrad does
+                results = [lead.explain_batch(model, batch, wanted[0], rng)]
+            else:
+                results = share_forward(explainers, model, batch, wanted)
+            for result, collector in zip(results, collectors, strict=True):
+                collector.put(batch, part, result)
+        wholes = [collector.all_rows() for collector in collectors]
+    return [
+        _finish(e, X, rows, whole, target)
+        for e, whole, target in zip(explainers, wholes, targets, strict=True)
+    ]
+
+
+def share_forward(
+    explainers: Sequence[NetworkExplainer], model: Module, rows: Inputs, targets: Sequence[CheckedTarget]
+) -> list[Result]:
+    """Run the model once on some rows, then the ways down of every explainer."""
+    ways = [(k, way) for k, explainer in enumerate(explainers) for way in explainer.passes()]
+    forward = run_forward(model, rows, [way.method for _, way in ways])
+    sums: dict[int, list[Tensor]] = {}
+    scores: dict[int, Tensor] = {}
+    for number, (k, way) in enumerate(ways, start=1):
+        pick = partial(pick_scores, target=targets[k])
+        handed = run_backward(forward, way.method, pick, way.seed, is_last=number == len(ways))
+        scores[k] = handed.scores
+        parts = handed.values if way.weight == 1 else [way.weight * v for v in handed.values]
+        sums[k] = [a + b for a, b in zip(sums[k], parts, strict=True)] if k in sums else parts
+    chosen = [chosen_outputs(forward.outputs, target) for target in targets]
+    return [Result(sums[k], scores[k], chosen[k], forward.softmax) for k in range(len(explainers))]
+
+
+def batches(rows: Inputs, size: int, label: str) -> Iterator[tuple[Inputs, slice]]:
+    """Yield the rows in parts, and where each part is."""
+    starts = range(0, len(rows), size)
+    for start in track(starts, len(starts), label):
+        part = slice(start, start + size)
+        yield rows.rows(part), part
+
+
+def _finish(explainer: NetworkExplainer, X: Any, rows: Inputs, whole: Result, target: CheckedTarget) -> Any:
+    """One explanation per input, in the form of X."""
+    scores = whole.scores.numpy()
+    values = [value.numpy() for value in whole.values]
+    outputs = {} if callable(target) else {"output": whole.outputs.numpy().astype(np.int64)}
+    what = Explained(describe(target, whole.softmax), outputs)
+    # Scores are the sum over all inputs: to each of them the others are its base.
+    shared = explainer.kind == "attribution" and len(values) > 1
+    made = []
+    for k, given in enumerate(rows.given(X)):
+        others = _sum_of_rows(values[:k] + values[k + 1 :]) if shared else np.zeros(len(scores))
+        made.append(explainer.assemble(given, values[k], scores, others=others, what=what))
+    return rows.like_given(made)
+
+
+def _sum_of_rows(values: list[np.ndarray]) -> np.ndarray:
+    """Sum of each row over all arrays."""
+    return np.asarray(sum(v.reshape(len(v), -1).sum(axis=1) for v in values))

@@ -1,0 +1,123 @@
+"""Steps of operations whose own derivative serves some method: it is taken by autograd inside the step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from tellwhy.explainers.propagation.engine.steps import Compute, Cotangents, Step
+from tellwhy.explainers.propagation.operations.normalisation import Normalisation
+from tellwhy.explainers.propagation.rules import quotient
+
+
+class _Local(NamedTuple):
+    """The graph of one operation: copies of its inputs that gradients can be asked of, and its output."""
+
+    leaves: list[Tensor]
+    out: Tensor
+
+
+@dataclass
+class DerivativeStep(Step):
+    """An operation that hands down by its derivative, or in proportion to its inputs.
+
+    The graph of the operation is kept from the way up until the last method has gone through it.
+    `differentiates` is false where no method of this run asks for the derivative: then there is no graph.
+    """
+
+    local: _Local | None = None
+    differentiates: bool = True
+
+    def compute(self, compute: Compute, inputs: tuple[Tensor, ...]) -> Tensor:
+        """Run the operation, where need be on copies that gradients can be asked of."""
+        if not self.differentiates:
+            return compute(list(inputs))
+        with torch.enable_grad():  # autograd switches gradients off inside its functions
+            leaves = [t.detach().requires_grad_() for t in inputs]
+            out = compute(leaves)
+        self.local = _Local(leaves, out)
+        return out.detach()
+
+    def derivative(self, c: Tensor) -> list[Tensor]:
+        """Transposed derivative applied to c."""
+        assert self.local is not None
+        is_last = self.current.is_last
+        leaves, out = self.local
+        found = torch.autograd.grad(out, leaves, c, retain_graph=not is_last, materialize_grads=True)
+        if is_last:  # memory is given back on the way down, not at its end
+            self.local = None
+        return list(found)
+
+    def hand_down(self, c: Tensor, inputs: list[Tensor], out: Tensor) -> Cotangents:
+        """The derivative; in proportion where relevance travels; one half to each factor of a product."""
+        if self.carries == "gradient":
+            return self.derivative(c)
+        if self.operation.kind == "product":  # the derivative gives the whole to each factor
+            c = c / 2
+        if self.carries == "contribution":
+            return self.derivative(c)
+        shares = self.derivative(quotient(c, out))
+        return [x * share for x, share in zip(inputs, shares, strict=True)]
+
+
+@dataclass
+class PoolingStep(DerivativeStep):
+    """An average pool; `ones` is the pool of ones, which is less than one where it counts padding."""
+
+    ones: Tensor | None = None
+
+    def compute(self, compute: Compute, inputs: tuple[Tensor, ...]) -> Tensor:
+        """Run the pool, and on ones."""
+        self.ones = compute([torch.ones_like(inputs[0][:1])])
+        return super().compute(compute, inputs)
+
+    def hand_down(self, c: Tensor, inputs: list[Tensor], out: Tensor) -> Cotangents:
+        """In proportion, or evenly."""
+        if self.carries == "relevance" and self.operation.rule is not None and self.ones is not None:
+            # What padding would get is shared among the inputs: nothing is lost at the edges.
+            return self.derivative(quotient(c, self.ones.expand_as(c)))
+        return super().hand_down(c, inputs, out)
+
+
+@dataclass
+class NormalisationStep(DerivativeStep):
+    """Layer, group, instance or root-mean-square norm, with its standard deviation as a constant."""
+
+    normalisation: Normalisation | None = None
+
+    def hand_down(self, c: Tensor, inputs: list[Tensor], out: Tensor) -> Cotangents:
+        """Through the centring and the factors, not through the standard deviation."""
+        if self.carries == "gradient" or self.normalisation is None:
+            return self.derivative(c)
+        x = inputs[0]
+        if self.carries == "relevance":
+            return [x * self.normalisation.backward(x, quotient(c, out))]
+        return [self.normalisation.backward(x, c)]
+
+
+@dataclass
+class ElementStep(DerivativeStep):
+    """A function a = f(z) of single elements."""
+
+    def hand_down(self, c: Tensor, inputs: list[Tensor], out: Tensor) -> Cotangents:
+        """Relevance stays with its element: R is the same before and after, and c becomes c·f(z)/z.
+
+        Gradients go through ReLU by the method's rectifier, if it has one.
+        """
+        rectifier = self.current.method.rectifier
+        z = inputs[0]
+        if self.carries == "relevance":
+            return [c]
+        if self.carries == "gradient" and rectifier is not None and self.operation.name == "relu":
+            return [rectifier(c, z, out)]
+        if self.differentiates and self._derivative_serves:
+            return self.derivative(c)
+        return [c * quotient(out, z)]
+
+    @property
+    def _derivative_serves(self) -> bool:
+        """Whether the current method needs the derivative: for a gradient, or since it equals f(z)/z."""
+        return self.carries == "gradient" or self.operation.kind == "rectifier"

@@ -1,0 +1,83 @@
+"""What is known of each activation while the model runs: where it came from, and what replaced it.
+
+Both are looked up by the tensor itself. Entries hold weak references: they do not keep activations alive, and
+an id that was given to a new tensor after the old one was freed is not mistaken for it.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from tellwhy.explainers.propagation.operations.operation import Operation
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where an activation came from.
+
+    Attributes
+    ----------
+    operation
+        The operation whose output it is.
+    depth
+        Layers on the longest way to it from the input.
+    nonnegative
+        Whether it is known to have no negative element.
+    inputs
+        What went into the operation; kept only where a batch norm may be merged with it, or where it may be a
+        trailing softmax.
+    """
+
+    operation: Operation
+    depth: int = 0
+    nonnegative: bool = False
+    inputs: tuple[Tensor, ...] = ()
+
+
+def depth_of(origins: Sequence[Origin | None]) -> int:
+    """Layers on the longest way to some activations."""
+    return max((origin.depth for origin in origins if origin is not None), default=0)
+
+
+class Origins:
+    """The origin of each activation, and the new tensor of each one that was changed in place.
+
+    An operation that would change a tensor in place is carried out on a copy, which from then on stands for
+    the tensor: the backward pass needs the values from before the change.
+    """
+
+    def __init__(self) -> None:
+        self._origins: dict[int, tuple[weakref.ref[Tensor], Origin]] = {}
+        self._replaced: dict[int, tuple[weakref.ref[Tensor], Tensor]] = {}
+
+    def of(self, tensor: Tensor) -> Origin | None:
+        """Return where an activation came from."""
+        kept = self._origins.get(id(tensor))
+        return kept[1] if kept is not None and kept[0]() is tensor else None
+
+    def keep(self, tensor: Tensor, origin: Origin) -> None:
+        """Remember where an activation came from."""
+        self._origins[id(tensor)] = (weakref.ref(tensor), origin)
+
+    def replace(self, tensor: Tensor, new: Tensor) -> None:
+        """Let another tensor stand for one that the model changed in place."""
+        self._replaced[id(tensor)] = (weakref.ref(tensor), new)
+
+    def may_be_replaced(self, tensors: Sequence[Tensor]) -> bool:
+        """Whether `newest` is worth calling; quick, since it is asked for every operation."""
+        return any(id(t) in self._replaced for t in tensors)
+
+    def newest(self, tensor: Tensor) -> Tensor:
+        """Return what in-place operations made of a tensor; the tensor itself where they left it alone."""
+        while (kept := self._replaced.get(id(tensor))) is not None and kept[0]() is tensor:
+            tensor = kept[1]
+        return tensor
+
+    def clear(self) -> None:
+        """Let go of everything."""
+        self._origins.clear()
+        self._replaced.clear()

@@ -1,0 +1,118 @@
+"""Results of batches of rows, brought together in the main memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tellwhy.explainers.propagation.engine.inputs import Inputs
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a method gave for some rows.
+
+    Attributes
+    ----------
+    values
+        For each input of the model one tensor, shaped like it.
+    scores
+        The explained number of each row.
+    outputs
+        Which output of the model that number is.
+    softmax
+        Name of a trailing softmax that was left out; "" for none.
+    """
+
+    values: list[Tensor]
+    scores: Tensor
+    outputs: Tensor
+    softmax: str = ""
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """All tensors, in a fixed order."""
+        return [*self.values, self.scores, self.outputs]
+
+
+@dataclass(frozen=True)
+class _Sent:
+    """A result on its way from the device: the rows it is of, their place, and the event of its arrival."""
+
+    rows: Inputs
+    part: slice
+    finite: Tensor
+    tensors: list[Tensor]
+    arrived: Any  # a torch.cuda.Event; None where the tensors are here already
+
+
+class Collector:
+    """Collects the results of all batches, in double precision.
+
+    The result of a batch on a GPU is copied while the next batch is computed, and looked at afterwards.
+
+    Parameters
+    ----------
+    n_rows
+        Rows of all batches.
+    refuse
+        Called with the rows of a batch whose result is not finite; it raises the error.
+    """
+
+    def __init__(self, n_rows: int, refuse: Callable[[Inputs], None]):
+        self.n_rows = n_rows
+        self.refuse = refuse
+        self._whole: list[Tensor] = []
+        self._softmax = ""
+        self._sent: _Sent | None = None
+
+    def put(self, rows: Inputs, part: slice, result: Result) -> None:
+        """Take in the result of a part of the rows."""
+        # One flag for everything, computed where the tensors are: asking a GPU is slow.
+        finite = torch.stack([torch.isfinite(t).all() for t in result.tensors]).all()
+        self._softmax = result.softmax
+        copies, arrived = _send([finite, *result.tensors])
+        self._receive()  # the batch before, which had time to arrive
+        self._sent = _Sent(rows, part, copies[0], copies[1:], arrived)
+        if arrived is None:
+            self._receive()
+
+    def all_rows(self) -> Result:
+        """The results of all rows."""
+        self._receive()
+        *values, scores, outputs = self._whole
+        return Result(values, scores, outputs, self._softmax)
+
+    def _receive(self) -> None:
+        """Write what was sent last into its place."""
+        sent = self._sent
+        self._sent = None
+        if sent is None:
+            return
+        if sent.arrived is not None:
+            sent.arrived.synchronize()
+        if not bool(sent.finite):
+            self.refuse(sent.rows)
+        if not self._whole:  # the first batch tells the shapes
+            self._whole = [
+                torch.empty((self.n_rows, *t.shape[1:]), dtype=torch.float64) for t in sent.tensors
+            ]
+        for whole, values in zip(self._whole, sent.tensors, strict=True):
+            whole[sent.part].copy_(values)
+
+
+def _send(tensors: list[Tensor]) -> tuple[list[Tensor], Any]:
+    """Copies in the main memory, and the event of their arrival; None where they are there already."""
+    if not tensors[-1].is_cuda:
+        return [t.cpu() for t in tensors], None
+    # Only a copy into pinned memory runs beside the computation.
+    pinned = [torch.empty(t.shape, dtype=t.dtype, pin_memory=True) for t in tensors]
+    for room, t in zip(pinned, tensors, strict=True):
+        room.copy_(t.contiguous(), non_blocking=True)
+    arrived = torch.cuda.Event()
+    arrived.record(torch.cuda.current_stream(tensors[-1].device))
+    return pinned, arrived

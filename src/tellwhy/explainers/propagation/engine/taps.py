@@ -1,0 +1,40 @@
+"""Taps for the ledger: how much relevance passes between two operations on the way down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tellwhy.explainers.propagation.engine.methods import Current
+from tellwhy.explainers.propagation.operations.operation import Operation
+
+
+class Tap(torch.autograd.Function):
+    """The identity, with a look at what comes down: calls `note(c, x)` with it and with the activation."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, note: Callable[[Tensor, Tensor], None]) -> Tensor:
+        """Return the same tensor."""
+        ctx.save_for_backward(x)
+        ctx.note = note
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, cotangent: Tensor) -> tuple[Any, ...]:
+        """Note what comes down, and hand it on."""
+        ctx.note(cotangent, *ctx.saved_tensors)
+        return cotangent, None
+
+
+def tapped(x: Tensor, operation: Operation, column: str, current: Current) -> Tensor:
+    """The same activation; the relevance that comes down to it is added to a column of the operation."""
+
+    def note(cotangent: Tensor, x: Tensor) -> None:
+        relevance = cotangent if current.method.carries == "relevance" else cotangent * x
+        amount = float(relevance.sum(dtype=torch.float64))
+        setattr(operation, column, getattr(operation, column) + amount)
+
+    return Tap.apply(x, note)

@@ -1,0 +1,109 @@
+"""Kinds of operation: what each of PyTorch's functions does to relevance.
+
+Relevance R goes down with every operation; a is the operation's output and c = R/a.
+
+layer
+    A linear map with weights and a bias: the composite chooses its rule.
+mixing
+    Linear in its activations, or balanced like softmax: the plain derivative hands c down.
+copying
+    Every output is a copy of one input, or a constant: the plain derivative hands R and c down alike.
+addition
+    A sum of two activations, as in residual networks: linear, with a rule to choose.
+pooling
+    An average: linear, with a rule to choose.
+normalisation
+    Over parts of a row: linear once the standard deviation is taken as a constant.
+rectifier
+    f(s·z) = s·f(z) for s > 0, element by element: the plain derivative f'(z) is f(z)/z.
+elementwise
+    Any other function of single elements: its input gets c·f(z)/z, so that R stays the same.
+product
+    Of two activations: one half of the relevance to each.
+unknown
+    Not in the table, or applied to more activations than its rule allows for: explaining stops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tellwhy.core.errors import InvalidParameter
+from tellwhy.explainers.propagation.operations.open_table import OpenTable
+
+_NAMES = {
+    "layer": "linear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d",
+    "mixing": """add sub neg mul div sum cumsum matmul mm bmm einsum batch_norm softmax log_softmax
+        interpolate upsample""",
+    "pooling": """mean avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d
+        adaptive_avg_pool3d""",
+    "normalisation": "layer_norm group_norm instance_norm rms_norm",
+    "copying": """view reshape view_as reshape_as flatten unflatten ravel squeeze unsqueeze permute transpose
+        swapaxes swapdims movedim t T mT contiguous clone chunk split split_with_sizes tensor_split unbind cat
+        stack hstack vstack dstack getitem setitem narrow select index_select gather take_along_dim expand
+        expand_as broadcast_to repeat repeat_interleave tile roll flip rot90 pad where masked_fill tril triu
+        diagonal unfold pixel_shuffle pixel_unshuffle channel_shuffle dropout dropout1d dropout2d dropout3d
+        feature_dropout alpha_dropout feature_alpha_dropout to float double half bfloat16 type type_as copy
+        max_pool1d max_pool2d max_pool3d max_pool1d_with_indices max_pool2d_with_indices
+        max_pool3d_with_indices adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d max min amax amin
+        maximum minimum topk sort""",
+    "rectifier": "relu leaky_relu prelu rrelu",
+    "elementwise": """hardtanh relu6 elu selu celu silu gelu mish softplus sigmoid tanh hardswish hardsigmoid
+        logsigmoid softsign tanhshrink softshrink hardshrink threshold clamp clip clamp_min clamp_max abs exp
+        expm1 log log1p sqrt rsqrt square pow rpow reciprocal rdiv erf sin cos atan""",
+}
+_BUILT_IN = {name: kind for kind, names in _NAMES.items() for name in names.split()}
+KINDS: OpenTable[str] = OpenTable("operation", _BUILT_IN)
+
+# Kinds that need to know no more than the function's name: the others read its arguments.
+NAMEABLE = ("elementwise", "rectifier", "copying", "mixing")
+_PRODUCTS = {"mul", "matmul", "mm", "bmm", "einsum"}
+_NOT_NEGATIVE = frozenset(
+    ("relu", "relu6", "sigmoid", "hardsigmoid", "softmax", "softplus", "abs", "square", "exp", "sqrt")
+)
+_FILLS_IN = {"pad", "setitem"}  # with numbers of any sign
+
+
+def check_kind(name: str, kind: str) -> None:
+    """Refuse a kind that cannot be given to an operation by its name."""
+    if kind not in NAMEABLE:
+        listed = ", ".join(repr(known) for known in NAMEABLE)
+        raise InvalidParameter(
+            f"The kind of operation {name!r} must be one of {listed}. Got {kind!r} instead."
+        )
+
+
+def kind_of(
+    name: str, n_activations: int, args: tuple[Any, ...], kwargs: Mapping[str, Any], table: Mapping[str, str]
+) -> str:
+    """Kind of an operation in which activations occur `n_activations` times among the arguments.
+
+    `table` gives the kinds by name; some functions are of another kind with other arguments.
+    """
+    kind = table.get(name, "unknown")
+    if name in ("interpolate", "upsample"):
+        mode = kwargs.get("mode", args[3] if len(args) > 3 else "nearest")
+        return "copying" if str(mode).startswith("nearest") else "mixing"
+    if name == "instance_norm" and not kwargs.get("use_input_stats", args[5] if len(args) > 5 else True):
+        return "mixing"  # running statistics are constants: a linear map
+    if n_activations > 1:
+        if name in _PRODUCTS:
+            return "product"
+        if name in ("add", "sub"):
+            return "addition"
+        # Weights, divisors or settings that depend on the input: f is no longer a function of one activation.
+        if name == "div" or kind in ("layer", "rectifier", "elementwise", "normalisation"):
+            return "unknown"
+    return kind
+
+
+def is_nonnegative(name: str, kind: str, *, inputs_are: bool) -> bool:
+    """Whether no output of an operation can be negative, as far as its name and its inputs' signs tell."""
+    if name in _NOT_NEGATIVE:
+        return True
+    # Of an operation that was named by a user nobody knows which constants it fills in.
+    keeps_sign = name in _BUILT_IN and name not in _FILLS_IN
+    return (
+        inputs_are and keeps_sign and (kind in ("copying", "pooling") or (name, kind) == ("add", "addition"))
+    )

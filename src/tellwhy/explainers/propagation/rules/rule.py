@@ -1,0 +1,81 @@
+"""A propagation rule: how the relevance of a layer's outputs is shared among its inputs.
+
+A layer computes z_j = Σ_i x_i w_ij + b_j. R_j is the relevance of its output z_j, R_i that of its input x_i.
+A rule comes in one of two forms:
+
+contributions
+    It maps c_j = R_j/z_j to c_i = R_i/x_i. This is the cheaper form, and the plain rule is then the
+    gradient.
+relevance
+    It maps R_j to R_i. A rule that gives relevance to inputs which are zero needs this form: R_i/x_i does not
+    exist there.
+
+Wherever a rule divides by zero the result is zero: an output to which nothing contributed hands nothing on.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+from tellwhy.core.errors import InvalidParameter
+from tellwhy.explainers.propagation.operations.layers import LinearMap
+
+RuleFunction = Callable[[LinearMap, Tensor, Tensor, Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How a layer shares the relevance of its outputs among its inputs.
+
+    Parameters
+    ----------
+    name
+        Its name, for tables and messages.
+    function
+        A function (layer, x, z, c) of the layer's linear map, its input x, its output z and c_j = R_j/z_j. It
+        returns c_i = R_i/x_i.
+    maps_relevance
+        Whether the function takes and returns relevance R instead of contributions c.
+    params
+        Its settings, for tables and messages.
+
+    Examples
+    --------
+    The rule of the plain gradient:
+
+    >>> plain = Rule("plain", lambda layer, x, z, c: layer.backward(x, layer.weight, c))
+    >>> plain
+    Rule(name='plain', params={})
+    """
+
+    name: str
+    function: RuleFunction = field(repr=False)
+    maps_relevance: bool = field(default=False, repr=False)
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        try:
+            inspect.signature(self.function).bind(None, None, None, None)
+        except ValueError:
+            return  # a compiled function may not show its arguments
+        except TypeError as error:
+            raise InvalidParameter(
+                f"The function of rule {self.name!r} must take four arguments: the layer's linear map, its "
+                f"input x, its output z, and what comes down. Got {self.function!r}: {error}."
+            ) from None
+
+    def __str__(self) -> str:
+        numbers = {name: value for name, value in self.params.items() if isinstance(value, (int, float))}
+        listed = ", ".join(f"{name}={value:g}" for name, value in numbers.items())
+        return f"{self.name}({listed})" if listed else self.name
+
+
+def quotient(a: Tensor, b: Tensor) -> Tensor:
+    """a / b, and 0 where b is 0."""
+    # A division by zero gives inf or nan, and is overwritten; no gradient ever goes through here.
+    return (a / b).masked_fill_(b == 0, 0)
