@@ -1,19 +1,31 @@
 """Every registered detector and explainer keeps its contract, and the contract can be broken."""
 
+import inspect
+from dataclasses import replace
 from importlib.util import find_spec
+from typing import ClassVar
 
 import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import tellwhy.explainers  # noqa: F401  (fills the registry)
 from tellwhy.bases import KernelBasis
-from tellwhy.core.registry import cards
+from tellwhy.core.errors import InvalidInput
+from tellwhy.core.params import real
+from tellwhy.core.registry import EXPLAINER_ROLES, ROLES, cards, explainer_cards
 from tellwhy.detectors import SVDD, VAE, GaussianMixture, KernelDensity, NearestNeighbours, OneClassSVM
 from tellwhy.detectors.base import RememberingDetector
-from tellwhy.explainers import ScoreExplainer
+from tellwhy.explainers import (
+    BackgroundExplainer,
+    Ensemble,
+    LatentClassDTD,
+    LinearRelevance,
+    OneClassDTD,
+    PatchDTD,
+)
 from tellwhy.explainers.base import Attribution
 from tellwhy.testing import check_detector, check_explainer
+from tellwhy.testing.cases import CASES
 
 BRIEF = {"latent": 1, "hidden": 4, "max_epochs": 8}  # networks are trained for a moment only
 NETWORKS = {"VAE": BRIEF, "DAGMM": BRIEF}
@@ -48,13 +60,39 @@ def test_detector(detector, check):
     check[1]()
 
 
+EXPLAINERS = [c for c in explainer_cards() if c.role != "network explainer" or find_spec("torch")]
+
+
 @pytest.mark.parametrize(
     ("card", "check"),
-    [(card, c) for card in cards("explainer") for c in check_explainer(card.cls, generate_only=True)],
+    [
+        (card, check)
+        for card in EXPLAINERS
+        for check in check_explainer(card.cls, role=card.role, generate_only=True)
+    ],
     ids=lambda v: v.name if hasattr(v, "name") else names(v),
 )
 def test_explainer(card, check):
     check[1]()
+
+
+def test_every_role_has_a_case_and_a_class_that_runs_through_it():
+    assert set(CASES) == set(EXPLAINER_ROLES)
+    roles = {card.role for card in explainer_cards()}
+    assert roles == set(EXPLAINER_ROLES)
+
+
+def test_the_role_of_a_registered_class_is_known():
+    trials = {}
+    for cls in (OneClassDTD, LinearRelevance, PatchDTD, Ensemble, LatentClassDTD):
+        name, check = next(check_explainer(cls, generate_only=True))
+        trials[cls.__name__] = inspect.getclosurevars(check).nonlocals["trial"].case
+        assert name == "is_an_explainer"
+    assert trials["OneClassDTD"] is CASES["explainer"]
+    assert trials["LinearRelevance"] is CASES["classifier explainer"]
+    assert trials["PatchDTD"] is CASES["patch explainer"]
+    assert trials["Ensemble"] is CASES["ensemble"]
+    assert trials["LatentClassDTD"] is CASES["graph explainer"]
 
 
 def expected_failures(estimator):
@@ -75,7 +113,9 @@ def test_scikit_learn_checks(estimator, check):
 
 
 def test_every_card_is_complete():
-    for role in ("detector", "explainer"):
+    for role in ROLES:
+        if role == "network explainer" and not find_spec("torch"):
+            continue
         assert cards(role)
         for card in cards(role):
             assert all([card.needs, card.cost, card.exactness, card.citation, card.cls.__doc__]), card
@@ -88,15 +128,135 @@ class FlatDetector(NearestNeighbours):
         return np.minimum(super().outlierness(X), 1.0)
 
 
-class LeakyExplainer(ScoreExplainer):
-    """Breaks the contract: values depend on the other rows of the batch."""
+class Plain(BackgroundExplainer):
+    """Keeps the contract: differences to the mean of the background rows."""
+
+    _parameters: ClassVar = {"scale": real(0, 9)}
+
+    def __init__(self, model, *, scale=1.0):
+        super().__init__(model)
+        self.scale = scale
+
+    def _fit(self, X):
+        self.mean_ = self.rows(X).X.mean(axis=0)
 
     def _attribute(self, rows):
-        return Attribution(rows.X - rows.X.mean(axis=0), rows.score.value(rows.X))
+        self._check_fitted("mean_")
+        return Attribution(self.scale * (rows.X - self.mean_) ** 2, rows.scores())
 
 
-def test_broken_promises_are_noticed():
+class Leaky(Plain):
+    def _attribute(self, rows):
+        return Attribution(rows.X - rows.X.mean(axis=0), rows.scores())
+
+
+class Undeclared(Plain):
+    def __init__(self, model, *, scale=1.0, power=2):
+        super().__init__(model, scale=scale)
+        self.power = power
+
+
+class OtherScores(Plain):
+    def _attribute(self, rows):
+        return replace(super()._attribute(rows), scores=rows.scores() + 1e-6)
+
+
+class ByPlace(Plain):
+    def _attribute(self, rows):
+        return Attribution(rows.X * np.arange(rows.X.shape[1]), rows.scores())
+
+
+class Forgetful(Plain):
+    def fit(self, X):
+        super().fit(X)
+
+
+class Silent(Plain):
+    def _attribute(self, rows):
+        if "mean_" not in vars(self):
+            raise InvalidInput("something is missing here")
+        return super()._attribute(rows)
+
+
+class Unchecked(Plain):
+    def explain(self, X):
+        wanted, self.scale = self.scale, 1.0
+        try:
+            return super().explain(X)
+        finally:
+            self.scale = wanted
+
+
+class Meddling(Plain):
+    def _attribute(self, rows):
+        self.model.threshold_ += 1.0
+        return super()._attribute(rows)
+
+
+class Overwriting(Plain):
+    def _attribute(self, rows):
+        found = super()._attribute(rows)
+        rows.X[0, 0] += 1.0
+        return found
+
+
+class Random(Plain):
+    def _attribute(self, rows):
+        return Attribution(np.random.default_rng().random(rows.X.shape), rows.scores())
+
+
+class Overflowing(Plain):
+    def _attribute(self, rows):
+        return Attribution(np.where(np.abs(rows.X) > 1e5, np.inf, rows.X), rows.scores())
+
+
+class Nameless(Plain):
+    def explain(self, X):
+        return replace(super().explain(X), feature_names=None)
+
+
+class Lenient(Plain):
+    def explain(self, X):
+        X = np.asarray(X)
+        return super().explain(np.nan_to_num(X) if X.dtype.kind == "f" else X)
+
+
+def failing_checks(explainer):
+    failed = []
+    for name, check in check_explainer(explainer, generate_only=True):
+        try:
+            check()
+        except (AssertionError, ValueError, TypeError, AttributeError):
+            failed.append(name)
+    return failed
+
+
+def test_an_explainer_that_keeps_its_promises_passes():
+    assert failing_checks(Plain) == []
+
+
+@pytest.mark.parametrize(
+    ("broken", "noticed_by"),
+    [
+        (Leaky, "rows_are_explained_one_by_one"),
+        (Undeclared, "is_an_explainer"),
+        (OtherScores, "result_is_an_explanation_of_the_rows"),
+        (ByPlace, "columns_are_interchangeable"),
+        (Forgetful, "learning_comes_first"),
+        (Silent, "learning_comes_first"),
+        (Unchecked, "wrong_parameters_are_refused"),
+        (Meddling, "nothing_of_the_users_is_modified"),
+        (Overwriting, "nothing_of_the_users_is_modified"),
+        (Random, "same_input_gives_same_bits"),
+        (Overflowing, "far_rows_stay_finite"),
+        (Nameless, "frames_keep_their_names"),
+        (Lenient, "bad_rows_are_refused"),
+    ],
+)
+def test_broken_promises_are_noticed(broken, noticed_by):
+    assert noticed_by in failing_checks(broken)
+
+
+def test_broken_promises_of_detectors_are_noticed():
     with pytest.raises(AssertionError, match="farther rows"):
         check_detector(FlatDetector())
-    with pytest.raises(AssertionError):
-        check_explainer(LeakyExplainer)

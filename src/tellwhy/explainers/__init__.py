@@ -96,5 +96,9 @@ _PLACES = {
     "explain_all": "propagation",
 }
 __getattr__, __dir__ = lazy_names(__name__, _PLACES)
-announce(__name__, ["network_cards", *_PLACES.values()])
+# `propagation` is not here: it needs PyTorch, and `network_cards` holds the cards of its classes without loading it
+announce(
+    __name__,
+    ["decomposition", "ensemble", "gradients", "network_cards", "perturbation", "shapley", "surrogate"],
+)
 __all__ = list(_PLACES)

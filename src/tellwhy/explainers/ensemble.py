@@ -121,7 +121,8 @@ class Ensemble:
         )
 
     def _members(self) -> list[Any]:
-        return vars(self).get("members_") or self._checked()
+        given = self._checked()
+        return vars(self).get("members_", given)
 
     def _checked(self) -> list[Any]:
         validate_parameters(self)

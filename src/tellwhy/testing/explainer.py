@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import tempfile
 from collections.abc import Callable, Iterator
+from copy import copy
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,27 +14,51 @@ import numpy as np
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from tellwhy.core.errors import InvalidInput, InvalidParameter
+from tellwhy.core.explainer import Explainer, LearnsFromRows
 from tellwhy.core.explanation import KINDS, Explanation
-from tellwhy.core.score_function import Floats
+from tellwhy.core.params import Rules
+from tellwhy.core.registry import explainer_cards
 from tellwhy.detectors import OneClassSVM
+from tellwhy.explainers import ScoreExplainer
 from tellwhy.testing.bad_input import assert_refused, bad_rows
+from tellwhy.testing.cases import CASES, Case
 from tellwhy.testing.detector import Check
 
-Factory = Callable[[Any], Any]
+Factory = Callable[..., Any]
 
 
-def check_explainer(explainer: Factory, *, generate_only: bool = False) -> Iterator[Check] | None:
+def check_explainer(
+    explainer: Factory,
+    *,
+    role: str | None = None,
+    case: Case | None = None,
+    generate_only: bool = False,
+) -> Iterator[Check] | None:
     """Run the contract of an explainer, or give its checks as (name, function) pairs.
 
-    `explainer` is a class, or a function, that takes a model: the checks give it one-class models. Raises
-    `AssertionError` at the first promise it breaks.
+    Raises `AssertionError` at the first promise it breaks.
+
+    Parameters
+    ----------
+    explainer
+        A class, or a function, that makes an explainer from a model.
+    role
+        What it explains, one of `tellwhy.core.registry.EXPLAINER_ROLES`: the checks give it models and rows
+        of that kind. By default the role of a registered class, and scores of rows for all others.
+    case
+        Models and rows of your own instead (`tellwhy.testing.cases.Case`).
+    generate_only
+        Return the checks instead of running them.
 
     Examples
     --------
-    >>> from tellwhy.explainers import OneClassDTD
+    >>> from tellwhy.explainers import OneClassDTD, PatchDTD
     >>> check_explainer(OneClassDTD)
+    >>> check_explainer(lambda model: PatchDTD(model, patch=(4,)), role="patch explainer")
     """
-    checks = ((name, lambda check=check: check(explainer)) for name, check in _CHECKS.items())
+    trial = Trial(explainer, case or CASES[role or _role_of(explainer)])
+    checks = ((name, lambda check=check: check(trial)) for name, check in _CHECKS.items())
     if generate_only:
         return checks
     for _, run in checks:
@@ -39,39 +66,61 @@ def check_explainer(explainer: Factory, *, generate_only: bool = False) -> Itera
     return None
 
 
-def _training_rows() -> Floats:
-    return np.random.default_rng(0).normal(size=(150, 4)) * np.array([1.0, 2.0, 3.0, 0.5])
+def _role_of(explainer: Factory) -> str:
+    return next((card.role for card in explainer_cards() if card.where is explainer), "explainer")
 
 
-def _new_rows() -> Floats:
-    return np.random.default_rng(1).normal(size=(12, 4)) * np.array([4.0, 2.0, 9.0, 0.5])
+@dataclass(frozen=True)
+class Trial:
+    """An explainer, and what it is tried on."""
 
+    factory: Factory
+    case: Case
 
-def _ready(factory: Factory, X: Floats, model: Any = None) -> Any:
-    """Return an explainer of a model of X, fitted on X where it needs background."""
-    explainer = factory(OneClassSVM(nu=0.2).fit(X) if model is None else model)
-    return explainer.fit(X) if hasattr(explainer, "fit") else explainer
+    def ready(self, X: Any = None, model: Any = None) -> Any:
+        """Return an explainer of a model of X, fitted on X where it learns from rows."""
+        X = self.case.ordinary() if X is None else X
+        explainer = self.case.make(self.factory, self.case.fit(X) if model is None else model)
+        return explainer.fit(X) if isinstance(explainer, LearnsFromRows) else explainer
+
+    def explained(self, X: Any = None) -> Explanation:
+        """Return the explanation of X, by default of the odd rows."""
+        return self.case.explain(self.ready(), self.case.odd() if X is None else X)
 
 
 def _reads_rows(explainer: Any) -> bool:
-    return bool(getattr(explainer, "reads_rows", True))
+    """Whether values depend on the rows: random ones, a baseline, do not."""
+    return not isinstance(explainer, ScoreExplainer) or explainer.reads_rows
 
 
-def _result_is_an_explanation_of_the_rows(factory: Factory) -> None:
-    X = _new_rows()
-    explainer = _ready(factory, _training_rows())
-    explanation = explainer.explain(X)
+def _is_an_explainer(trial: Trial) -> None:
+    explainer = trial.ready()
+    assert isinstance(explainer, Explainer), "it lacks a member of tellwhy.core.explainer.Explainer"
+    assert explainer.kind in KINDS
+    taken = [name for name in inspect.signature(type(explainer).__init__).parameters if name != "self"]
+    first, *others = taken
+    declared = set(type(explainer)._parameters)
+    assert declared - {first} == set(others), f"it declares {sorted(declared)} and takes {others}"
+
+
+def _result_is_an_explanation_of_the_rows(trial: Trial) -> None:
+    X = trial.case.odd()
+    model = trial.case.fit(trial.case.ordinary())
+    explainer = trial.ready(model=model)
+    explanation = trial.case.explain(explainer, X)
     assert isinstance(explanation, Explanation)
     assert explanation.values.shape == X.shape
     assert explanation.kind in KINDS
     assert explanation.method == type(explainer).__name__
     assert explanation.params["explains"]
-    assert explanation.data is X, "data must be the rows as they were given"
-    np.testing.assert_allclose(explanation.scores, explainer.score.value(X), rtol=1e-12)
+    if trial.case.keeps_rows:
+        assert explanation.data is X, "data must be the rows as they were given"
+    np.testing.assert_array_equal(explanation.data, X)
+    np.testing.assert_allclose(explanation.scores, trial.case.scores(model, X), rtol=1e-12)
 
 
-def _attributions_are_additive(factory: Factory) -> None:
-    explanation = _ready(factory, _training_rows()).explain(_new_rows())
+def _attributions_are_additive(trial: Trial) -> None:
+    explanation = trial.explained()
     if explanation.kind != "attribution":
         assert explanation.residual is None, "only attributions have a residual"
         return
@@ -79,79 +128,128 @@ def _attributions_are_additive(factory: Factory) -> None:
     np.testing.assert_allclose(total, explanation.scores, rtol=1e-12)
 
 
-def _rows_are_explained_one_by_one(factory: Factory) -> None:
-    explainer = _ready(factory, _training_rows())
-    if not _reads_rows(explainer):
+def _rows_are_explained_one_by_one(trial: Trial) -> None:
+    explainer = trial.ready()
+    if not _reads_rows(explainer) or not trial.case.is_by_row:
         return
-    X = _new_rows()
+    X = trial.case.odd()
     together = explainer.explain(X).values
     for i in (0, 5):
-        np.testing.assert_allclose(
-            explainer.explain(X[i : i + 1]).values[0], together[i], rtol=1e-7, atol=1e-9
-        )
+        alone = explainer.explain(X[i : i + 1]).values[0]
+        np.testing.assert_allclose(alone, together[i], rtol=1e-7, atol=1e-9)
 
 
-def _columns_are_interchangeable(factory: Factory) -> None:
-    X, new, order = _training_rows(), _new_rows(), [2, 0, 3, 1]
-    plain = _ready(factory, X)
-    if not _reads_rows(plain):
+def _columns_are_interchangeable(trial: Trial) -> None:
+    plain = trial.ready()
+    if not _reads_rows(plain) or not trial.case.has_columns:
         return
-    permuted = _ready(factory, X[:, order]).explain(new[:, order])
-    expected = plain.explain(new).values[:, order]
+    order = [2, 0, 3, 1]
+    X, new = trial.case.ordinary(), trial.case.odd()
+    permuted = trial.case.explain(trial.ready(X[:, order]), new[:, order])
+    expected = trial.case.explain(plain, new).values[:, order]
     np.testing.assert_allclose(permuted.values, expected, rtol=1e-2, atol=1e-3 * np.abs(expected).max())
 
 
-def _same_input_gives_same_bits(factory: Factory) -> None:
-    first, second = (_ready(factory, _training_rows()).explain(_new_rows()) for _ in range(2))
-    np.testing.assert_array_equal(first.values, second.values)
+def _same_input_gives_same_bits(trial: Trial) -> None:
+    np.testing.assert_array_equal(trial.explained().values, trial.explained().values)
 
 
-def _far_rows_stay_finite(factory: Factory) -> None:
-    far = _new_rows() * np.array([[1e6], [1e3]] * 6)
-    explanation = _ready(factory, _training_rows()).explain(far)
+def _far_rows_stay_finite(trial: Trial) -> None:
+    explanation = trial.explained(trial.case.odd() * np.array([[1e6], [1e3]] * 6))
     assert np.isfinite(explanation.values).all()
     assert np.isfinite(explanation.scores).all()
 
 
-def _nothing_of_the_users_is_modified(factory: Factory) -> None:
-    X, new = _training_rows(), _new_rows()
-    model = OneClassSVM(nu=0.2).fit(X)
-    kept, state = new.copy(), {k: repr(v) for k, v in vars(model).items()}
-    _ready(factory, X, model).explain(new)
+def _nothing_of_the_users_is_modified(trial: Trial) -> None:
+    X, new = trial.case.ordinary(), trial.case.odd()
+    model = trial.case.fit(X)
+    kept, state = new.copy(), _state(model)
+    trial.case.explain(trial.ready(X, model), new)
     np.testing.assert_array_equal(new, kept)
-    assert {k: repr(v) for k, v in vars(model).items()} == state, "the model was changed"
+    assert _state(model) == state, "the model was changed"
 
 
-def _frames_keep_their_names(factory: Factory) -> None:
+def _state(model: Any) -> Any:
+    """What must stay the same about a model: the attributes of an estimator, or of each part of a network."""
+    parts = model.modules() if callable(getattr(model, "modules", None)) else [model]
+    return [{name: repr(held) for name, held in vars(part).items()} for part in parts]
+
+
+def _frames_keep_their_names(trial: Trial) -> None:
+    if not trial.case.takes_frames:
+        return
     import pandas as pd
 
     names = ["a", "b", "c", "d"]
-    frame, new = pd.DataFrame(_training_rows(), columns=names), pd.DataFrame(_new_rows(), columns=names)
-    explanation = _ready(factory, frame, OneClassSVM(nu=0.2).fit(frame)).explain(new)
+    frame = pd.DataFrame(trial.case.ordinary(), columns=names)
+    new = pd.DataFrame(trial.case.odd(), columns=names)
+    explanation = trial.case.explain(trial.ready(frame), new)
     assert explanation.feature_names == names
     assert list(explanation.to_frame().columns[-4:]) == names
 
 
-def _pipelines_are_explained_in_raw_columns(factory: Factory) -> None:
+def _pipelines_are_explained_in_raw_columns(trial: Trial) -> None:
+    if not trial.case.takes_pipelines:
+        return
     import pandas as pd
 
-    frame = pd.DataFrame(_training_rows(), columns=["a", "b", "c", "d"])
+    frame = pd.DataFrame(trial.case.ordinary(), columns=["a", "b", "c", "d"])
     pipeline = make_pipeline(StandardScaler(), OneClassSVM(nu=0.2)).fit(frame)
-    new = pd.DataFrame(_new_rows(), columns=frame.columns)
-    explanation = _ready(factory, frame, pipeline).explain(new)
+    new = pd.DataFrame(trial.case.odd(), columns=frame.columns)
+    explanation = trial.case.explain(trial.ready(frame, pipeline), new)
     assert explanation.values.shape == new.shape
     assert explanation.feature_names == list(frame.columns)
 
 
-def _bad_rows_are_refused(factory: Factory) -> None:
-    explainer = _ready(factory, _training_rows())
-    for name, rows in bad_rows(_new_rows()):
-        assert_refused(explainer.explain, rows, f"explain with {name}")
-    assert_refused(explainer.explain, _new_rows()[:, :3], "one column too few", mentions="column")
+def _bad_rows_are_refused(trial: Trial) -> None:
+    explainer = trial.ready()
+
+    def explain(rows: Any) -> Explanation:
+        return trial.case.explain(explainer, rows)
+
+    for name, rows in bad_rows(trial.case.odd()):
+        assert_refused(explain, rows, f"explain with {name}")
+    if trial.case.has_columns:
+        narrow = trial.case.odd()[:, :3]
+        assert_refused(explain, narrow, "one column too few", mentions=trial.case.width_word)
 
 
-def _explanations_survive_a_round_trip(factory: Factory) -> None:
-    explanation = _ready(factory, _training_rows()).explain(_new_rows())
+def _wrong_parameters_are_refused(trial: Trial) -> None:
+    explainer = trial.ready()
+    for name, rules in type(explainer)._parameters.items():
+        if not _accepts(rules, _NOTHING):
+            wrong = copy(explainer)
+            setattr(wrong, name, _NOTHING)
+            try:
+                trial.case.explain(wrong, trial.case.odd())
+            except InvalidParameter as error:
+                assert repr(name) in str(error), f"the message does not name the parameter {name!r}: {error}"
+            else:
+                raise AssertionError(f"{name}={_NOTHING!r} was accepted; expected InvalidParameter")
+
+
+_NOTHING = object()  # no parameter's value
+
+
+def _accepts(rules: Rules, value: object) -> bool:
+    choices = rules if isinstance(rules, tuple) else (rules,)
+    return any(rule.accepts(value) for rule in choices)
+
+
+def _learning_comes_first(trial: Trial) -> None:
+    X = trial.case.ordinary()
+    explainer = trial.case.make(trial.factory, trial.case.fit(X))
+    if not isinstance(explainer, LearnsFromRows):
+        return
+    try:
+        trial.case.explain(explainer, trial.case.odd())
+    except InvalidInput as error:
+        assert "fit(X)" in str(error), f"the message does not say to call fit(X): {error}"
+    assert explainer.fit(X) is explainer, "fit must return the explainer"
+
+
+def _explanations_survive_a_round_trip(trial: Trial) -> None:
+    explanation = trial.explained()
     with tempfile.TemporaryDirectory() as folder:
         explanation.save(Path(folder) / "saved")
         loaded = Explanation.load(Path(folder) / "saved")
@@ -161,9 +259,10 @@ def _explanations_survive_a_round_trip(factory: Factory) -> None:
     assert set(loaded.extras) == set(explanation.extras.computed())
 
 
-_CHECKS: dict[str, Callable[[Factory], None]] = {
+_CHECKS: dict[str, Callable[[Trial], None]] = {
     function.__name__.lstrip("_"): function
     for function in (
+        _is_an_explainer,
         _result_is_an_explanation_of_the_rows,
         _attributions_are_additive,
         _rows_are_explained_one_by_one,
@@ -174,6 +273,8 @@ _CHECKS: dict[str, Callable[[Factory], None]] = {
         _frames_keep_their_names,
         _pipelines_are_explained_in_raw_columns,
         _bad_rows_are_refused,
+        _wrong_parameters_are_refused,
+        _learning_comes_first,
         _explanations_survive_a_round_trip,
     )
 }

@@ -342,6 +342,8 @@ def _as_rows(X: Any, graph: Any) -> NDArray[Any]:
         )
     if raw.dtype in (np.float32, np.float64):
         return raw
+    if np.iscomplexobj(raw):
+        raise InvalidInput(f"Complex data not supported: X has dtype {raw.dtype}; expected real numbers.")
     try:
         return raw.astype(np.float64)
     except (TypeError, ValueError) as error:

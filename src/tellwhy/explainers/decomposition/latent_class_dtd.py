@@ -113,6 +113,7 @@ class LatentClassDTD:
         nodes
             Numbers of the nodes to explain; by default all that are there.
         """
+        validate_parameters(self)
         chosen = self._nodes(X, graph, nodes)
         values, scores = self._relevance(chosen, chosen.classes)
         return Explanation(

@@ -104,7 +104,7 @@ def _several(tensors: list[Tensor], names: tuple[str, ...]) -> Inputs:
 
 def _as_rows(x: Any, dtype: torch.dtype | None, what: str) -> Tensor:
     """Input as a tensor (n, *shape); arrays of floats take the model's type."""
-    rows = x.detach() if isinstance(x, Tensor) else torch.as_tensor(np.asarray(x))
+    rows = x.detach() if isinstance(x, Tensor) else _as_tensor(x, what)
     if rows.ndim < 2 or 0 in rows.shape:
         raise InvalidInput(
             f"{what} must have rows first, then the shape of one input, none of them empty. Got shape "
@@ -123,6 +123,13 @@ def _as_rows(x: Any, dtype: torch.dtype | None, what: str) -> Tensor:
         row = int((~torch.isfinite(rows)).flatten(1).any(dim=1).nonzero()[0])
         raise InvalidInput(f"{what} is not finite in row {row}. Fill in missing values first.")
     return rows
+
+
+def _as_tensor(x: Any, what: str) -> Tensor:
+    array = np.asarray(x)
+    if array.dtype.kind not in "biuf":
+        raise InvalidInput(f"{what} holds values of dtype {array.dtype}; expected real numbers.")
+    return torch.as_tensor(array)
 
 
 def readable(x: Any) -> Any:

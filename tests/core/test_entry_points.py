@@ -1,0 +1,116 @@
+"""Packages of others that declare entry points, as they are after `pip install`."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+EXAMPLE = Path(__file__).parents[1] / "extension"
+TRY_IT = """
+import json, warnings
+import numpy as np
+import tellwhy
+from tellwhy.core.registry import card, cards
+from tellwhy.testing import check_detector, check_explainer
+
+X = np.random.default_rng(0).normal(size=(100, 3))
+with warnings.catch_warnings(record=True) as heard:
+    warnings.simplefilter("always")
+    listed = sorted(tellwhy.methods()["name"])
+    detectors = [c.name for c in cards("detector")]
+    tellwhy.methods(), cards("detector")
+detector = card("detector", "robust_distance").cls().fit(X)
+explanation = tellwhy.explain(detector, np.array([[0.0, 9.0, 0.0]]), method="MedianGap", background=X)
+check_detector(type(detector)())
+check_explainer(card("explainer", "MedianGap").cls)
+print(json.dumps({
+    "methods": listed,
+    "detectors": detectors,
+    "warnings": [str(w.message) for w in heard],
+    "method": explanation.method,
+    "reason": int(explanation.values.argmax()),
+    "dtd": tellwhy.explain(tellwhy.detectors.OneClassSVM().fit(X), X[:2]).method,
+    "origin": card("explainer", "OneClassDTD").origin,
+}))
+"""
+NO_MODULE = {"tellwhy.explainers": {"Lost": "no_such_module:Lost"}}
+FAILING = {"tellwhy.detectors": {"Hasty": "hasty_module"}}
+CLASHING = {"tellwhy.explainers": {"Double": "double_module"}}
+
+
+def install(folder, name, groups):
+    """Write what pip would write for a package that declares entry points."""
+    info = folder / f"{name}-1.0.dist-info"
+    info.mkdir()
+    info.joinpath("METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    lines = []
+    for group, points in groups.items():
+        lines += [f"[{group}]", *(f"{point} = {where}" for point, where in points.items())]
+    info.joinpath("entry_points.txt").write_text("\n".join(lines))
+
+
+def install_example(folder):
+    """Install tests/extension: its module, and the entry points of its pyproject.toml."""
+    declared = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]
+    shutil.copy(EXAMPLE / "tellwhy_example.py", folder)
+    install(folder, declared["name"], declared["entry-points"])
+
+
+def tried(folder):
+    """Use tellwhy in a Python of its own that finds these packages."""
+    paths = [str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]
+    found = subprocess.run(
+        [sys.executable, "-c", TRY_IT],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+    )
+    assert found.returncode == 0, found.stderr
+    return json.loads(found.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def with_example(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("alone")
+    install_example(folder)
+    return tried(folder)
+
+
+def test_methods_of_an_installed_package_are_listed_and_work(with_example):
+    assert "MedianGap" in with_example["methods"]
+    assert "RobustDistance" in with_example["detectors"]
+    assert with_example["warnings"] == []
+    assert with_example["method"] == "MedianGap"
+    assert with_example["reason"] == 1
+
+
+def test_broken_packages_are_named_once_and_stop_nobody(tmp_path, with_example):
+    install_example(tmp_path)
+    install(tmp_path, "lost", NO_MODULE)
+    install(tmp_path, "hasty", FAILING)
+    install(tmp_path, "double", CLASHING)
+    (tmp_path / "hasty_module.py").write_text("1 / 0")
+    (tmp_path / "double_module.py").write_text(
+        "from tellwhy.core.registry import register\n"
+        "@register('network explainer', needs='-', cost='-', exactness='-', citation='-')\n"
+        "class One_Class_DTD: ...\n"
+    )
+    found = tried(tmp_path)
+    told = sorted(found["warnings"])
+    assert len(told) == 3, told
+    assert "entry point 'Double'" in told[0]
+    assert "'One_Class_DTD' is taken: tellwhy.explainers.decomposition.one_class_dtd" in told[0]
+    assert "entry point 'Hasty'" in told[1]
+    assert "ZeroDivisionError" in told[1]
+    assert "entry point 'Lost'" in told[2]
+    assert "no_such_module" in told[2]
+    assert found["dtd"] == "OneClassDTD"
+    assert found["origin"] == "tellwhy.explainers.decomposition.one_class_dtd"
+    assert found["methods"] == with_example["methods"]
+    assert found["detectors"] == with_example["detectors"]
