@@ -28,8 +28,8 @@ def class_labels(y: Any, owner: str) -> tuple[Any, Integers]:
     classes, labels = np.unique(y, return_inverse=True)
     if len(classes) < 2:
         raise InvalidInput(
-            f"{owner} needs rows of at least two classes; y holds only one class, {classes.tolist()[0]!r}. Give rows "
-            "of the other classes too."
+            f"{owner} needs rows of at least two classes; y holds only one class, {classes.tolist()[0]!r}. "
+            "Give rows of the other classes too."
         )
     return classes, labels.astype(np.int64)
 
@@ -41,7 +41,7 @@ def class_places(y: Any, classes: Any) -> Integers:
     if not known.all():
         row = int(np.argmin(known))
         raise InvalidInput(
-            f"y holds {y.tolist()[row]!r} in row {row}, which is not among the classes {np.asarray(classes).tolist()}. "
-            "Name all classes at the first call."
+            f"y holds {y.tolist()[row]!r} in row {row}, which is not among the classes "
+            f"{np.asarray(classes).tolist()}. Name all classes at the first call."
         )
-    return np.searchsorted(classes, y)
+    return np.searchsorted(classes, y)  # the classes are in order

@@ -1,15 +1,18 @@
 """The errors and warnings that tellwhy raises.
 
-TellwhyError ├── InvalidInput         (ValueError)   data that cannot be used: what, where, expected, got,
-what to do │   ├── InvalidParameter                a parameter outside its declared range │   └──
-UnreadableFile                  a file that cannot be read as a table, an explanation, a run ├──
-UnsupportedModel     (TypeError)    a model or score that a method cannot explain ├── MissingExtra
-(ImportError)  an optional dependency; says which `pip install` brings it └── CannotWrite          (OSError)
-a file or folder that could not be written; nothing is left half-written
+TellwhyError
+├── InvalidInput       (ValueError)    data that cannot be used: what, where, expected, got, what to do
+│   ├── InvalidParameter               a parameter outside its declared range
+│   └── UnreadableFile                 a file that cannot be read as a table, an explanation, a run, a model
+├── UnsupportedModel   (TypeError)     a model or score that a method cannot explain
+├── MissingExtra       (ImportError)   an optional dependency; says which `pip install` brings it
+└── CannotWrite        (OSError)       a file or folder that cannot be written; nothing is left half-written
 
-TellwhyWarning           (UserWarning)
-├── NotConverged                        a solver stopped early, or could only reach a local optimum
-└── DataNotice                          data was changed or left out on the way in
+TellwhyWarning         (UserWarning)
+├── NotConverged                       a solver stopped early, or could only reach a local optimum
+└── DataNotice                         data was changed or left out on the way in
+
+Each error is also one of Python's own, in brackets, so that code that knows nothing of tellwhy can catch it.
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ def validated_rows(
     """
     names = column_names(X)
     try:
+        # scikit-learn's own check for NaN does not say where it is; `check_finite` below does.
         checked = validate_data(
             estimator, X, y, reset=reset, dtype=dtype, ensure_all_finite=False, ensure_min_samples=min_rows
         )

@@ -13,7 +13,7 @@ import numpy as np
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.extras import Extras, is_per_row
 from tellwhy.core.score_function import Floats
-from tellwhy.core.tables import take_rows
+from tellwhy.core.tables import PandasRows, take_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,6 +74,7 @@ class Explanation:
     extras: Extras = field(default_factory=Extras)
 
     def __post_init__(self) -> None:
+        # The class is frozen; only here may fields be put into their final form.
         values = np.asarray(self.values, dtype=np.float64)
         scores = np.asarray(self.scores, dtype=np.float64)
         base = 0.0 if self.base_values is None else np.asarray(self.base_values, dtype=np.float64)
@@ -144,7 +145,7 @@ class Explanation:
         if isinstance(rows, (int, np.integer)):
             if not -len(self) <= rows < len(self):
                 raise IndexError(f"row {rows} of an explanation of {len(self)} rows")
-            rows = [int(rows)]
+            rows = [int(rows)]  # one row is still an explanation, of one row
         index = np.arange(len(self))[rows]
         return replace(
             self,
@@ -158,13 +159,13 @@ class Explanation:
 
     def top(self, k: int = 10) -> Explanation:
         """Return the k highest-scoring rows, highest first; `extras["row"]` tells where they were."""
-        order = np.argsort(-self.scores, kind="stable")[:k]
+        order = np.argsort(-self.scores, kind="stable")[:k]  # rows with equal scores stay in their order
         chosen = self[order]
         where = self.extras.get("row", np.arange(len(self)))
         return replace(chosen, extras=chosen.extras | {"row": np.asarray(where)[order]})
 
     def shares(self) -> Floats:
-        """Each value as a part of its row's total positive relevance, between 0 and 1 (negative parts are 0)."""
+        """Each value as a part of its row's positive total, between 0 and 1; negative values have no part."""
         flat = np.clip(self.values.reshape(len(self), -1), 0, None)
         largest = flat.max(axis=1, keepdims=True)
         flat = flat / np.where(largest > 0, largest, 1)  # 1e300 + 1e300 must not overflow
@@ -178,7 +179,7 @@ class Explanation:
         columns: dict[str, Any] = {"(score)": self.scores, "(base)": self.base_values}
         if self.residual is not None:
             columns["(residual)"] = self.residual
-        index = self.data.index if hasattr(self.data, "index") and hasattr(self.data, "iloc") else None
+        index = self.data.index if isinstance(self.data, PandasRows) else None
         head = pd.DataFrame(columns, index=index)
         flat = self.values.reshape(len(self), -1)
         return pd.concat([head, pd.DataFrame(flat, columns=self.names(), index=head.index)], axis=1)

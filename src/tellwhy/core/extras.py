@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tellwhy.core.score_function import Integers
-from tellwhy.core.tables import take_rows
+from tellwhy.core.tables import Frame, take_rows
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,7 @@ class Extras(Mapping[str, Any]):
         return Extras({**self._held, **Extras(others)._held})
 
     def __reduce__(self) -> Any:
+        # What is still to be computed holds functions, which cannot be copied to another process.
         return Extras, (self.computed(),)
 
     def __repr__(self) -> str:
@@ -99,7 +100,7 @@ class Extras(Mapping[str, Any]):
 
 def is_per_row(held: Any) -> bool:
     """Whether a result has one entry per row: an array or a frame."""
-    return isinstance(held, np.ndarray) or hasattr(held, "columns")
+    return isinstance(held, (np.ndarray, Frame))
 
 
 def _taken(held: Any, index: Integers) -> Any:

@@ -1,4 +1,4 @@
-"""Public names of a folder that are loaded when first used, so that importing one of them loads only what it needs."""
+"""Public names of a folder, loaded when first used: importing one of them loads only what it needs."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ def lazy_names(
     AttributeError: module 'tellwhy.kernels' has no attribute 'Magic'
     """
 
+    # Python calls the two only for names that the package does not have yet.
     def get(name: str) -> object:
         if name not in places:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")

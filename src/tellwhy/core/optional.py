@@ -30,7 +30,7 @@ def require(module: str, purpose: str) -> ModuleType:
     """
     try:
         return importlib.import_module(module)
-    except ImportError as error:
+    except ImportError as error:  # also where the module is there, but something that it needs is not
         package = module.partition(".")[0]
         install = _INSTALLS.get(package, package)
         raise MissingExtra(

@@ -22,7 +22,7 @@ def row_batches(n_rows: int, bytes_per_row: int, limit: int = BATCH_BYTES) -> li
     >>> row_batches(5, bytes_per_row=10, limit=20)
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
     """
-    size = max(1, limit // max(bytes_per_row, 1))
+    size = max(1, limit // max(bytes_per_row, 1))  # one row at least, however wide it is
     return [slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size)]
 
 
@@ -42,14 +42,17 @@ def thread_map(function: Callable[..., Any], arguments: list[Any], n_jobs: int =
 
 
 def batch_map(function: Callable[[slice], Any], batches: list[slice], label: str) -> list[Any]:
-    """Apply a function to batches of rows, in threads with one thread of matrix products each, showing progress.
+    """Apply a function to batches of rows, in threads, showing progress.
 
     Batches do not depend on the number of threads, so neither do results.
     """
     if len(batches) <= 1:
         return [function(batch) for batch in batches]
-    workers, results, quiet = joblib.effective_n_jobs(-1), [], silently(function)
+    workers = joblib.effective_n_jobs(-1)
     groups = [batches[i : i + workers] for i in range(0, len(batches), workers)]
+    quiet = silently(function)  # one display for all batches, not one for each
+    results: list[Any] = []
+    # Matrix products with threads of their own would fight ours for the cores.
     with threadpool_limits(1, user_api="blas"):
         for group in track(groups, len(groups), label):
             results += thread_map(quiet, group)

@@ -28,6 +28,7 @@ def one_of(*options: Any) -> Rule:
     """Accept a value that equals one of the options."""
     listed = ", ".join(repr(option) for option in options)
     words = listed if len(options) == 1 else f"one of {listed}"
+    # An array would answer == with an array, and True == 1: so types are compared first.
     return Rule(words, lambda value: any(type(value) is type(o) and value == o for o in options))
 
 
@@ -38,7 +39,8 @@ def _in_range(value: float, low: float, high: float, closed: str) -> bool:
 
 
 def _range_words(low: float, high: float, closed: str) -> str:
-    left, right = ("[" if closed in ("left", "both") else "("), ("]" if closed in ("right", "both") else ")")
+    left = "[" if closed in ("left", "both") else "("
+    right = "]" if closed in ("right", "both") else ")"
     return f"{left}{low:g}, {high:g}{right}"
 
 
@@ -46,6 +48,7 @@ def real(low: float = -np.inf, high: float = np.inf, *, closed: str = "neither")
     """Accept a finite real number in a range; `closed` is 'left', 'right', 'both' or 'neither'."""
 
     def accepts(value: Any) -> bool:
+        # True and False count as numbers in Python, but are mistakes here.
         is_number = isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
         return is_number and bool(np.isfinite(value)) and _in_range(float(value), low, high, closed)
 
@@ -89,9 +92,9 @@ def validate_value(owner: str, name: str, value: Any, rules: Rules) -> None:
 
     Examples
     --------
-    >>> validate_value("OneClassSVM", "nu", 2, real(0, 1, closed="right"))
+    >>> validate_value("SVDD", "nu", 2, real(0, 1, closed="right"))
     Traceback (most recent call last):
-    tellwhy.core.errors.InvalidParameter: The 'nu' parameter of OneClassSVM must be a float in (0, 1]. Got 2 instead.
+    tellwhy.core.errors.InvalidParameter: The 'nu' parameter of SVDD must be a float in (0, 1]. Got 2 instead.
     """
     choices = rules if isinstance(rules, tuple) else (rules,)
     if any(rule.accepts(value) for rule in choices):

@@ -62,7 +62,7 @@ def track(steps: Iterable[T], total: int, label: str | Callable[[], str]) -> Ite
     """
     started = time.monotonic()
     shown_at = 0.0
-    display = _display.get()
+    display = _display.get()  # once, because a generator may be advanced in another context later
     for done, step in enumerate(steps, start=1):
         yield step
         now = time.monotonic()

@@ -51,7 +51,10 @@ class ColumnSpread:
 
 @dataclass(frozen=True)
 class Scaling:
-    """z = (x − centre)/scale, one centre and one scale per column: of mean 0 and standard deviation 1, if learned."""
+    """z = (x − centre)/scale, with one centre and one scale per column.
+
+    Learned from rows, it gives their columns mean 0 and standard deviation 1.
+    """
 
     centre: Floats
     scale: Floats

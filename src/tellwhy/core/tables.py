@@ -3,27 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from tellwhy.core.capabilities import Capability
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.score_function import Floats, Integers
 
 
+@runtime_checkable
+class Frame(Protocol, metaclass=Capability):
+    """A table whose columns have names: of pandas, polars or alike."""
+
+    @property
+    def columns(self) -> Any:
+        """Names of the columns, in order."""
+        ...
+
+
+@runtime_checkable
+class PandasRows(Protocol, metaclass=Capability):
+    """A table or a column of pandas, which has an index and takes rows by `iloc`."""
+
+    @property
+    def index(self) -> Any:
+        """Labels of the rows."""
+        ...
+
+    @property
+    def iloc(self) -> Any:
+        """Rows by their place."""
+        ...
+
+
 def column_names(X: Any) -> list[str] | None:
     """Names of the columns of a pandas or polars frame; None for an array."""
-    columns = getattr(X, "columns", None)
-    return None if columns is None else [str(name) for name in columns]
+    return [str(name) for name in X.columns] if isinstance(X, Frame) else None
 
 
 def take_rows(X: Any, index: Any) -> Any:
     """Return some rows of an array or a frame, in the same type."""
-    if hasattr(X, "iloc"):
+    if isinstance(X, PandasRows):
         return X.iloc[index]
-    if hasattr(X, "select") and hasattr(X, "to_arrow"):  # polars
-        return X[index]
-    return np.asarray(X)[index]
+    is_frame = isinstance(X, Frame)  # polars takes rows by plain indexing, as arrays do
+    return X[index] if is_frame else np.asarray(X)[index]
 
 
 def evenly_spread(n: int, most: int) -> Integers:
@@ -61,7 +85,9 @@ def check_finite(X: Floats, names: Sequence[str] | None = None, *, what: str = "
     bad = ~np.isfinite(X)
     if not bad.any():
         return
-    row, column = (int(i) for i in np.argwhere(bad.reshape(len(X), -1))[0])
+    first = np.argwhere(bad.reshape(len(X), -1))[0]
+    row = int(first[0])
+    column = int(first[1])
     raise not_finite(what, X.reshape(len(X), -1)[row, column], (row, column), int(bad.sum()), names)
 
 
@@ -73,8 +99,8 @@ def not_finite(
     where = f"column {at[1]}" if names is None else f"column {names[at[1]]!r}"
     others = "the only such cell" if n == 1 else f"{n:,} such cells in all"
     return InvalidInput(
-        f"Input {what} contains {kind} in row {at[0]}, {where} ({others}); expected finite numbers. Impute or drop "
-        f"{'it' if n == 1 else 'those cells'} first."
+        f"Input {what} contains {kind} in row {at[0]}, {where} ({others}); expected finite numbers. "
+        f"Impute or drop {'it' if n == 1 else 'those cells'} first."
     )
 
 
@@ -86,14 +112,14 @@ def as_floats(X: Any, *, what: str = "X", n_columns: int | None = None) -> Float
         raise InvalidInput(
             f"Complex data not supported: {what} has dtype {raw.dtype}; expected real numbers."
         )
-    try:
+    try:  # complex numbers would be cut to their real parts with a mere warning, so they are refused above
         array = raw.astype(np.float64, copy=False)
     except (TypeError, ValueError) as error:
         raise InvalidInput(not_a_number(raw, names, error, what=what)) from error
     if array.ndim != 2:
         raise InvalidInput(
-            f"Expected a 2D array for {what}, one row per observation. Got {array.ndim}D, shape {array.shape}. "
-            "Reshape a single row with X.reshape(1, -1)."
+            f"Expected a 2D array for {what}, one row per observation. Got {array.ndim}D, "
+            f"shape {array.shape}. Reshape a single row with X.reshape(1, -1)."
         )
     if 0 in array.shape:
         raise InvalidInput(
@@ -109,10 +135,12 @@ def not_a_number(raw: Any, names: Sequence[str] | None, error: Exception, *, wha
     """Say which cell cannot be read as a number."""
     advice = "Encode text and categories as numbers first, or pass a table to `tellwhy.explain` whole."
     if raw.ndim == 2:
+        # One cell after the other is slow, but this only runs once something is wrong.
         for row, column in np.ndindex(raw.shape):
             try:
                 float(raw[row, column])
             except (TypeError, ValueError):
                 where = f"column {column}" if names is None else f"column {names[column]!r}"
-                return f"{what} holds {str(raw[row, column])!r} in row {row}, {where}; expected a number. {advice}"
+                cell = str(raw[row, column])
+                return f"{what} holds {cell!r} in row {row}, {where}; expected a number. {advice}"
     return f"{what} cannot be read as numbers ({error}). {advice}"

@@ -14,7 +14,10 @@ from tellwhy.core.optional import require
 
 
 def one_thread() -> Any:
-    """Context in which this Python thread's PyTorch operations use one thread; no setting of the process changes."""
+    """Return a context in which PyTorch uses one thread for what this Python thread asks it to do.
+
+    No setting of the whole process changes.
+    """
     import torch
 
     torch.get_num_threads()  # PyTorch sets the number of a new Python thread at the first question

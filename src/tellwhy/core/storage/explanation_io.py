@@ -1,4 +1,4 @@
-"""Explanations on disk: `explanation.json`, `arrays.npz`, and a Parquet file for each table: data and extras."""
+"""Explanations on disk: `explanation.json`, `arrays.npz`, and a Parquet file for each table."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tellwhy.core.errors import UnreadableFile
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.extras import Extras
 from tellwhy.core.storage.folders import Arrays, Format
+from tellwhy.core.tables import Frame, PandasRows
 
 FORMAT = Format(
     "an explanation",
@@ -34,7 +35,7 @@ def save(explanation: Explanation, folder: Path) -> Path:
     """Write the folder, whole or not at all."""
     extras = explanation.extras.computed()
     extra_arrays = {k: v for k, v in extras.items() if isinstance(v, np.ndarray) and v.dtype != object}
-    tables = {k: v for k, v in extras.items() if hasattr(v, "columns")}
+    tables = {k: v for k, v in extras.items() if isinstance(v, Frame)}
     files = {name: f"extra_{i}.parquet" for i, name in enumerate(tables)}
     head = {
         "method": explanation.method,
@@ -46,7 +47,7 @@ def save(explanation: Explanation, folder: Path) -> Path:
     }
 
     def add_tables(work: Path) -> None:
-        if hasattr(explanation.data, "columns"):
+        if isinstance(explanation.data, Frame):
             _write_table(explanation.data, work / _DATA)
         for name, file in files.items():
             _write_table(tables[name], work / file)
@@ -58,7 +59,7 @@ def _arrays(explanation: Explanation, extras: Mapping[str, Any]) -> Arrays:
     """Return everything that is an array, by the name it has in the file."""
     found = {name: getattr(explanation, name) for name in _ARRAYS}
     arrays = {name: array for name, array in found.items() if array is not None}
-    if explanation.data is not None and not hasattr(explanation.data, "columns"):
+    if explanation.data is not None and not isinstance(explanation.data, Frame):
         arrays["data"] = np.asarray(explanation.data)
     return arrays | {_EXTRA + name: extra for name, extra in extras.items()}
 
@@ -98,7 +99,9 @@ def _table_files(head: Mapping[str, Any], folder: Path) -> dict[str, str]:
 
 
 def _write_table(data: Any, path: Path) -> None:
-    if hasattr(data, "to_parquet"):
+    is_pandas = isinstance(data, PandasRows)
+    if is_pandas:
+        # Parquet's names are text; pandas' may be numbers.
         named = data if all(isinstance(c, str) for c in data.columns) else data.rename(columns=str)
         named.to_parquet(path)
     else:

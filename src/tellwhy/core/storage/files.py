@@ -45,6 +45,7 @@ def _work_folder(target: Path, marker: str) -> Path:
         )
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
+        # On the target's own disk, because a folder cannot be renamed across disks.
         return Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     except OSError as error:
         raise CannotWrite(f"Cannot write to {target.parent}: {error.strerror or error}.") from error
@@ -59,6 +60,7 @@ def _take_place(work: Path, target: Path) -> None:
     if not target.exists():
         work.rename(target)
         return
+    # A folder cannot take the place of a full one in one step: the old one moves aside, and back on failure.
     aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.old.", dir=target.parent)) / "old"
     target.rename(aside)
     try:
@@ -71,7 +73,7 @@ def _take_place(work: Path, target: Path) -> None:
 
 
 def _umask() -> int:
-    mask = os.umask(0)
+    mask = os.umask(0)  # there is no other way to read it than to set it
     os.umask(mask)
     return mask
 
@@ -79,6 +81,8 @@ def _umask() -> int:
 @contextmanager
 def new_file(target: Path) -> Iterator[Path]:
     """Give a temporary file name that takes the target's place when the block ends without an error."""
+    # Beside the target, so that the last step is a rename on one disk, which cannot stop half-way. The
+    # number of the process keeps two processes apart that write the same file.
     work = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         yield work
@@ -100,5 +104,5 @@ def plain(value: Any) -> Any:
     if isinstance(value, (np.ndarray, np.generic)):
         return plain(value.tolist())
     if isinstance(value, float) and not np.isfinite(value):
-        return str(value)
+        return str(value)  # JSON has no notation for NaN and infinity
     return value if isinstance(value, (str, int, float)) or value is None else str(value)

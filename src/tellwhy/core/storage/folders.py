@@ -145,7 +145,8 @@ class Format:
                 yield
         except Misfit as misfit:
             raise UnreadableFile(
-                f"{folder / self.head} (with {ARRAYS} beside it) is damaged: key {misfit.key!r}, {misfit.why}."
+                f"{folder / self.head} (with {ARRAYS} beside it) is damaged: key {misfit.key!r}, "
+                f"{misfit.why}."
             ) from misfit
 
     def read_head(self, folder: Path) -> dict[str, Any]:
@@ -244,7 +245,7 @@ def read_arrays(path: Path, required: Iterable[str] = ()) -> Arrays:
     """Read all arrays of an .npz file, among them the required ones, or raise `UnreadableFile`."""
     try:
         with open(path, "rb") as file:
-            # numpy would take a file with another beginning for a pickle, and say that it must not read those.
+            # numpy takes a file with another beginning for a pickle, and its message then misleads.
             if not file.read(6).startswith((b"PK", b"\x93NUMPY")):
                 raise ValueError("it is no .npz file")
             file.seek(0)

@@ -1,4 +1,4 @@
-"""Fitted estimators on disk: a JSON head (class, parameters, what was learned) and `arrays.npz`; never pickle.
+"""Fitted estimators on disk: a JSON head (class, parameters, what was learned) and `arrays.npz`.
 
 A folder of the package declares a `SavedKind`: which of its classes can be saved, and which parts they are
 made of. Saving and loading are then the same for all of them.
@@ -65,7 +65,10 @@ class SavedKind:
         self.format.check_place(Path(folder))
 
     def load(self, folder: str | Path) -> Any:
-        """Read an estimator that `save` wrote; `UnreadableFile` for what is damaged, of another version or made up."""
+        """Read an estimator that `save` wrote.
+
+        Raises `UnreadableFile` for a folder that is damaged, of another version or made up.
+        """
         place = Path(folder)
         head, arrays = self.format.read(place)
         _check_numbers(place / ARRAYS, arrays)

@@ -1,8 +1,8 @@
 """What a fitted model holds, as JSON and arrays, and back.
 
-Numbers, text, true, false and null are JSON as they are. Everything else becomes `{"type": …, "is": …}`, where
-`type` is one of a few fixed words or the name of a `Part`: a class that was declared beforehand. Nothing else
-is ever made from what a file says. Arrays of numbers are kept apart, and JSON holds their names.
+Numbers, text, true, false and null are JSON as they are. Everything else becomes `{"type": …, "is": …}`.
+There `type` is one of a few fixed words or the name of a `Part`, a class that was declared beforehand;
+nothing else is ever made from what a file says. Arrays of numbers are kept apart, and JSON holds their names.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Part:
         The class. Of an estimator its parameters are stored, and all attributes that end in '_'; of a
         dataclass its fields.
     fits
-        Yields `(part, found, expected)` for one that was read. Where the last two differ, the file is refused.
-        It goes on only after a part that fits, so that later lines may rely on earlier ones.
+        Yields `(part, found, expected)` for one that was read. Where the last two differ, the file is
+        refused. It goes on only after a part that fits, so that later lines may rely on earlier ones.
     written
         Gives what to write in its stead, where that is not the object itself.
     """
@@ -172,7 +172,8 @@ class Decoder:
         if not isinstance(value, dict):
             return value
         with at_key(key):
-            kind, held = value["type"], value["is"]
+            kind = value["type"]
+            held = value["is"]
             if kind == "array":
                 return self.arrays[held]
             if isinstance(held, dict):
