@@ -42,11 +42,11 @@ def test_one_direction_is_always_left_out(rows):
 @pytest.mark.parametrize("n", [8, 120])
 def test_axes_by_either_route(n):
     """More rows than columns: eigenvectors of the covariance; fewer: singular vectors of the rows."""
-    mean, axes, variances = principal_axes(X[:n] + 1e6)
-    _, singular, expected = np.linalg.svd(X[:n] - X[:n].mean(axis=0), full_matrices=False)
-    np.testing.assert_allclose(variances, singular**2 / n, rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(np.abs((axes * expected).sum(axis=1)), 1.0, rtol=1e-6)
-    np.testing.assert_allclose(mean, X[:n].mean(axis=0) + 1e6, rtol=1e-14)
+    found = principal_axes(X[:n] + 1e6)
+    expected = np.linalg.svd(X[:n] - X[:n].mean(axis=0), full_matrices=False)
+    np.testing.assert_allclose(found.variances, expected.S**2 / n, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(np.abs((found.axes * expected.Vh).sum(axis=1)), 1.0, rtol=1e-6)
+    np.testing.assert_allclose(found.mean, X[:n].mean(axis=0) + 1e6, rtol=1e-14)
 
 
 def test_thresholds_hold_for_new_rows_where_there_are_as_many_columns_as_rows():

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from tellwhy.core.capabilities import LeavesRowsOut
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.estimator_rows import validated_rows
 from tellwhy.core.params import Rules, real, validate_parameters, validate_value
@@ -17,14 +18,14 @@ from tellwhy.core.storage.saved_models import SavedModel
 from tellwhy.core.tables import random_sample
 from tellwhy.scoring.observed import Observed
 
-CALIBRATION_ROWS = 20_000
+CALIBRATION_ROWS = 20_000  # training rows that thresholds are drawn from: enough for any usual share
 
 
 class Detector(SavedModel, OutlierMixin, BaseEstimator):
     """Base of the detectors: `outlierness(X)` is high for anomalous rows.
 
-    Subclasses implement `_fit(X)`, which sets what it learned, `training_scores_` (the outlierness of
-    training rows that thresholds are drawn from) and `threshold_`, and `to_score()`.
+    Subclasses implement `to_score()` and `_fit(X)`. The latter sets what it learned, `training_scores_` (the
+    outlierness of training rows, which thresholds are drawn from) and `threshold_`.
     """
 
     _model_io = "tellwhy.detectors.model_io"
@@ -95,8 +96,13 @@ class Detector(SavedModel, OutlierMixin, BaseEstimator):
 
     @property
     def _names(self) -> list[str] | None:
-        names = getattr(self, "feature_names_in_", None)
-        return None if names is None else list(names)
+        """Names of the columns; scikit-learn sets the attribute only where there are names."""
+        return list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
+
+    @property
+    def _known_threshold(self) -> float | None:
+        """The threshold; None while `fit` scores the training rows to find it."""
+        return self.threshold_ if "threshold_" in vars(self) else None
 
     def _validated(self, X: Any, *, reset: bool) -> Floats:
         rows: Floats = validated_rows(self, X, reset=reset, min_rows=2 if reset else 1)
@@ -114,8 +120,10 @@ class RememberingDetector(Detector):
     def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> Any:
         """Fit, and return −1 for the rows that are anomalous among the others, 1 for normal ones."""
         self.fit(X, y, **kwargs)
-        score: Any = self.to_score()
+        score = self.to_score()
+        assert isinstance(score, LeavesRowsOut)
         rows = self._validated(X, reset=False)
+        # Each row is at distance 0 from itself: without leaving it out, none would look odd.
         return np.where(score.value(rows, score.match(rows)) > self.threshold_, -1, 1)
 
 

@@ -22,7 +22,8 @@ from tellwhy.detectors.networks.moved_cells import MovedCells
 from tellwhy.scoring import MixtureScore, ScaledMixture
 from tellwhy.scoring.scores.mixture_score import log_sum
 
-_LEAST_SHRINKAGE = 1e-9
+_LEAST_SHRINKAGE = 1e-9  # a row that holds a component alone would have an infinite distance without it
+_LEAST_COUNT = 1e-6  # rows that a component must still have without the row that is left out
 STRENGTHS = (1e-3, 1e-2, 1e-1)  # of regularisation, that 'auto' compares
 
 component_counts = Rule(
@@ -146,6 +147,7 @@ class GaussianMixture(Detector):
         if len(counts) < 2:
             return self._start(Z, counts[0] if counts else 1, rng)
         best, self.validation_energies_ = self._likeliest(held, kept, counts, rng)
+        # It learned from the rows that were kept; `fit` goes on from there with all of them.
         return best.set_params(
             weights_init=best.weights_, means_init=best.means_, precisions_init=best.precisions_
         )
@@ -159,13 +161,13 @@ class GaussianMixture(Detector):
     def _likeliest(
         self, held: Floats, kept: Floats, counts: list[int], rng: np.random.Generator
     ) -> tuple[ExpectationMaximisation, tuple[tuple[int, float], ...]]:
-        """Return the count under which rows held out are likeliest, fitted, and the pairs (count, energy) of all."""
+        """Return the likeliest mixture for rows held out, and the pairs (count, energy) of all counts."""
         fitted = [self._maximised(self._start(kept, k, rng), kept) for k in counts]
         energies = [float(-model.score_samples(held).mean()) for model in fitted]
         return fitted[int(np.argmin(energies))], tuple(zip(counts, energies, strict=True))
 
     def _strength(self, Z: Floats, rng: np.random.Generator) -> float:
-        """Return the regularisation, the one under which moved cells have the largest share where it is to be found."""
+        """Return the regularisation that was given, or the one that points best at cells that were moved."""
         if not isinstance(self.regularisation, str):
             return float(self.regularisation)
         held, kept = self._split(Z, rng)
@@ -185,7 +187,8 @@ class GaussianMixture(Detector):
     def _start(self, Z: Floats, n_components: int, rng: np.random.Generator) -> ExpectationMaximisation:
         if n_components > len(Z):
             raise InvalidInput(
-                f"n_components={n_components} needs as many rows; X has {len(Z)}. Take fewer components or more rows."
+                f"n_components={n_components} needs as many rows; X has {len(Z)}. Take fewer components or "
+                "more rows."
             )
         return ExpectationMaximisation(
             n_components,
@@ -202,8 +205,8 @@ class GaussianMixture(Detector):
                 return model.fit(Z)
             except ValueError as error:
                 raise InvalidInput(
-                    f"A component's covariance is singular at regularisation={self.regularisation_:g} ({error}) "
-                    "Raise the regularisation, or take fewer components."
+                    f"A component's covariance is singular at regularisation={self.regularisation_:g} "
+                    f"({error}) Raise the regularisation, or take fewer components."
                 ) from error
 
     def to_score(self) -> MixtureScore:
@@ -213,7 +216,7 @@ class GaussianMixture(Detector):
             self.parts_,
             feature_names=self._names,
             describes=f"energy e(x) = −log p(x) of {type(self).__name__}",
-            threshold=getattr(self, "threshold_", None),
+            threshold=self._known_threshold,
         )
 
 
@@ -223,10 +226,11 @@ def _parts(model: ExpectationMaximisation, scaling: Scaling) -> ScaledMixture:
 
 
 def conditional_surprises(score: MixtureScore, X: Floats) -> Floats:
-    """½(P(x − μ))_i² / P_ii of each cell, averaged over the components by their shares; shape (n, d).
+    """How odd each cell is, given the other cells of its row; shape (n, d).
 
-    With P the precision of a component, that is by how much −log p falls in it when x_i takes the value that
-    is likeliest given the other cells.
+    In a component with mean μ and precision matrix P it is ½(P(x − μ))_i² / P_ii: by how much −log p falls
+    when x_i takes the value that is likeliest given the other cells. The components are averaged by their
+    shares in the row.
     """
     whitened = score.whitened(X)
     log_terms = score.log_peaks - 0.5 * np.stack([(Y**2).sum(axis=1) for Y in whitened], axis=1)
@@ -239,11 +243,12 @@ def conditional_surprises(score: MixtureScore, X: Floats) -> Floats:
 
 
 def left_out_energies(score: MixtureScore, X: Floats, n_training: int) -> Floats:
-    """Energy of training rows under the mixture whose weights, means and covariances are re-estimated without each.
+    """Energy of each training row under the mixture as it would be without that row.
 
-    With the shares r of the other rows kept, N_k = Σ r and N′ = N_k − r_ik, the row's squared distance q in
-    component k becomes (N_k/N′)·q/(1 − r q/N′) and the determinant gains (N_k/N′)^d (1 − r q/N′): a rank-one
-    change.
+    Weights, means and covariances are estimated again without the row, while the shares r of the other rows
+    in the components stay as they are. That changes each covariance by a matrix of rank one, so that nothing
+    has to be fitted again: with N_k = Σ r and N′ = N_k − r_ik, the row's squared distance q in component k
+    becomes (N_k/N′)·q/(1 − r q/N′), and the determinant gains the factor (N_k/N′)^d (1 − r q/N′).
     """
     energies = np.empty(len(X))
     for rows in tracked_batches(
@@ -260,7 +265,9 @@ def _left_out_batch(score: MixtureScore, X: Floats, n_training: int) -> Floats:
     shares = np.exp(log_terms - log_sum(log_terms)[:, None])
     left_out = np.empty_like(log_terms)
     for k, share in enumerate(shares.T):
+        # N_k is at least the row's own share, whatever the rounding of the weights says.
         count = np.maximum(np.exp(score.parts.log_weights[k]) * n_training, share)
+        # Diagonal covariances change column by column, full ones as a whole.
         square = squares[k] if score.parts.factors.ndim == 2 else totals[:, [k]]
         term = _log_term_without(square, share, count, n_training, X.shape[1])
         left_out[:, k] = score.log_peaks[k] - score.parts.log_weights[k] + term
@@ -276,4 +283,4 @@ def _log_term_without(squares: Floats, share: Floats, count: Floats, n_training:
         distance = grown * (squares / shrunk).sum(axis=1)
         log_volume = d * np.log(grown) + np.log(shrunk).sum(axis=1)
         term = np.log(rest / (n_training - 1)) - 0.5 * (distance + log_volume)
-    return np.where(rest > 1e-6, term, -np.inf)  # a component that was this row alone is gone
+    return np.where(rest > _LEAST_COUNT, term, -np.inf)  # a component that was this row alone is gone

@@ -48,7 +48,7 @@ class NearestNeighbours(RememberingDetector):
         self.false_alarms = false_alarms
 
     def _fit(self, X: Floats) -> None:
-        k = min(int(self.n_neighbors), len(X) - 1)
+        k = min(int(self.n_neighbors), len(X) - 1)  # a row is no neighbour of itself
         everyone = np.arange(len(X))
         self.expansion_ = NeighbourDistance(X.copy(), k, everyone, len(X))
         rows = calibration_rows(len(X))
@@ -58,6 +58,4 @@ class NearestNeighbours(RememberingDetector):
     def to_score(self) -> NeighbourScore:
         """Return the outlierness as a score function with its neighbours."""
         check_is_fitted(self)
-        return NeighbourScore(
-            self.expansion_, feature_names=self._names, threshold=getattr(self, "threshold_", None)
-        )
+        return NeighbourScore(self.expansion_, feature_names=self._names, threshold=self._known_threshold)

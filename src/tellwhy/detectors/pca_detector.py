@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -12,6 +13,7 @@ from tellwhy.core.params import Rules, integer, real
 from tellwhy.core.registry import register
 from tellwhy.core.score_function import Floats
 from tellwhy.detectors.base import Detector, calibration_rows
+from tellwhy.detectors.squared_range import squarable_centre_and_unit
 from tellwhy.kernels.distances import centre_and_unit
 from tellwhy.scoring import Projection, ProjectionScore
 
@@ -64,23 +66,22 @@ class PCADetector(Detector):
         self.false_alarms = false_alarms
 
     def _fit(self, X: Floats) -> None:
-        _, unit = centre_and_unit(X)
-        if not 1e-140 < unit < 1e140:
-            raise InvalidInput(
-                f"The columns spread over {unit:.1e}, and squared errors would leave the range of floating-point "
-                "numbers. Scale the columns first, for example with a StandardScaler."
-            )
-        mean, axes, variances = principal_axes(X)
-        k = self._count(variances, X.shape[1])
-        self.projection_ = Projection(mean, axes[:k])
-        self.explained_ = float(variances[:k].sum() / variances.sum()) if variances.any() else 0.0
+        squarable_centre_and_unit(X, "squared errors")
+        found = principal_axes(X)
+        k = self._count(found.variances, X.shape[1])
+        self.projection_ = found.leading(k)
+        total = float(found.variances.sum())
+        self.explained_ = float(found.variances[:k].sum() / total) if total > 0 else 0.0
         self.training_scores_ = _left_out_errors(X[calibration_rows(len(X))], k)
         self.set_threshold(contamination=self.false_alarms)
 
     def _count(self, variances: Floats, d: int) -> int:
+        """Return how many components to take: those that exist, and one less than there are columns."""
+        # Below this share of the largest, a variance is a rounding error and its direction arbitrary.
         rank = int((variances > 1e-12 * variances[0]).sum()) if variances[0] > 0 else 0
         if self.n_components < 1:
             held = np.cumsum(variances) / variances.sum() if rank else np.zeros(0)
+            # The factor lets a share that is reached exactly, but for rounding, count as reached.
             wanted = int(np.searchsorted(held, self.n_components * (1 - 1e-12))) + 1
         else:
             wanted = int(self.n_components)
@@ -95,23 +96,38 @@ class PCADetector(Detector):
             self.projection_,
             feature_names=self._names,
             describes=f"squared reconstruction error ‖x − x̂‖² of {type(self).__name__}",
-            threshold=getattr(self, "threshold_", None),
+            threshold=self._known_threshold,
         )
 
 
-def principal_axes(X: Floats) -> tuple[Floats, Floats, Floats]:
-    """Mean, principal directions as rows, and the variance along each, largest first."""
+@dataclass(frozen=True, eq=False)
+class PrincipalAxes:
+    """Mean of rows, their principal directions as rows, and the variance along each, largest first."""
+
+    mean: Floats
+    axes: Floats
+    variances: Floats
+
+    def leading(self, k: int) -> Projection:
+        """Return the projection on the first k directions."""
+        return Projection(self.mean, self.axes[:k])
+
+
+def principal_axes(X: Floats) -> PrincipalAxes:
+    """Return the directions in which rows vary."""
     centre, unit = centre_and_unit(X)
     mean = centre + (X - centre).mean(axis=0)  # a second pass: large offsets round the first
     centred = (X - mean) / unit
     n, d = centred.shape
-    if n > 2 * d:
-        variances, axes = np.linalg.eigh(centred.T @ centred)
-        axes, variances = axes.T[::-1], np.maximum(variances[::-1], 0.0)
+    if n > 2 * d:  # a matrix of d × d numbers is cheaper; eigh gives the smallest first
+        variances, directions = np.linalg.eigh(centred.T @ centred)
+        variances = np.maximum(variances[::-1], 0.0)
+        axes = directions.T[::-1]
     else:
-        _, singular, axes = np.linalg.svd(centred, full_matrices=False)
-        variances = singular**2
-    return mean, np.ascontiguousarray(axes), variances * (unit**2 / n)
+        found = np.linalg.svd(centred, full_matrices=False)
+        variances = found.S**2
+        axes = found.Vh
+    return PrincipalAxes(mean, np.ascontiguousarray(axes), variances * (unit**2 / n))
 
 
 def _left_out_errors(X: Floats, k: int) -> Floats:
@@ -119,6 +135,6 @@ def _left_out_errors(X: Floats, k: int) -> Floats:
     folds = np.random.default_rng(0).permutation(len(X)) % min(FOLDS, len(X))
     errors = np.empty(len(X))
     for fold in range(folds.max() + 1):
-        mean, axes, _ = principal_axes(X[folds != fold])
-        errors[folds == fold] = ProjectionScore(Projection(mean, axes[:k])).value(X[folds == fold])
+        others = principal_axes(X[folds != fold]).leading(k)
+        errors[folds == fold] = ProjectionScore(others).value(X[folds == fold])
     return errors

@@ -15,7 +15,7 @@ from tellwhy.data.graphs import as_graph
 from tellwhy.detectors.base import Detector, calibration_rows
 from tellwhy.detectors.lccad.alternation import Alternation, Settings
 from tellwhy.detectors.lccad.balls import squared_distances
-from tellwhy.kernels.distances import centre_and_unit
+from tellwhy.detectors.squared_range import squarable_centre_and_unit
 from tellwhy.scoring import CentreScore
 
 
@@ -24,7 +24,10 @@ from tellwhy.scoring import CentreScore
     needs="numeric columns on comparable scales",
     cost="fit O(n K d) per round for ν = 1, an SVDD per cluster and round for ν < 1; score O(n K d)",
     exactness="a local optimum, the best of several starts",
-    citation="Görnitz, Lima, Müller, Kloft, Nakajima, IEEE Transactions on Neural Networks and Learning Systems (2017)",
+    citation=(
+        "Görnitz, Lima, Müller, Kloft, Nakajima, "
+        "IEEE Transactions on Neural Networks and Learning Systems (2017)"
+    ),
 )
 class ClusterSVDD(Detector):
     """o(x) = min_k ‖x − c_k‖²: `LCCAD` without a graph. For ν = 1, the centres are those of k-means.
@@ -95,19 +98,14 @@ class ClusterSVDD(Detector):
             raise InvalidInput(
                 f"n_classes={self.n_classes} needs as many rows; X has {len(X)}. Take fewer classes."
             )
-        middle, unit = centre_and_unit(X)
-        if not 1e-140 < unit < 1e140:
-            raise InvalidInput(
-                f"The columns spread over {unit:.1e}, and squared distances would leave the range of floating-point "
-                "numbers. Scale the columns first, for example with a StandardScaler."
-            )
+        middle, unit = squarable_centre_and_unit(X, "squared distances")
         rng = generator(self.random_state)
         alternation = Alternation((X - middle) / unit, as_graph(None, len(X)), self._settings(), rng)
-        best = min(
-            (alternation.run(alternation.start(rng)) for _ in range(self.n_init)), key=lambda s: s.rank
-        )
+        found = [alternation.run(alternation.start(rng)) for _ in range(self.n_init)]
+        best = min(found, key=lambda state: state.rank)
         self.n_iter_ = best.n_iter
         used = best.sizes > 0
+        # Balls without rows are dropped, and the others numbered anew.
         self.labels_ = (np.cumsum(used) - 1)[best.labelling.labels]
         self.squared_radii_ = best.balls.squared_radii[used] * unit**2
         self.expansion_ = CentreDistance(best.balls.centres[used] * unit + middle)
@@ -115,6 +113,7 @@ class ClusterSVDD(Detector):
         self.set_threshold(contamination=self.false_alarms)
 
     def _settings(self) -> Settings:
+        """Return settings of the latent-class model under which neighbours do not count (θ = 1)."""
         return Settings(
             n_classes=int(self.n_classes),
             theta=1.0,
@@ -136,7 +135,7 @@ class ClusterSVDD(Detector):
             self.expansion_,
             feature_names=self._names,
             describes="squared distance to the nearest centre of ClusterSVDD",
-            threshold=getattr(self, "threshold_", None),
+            threshold=self._known_threshold,
         )
 
     def assign(self, X: Any) -> Integers:

@@ -1,9 +1,14 @@
-"""One-class SVM over the features of many rows: cutting planes, with a certificate, and few passes over the rows.
+"""One-class SVM over the features φ(x) of very many rows, with few passes over them.
 
-min ½‖w‖² over w = Σ_i α_i φ(x_i), Σα = 1, 0 ≤ α ≤ 1/(νn). For any w, the share ν of rows with the smallest
-products w·φ(x) gives the feasible point a(w) that lies farthest back, and ‖w‖² − w·a(w) bounds how much ½‖w‖²
-can still fall by: the duality gap. Each round adds a(w) and takes the shortest vector in the convex hull of
-all such points.
+The problem: among all weighted means w = Σ_i α_i φ(x_i) of the rows, with Σα = 1 and 0 ≤ α ≤ 1/(νn), find the
+shortest. It is solved by cutting planes:
+
+1. For the current w, take the mean a(w) of the share ν of rows with the smallest products w·φ(x). No allowed
+   mean lies farther back, against w.
+2. So ½‖w‖² can fall by at most ‖w‖² − w·a(w), called the duality gap. Stop where that is small enough.
+3. Else add a(w) to the points found so far, and let w be the shortest vector in their convex hull.
+
+Each round needs two passes over the rows, whose features are computed again each time rather than kept.
 """
 
 from __future__ import annotations
@@ -27,7 +32,7 @@ _BATCH_BYTES = 16 * 2**20
 
 @dataclass(frozen=True)
 class FeatureRows:
-    """Rows in single precision, divided by the bandwidth, whose features are computed again whenever needed."""
+    """Rows in single precision, divided by the bandwidth; their features are computed whenever needed."""
 
     Z: NDArray[np.float32]
     feature_map: FeatureMap
@@ -43,7 +48,8 @@ class FeatureRows:
 
     def products(self, w: Floats) -> Floats:
         """w·φ(x) of every row."""
-        direction, out = w.astype(np.float32), np.empty(len(self))
+        direction = w.astype(np.float32)
+        out = np.empty(len(self))
         room, batches = self._room(len(self))
         for rows in batches:
             out[rows] = self.feature_map.apply(self.Z[rows], room) @ direction
@@ -79,7 +85,8 @@ def solve_in_features(rows: FeatureRows, *, nu: float, tol: float) -> FeatureSol
         return FeatureSolution(np.full(n, 1.0 / n), 0.0)
     sets: list[tuple[Integers, Floats]] = []
     points: list[Floats] = []
-    shares, gap = np.ones(1), np.inf
+    shares = np.ones(1)
+    gap = np.inf
     w = rows.combination(np.arange(n), np.full(n, 1.0 / n))
     for _ in track(range(MAX_ROUNDS), MAX_ROUNDS, "fitting the one-class model on features"):
         lowest = _lowest(rows.products(w), cap)
@@ -87,10 +94,11 @@ def solve_in_features(rows: FeatureRows, *, nu: float, tol: float) -> FeatureSol
         gap = float(w @ w - w @ point)
         if points and gap <= tol * float(w @ w):
             break
-        sets, points = [*sets, lowest], [*points, point]
+        sets.append(lowest)
+        points.append(point)
         shares = _shortest(np.array(points))
         w = shares @ np.array(points)
-        if w @ w < 1.0 / len(w):
+        if w @ w < 1.0 / len(w):  # as short as the features' own error: nothing is left to gain
             break
     _warn_if_unsolved(gap / float(w @ w), w, tol)
     return FeatureSolution(_row_weights(sets, shares, n), gap / float(w @ w))
@@ -98,7 +106,7 @@ def solve_in_features(rows: FeatureRows, *, nu: float, tol: float) -> FeatureSol
 
 def _lowest(products: Floats, cap: float) -> tuple[Integers, Floats]:
     """Rows with the smallest products, at the cap, and one with what is left; their weights sum to 1."""
-    full = min(int(1.0 / cap + 1e-9), len(products) - 1)
+    full = min(int(1.0 / cap + 1e-9), len(products) - 1)  # 1/cap = νn may be whole but for rounding
     order = np.argpartition(products, full)[: full + 1]
     last = order[np.argmax(products[order])]
     index = np.append(np.sort(order[order != last]), last)
@@ -111,7 +119,7 @@ def _shortest(points: Floats) -> Floats:
     """Convex weights of the shortest vector in the hull of some points."""
     K = points @ points.T
     shares = np.zeros(len(points))
-    shares[-1] = 1.0
+    shares[-1] = 1.0  # any feasible start will do; the newest point is close to the solution
     smo(K, K[:, -1].copy(), shares, 1.0, 1e-10 * float(np.trace(K)) / len(K), 100_000)
     return shares / shares.sum()
 
@@ -127,8 +135,9 @@ def _warn_if_unsolved(gap: float, w: Floats, tol: float) -> None:
     """Say that features were too few for the bandwidth, or rounds for the tolerance."""
     if w @ w < 2.0 / len(w):
         warnings.warn(
-            f"{len(w)} features are too few for this bandwidth: the kernel between rows is smaller than the features' "
-            "own error, and the model is little better than a density of all rows. Raise n_features or the bandwidth.",
+            f"{len(w)} features are too few for this bandwidth: the kernel between rows is smaller than the "
+            "features' own error, and the model is little better than a density of all rows. Raise "
+            "n_features or the bandwidth.",
             NotConverged,
             stacklevel=6,
         )

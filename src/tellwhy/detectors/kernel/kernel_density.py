@@ -21,7 +21,9 @@ from tellwhy.detectors.kernel.kernel_detector import KERNEL_PARAMETERS, KernelDe
     citation="Parzen, Annals of Mathematical Statistics 33 (1962)",
 )
 class KernelDensity(RememberingDetector, KernelDetector):
-    """Average kernel over all training rows: g(x) = (1/n) Σ_j k(‖x − u_j‖), scored as o(x) = −log g(x) or m/g(x).
+    """Average kernel over all training rows, g(x) = (1/n) Σ_j k(‖x − u_j‖).
+
+    The outlierness is o(x) = −log g(x) for exponential kernels, and m/g(x) for t-Student ones.
 
     Parameters
     ----------
@@ -44,7 +46,8 @@ class KernelDensity(RememberingDetector, KernelDetector):
         "false_alarms": real(0, 0.5, closed="right"),
     }
 
-    # On clustered, correlated and heavy-tailed data, detection and the naming of odd features peak at 0.2 to 0.35.
+    # On clustered, correlated and heavy-tailed data, detection and the naming of odd features peak at 0.2 to
+    # 0.35 of the median distance.
     _auto_share = 0.25
 
     def __init__(
@@ -68,5 +71,6 @@ class KernelDensity(RememberingDetector, KernelDetector):
         kernel = self.radial_kernel(X)
         self._keep(X, np.full(len(X), 1.0 / len(X)), kernel)
         rows = calibration_rows(len(X))
+        # Each row is scored without itself, as if it were new.
         self.training_scores_ = self.to_score().value(X[rows], rows)
         self.set_threshold(contamination=self.false_alarms)

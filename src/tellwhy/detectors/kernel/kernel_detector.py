@@ -71,19 +71,20 @@ class KernelDetector(Detector):
             self.expansion_,
             feature_names=self._names,
             describes=f"outlierness o(x) = {formula} of {type(self).__name__}",
-            threshold=getattr(self, "threshold_", None),
+            threshold=self._known_threshold,
         )
 
     def inlierness(self, X: Any) -> Floats:
         """g(x) = Σ_j α_j k(‖x − u_j‖), between 0 and k(0)."""
         check_is_fitted(self)
         score = self.to_score()
+        # The score takes rows that are left out; here, as in `outlierness`, nobody is.
         nobody = np.full(len(self._validated(X, reset=False)), -1)
         return score.inlierness_of(self.outlierness(X), nobody)
 
 
 def kernel_columns(X: Floats, kernel: Exponential | StudentT) -> Columns:
-    """Kernel columns on demand, for the solver."""
+    """Kernel columns on demand, for the solver: the whole matrix of many rows would not fit into memory."""
     points = ScaledPoints.of(X, kernel.bandwidth)
 
     def columns(index: Integers) -> Floats:
@@ -97,8 +98,9 @@ def warn_if_indefinite(kernel: Exponential | StudentT, owner: str) -> None:
     """Say that only a local optimum can be promised."""
     if not is_positive_definite(kernel):
         warnings.warn(
-            f"{owner} with q = {kernel.q:g} > 2 uses a kernel that is not positive definite: its training problem is "
-            "not convex, and the model is one that satisfies the optimality conditions, not a global optimum.",
+            f"{owner} with q = {kernel.q:g} > 2 uses a kernel that is not positive definite: its training "
+            "problem is not convex, and the model is one that satisfies the optimality conditions, not a "
+            "global optimum.",
             NotConverged,
             stacklevel=4,
         )

@@ -1,9 +1,9 @@
-"""Many weighted rows of a kernel expansion replaced by few.
+"""Many weighted rows of a kernel model replaced by few, called landmarks.
 
-g(x) = Σ_j α_j k(x, u_j) over all rows with weight becomes Σ_l β_l k(x, z_l) over landmarks z_l drawn among
-them, with β ≥ 0 and Σβ = 1 chosen closest to it in the kernel's own space: min ½βᵀKβ − βᵀg(z). Values of the
-exact kernel are used, so that the score stays −log g: positive everywhere, growing with the distance, and
-explained like any other.
+The model is g(x) = Σ_j α_j k(x, u_j) over all rows with weight. It becomes Σ_l β_l k(x, z_l) over landmarks
+z_l that are drawn among them. The weights β ≥ 0 with Σβ = 1 make the two functions as equal as possible: they
+minimise ½βᵀKβ − βᵀg(z). The kernel itself is used, not an approximation of it. So the score stays −log g: it
+grows with the distance and is explained like that of any kernel model.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ LANDMARKS = 1_000
 
 
 def landmark_weights(X: Floats, weights: Floats, kernel: Exponential | StudentT, *, tol: float) -> Floats:
-    """Return weights of the rows that are zero but on at most 1,000 of them, for nearly the same expansion."""
+    """Return weights of which at most 1,000 are not zero, and that give nearly the same model."""
     support = np.flatnonzero(weights)
     if len(support) <= LANDMARKS:
         return weights
     share = weights[support] / weights[support].sum()
     chosen = np.sort(np.random.default_rng(0).choice(support, LANDMARKS, replace=False, p=share))
+    # target_l = g(z_l): the model at the landmarks, summed over all rows in batches.
     points = ScaledPoints.of(X[chosen], kernel.bandwidth)
     target = np.zeros(LANDMARKS)
     for rows in tracked_batches(len(support), 8 * (LANDMARKS + X.shape[1]), "choosing landmarks"):

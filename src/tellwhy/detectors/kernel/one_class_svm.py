@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from sklearn.base import clone
@@ -13,6 +13,7 @@ from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.params import Rules, instance_of, none, one_of, real
 from tellwhy.core.registry import register
 from tellwhy.core.score_function import Floats
+from tellwhy.core.tables import canonical_order
 from tellwhy.detectors.base import calibration_rows
 from tellwhy.detectors.kernel.feature_space import FeatureRows, solve_in_features
 from tellwhy.detectors.kernel.kernel_detector import (
@@ -22,7 +23,6 @@ from tellwhy.detectors.kernel.kernel_detector import (
     warn_if_indefinite,
 )
 from tellwhy.detectors.kernel.landmarks import landmark_weights
-from tellwhy.detectors.networks.torch_networks import canonical_order
 from tellwhy.kernels import Exponential
 from tellwhy.optimise.one_class_qp import solve
 
@@ -91,7 +91,8 @@ class OneClassSVM(KernelDetector):
         "features": (none, instance_of(KernelBasis, words="a KernelBasis")),
     }
 
-    # Below half, rows inside the data are flagged too: new normal rows exceed the threshold more often than ν.
+    # With a narrower kernel, rows inside the data are flagged too: new normal rows then exceed the threshold
+    # more often than ν.
     _auto_share = 0.5
 
     def __init__(
@@ -105,7 +106,7 @@ class OneClassSVM(KernelDetector):
         scale: str = "count",
         tol: float = 1e-4,
         solver: str = "auto",
-        features: Any = None,
+        features: KernelBasis | None = None,
     ):
         self.kernel = kernel
         self.q = q
@@ -119,7 +120,7 @@ class OneClassSVM(KernelDetector):
 
     def _fit(self, X: Floats) -> None:
         if self.features is not None:
-            self._fit_on_features(X)
+            self._fit_on_features(X, self.features)
             return
         kernel = self.radial_kernel(X)
         warn_if_indefinite(kernel, type(self).__name__)
@@ -129,11 +130,13 @@ class OneClassSVM(KernelDetector):
         self.violation_ = solution.violation
         self.threshold_ = self._outlierness_at(solution.level)
 
-    def _fit_on_features(self, X: Floats) -> None:
+    def _fit_on_features(self, X: Floats, basis: KernelBasis) -> None:
         """Solve on features, keep landmarks, and let ν of the training rows lie outside."""
-        basis = self._suitable_basis()
+        self._check_basis(basis)
         width = basis.bandwidth if isinstance(self.bandwidth, str) else self.bandwidth
         kernel = self.radial_kernel(X) if isinstance(width, str) else Exponential(float(width))
+        # The random directions meet the columns in an order of their own: a table with its columns in
+        # another order gives the same model.
         order = canonical_order((X - X.mean(axis=0)) / kernel.bandwidth)
         fitted = clone(basis).set_params(bandwidth=kernel.bandwidth).fit(X[:, order])
         solution = solve_in_features(FeatureRows.of(X[:, order], fitted.map_), nu=self.nu, tol=self.tol)
@@ -142,25 +145,26 @@ class OneClassSVM(KernelDetector):
         self.training_scores_ = self.to_score().value(X[calibration_rows(len(X))])
         self.threshold_ = float(np.quantile(self.training_scores_, 1 - self.nu))
 
-    def _suitable_basis(self) -> KernelBasis:
-        """Return the basis, or say why its kernel is not this detector's."""
-        basis, name = self.features, type(self).__name__
+    def _check_basis(self, basis: KernelBasis) -> None:
+        """Say why a basis does not approximate this detector's kernel."""
+        name = type(self).__name__
         if self.kernel != "exponential" or self.q != 2 or basis.kernel != "gaussian":
             raise InvalidParameter(
-                f"{name}(features=…) approximates the Gaussian kernel: it needs kernel='exponential', q=2 and a "
-                f"KernelBasis with kernel='gaussian'. Got {self.kernel!r}, {self.q!r} and {basis.kernel!r}."
+                f"{name}(features=…) approximates the Gaussian kernel: it needs kernel='exponential', q=2 "
+                f"and a KernelBasis with kernel='gaussian'. Got {self.kernel!r}, {self.q!r} and "
+                f"{basis.kernel!r}."
             )
         if basis.basis not in ("random", "unsupervised"):
             raise InvalidParameter(
-                f"{name} learns without labels, so that its KernelBasis must be 'random' or 'unsupervised'. Got "
-                f"basis={basis.basis!r}."
+                f"{name} learns without labels, so that its KernelBasis must be 'random' or 'unsupervised'. "
+                f"Got basis={basis.basis!r}."
             )
         widths = [w for w in (self.bandwidth, basis.bandwidth) if not isinstance(w, str)]
         if len(set(widths)) == 2:
             raise InvalidParameter(
-                f"{name} has bandwidth={widths[0]!r} and its KernelBasis bandwidth={widths[1]!r}. Give one of them."
+                f"{name} has bandwidth={widths[0]!r} and its KernelBasis bandwidth={widths[1]!r}. "
+                "Give one of them."
             )
-        return basis
 
     def _outlierness_at(self, g: float) -> float:
         """Return the outlierness of a row whose discriminant is g."""

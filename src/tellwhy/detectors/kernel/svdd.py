@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from tellwhy.core.errors import InvalidInput, InvalidParameter
+from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.params import Rules, one_of
 from tellwhy.core.registry import register
 from tellwhy.core.score_function import CentreDistance, Floats
 from tellwhy.detectors.base import calibration_rows
 from tellwhy.detectors.kernel.one_class_svm import OneClassSVM
-from tellwhy.kernels.distances import centre_and_unit
+from tellwhy.detectors.squared_range import squarable_centre_and_unit
 from tellwhy.optimise.one_class_qp import solve
 from tellwhy.scoring import CentreScore, KernelScore
 
@@ -71,7 +71,7 @@ class SVDD(OneClassSVM):
                 self.expansion_,
                 feature_names=self._names,
                 describes="squared distance to the centre of SVDD",
-                threshold=getattr(self, "threshold_", None),
+                threshold=self._known_threshold,
             )
         score: KernelScore = super().to_score()
         return score
@@ -79,7 +79,11 @@ class SVDD(OneClassSVM):
 
 @dataclass(frozen=True, eq=False)
 class Ball:
-    """The smallest ball in input space: centre Σ_j α_j u_j, radius, weights α, and how far from optimal they are."""
+    """The smallest ball in input space.
+
+    Its centre is Σ_j α_j u_j over the rows u_j with the weights α. `violation` says how far these are from
+    the best ones.
+    """
 
     centre: Floats
     squared_radius: float
@@ -88,18 +92,18 @@ class Ball:
 
 
 def linear_ball(X: Floats, *, nu: float, tol: float) -> Ball:
-    """Minimise t + 1/(νn) Σ_i max(0, ‖c − x_i‖² − t) over the centre c and the squared radius t ≥ 0."""
-    centre, unit = centre_and_unit(X)
-    if not 1e-140 < unit < 1e140:
-        raise InvalidInput(
-            f"The columns spread over {unit:.1e}, and the squared distances of kernel='linear' would leave the "
-            "range of floating-point numbers. Scale the columns first, for example with a StandardScaler."
-        )
+    """Return the smallest ball that leaves out a share ν of the rows at most.
+
+    It minimises t + 1/(νn) Σ_i max(0, ‖c − x_i‖² − t) over the centre c and the squared radius t ≥ 0.
+    """
+    centre, unit = squarable_centre_and_unit(X, "squared distances")
     centred = (X - centre) / unit
     squared = np.einsum("ij,ij->i", centred, centred)
+    # The dual problem: ½‖Σ_i α_i x_i‖² − ½ Σ_i α_i ‖x_i‖², with 0 ≤ α_i ≤ 1/(νn) and Σα = 1.
     solution = solve(
         lambda index: centred @ centred[index].T, len(X), nu=nu, linear=-0.5 * squared, tol=tol, solver="smo"
     )
     middle = solution.weights @ centred
+    # `level` is (‖c‖² − t)/2; rounding may put a ball of radius 0 slightly below it.
     squared_radius = max(float(middle @ middle) - 2.0 * solution.level, 0.0) * unit**2
     return Ball(middle * unit + centre, squared_radius, solution.weights, solution.violation)

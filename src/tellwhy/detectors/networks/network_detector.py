@@ -13,13 +13,13 @@ from tellwhy.core.optional import require
 from tellwhy.core.params import Rules, generator, integer, one_of, real, seed
 from tellwhy.core.scaling import Scaling
 from tellwhy.core.score_function import Floats, Integers
+from tellwhy.core.tables import canonical_order
 from tellwhy.core.torch_devices import actual_device
 from tellwhy.detectors.base import Detector, calibration_rows
 from tellwhy.detectors.networks.network_score import Energy, NetworkScore
 from tellwhy.detectors.networks.torch_networks import (
     Layout,
     Sizes,
-    canonical_order,
     new_stack,
     with_columns_ordered,
 )

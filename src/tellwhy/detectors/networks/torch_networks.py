@@ -150,9 +150,3 @@ def with_columns_ordered(layout: Layout, arrays: Mapping[str, Floats], order: In
             changed[f"{layer}.weight"] = changed[f"{layer}.weight"][:, back]
             changed[f"{layer}.bias"] = arrays[f"{layer}.bias"][back]
     return changed
-
-
-def canonical_order(Z: Floats) -> Integers:
-    """Order of the columns that follows from what they hold, so that their place in the table does not matter."""
-    weights = np.random.default_rng(0).standard_normal(len(Z))
-    return np.argsort((Z * weights[:, None]).sum(axis=0), kind="stable")

@@ -8,6 +8,7 @@ import numpy as np
 
 from tellwhy.core.scaling import ColumnSpread
 from tellwhy.core.score_function import Floats, Integers
+from tellwhy.core.tables import canonical_order
 
 MOST_GATES = 4
 
@@ -59,9 +60,7 @@ def choose_columns(X: Floats, y: Floats, *, n_used: int | None, scale: str) -> C
     if scale == "common":
         unit = np.full(len(varying), np.sqrt((deviation[varying] ** 2).mean()) if len(varying) else 1.0)
     Z = (X[:, varying] - centre[varying]) / unit
-    # A fixed random projection of each column's contents: equal columns tie, and then their order does not matter.
-    key = (Z * np.random.default_rng(0).normal(size=(len(X), 1))).sum(axis=0)
-    order = np.argsort(key, kind="stable")
+    order = canonical_order(Z)
     if n_used is not None and n_used < len(order):
         strength = np.abs(((y - y.mean())[:, None] * (Z / Z.std(axis=0))).sum(axis=0))[order]
         order = order[np.sort(np.argsort(-strength, kind="stable")[:n_used])]
