@@ -1,4 +1,4 @@
-"""Which explainer to trust on this model and data: one table, measured on injected anomalies."""
+"""Which explainer to trust on this model and data: one table, measured on anomalies made on purpose."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tellwhy.core.errors import InvalidParameter
+from tellwhy.core.explainer import Explains, LearnsFromRows
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.params import generator, integer, real, seed, validate_value
 from tellwhy.core.progress import track
@@ -46,7 +47,25 @@ RESAMPLES = 1_000
 
 @dataclass(frozen=True)
 class _Trial:
-    """Anomalies that every method explains, and how to judge it; `n_rows` normal rows, each made odd several times."""
+    """The anomalies that every method explains, and how its explanations are judged.
+
+    Attributes
+    ----------
+    score
+        What is explained.
+    X
+        The anomalies: all normal rows made odd once, then all of them again, and so on.
+    truth
+        The cells of X that were changed.
+    n_rows
+        Number of normal rows.
+    background
+        Normal rows, for methods that learn from them and for flipping.
+    seed
+        For explainers that take one, and for the resamples of the intervals.
+    confidence
+        Of the intervals.
+    """
 
     score: ScoreFunction
     X: Any
@@ -58,7 +77,7 @@ class _Trial:
 
 
 def compare(
-    explainers: Sequence[Any] | Mapping[str, Any],
+    explainers: Sequence[Explains | type | str] | Mapping[str, Explains | type | str],
     model: Any,
     X: Any,
     *,
@@ -129,36 +148,31 @@ def compare(
         random=generator(random_state),
         confidence=float(confidence),
     )
-    lines = [
-        _line(label, entry, model, trial)
-        for label, entry in track(entries, len(entries), "comparing methods")
-    ]
-    return _table(lines)
+    entries_shown = track(entries, len(entries), "comparing methods")
+    return _table([_line(label, entry, model, trial) for label, entry in entries_shown])
 
 
 def _entries(explainers: Any) -> list[tuple[str, Any]]:
-    """Label and explainer (an instance or a class) of each entry."""
+    """Label and explainer (an instance or a class) of each entry; a single explainer is a list of one."""
     if isinstance(explainers, Mapping):
         return [(str(label), _found(entry)) for label, entry in explainers.items()]
-    listed = (
-        [explainers]
-        if isinstance(explainers, (str, type)) or hasattr(explainers, "explain")
-        else list(explainers)
-    )
-    found = [_found(entry) for entry in listed]
+    is_single = isinstance(explainers, (str, type, Explains))
+    found = [_found(entry) for entry in ([explainers] if is_single else explainers)]
     return [(entry.__name__ if isinstance(entry, type) else type(entry).__name__, entry) for entry in found]
 
 
 def _found(entry: Any) -> Any:
+    """Return an explainer, or an explainer class, that was given as such or by its registered name."""
     if isinstance(entry, str):
         if not cards("explainer"):
             raise InvalidParameter(
                 f"No explainer is registered, so {entry!r} is not: import tellwhy.explainers first."
             )
         return card("explainer", entry).cls
-    if not hasattr(entry, "explain"):
+    if not isinstance(entry, Explains):
         raise InvalidParameter(
-            f"compare takes explainers, explainer classes or their names. Got {entry!r}, which has no `explain`."
+            f"compare takes explainers, explainer classes or their names. Got {entry!r}, which has no "
+            "`explain`."
         )
     return entry
 
@@ -179,9 +193,8 @@ def _trial(
     odd, truth = inject_anomalies(
         many, n_features, random, scale=column_scales(numbers), binary=binary_columns(numbers)
     )
-    score.value(
-        take_rows(odd, np.arange(1))
-    )  # rows that the model cannot score fail here, once, with their reason
+    # Rows that the model cannot score fail here, once and with their reason, not in every line of the table.
+    score.value(take_rows(odd, np.arange(1)))
     return _Trial(score, odd, truth, len(rows), background, int(random.integers(2**31)), confidence)
 
 
@@ -189,27 +202,24 @@ def _line(label: str, entry: Any, model: Any, trial: _Trial) -> dict[str, Any]:
     """One line of the table: measurements, or the reason why there are none."""
     try:
         explanation, seconds = _explain(entry, model, trial)
-        return {
-            "method": label,
-            **_measure(explanation, trial),
-            "seconds_per_row": seconds / len(trial.X),
-            "note": "",
-        }
-    except (
-        Exception
-    ) as error:  # one method's failure must not cost the others' results; the table tells the reason
+        measured = _measure(explanation, trial)
+    except Exception as error:
+        # One method's failure must not cost the others' results: the table tells the reason.
         return {"method": label, "note": f"{type(error).__name__}: {error}"}
+    return {"method": label, **measured, "seconds_per_row": seconds / len(trial.X), "note": ""}
 
 
 def _explain(entry: Any, model: Any, trial: _Trial) -> tuple[Explanation, float]:
+    """Explain all rows by one method; also the seconds that took."""
     if isinstance(entry, type):
         seeded = "random_state" in inspect.signature(entry).parameters
         explainer = entry(model, **({"random_state": trial.seed} if seeded else {}))
     else:
-        explainer = copy.copy(entry)
-    if hasattr(explainer, "fit"):
+        explainer = copy.copy(entry)  # the user's own is not fitted again
+    if isinstance(explainer, LearnsFromRows):
         explainer.fit(trial.background)
-    explainer.explain(take_rows(trial.X, np.arange(1)))  # compiles and caches what the rest of the rows reuse
+    # One row first: it compiles and caches what all others reuse, which would count as their time otherwise.
+    explainer.explain(take_rows(trial.X, np.arange(1)))
     started = time.perf_counter()
     explanation = explainer.explain(trial.X)
     return explanation, time.perf_counter() - started
@@ -234,10 +244,14 @@ def _measure(explanation: Explanation, trial: _Trial) -> dict[str, float]:
 
 
 def _interval(per_explained_row: Floats, trial: _Trial) -> tuple[float, float]:
-    """Percentile bootstrap over normal rows, each with all its repeats; the same resamples for every method."""
-    by_row = per_explained_row.reshape(-1, trial.n_rows)
+    """Percentile bootstrap over normal rows, each with all its repeats; the same resamples for every method.
+
+    Repeats of a row are alike, so that resampling each of them by itself would make the interval too narrow.
+    """
+    by_row = per_explained_row.reshape(-1, trial.n_rows)  # (repeats, normal rows), the order of `_Trial.X`
     known = np.isfinite(by_row)
-    sums, counts = np.where(known, by_row, 0.0).sum(axis=0), known.sum(axis=0)
+    sums = np.where(known, by_row, 0.0).sum(axis=0)
+    counts = known.sum(axis=0)
     if (counts > 0).sum() < 2:
         return float("nan"), float("nan")
     random = np.random.default_rng(trial.seed)
@@ -256,11 +270,9 @@ def unattributed_share(explanation: Explanation) -> float:
         return float("nan")
     explained = np.abs(explanation.scores - explanation.base_values)
     known = explained > 0
-    return (
-        float(np.median(np.abs(explanation.residual[known]) / explained[known]))
-        if known.any()
-        else float("nan")
-    )
+    if not known.any():
+        return float("nan")
+    return float(np.median(np.abs(explanation.residual[known]) / explained[known]))
 
 
 def _table(lines: list[dict[str, Any]]) -> pd.DataFrame:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from tellwhy.core.capabilities import HasExpansion
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.params import one_of, validate_value
@@ -34,15 +36,16 @@ class Flipping:
 
     Notes
     -----
-    A curve c is normalised to (c − c_d)/(c_0 − c_d), from 1 to 0, and its area is the mean height over the d
-    steps by the trapezoid rule. The end c_d, with every feature taken away, does not depend on the order, so
-    it is the same floor for every explanation of the row. For models of distances it is the least score there
-    is: 0, m·a for t-Student kernels, plus any offset, which are the base values of One-Class DTD. Without a
-    floor, a constant added to the score would change the area.
+    A curve c is normalised to (c − c_d)/(c_0 − c_d), which goes from 1 to 0. Its area is the mean height over
+    the d steps, by the trapezoid rule. The end c_d, with every feature taken away, does not depend on the
+    order: it is the same floor for every explanation of the row. Without a floor, a constant added to the
+    score would change the area. For models of distances the floor is the least score there is: 0 (m·a for
+    t-Student kernels) plus any offset, which is the base value of One-Class DTD too.
 
-    A row whose score c_0 is not above c_d (or, where features take the values of several normal rows, not
-    above the scores of all of these) is not odd in the first place, and there is nothing to take away: its
-    area is NaN, and it counts neither in `area` nor in `mean_curve`. This too does not depend on the order.
+    A row whose score c_0 is not above c_d is not odd in the first place: there is nothing to take away. Where
+    features take the values of several normal rows, c_0 must be above the scores of all of these. The area
+    of other rows is NaN, and they count neither in `area` nor in `mean_curve`. This too does not depend on
+    the order.
     """
 
     curves: Floats
@@ -57,8 +60,9 @@ class Flipping:
         return float(counted.mean()) if len(counted) else float("nan")
 
     def normalised(self) -> Floats:
-        """Return the curves from 1 (untouched) to 0 (all features taken away); NaN for rows that are not odd."""
-        start, end = self.curves[:, :1], self.curves[:, -1:]
+        """Return the curves from 1 (untouched) to 0 (all features gone); NaN for rows that are not odd."""
+        start = self.curves[:, :1]
+        end = self.curves[:, -1:]
         odd = np.isfinite(self.areas)[:, None]
         return np.where(odd, (self.curves - end) / np.where(odd, start - end, 1.0), np.nan)
 
@@ -115,13 +119,13 @@ def flipping(
     validate_value("flipping", "order", order, one_of("most_relevant_first", "least_relevant_first"))
     score = as_score(model)
     ranking = _ranking(explanation, score, order)
-    inner, X, owner = _distance_rows(explanation, score)
-    if inner is None:
+    rows = _distance_rows(explanation, score)
+    if rows is None:
         curves, normal = replacement_curves(explanation, score, ranking, background)
         _check_finite(curves, ~np.isnan(normal))
     else:
         training_rows = explanation.extras.get("left_out")
-        curves = difference_curves(inner, X, ranking, owner=owner, training_rows=training_rows)
+        curves = difference_curves(rows.score, rows.X, ranking, owner=rows.owner, training_rows=training_rows)
         normal = curves[:, -1]
         _check_finite(curves, np.ones(len(curves), dtype=bool))
     return Flipping(curves, _areas(curves, normal), explanation.method, order)
@@ -153,29 +157,39 @@ def _ranking(explanation: Explanation, score: ScoreFunction, order: str) -> Inte
     return np.argsort(-values if order == "most_relevant_first" else values, axis=1, kind="stable")
 
 
-def _distance_rows(explanation: Explanation, score: Any) -> tuple[Any, Floats, Integers]:
-    """Return the score with an expansion, rows in its columns and each column's feature; (None, …) without one."""
-    nothing = np.empty((0, 0)), np.empty(0, dtype=np.int64)
-    encoded = isinstance(score, EncodedScore)
-    inner = score.inner if encoded else score
-    if getattr(inner, "expansion", None) is None or (encoded and score.owner is None):
-        return None, *nothing
-    if encoded:
-        return inner, score.encode(explanation.data), np.asarray(score.owner)
+class _DistanceRows(NamedTuple):
+    """A score made of distances, rows in its columns, and the feature that each column belongs to."""
+
+    score: HasExpansion
+    X: Floats
+    owner: Integers
+
+
+def _distance_rows(explanation: Explanation, score: ScoreFunction) -> _DistanceRows | None:
+    """Return the explained rows as a score made of distances sees them; None where the score is not."""
+    if isinstance(score, EncodedScore):
+        if score.owner is None or not isinstance(score.inner, HasExpansion):
+            return None
+        return _DistanceRows(score.inner, score.encode(explanation.data), np.asarray(score.owner))
+    if not isinstance(score, HasExpansion):
+        return None
     flat = np.asarray(explanation.data)
     X = as_floats(explanation.data if flat.ndim == 2 else flat.reshape(len(flat), -1))
-    return inner, X, np.arange(X.shape[1])
+    return _DistanceRows(score, X, np.arange(X.shape[1]))
 
 
 def _areas(curves: Floats, normal: Floats) -> Floats:
     """Mean height of (c − c_d)/(c_0 − c_d) by the trapezoid rule; NaN where c_0 is not above `normal`."""
-    start, end = curves[:, 0], curves[:, -1]
+    start = curves[:, 0]
+    end = curves[:, -1]
+    # A row whose score did not change at all may still be above by a rounding error: that is not odd.
     odd = start - normal > 1e-12 * np.maximum(np.abs(start), np.abs(normal))
     heights = (curves[:, 1:] + curves[:, :-1]).mean(axis=1) / 2 - end
     return np.where(odd, heights / np.where(odd, start - end, 1.0), np.nan)
 
 
-def _check_finite(curves: Floats, counted: Any) -> None:
+def _check_finite(curves: Floats, counted: NDArray[np.bool_]) -> None:
+    """Raise for the first of the counted rows whose curve is not finite."""
     bad = np.flatnonzero(counted & ~np.isfinite(curves).all(axis=1))
     if len(bad):
         row = int(bad[0])

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
 from tellwhy.core.errors import InvalidInput
@@ -36,10 +35,11 @@ class Localisation:
 
     Notes
     -----
-    Equal values are in random order: reciprocal ranks and hits are expectations over that order (so a hit may
-    be a fraction), AUROC counts a tie as one half. An explanation that is constant scores what a random one
-    scores on average. Rows without a true feature have nothing to find: they are NaN and count in no mean.
-    Rows whose features are all true have no AUROC; it is NaN there and they do not count in its mean.
+    Equal values count as if they were in random order: reciprocal ranks and hits are means over all orders
+    (so a hit may be a fraction), and AUROC counts a tie as one half. An explanation that is constant thus
+    scores what a random one scores on average. Rows without a true feature have nothing to find: they are NaN
+    and count in no mean. Rows whose features are all true have no AUROC: it is NaN there, and they do not
+    count in its mean.
     """
 
     reciprocal_ranks: Floats
@@ -64,7 +64,7 @@ class Localisation:
         return _mean(self.aurocs)
 
 
-def localisation(explanation: Explanation, truth: Any, *, k: int = 3) -> Localisation:
+def localisation(explanation: Explanation, truth: ArrayLike, *, k: int = 3) -> Localisation:
     """Compare an explanation with the features that are known to be odd.
 
     Features are ranked by their signed values, highest first: a negative value says that a feature makes the
@@ -98,14 +98,12 @@ def localisation(explanation: Explanation, truth: Any, *, k: int = 3) -> Localis
     return Localisation(reciprocal_ranks, hit, _aurocs(values, mask), int(k), explanation.method)
 
 
-def _mask(truth: Any, explanation: Explanation) -> Mask:
+def _mask(truth: ArrayLike, explanation: Explanation) -> Mask:
     """Return the truth as a flat mask (n, d), or say what is wrong with it."""
     given = np.asarray(truth)
     flat = given.reshape(len(given), -1) if given.ndim > 1 else given
-    if given.shape != explanation.values.shape and flat.shape != (
-        len(explanation),
-        explanation.values[0].size,
-    ):
+    wanted = (len(explanation), explanation.values[0].size)
+    if given.shape != explanation.values.shape and flat.shape != wanted:
         raise InvalidInput(
             f"truth has shape {given.shape}; expected a mask shaped like the explanation's values, "
             f"{explanation.values.shape}."
@@ -126,13 +124,16 @@ def _first_true(values: Floats, mask: Mask, k: int) -> tuple[Floats, Floats]:
     above = (values > best).sum(axis=1)
     tied = (values == best).sum(axis=1)
     true_tied = ((values == best) & mask).sum(axis=1)
-    reciprocal, hit = 1.0 / (above + 1), (above < k).astype(np.float64)
-    for row in np.flatnonzero(tied > true_tied):
+    reciprocal = 1.0 / (above + 1)
+    hit = (above < k).astype(np.float64)
+    for row in np.flatnonzero(tied > true_tied):  # a wrong feature has the same value: any order may be meant
         chance = _place_of_first(int(tied[row]), int(true_tied[row]))
         ranks = above[row] + 1 + np.arange(len(chance))
-        reciprocal[row], hit[row] = (chance / ranks).sum(), chance[ranks <= k].sum()
+        reciprocal[row] = (chance / ranks).sum()
+        hit[row] = chance[ranks <= k].sum()
     nothing = ~mask.any(axis=1)
-    reciprocal[nothing], hit[nothing] = np.nan, np.nan
+    reciprocal[nothing] = np.nan
+    hit[nothing] = np.nan
     return reciprocal, hit
 
 
@@ -151,10 +152,11 @@ def _aurocs(values: Floats, mask: Mask) -> Floats:
     n_true = mask.sum(axis=1)
     pairs = n_true * (mask.shape[1] - n_true)
     rank_sums = (rankdata(values, axis=1) * mask).sum(axis=1)
-    wins = rank_sums - n_true * (n_true + 1) / 2
+    wins = rank_sums - n_true * (n_true + 1) / 2  # ranks of true features among themselves win nothing
     return np.where(pairs > 0, wins / np.maximum(pairs, 1), np.nan)
 
 
 def _mean(per_row: Floats) -> float:
+    """Mean over the rows that have a number; NaN where none has."""
     counted = per_row[np.isfinite(per_row)]
     return float(counted.mean()) if len(counted) else float("nan")

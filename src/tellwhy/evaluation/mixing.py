@@ -1,28 +1,19 @@
-"""Rows put together from the cells of several rows, in the type they came in: array, pandas or polars frame."""
+"""Rows put together from cells of several rows, in the type they came in: array, pandas or polars frame."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+from narwhals.dependencies import is_pandas_dataframe as is_pandas, is_polars_dataframe as is_polars
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.score_function import Integers
 from tellwhy.core.tables import column_names
 
 
-def is_pandas(X: Any) -> bool:
-    """Whether X is a pandas frame, told without importing pandas."""
-    return hasattr(X, "iloc") and hasattr(X, "columns")
-
-
-def is_polars(X: Any) -> bool:
-    """Whether X is a polars frame, told without importing polars."""
-    return hasattr(X, "to_arrow") and hasattr(X, "columns")
-
-
 def is_frame(X: Any) -> bool:
-    """Whether X is a table with named columns."""
+    """Whether X is a pandas or polars frame, told without importing either."""
     return is_pandas(X) or is_polars(X)
 
 
@@ -36,19 +27,21 @@ def stack(X: Any, others: Any) -> Any:
         raise InvalidInput(
             f"The rows that replace values have no column {missing[0]!r}; expected those of X."
         )
-    if is_pandas(X):
-        import pandas as pd
+    return _stack_pandas(X, others, names) if is_pandas(X) else _stack_polars(X, others, names)
 
-        below = (
-            others[list(X.columns)]
-            if is_pandas(others)
-            else pd.DataFrame(_cells(others, names), columns=X.columns)
-        )
-        return pd.concat([X, below], ignore_index=True)
+
+def _stack_pandas(X: Any, others: Any, names: list[str]) -> Any:
+    import pandas as pd
+
+    given = others if is_pandas(others) else pd.DataFrame(_cells(others, names), columns=X.columns)
+    return pd.concat([X, given[list(X.columns)]], ignore_index=True)
+
+
+def _stack_polars(X: Any, others: Any, names: list[str]) -> Any:
     import polars as pl
 
     below = others.select(names) if is_polars(others) else pl.DataFrame(_cells(others, names), schema=names)
-    return pl.concat([X, below], how="vertical_relaxed")
+    return pl.concat([X, below], how="vertical_relaxed")  # whole numbers may be joined with fractions
 
 
 def _cells(others: Any, names: list[str]) -> Any:
@@ -60,7 +53,10 @@ def _cells(others: Any, names: list[str]) -> Any:
 
 
 def mix(rows: Any, source: Integers) -> Any:
-    """Return one row per line of `source`, whose cell in column c is taken from row source[·, c] of `rows`."""
+    """Return new rows made of cells of `rows`: line i takes its cell of column c from row source[i, c].
+
+    Columns of a frame keep their types, so that a model that reads text or categories can score the result.
+    """
     if is_pandas(rows):
         return type(rows)({name: rows[name].array.take(source[:, c]) for c, name in enumerate(rows.columns)})
     if is_polars(rows):

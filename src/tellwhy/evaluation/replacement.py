@@ -16,14 +16,14 @@ from tellwhy.core.score_function import Floats, Integers, ScoreFunction
 from tellwhy.core.tables import evenly_spread, take_rows
 from tellwhy.evaluation.mixing import is_frame, mix, stack
 
-N_REFERENCES = 16
-_LOOKED_AT = 512
-_CALL_BYTES = 64 * 2**20
+N_REFERENCES = 16  # normal rows whose values replace those of each explained row
+_LOOKED_AT = 512  # background rows that are scored to find them
+_CALL_BYTES = 64 * 2**20  # of rows that are scored in one call
 
 
 @dataclass(frozen=True)
 class _Sources:
-    """Explained rows with the normal rows below them; `normal[i]` lists those whose values replace row i's."""
+    """Explained rows with normal rows below them; `normal[i]` lists those that row i takes values from."""
 
     rows: Any
     normal: Integers
@@ -41,13 +41,12 @@ def replacement_curves(
     if background is not None:
         _check_background(background, data)
         normal = typical_rows(background, score)
-        n = len(data)
-        return _curves(
-            score, _Sources(stack(data, normal), np.tile(n + np.arange(len(normal)), (n, 1))), order
-        )
+        below = len(data) + np.arange(len(normal))  # the same normal rows for every explained one
+        return _curves(score, _Sources(stack(data, normal), np.tile(below, (len(data), 1))), order)
     nearest = _nearest_normals(explanation, score)
     known = np.flatnonzero(_has_version(nearest))
-    curves, highest = np.full((len(order), order.shape[1] + 1), np.nan), np.full(len(order), np.nan)
+    curves = np.full((len(order), order.shape[1] + 1), np.nan)
+    highest = np.full(len(order), np.nan)
     rows = stack(take_rows(data, known), take_rows(nearest, known))
     sources = _Sources(rows, len(known) + np.arange(len(known))[:, None])
     curves[known], highest[known] = _curves(score, sources, order[known])
@@ -55,6 +54,7 @@ def replacement_curves(
 
 
 def _curves(score: ScoreFunction, sources: _Sources, order: Integers) -> tuple[Floats, Floats]:
+    """Mean score after each step, and the highest score among the normal rows of each row."""
     n, d = order.shape
     curves = np.empty((n, d + 1))
     curves[:, 0] = score.value(take_rows(sources.rows, np.arange(n)))
@@ -62,6 +62,8 @@ def _curves(score: ScoreFunction, sources: _Sources, order: Integers) -> tuple[F
     ends = ends[sources.normal - n]  # (n, normal rows)
     curves[:, d] = ends.mean(axis=1)
     if d > 1:
+        # The ends are scored once per row; only the steps between them need new rows. The inverse of an order
+        # is its argsort: the step at which each feature goes.
         curves[:, 1:d] = _between(score, sources, np.argsort(order, axis=1, kind="stable"))
     return curves, ends.max(axis=1)
 
@@ -86,8 +88,9 @@ def _nearest_normals(explanation: Explanation, score: ScoreFunction) -> Any:
     nearest = explanation.extras.get("nearest_normal")
     if nearest is None:
         raise InvalidInput(
-            f"flipping of {score.describes} needs normal values to put in the place of removed features, and the "
-            "explanation has no extras['nearest_normal']. Pass background=…, rows that are mostly normal."
+            f"flipping of {score.describes} needs normal values to put in the place of removed features, and "
+            "the explanation has no extras['nearest_normal']. Pass background=…, rows that are mostly "
+            "normal."
         )
     if np.shape(nearest) != explanation.values.shape:
         raise InvalidInput(
@@ -97,12 +100,17 @@ def _nearest_normals(explanation: Explanation, score: ScoreFunction) -> Any:
     lost = np.flatnonzero(~_has_version(nearest))
     if len(lost) == len(explanation):
         raise InvalidInput(
-            "None of the rows has a normal version in extras['nearest_normal'] (all are NaN), so there is nothing to "
-            "put in the place of removed features. Pass background=…, rows that are mostly normal."
+            "None of the rows has a normal version in extras['nearest_normal'] (all are NaN), so there is "
+            "nothing to put in the place of removed features. Pass background=…, rows that are mostly "
+            "normal."
         )
     if len(lost):
-        message = f"{len(lost)} of {len(explanation)} rows have no nearest normal version and are left out of flipping"
-        warnings.warn(f"{message} (the first is row {lost[0]}).", DataNotice, stacklevel=4)
+        warnings.warn(
+            f"{len(lost)} of {len(explanation)} rows have no nearest normal version and are left out of "
+            f"flipping (the first is row {lost[0]}).",
+            DataNotice,
+            stacklevel=4,
+        )
     return nearest
 
 
@@ -115,10 +123,11 @@ def _has_version(nearest: Any) -> Any:
 
 
 def _check_background(background: Any, data: Any) -> None:
+    """Raise unless background rows look like the explained ones, and there is one."""
     if np.shape(background)[1:] != np.shape(data)[1:]:
         raise InvalidInput(
-            f"background has shape {np.shape(background)}; expected rows like the explained ones, whose shape is "
-            f"{np.shape(data)}."
+            f"background has shape {np.shape(background)}; expected rows like the explained ones, whose "
+            f"shape is {np.shape(data)}."
         )
     if len(background) == 0:
         raise InvalidInput("background is empty; at least one normal row is needed.")

@@ -57,7 +57,7 @@ def as_class_scores(model: Any) -> ScoreFunction:
 
 
 def with_known_outputs(score: ScoreFunction, X: Any) -> ScoreFunction:
-    """Return a score after it is known whether it has classes; functions and networks are asked with two rows of X.
+    """Return a score once it is known whether it has classes: functions and networks are asked with two rows.
 
     Examples
     --------
@@ -78,8 +78,8 @@ def _classifier(model: Any) -> ClassScores:
         ensure_fitted(model)
     if not gives_probabilities(model):
         raise UnsupportedModel(
-            f"{type(model).__name__} gives no probabilities: wrap it in sklearn.calibration.CalibratedClassifierCV, "
-            "or pass its decision_function to explain that."
+            f"{type(model).__name__} gives no probabilities: wrap it in "
+            "sklearn.calibration.CalibratedClassifierCV, or pass its decision_function to explain that."
         )
     names = [str(name) for name in model.classes_]
     return ClassScores(partial(_odds_of_classes, model), names, **_columns(model))
@@ -106,10 +106,10 @@ def _columns(model: Any) -> dict[str, Any]:
 
 
 class _FunctionOutputs(FunctionScore):
-    """A function of rows that gives one number per row, or probabilities of classes: not known until it is asked."""
+    """A function that gives one number per row, or probabilities of classes: not known until it is asked."""
 
     def known(self, X: Any) -> ScoreFunction:
-        """Return class scores where the function gives several columns for these rows, else the function as a score."""
+        """Return class scores where the function gives several columns for these rows, else itself."""
         found = np.asarray(self._function(X))
         if found.ndim != 2 or found.shape[1] < 2:
             return self
@@ -121,8 +121,9 @@ class _FunctionOutputs(FunctionScore):
         # Outputs that are not finite are left to `ClassScores`, which names the row.
         if np.isfinite(found).all() and not _are_probabilities(found):
             raise InvalidInput(
-                f"{self.describes} has {found.shape[1]} columns that are not probabilities (rows must add up to 1; row "
-                f"0 gives {found[0][:4]}). Return probabilities of the classes, or one number per row."
+                f"{self.describes} has {found.shape[1]} columns that are not probabilities (rows must add up "
+                f"to 1; row 0 gives {found[0][:4]}). Return probabilities of the classes, or one number per "
+                "row."
             )
         return log_odds
 

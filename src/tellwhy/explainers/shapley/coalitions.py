@@ -108,7 +108,7 @@ def choose_coalitions(p: int, n_coalitions: str | int, rng: np.random.Generator)
         return every_coalition(p)
     if n < 2 * p + 2:
         raise InvalidParameter(
-            f"n_coalitions={n} is too few for {p} features or groups: at least {2 * p + 2} sets are needed to tell "
-            "them apart. Leave it at 'auto', or put columns into groups=…."
+            f"n_coalitions={n} is too few for {p} features or groups: at least {2 * p + 2} sets are needed "
+            "to tell them apart. Leave it at 'auto', or put columns into groups=…."
         )
     return sampled_coalitions(p, n, rng)

@@ -13,13 +13,14 @@ import numpy as np
 
 State = namedtuple(
     "State",
-    "z counts log_rest log_pi alpha log_w c lambda1 lambda2 sigma2 t coef gate_mean gate_var gram moment member cold",
+    "z counts log_rest log_pi alpha log_w c lambda1 lambda2 sigma2 t coef gate_mean gate_var gram moment "
+    "member cold",
 )
 Data = namedtuple("Data", "X y gates")  # X (n, 1 + p) with a first column of ones, y (n,), gates (n, q)
 Numbers = namedtuple(
     "Numbers",
-    "alpha_shape alpha_rate lambda1_shape lambda2_shape lambda_rate variance_shape variance_scale intercept_variance "
-    "gate_count gate_shape gate_scale",
+    "alpha_shape alpha_rate lambda1_shape lambda2_shape lambda_rate variance_shape variance_scale "
+    "intercept_variance gate_count gate_shape gate_scale",
 )
 
 Kept = namedtuple("Kept", "z coef log_pi sigma2 gate_mean gate_var")  # one entry per kept draw

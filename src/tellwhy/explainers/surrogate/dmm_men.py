@@ -230,9 +230,9 @@ class DMMMEN(BackgroundExplainer):
         agreement = fitted.posterior.convergence
         if agreement.worst_r_hat > R_HAT or agreement.least_ess < LEAST_DRAWS:
             warnings.warn(
-                f"The chains of {name!r} do not agree yet ({agreement.words()}; expected R̂ < {R_HAT} and at least "
-                f"{LEAST_DRAWS} effective draws): intervals may be too narrow. Raise n_burn and n_sweeps, or lower "
-                "n_components.",
+                f"The chains of {name!r} do not agree yet ({agreement.words()}; expected R̂ < {R_HAT} and at "
+                f"least {LEAST_DRAWS} effective draws): intervals may be too narrow. Raise n_burn and "
+                "n_sweeps, or lower n_components.",
                 NotConverged,
                 stacklevel=5,
             )
@@ -339,8 +339,8 @@ class DMMMEN(BackgroundExplainer):
         if not lacking:
             return
         warnings.warn(
-            f"The model puts fewer than 2 of the rows into {', '.join(lacking[:10])}: these got no mixture, and rows "
-            "of theirs cannot be explained.",
+            f"The model puts fewer than 2 of the rows into {', '.join(lacking[:10])}: these got no mixture, "
+            "and rows of theirs cannot be explained.",
             DataNotice,
             stacklevel=5,
         )
@@ -355,8 +355,8 @@ class DMMMEN(BackgroundExplainer):
         if lacking:
             row = int(np.argmax(targets == lacking[0]))
             raise InvalidInput(
-                f"Row {row} belongs to {self.targets_[lacking[0]]!r} by the model, of which fit saw fewer than 2 rows. "
-                "Fit with rows of that class."
+                f"Row {row} belongs to {self.targets_[lacking[0]]!r} by the model, of which fit saw fewer "
+                "than 2 rows. Fit with rows of that class."
             )
         n_draws = len(next(iter(self.surrogates_.values())).coef)
         uniforms = generator(_fixed(self.random_state)).random(n_draws)

@@ -118,8 +118,9 @@ def _warn(r_hat: Floats) -> None:
     apart = int((r_hat > R_HAT).sum())
     if apart:
         warnings.warn(
-            f"The chains of {apart} of {len(r_hat)} rows do not agree yet (R̂ up to {r_hat.max():.2f}, expected < "
-            f"{R_HAT}): their intervals may be too narrow. Raise n_burn and n_sweeps, or lower n_components.",
+            f"The chains of {apart} of {len(r_hat)} rows do not agree yet (R̂ up to {r_hat.max():.2f}, "
+            f"expected < {R_HAT}): their intervals may be too narrow. Raise n_burn and n_sweeps, or lower "
+            "n_components.",
             NotConverged,
             stacklevel=4,
         )

@@ -147,8 +147,8 @@ def _check_sizes(what: str, values: Floats) -> None:
     largest = float(np.abs(values).max(initial=0.0))
     if largest > LARGEST:
         raise InvalidInput(
-            f"Among {what} is a number of size {largest:.3g}; sizes up to {LARGEST:.0e} can be fitted, as squares must "
-            "be finite. Divide them by a constant, or take logarithms."
+            f"Among {what} is a number of size {largest:.3g}; sizes up to {LARGEST:.0e} can be fitted, as "
+            "squares must be finite. Divide them by a constant, or take logarithms."
         )
 
 

@@ -1,4 +1,4 @@
-"""What a fitted estimator is for: a classifier, a regressor, a detector, told without importing scikit-learn."""
+"""What a fitted estimator is: a classifier, a regressor, a detector, told without importing scikit-learn."""
 
 from __future__ import annotations
 
@@ -33,5 +33,5 @@ def is_scikit_learn(model: Any) -> bool:
 
 
 def gives_probabilities(model: Any) -> bool:
-    """Whether a classifier has probabilities of its classes; scikit-learn hides the method where it has none."""
+    """Whether a classifier has probabilities of its classes; scikit-learn hides the method of others."""
     return hasattr(model, "predict_proba")

@@ -54,15 +54,15 @@ class ClassScores:
         found = np.asarray(self._function(X), dtype=np.float64)
         if found.ndim != 2 or found.shape[1] != len(self.names):
             raise InvalidInput(
-                f"The model gives outputs of shape {found.shape}; expected one row per input and one column for each "
-                f"of its {len(self.names)} classes."
+                f"The model gives outputs of shape {found.shape}; expected one row per input and one column "
+                f"for each of its {len(self.names)} classes."
             )
         bad = ~np.isfinite(found).all(axis=1)
         if bad.any():
             row = int(np.argmax(bad))
             raise InvalidInput(
-                f"The model gives {found[row]} for row {row} ({int(bad.sum())} such rows in all); expected finite "
-                "probabilities of the classes. Leave those rows out, or mend the model."
+                f"The model gives {found[row]} for row {row} ({int(bad.sum())} such rows in all); expected "
+                "finite probabilities of the classes. Leave those rows out, or mend the model."
             )
         return found
 
