@@ -6,7 +6,7 @@ from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
 from tellwhy.core.tables import as_floats
 from tellwhy.detectors import KernelDensity
 from tellwhy.evaluation import compare
-from tellwhy.evaluation.compare import COLUMNS, unattributed_share
+from tellwhy.evaluation.compare import COLUMNS, RESAMPLES, _interval, _Trial, unattributed_share
 from tellwhy.explainers import OneClassDTD
 from tellwhy.scoring import as_score
 
@@ -145,6 +145,18 @@ def test_repeats_of_a_row_are_not_independent_rows(rows, model):
     assert np.isfinite(table.loc[0, "mrr"])
 
 
+def test_interval_resamples_normal_rows_with_all_their_repeats():
+    """Three repeats of two rows, which are all 0 or all 1: only resamples of whole rows give 0, ½ or 1."""
+    measured = np.tile([0.0, 1.0], 3)  # row 0, row 1, row 0, row 1, …, as the anomalies are listed
+    trial = _Trial(score=None, X=None, truth=None, n_rows=2, background=None, seed=4, confidence=0.4)
+    means = np.random.default_rng(4).integers(2, size=(RESAMPLES, 2)).mean(axis=1)
+    assert _interval(measured, trial) == tuple(np.quantile(means, [0.3, 0.7]))
+    wider = _Trial(score=None, X=None, truth=None, n_rows=2, background=None, seed=4, confidence=0.9)
+    assert _interval(measured, wider) == (0.0, 1.0)
+    unknown = np.array([0.2, np.nan, 0.4, np.nan, 0.6, np.nan])
+    assert np.isnan(_interval(unknown, wider)).all(), "one row that is known leaves nothing to resample"
+
+
 def test_coverage_of_the_interval():
     # Mean reciprocal rank of random values is known: (1 + 1/2 + 1/3)/3.
     truth = (1 + 1 / 2 + 1 / 3) / 3
@@ -172,6 +184,17 @@ def test_frames_with_columns_that_are_not_numbers(rows):
 def test_nothing_attributed_where_scores_equal_their_base():
     e = Explanation(values=np.zeros((2, 2)), scores=[1.0, 1.0], base_values=[1.0, 1.0], method="M")
     assert np.isnan(unattributed_share(e))
+
+
+def test_unattributed_share_is_a_median_of_shares():
+    values = np.array([[1.0], [3.0], [8.0]])
+    scores = np.array([2.0, 4.0, 108.0])  # left over: 1/2, 1/4 and 100/108 of the scores
+    e = Explanation(values=values, scores=scores, method="M", data=values)
+    assert unattributed_share(e) == pytest.approx(0.5)
+    from_base = Explanation(
+        values=values, scores=scores + 7.0, base_values=np.full(3, 7.0), method="M", data=values
+    )
+    assert unattributed_share(from_base) == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,10 @@ import pytest
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.explanation import Explanation
 from tellwhy.evaluation import adversarial, fidelity, keep_top
+from tellwhy.evaluation.changed_inputs import InputSample
+from tellwhy.evaluation.fidelity import _decision
 from tellwhy.explainers import DMMMEN
+from tellwhy.scoring import FunctionScore
 
 
 def model(X):
@@ -91,6 +94,24 @@ def test_scores_are_decided_at_their_median():
     assert (found.rates["nullified"] == 0).all()
 
 
+def test_scores_with_a_threshold_are_decided_there():
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    limited = FunctionScore(lambda rows: 5 * rows[:, 1], threshold=4.0)
+    np.testing.assert_array_equal(_decision(limited, "score", X)(X), 5 * X[:, 1] > 4.0)
+    free = _decision(FunctionScore(lambda rows: 5 * rows[:, 1]), "score", X)
+    assert free(X).sum() == 100, "without a threshold, half of the rows are above"
+
+
+def test_cells_of_mixed_rows_are_drawn_one_by_one():
+    everyone = np.arange(40.0).reshape(10, 4)
+    sample = InputSample.of(
+        everyone, np.ones(10, dtype=bool), everyone, baseline=0.0, rng=np.random.default_rng(0)
+    )
+    columns = sample.mixed % 4
+    np.testing.assert_array_equal(columns, np.tile(np.arange(4.0), (10, 1)), err_msg="each in its own column")
+    assert (np.ptp(sample.mixed // 4, axis=1) > 0).mean() > 0.8, "cells of one row come from several"
+
+
 def test_keep_top_features(rows):
     X = rows[model(rows)[:, 1] > 0.6][:20]
     good = Explanation(values=X * [1, 1, *[0] * 8], scores=np.ones(20), method="good", data=X)
@@ -103,6 +124,19 @@ def test_keep_top_features(rows):
     np.testing.assert_allclose(lost.probability, 1 / (1 + np.exp(6)))
     low, high = kept.interval()
     assert low <= kept.probability.mean() <= high
+    assert kept.interval("accuracy") == (1.0, 1.0)
+    with pytest.raises(InvalidParameter, match="of"):
+        kept.interval("method")
+
+
+def test_keep_top_judges_the_explained_class():
+    """The class that was explained is recorded; it need not be the one that the model prefers."""
+    X = np.full((2, 10), 0.9)
+    extras = {"target": np.array([0, 1])}
+    explanation = Explanation(values=X, scores=np.ones(2), method="m", data=X, extras=extras)
+    kept = keep_top(explanation, model, k=10)
+    np.testing.assert_array_equal(kept.accuracy, [0.0, 1.0])
+    np.testing.assert_allclose(kept.probability, model(X)[[0, 1], [0, 1]])
 
 
 def test_keep_top_segments():
@@ -125,6 +159,9 @@ def test_keep_top_segments():
     assert keep_top(explanation, two, k=1, segments=np.array([[1, 1, 0, 0]])).probability[0] == pytest.approx(
         1 / (1 + np.exp(-2))
     )
+    uneven = np.array([[0, 0, 0, 1]])  # 0.9 in three cells outweighs 0.5 in one
+    sums = Explanation(values=np.array([[0.3, 0.3, 0.3, 0.5]]), scores=[1.0], method="m", data=X)
+    assert keep_top(sums, two, k=1, segments=uneven).probability[0] == pytest.approx(1 / (1 + np.exp(-2)))
     other = np.array([[0.1, 0.1, 0.7, 0.0]])
     moved = Explanation(values=other, scores=[1.0], method="m", data=X, extras=explanation.extras)
     assert keep_top(moved, two, k=1).probability[0] == pytest.approx(0.5)

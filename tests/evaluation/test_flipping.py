@@ -153,6 +153,18 @@ def test_neighbour_curves_equal_the_loop(left):
     np.testing.assert_allclose(flipping(explanation, score).curves, expected, rtol=1e-10, atol=1e-12)
 
 
+def test_a_row_is_not_left_out_of_what_would_be_too_little():
+    """Two neighbours of two points: without its own point, a row would have one neighbour only."""
+    points = np.array([[0.0, 0.0], [3.0, 4.0]])
+    score = NeighbourScore(NeighbourDistance(points, 2))
+    values = np.array([[2.0, 1.0]])
+    recorded = explanation_of(points[:1], values, method="M", extras={"left_out": np.array([0])})
+    nothing = explanation_of(points[:1], values, method="M", extras={"left_out": np.array([-1])})
+    curves = flipping(recorded, score).curves
+    np.testing.assert_array_equal(curves, flipping(nothing, score).curves)
+    np.testing.assert_allclose(curves, [[2.5, 2.0, 0.0]])
+
+
 def test_an_encoded_column_goes_with_all_its_model_columns():
     score = kernel_score("exponential", 2.0)  # five model columns
     owner = np.array([1, 0, 1, 2, 1])

@@ -33,8 +33,8 @@ def stack(X: Any, others: Any) -> Any:
 def _stack_pandas(X: Any, others: Any, names: list[str]) -> Any:
     import pandas as pd
 
-    given = others if is_pandas(others) else pd.DataFrame(_cells(others, names), columns=X.columns)
-    return pd.concat([X, given[list(X.columns)]], ignore_index=True)
+    below = others if is_pandas(others) else pd.DataFrame(_cells(others, names), columns=X.columns)
+    return pd.concat([X, below], ignore_index=True)  # columns are matched by name
 
 
 def _stack_polars(X: Any, others: Any, names: list[str]) -> Any:
