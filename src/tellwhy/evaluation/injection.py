@@ -72,14 +72,12 @@ def inject_anomalies(
     validate_value("inject_anomalies", "random_state", random_state, seed)
     validate_value("inject_anomalies", "low", low, real(0, closed="left"))
     validate_value("inject_anomalies", "high", high, real(float(low), closed="left"))
-    flips = (
-        binary_columns(array)
-        if isinstance(binary, str) and binary == "auto"
-        else _given_binary(binary, array)
-    )
+    is_auto = isinstance(binary, str) and binary == "auto"
+    flips = binary_columns(array) if is_auto else _given_binary(binary, array)
     units = column_scales(array) if scale is None else _given_scale(scale, array.shape[1])
     random = generator(random_state)
     truth = _choose((flips | (units > 0)) & np.isfinite(array), int(n_features), random)
+    # Numbers are drawn for every cell, changed or not: which cells are true does not shift later draws.
     moves = random.uniform(low, high, array.shape) * random.choice([-1.0, 1.0], array.shape) * units
     changed = np.where(flips, 1.0 - array, array + moves)
     if is_frame(X):
@@ -88,7 +86,10 @@ def inject_anomalies(
 
 
 def numbers_of(X: Any) -> Floats:
-    """Return the cells of an array or frame as numbers; NaN in a frame's missing cells and columns without numbers."""
+    """Return the cells of an array or frame as numbers.
+
+    NaN stands for the missing cells of a frame, and for its columns that hold no numbers.
+    """
     if not is_frame(X):
         return as_floats(X)
     frame = nw.from_native(X, eager_only=True)
@@ -112,9 +113,9 @@ def binary_columns(X: Floats) -> Mask:
 
 
 def column_scales(X: Floats) -> Floats:
-    """Return the standard deviation of each column; exactly 0 for constant ones (whatever their offset) and empty ones.
+    """Return the standard deviation of each column; NaN cells do not count.
 
-    NaN cells do not count.
+    It is exactly 0 for constant columns, whatever their offset, and for empty ones.
     """
     scales = np.zeros(X.shape[1])
     for c, column in enumerate(X.T):
@@ -130,10 +131,11 @@ def _choose(candidates: Mask, n_features: int, random: np.random.Generator) -> M
     if not enough.all():
         row = int(np.argmin(enough))
         raise InvalidInput(
-            f"{n_features} features of each row are to change, but in row {row} only {int(candidates[row].sum())} of "
-            f"{candidates.shape[1]} can: the others are constant columns, or hold no numbers. Ask for fewer features, "
-            "or pass scale=… for constant columns."
+            f"{n_features} features of each row are to change, but in row {row} only "
+            f"{int(candidates[row].sum())} of {candidates.shape[1]} can: the others are constant columns, or "
+            "hold no numbers. Ask for fewer features, or pass scale=… for constant columns."
         )
+    # The cells with the smallest random keys are distinct, and each candidate is as likely as any other.
     keys = np.where(candidates, random.random(candidates.shape), np.inf)
     chosen: Integers = np.argsort(keys, axis=1, kind="stable")[:, :n_features]
     truth = np.zeros(keys.shape, dtype=bool)
@@ -142,10 +144,12 @@ def _choose(candidates: Mask, n_features: int, random: np.random.Generator) -> M
 
 
 def _given_binary(binary: Any, X: Floats) -> Mask:
+    """Return the user's mask of binary columns, or say what is wrong with it."""
     mask = np.asarray(binary)
     if mask.dtype != bool or mask.shape != (X.shape[1],):
         raise InvalidInput(
-            f"binary must be 'auto' or a mask with one True or False per column ({X.shape[1]}). Got {binary!r}."
+            f"binary must be 'auto' or a mask with one True or False per column ({X.shape[1]}). Got "
+            f"{binary!r}."
         )
     wrong = np.argwhere(mask & (X != 0) & (X != 1) & ~np.isnan(X))
     if len(wrong):
@@ -155,6 +159,7 @@ def _given_binary(binary: Any, X: Floats) -> Mask:
 
 
 def _given_scale(scale: Any, n_columns: int) -> Floats:
+    """Return the user's units, one per column, or say what is wrong with them."""
     try:
         units = np.broadcast_to(np.asarray(scale, dtype=np.float64), (n_columns,))
     except (TypeError, ValueError) as error:
@@ -165,7 +170,7 @@ def _given_scale(scale: Any, n_columns: int) -> Floats:
 
 
 def _with_cells(X: Any, changed: Floats, truth: Mask, flips: Mask) -> Any:
-    """Return the frame with the true cells changed; moved columns become floats, all others keep their type."""
+    """Return the frame with the true cells changed; moved columns become floats, others keep their type."""
     frame = nw.from_native(X, eager_only=True)
     columns = []
     for c in np.flatnonzero(truth.any(axis=0)):
