@@ -110,6 +110,22 @@ def validate_parameters(obj: Any) -> None:
         validate_value(type(obj).__name__, name, getattr(obj, name), rules)
 
 
+def store_parameters(obj: Any, given: Mapping[str, Any]) -> None:
+    """Store the arguments of an estimator's constructor under their own names, untouched, as scikit-learn asks.
+
+    Examples
+    --------
+    >>> from sklearn.base import BaseEstimator
+    >>> class Example(BaseEstimator):
+    ...     def __init__(self, size=3, *, colour="red"):
+    ...         store_parameters(self, locals())
+    >>> Example(size=4).get_params()
+    {'colour': 'red', 'size': 4}
+    """
+    for name in type(obj)._get_param_names():  # the names in the constructor's signature
+        setattr(obj, name, given[name])
+
+
 def generator(random_state: Any) -> np.random.Generator:
     """Return one `Generator` for a seed, a Generator or scikit-learn's RandomState."""
     if isinstance(random_state, np.random.RandomState):

@@ -10,7 +10,7 @@ from tellwhy.core.score_function import Floats
 from tellwhy.detectors.networks.dense_network import Back, DenseNetwork, like
 from tellwhy.optimise.arrays import Array, namespace, row_dot
 
-TINY = 1e-12
+TINY = 1e-12  # under roots and quotients, so that they have a slope at 0 too
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class LatentEnergy:
         peaks = parts["log_weights"] + xp.log(parts["factors"].diagonal(0, 1, 2)).sum(-1)
         flat = whitened.reshape(-1, summary.shape[-1])
         terms = peaks[:, None] - 0.5 * row_dot(flat, flat).reshape(len(whitened), -1)
-        top = xp.amax(terms, 0)
+        top = xp.amax(terms, 0)  # taken out of the sum of exponentials, which could overflow
         shares = xp.exp(terms - top)
         total = shares.sum(0)
         value = 0.5 * math.log(2.0 * math.pi) * summary.shape[-1] - top - xp.log(total)
@@ -61,11 +61,17 @@ class LatentEnergy:
 
 
 class _Comparison:
-    """Relative distance ‖x − x̂‖/‖x‖ and cosine of x and x̂, shape (n, 1), the anchor being a coordinate of both."""
+    """Relative distance ‖x − x̂‖/‖x‖ and cosine of x and x̂, shape (n, 1).
+
+    The anchor is a further coordinate of both.
+    """
 
     def __init__(self, x: Array, rebuilt: Array, anchor: float):
-        sqrt, extra = namespace(x).sqrt, anchor**2 + TINY
-        self.x, self.rebuilt, self.missed = x, rebuilt, x - rebuilt
+        sqrt = namespace(x).sqrt
+        extra = anchor**2 + TINY
+        self.x = x
+        self.rebuilt = rebuilt
+        self.missed = x - rebuilt
         self.size = sqrt(row_dot(x, x) + extra)[:, None]
         self.rebuilt_size = sqrt(row_dot(rebuilt, rebuilt) + extra)[:, None]
         self.missed_size = sqrt(row_dot(self.missed, self.missed) + TINY)[:, None]

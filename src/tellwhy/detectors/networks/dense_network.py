@@ -46,7 +46,7 @@ class DenseNetwork:
 
     def linear(self, layer: str, x: Array) -> Array:
         """Return x W + b."""
-        found = x @ self.arrays[f"{layer}.weight"]
+        found = x @ self.arrays[f"{layer}.weight"]  # fresh memory, which the bias may be added to in place
         found += self.arrays[f"{layer}.bias"]
         return found
 
@@ -93,8 +93,10 @@ def softplus(a: Array) -> tuple[Array, Callable[[], Array]]:
     (array([ 0. ,  0.7, 99. ]), array([0. , 0.5, 1. ]))
     """
     if not isinstance(a, np.ndarray):
+        # Beyond its threshold PyTorch returns a itself; the default of 20 would show in double precision.
         torch = namespace(a)
         return torch.nn.functional.softplus(a, threshold=40.0), a.sigmoid
+    # Nearly always no number is large, and one exponential serves both the value and the slope, in place.
     if a.max(initial=0.0) <= LARGEST_EXPONENT:
         grown = np.exp(a)
         return np.log1p(grown), lambda: np.divide(grown, 1.0 + grown, out=grown)

@@ -8,8 +8,9 @@ import numpy as np
 
 from tellwhy.core.score_function import Floats, Integers
 
-MOVED, MOST_MOVED = 400, 4_000
-TINY = 1e-12
+MOVED = 400  # cells that are moved at least: of fewer rows, several each
+MOST_MOVED = 4_000  # and at most
+TINY = 1e-12  # a cell without any share would have an infinite surprise
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class MovedCells:
 
     @classmethod
     def drawn(cls, n_rows: int, n_columns: int, rng: np.random.Generator) -> MovedCells:
-        """Cells of all rows, of few rows several times, of many rows some; shifts between 1 and 2 either way."""
+        """Draw 400 to 4,000 cells, as many from each row as possible; shifts are 1 to 2 either way."""
         rows = np.arange(min(max(MOVED, n_rows), MOST_MOVED)) % n_rows
         shifts = rng.choice([-1.0, 1.0], len(rows)) * rng.uniform(1.0, 2.0, len(rows))
         return cls(rows, rng.integers(n_columns, size=len(rows)), shifts)
@@ -34,7 +35,7 @@ class MovedCells:
         return moved
 
     def surprise(self, terms: Floats) -> float:
-        """Return the mean −log share of the moved cells in what each row's cells add up to, terms of shape (n, d).
+        """Return the mean −log share of the moved cells in the sums of rows; `terms` has shape (n, d).
 
         Examples
         --------

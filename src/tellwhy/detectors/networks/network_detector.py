@@ -25,14 +25,15 @@ from tellwhy.detectors.networks.torch_networks import (
 )
 from tellwhy.detectors.networks.torch_training import Objective, Plan, Winner, steps_in_pass, train
 
-LATENT_SHARES = (0.2, 0.4, 0.6, 0.8)
-HIDDEN_SHARES = (0.5, 1.0, 2.0)
+LATENT_SHARES = (0.2, 0.4, 0.6, 0.8)  # of the number of columns: widths of the code that 'auto' compares
+HIDDEN_SHARES = (0.5, 1.0, 2.0)  # and widths of the hidden layers
 MOST_HELD = 20_000
-PASSES, LEAST_STEPS = 300, 2_000  # of training, whichever is more
-PATIENT_PASSES, LEAST_PATIENT_STEPS = (
-    20,
-    200,
-)  # without a gain; a gain shows above the noise of some hundred steps
+# Training lasts at most so many passes or steps, whichever is more: a pass over few rows has few steps.
+PASSES = 300
+LEAST_STEPS = 2_000
+# It stops after so many without a gain; a gain shows above the noise only after some hundred steps.
+PATIENT_PASSES = 20
+LEAST_PATIENT_STEPS = 200
 
 NETWORK_PARAMETERS: dict[str, Rules] = {
     "latent": (one_of("auto"), integer(1)),
@@ -50,7 +51,10 @@ NETWORK_PARAMETERS: dict[str, Rules] = {
 
 
 class NetworkDetector(Detector):
-    """An autoencoder trained on standardised columns; subclasses say what is learned and how rows are scored."""
+    """An autoencoder trained on standardised columns.
+
+    Subclasses say what it is trained for and how rows are scored.
+    """
 
     _parameters: ClassVar[dict[str, Rules]] = NETWORK_PARAMETERS
     latent: str | int
@@ -81,9 +85,11 @@ class NetworkDetector(Detector):
         Z = self.scaling_.apply(X)
         shuffled = rng.permutation(len(Z))
         n_held = min(max(1, round(self.validation_share * len(Z))), MOST_HELD, len(Z) - 1)
-        held, kept = shuffled[:n_held], shuffled[n_held:]
+        held = shuffled[:n_held]
+        kept = shuffled[n_held:]
         winner = self._trained(Z, kept, held, rng)
-        self.latent_, self.hidden_ = winner.sizes["latent"], winner.sizes["hidden"]
+        self.latent_ = winner.sizes["latent"]
+        self.hidden_ = winner.sizes["hidden"]
         self.validation_losses_ = winner.losses
         self.n_epochs_ = winner.n_epochs
         self._finish(Z[kept], rng)
@@ -92,7 +98,8 @@ class NetworkDetector(Detector):
     def _trained(self, Z: Floats, kept: Integers, held: Integers, rng: np.random.Generator) -> Winner:
         import torch
 
-        device, order = actual_device(self.device), canonical_order(Z)
+        device = actual_device(self.device)
+        order = canonical_order(Z)
         candidates = self._candidates(Z.shape[1])
         stack = new_stack(self._layout, candidates, rng, device, torch.float32)
         Z32 = torch.tensor(Z[:, order], dtype=torch.float32, device=device)
@@ -109,15 +116,14 @@ class NetworkDetector(Detector):
     def _plan(self, n_kept: int) -> Plan:
         """Return how to train; on small tables 'auto' goes through the rows more often, for as many steps."""
         n_steps = steps_in_pass(n_kept, self.batch_size)
-        max_epochs, patience = (
-            max(passes, math.ceil(least / n_steps)) if isinstance(asked, str) else asked
-            for asked, passes, least in (
-                (self.max_epochs, PASSES, LEAST_STEPS),
-                (self.patience, PATIENT_PASSES, LEAST_PATIENT_STEPS),
-            )
-        )
+        enough = max(PASSES, math.ceil(LEAST_STEPS / n_steps))
+        patient = max(PATIENT_PASSES, math.ceil(LEAST_PATIENT_STEPS / n_steps))
         return Plan(
-            self.learning_rate, self.batch_size, max_epochs, patience, f"training {type(self).__name__}"
+            self.learning_rate,
+            self.batch_size,
+            max_epochs=enough if isinstance(self.max_epochs, str) else self.max_epochs,
+            patience=patient if isinstance(self.patience, str) else self.patience,
+            label=f"training {type(self).__name__}",
         )
 
     def _calibrate(self, X: Floats, kept: Integers, held: Integers) -> None:
@@ -146,9 +152,14 @@ class NetworkDetector(Detector):
 
 
 def scores_as_if_new(score: NetworkScore, X: Floats, kept: Integers, held: Integers) -> Floats:
-    """Scores of rows held out; rows learned from take those of the rows held out at the same rank."""
+    """Scores of the training rows as if each were new.
+
+    Rows that were held out are new to the network. Rows that it learned from score too low, but their order
+    is right: each takes the score of the held-out rows at the same rank.
+    """
     some = kept[calibration_rows(len(kept))]
-    new, known = score.value(X[held]), score.value(X[some])
+    new = score.value(X[held])
+    known = score.value(X[some])
     levels = (np.argsort(np.argsort(known, kind="stable")) + 0.5) / len(known)
     return np.concatenate([new, np.quantile(new, levels)])
 

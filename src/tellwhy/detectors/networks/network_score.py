@@ -21,12 +21,13 @@ from tellwhy.optimise.arrays import HOST, Array, Space, filled, namespace, on_ho
 from tellwhy.scoring.model_rows import check_columns
 
 BLOCK_BYTES = 4 * 2**20  # what rows need on the way stays in the processor's cache
-DEVICE_BYTES = 1024 * 2**20
-TOGETHER, GROUP = 2, 64  # blocks that a thread takes at once, and such parts between two reports of progress
+DEVICE_BYTES = 1024 * 2**20  # a graphics card is busy only with many rows at once
+TOGETHER = 2  # blocks that a thread takes at once
+GROUP = 64  # such parts between two reports of progress
 
 
 class Energy(Protocol):
-    """A network's score of scaled rows (n, d): n numbers and, where they are asked for, their slopes (n, d)."""
+    """A network's score of scaled rows (n, d): n numbers and, where asked for, their slopes (n, d)."""
 
     def __call__(self, network: DenseNetwork, x: Array, with_gradient: bool) -> tuple[Array, Array | None]:
         """Return values and slopes."""
@@ -72,15 +73,18 @@ class NetworkScore:
         describes: str = "",
         threshold: float | None = None,
     ):
-        self._energy, self._arrays = energy, arrays
+        self._energy = energy
+        self._arrays = arrays
         self.scaling = scaling
         self.unit_interval = unit_interval
-        self._device, self._dtype, self._row_bytes = device, dtype, 8 * row_floats
+        self._device = device
+        self._dtype = dtype
+        self._row_bytes = 8 * row_floats
         self.feature_shape = scaling.centre.shape
         self.feature_names = feature_names
         self.describes = describes
         self.threshold = threshold
-        if terms is not None:
+        if terms is not None:  # only then is it a score with errors of features (`HasFeatureErrors`)
             self.feature_errors = lambda X: self._terms(terms, X)
 
     @cached_property
@@ -119,14 +123,15 @@ class NetworkScore:
         def fill(rows: slice, Z: Array) -> None:
             values[rows], slope = self._energy(self.network, Z, with_gradient)
             if slope is not None:
-                slopes[rows] = slope / self._scales[1]
+                slopes[rows] = slope / self._scales[1]  # by the cells as they came, not by scaled ones
 
         self._in_batches(X, fill)
         finite = namespace(X).isfinite(values)
         if not finite.all():
+            row = int(on_host(finite).argmin())
             raise InvalidInput(
-                f"Row {int(on_host(finite).argmin())} of X is too far from the training rows for a finite score. Scale "
-                "the columns, or leave that row out."
+                f"Row {row} of X is too far from the training rows for a finite score. Scale the columns, or "
+                "leave that row out."
             )
         return values, slopes
 

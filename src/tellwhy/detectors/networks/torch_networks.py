@@ -22,12 +22,12 @@ Sizes = Mapping[str, int]  # axis -> number of units
 
 @dataclass
 class Stack:
-    """Weights (E, inputs, outputs) and biases (E, 1, outputs) of E networks, and masks (E, 1, units) of their axes."""
+    """E networks of the same layout, perhaps of different sizes, in the same tensors."""
 
     layout: Layout
-    sizes: list[Sizes]
-    weights: dict[str, Tensor]
-    masks: dict[str, Tensor]
+    sizes: list[Sizes]  # of each network
+    weights: dict[str, Tensor]  # "<layer>.weight": (E, inputs, outputs); "<layer>.bias": (E, 1, outputs)
+    masks: dict[str, Tensor]  # by axis, (E, 1, units): 1 for units in use, 0 for padding
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -65,8 +65,10 @@ class Stack:
         """Weights and biases of one network, without padding."""
         arrays = {}
         for layer, (inputs, outputs) in self.layout.items():
-            n_in, n_out = self.sizes[index][inputs], self.sizes[index][outputs]
-            weight, bias = self.weights[f"{layer}.weight"][index], self.weights[f"{layer}.bias"][index]
+            n_in = self.sizes[index][inputs]
+            n_out = self.sizes[index][outputs]
+            weight = self.weights[f"{layer}.weight"][index]
+            bias = self.weights[f"{layer}.bias"][index]
             arrays[f"{layer}.weight"] = weight[:n_in, :n_out].detach().cpu().double().numpy().copy()
             arrays[f"{layer}.bias"] = bias[0, :n_out].detach().cpu().double().numpy().copy()
         return arrays
@@ -96,13 +98,16 @@ def new_stack(
     """Networks with weights and biases uniform in ±1/√inputs, each drawn from a stream of its own."""
     import torch
 
+    # A stream of its own for each network: what it starts from does not depend on the other candidates.
     drawn = [
         {layer: _drawn(size[a], size[b], own) for layer, (a, b) in layout.items()}
         for size, own in zip(sizes, rng.spawn(len(sizes)), strict=True)
     ]
-    widths, weights = _widths(sizes), {}
+    widths = _widths(sizes)
+    weights = {}
     for layer, (a, b) in layout.items():
-        weight, bias = np.zeros((len(sizes), widths[a], widths[b])), np.zeros((len(sizes), 1, widths[b]))
+        weight = np.zeros((len(sizes), widths[a], widths[b]))
+        bias = np.zeros((len(sizes), 1, widths[b]))
         for e, arrays in enumerate(drawn):
             w, own_bias = arrays[layer]
             weight[e, : w.shape[0], : w.shape[1]] = w
@@ -130,9 +135,11 @@ def one_network(layout: Layout, arrays: Mapping[str, Floats], device: str, dtype
     """Return a stack that holds the single network of these weights and biases."""
     import torch
 
-    weights, size = {}, {}
+    weights = {}
+    size = {}
     for layer, (inputs, outputs) in layout.items():
-        weight, bias = arrays[f"{layer}.weight"], arrays[f"{layer}.bias"]
+        weight = arrays[f"{layer}.weight"]
+        bias = arrays[f"{layer}.bias"]
         size[inputs], size[outputs] = weight.shape
         weights[f"{layer}.weight"] = torch.tensor(weight[None], dtype=dtype, device=device)
         weights[f"{layer}.bias"] = torch.tensor(bias[None, None], dtype=dtype, device=device)
@@ -140,7 +147,7 @@ def one_network(layout: Layout, arrays: Mapping[str, Floats], device: str, dtype
 
 
 def with_columns_ordered(layout: Layout, arrays: Mapping[str, Floats], order: Integers) -> dict[str, Floats]:
-    """Return a network trained on X[:, order] as one of X: inputs and outputs that are columns put back in place."""
+    """Return a network that was trained on X[:, order] as one for X: its columns are put back in place."""
     back = np.argsort(order)
     changed = dict(arrays)
     for layer, (inputs, outputs) in layout.items():

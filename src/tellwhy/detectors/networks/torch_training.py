@@ -69,13 +69,14 @@ class Adam:
     def step(self, losses: Tensor) -> None:
         """Move every weight against the gradient of its own network's loss."""
         self.optimiser.zero_grad(set_to_none=True)
-        losses.sum().backward()
+        losses.sum().backward()  # networks share no weight: the sum's gradient is each one's own
         self.optimiser.step()
         self.n_steps += 1
 
     def keep(self, before: Stack, index: list[int], after: Stack) -> None:
         """Forget the members that left the stack."""
-        old, state = self.weights, self.optimiser.state
+        old = self.weights
+        state = self.optimiser.state
         self._attach(after)
         for name, tensor in self.weights.items():
             moments = {key: before.cut(name, state[old[name]][key], index, after.widths) for key in _MOMENTS}
@@ -104,23 +105,35 @@ class Race:
         for place, candidate in enumerate(self.running):
             loss = float(losses[place])
             if loss < np.inf and loss + LEAST_GAIN * abs(loss) < self.best[candidate]:
-                self.best[candidate], self.since[candidate] = loss, epoch
+                self.best[candidate] = loss
+                self.since[candidate] = epoch
         place = int(np.argmin(losses))
         if self.best[self.running[place]] < self.lead:
             self.lead = float(self.best[self.running[place]])
-            self.arrays, self.leader = stack.member(place), self.running[place]
+            self.arrays = stack.member(place)
+            self.leader = self.running[place]
 
     def places_to_keep(self, epoch: int, n_steps: int) -> list[int]:
         """Places in the stack of the candidates that go on."""
         going = [
             c for c in self.running if epoch - self.since[c] < self.patience and np.isfinite(self.best[c])
         ]
-        if n_steps >= self.rung:
+        if n_steps >= self.rung:  # successive halving: the time of the worse half goes to the better one
             self.rung *= 2
             going = sorted(sorted(going, key=lambda c: self.best[c])[: math.ceil(len(going) / 2)])
         places = [self.running.index(c) for c in going]
         self.running = going
         return places
+
+    def winner(self, label: str, n_epochs: int) -> Winner:
+        """Return the candidate that leads in the end."""
+        if not self.arrays:
+            raise InvalidInput(
+                f"{label}: the loss is not finite for any candidate. Lower the learning rate, or look for "
+                "extreme values in X."
+            )
+        losses = tuple(zip(self.sizes, self.best.tolist(), strict=True))
+        return Winner(self.sizes[self.leader], self.arrays, losses, n_epochs)
 
 
 def train(
@@ -130,7 +143,9 @@ def train(
     from torch import no_grad
 
     kept, held = rows
-    adam, race, epoch = Adam(stack, plan.learning_rate), Race(stack, plan.patience), 0
+    adam = Adam(stack, plan.learning_rate)
+    race = Race(stack, plan.patience)
+    epoch = 0
     for epoch in track(range(plan.max_epochs), plan.max_epochs, plan.label):
         with one_thread():
             for batch in _batches(kept, plan.batch_size, rng):
@@ -142,15 +157,10 @@ def train(
         if not places:
             break
         if len(places) < len(stack):
-            before, stack = stack, stack.kept(places)
-            adam.keep(before, places, stack)
-    if not race.arrays:
-        raise InvalidInput(
-            f"{plan.label}: the loss is not finite for any candidate. Lower the learning rate, or look for extreme "
-            "values in X."
-        )
-    losses_of = tuple(zip(race.sizes, race.best.tolist(), strict=True))
-    return Winner(race.sizes[race.leader], race.arrays, losses_of, epoch + 1)
+            fewer = stack.kept(places)
+            adam.keep(stack, places, fewer)
+            stack = fewer
+    return race.winner(plan.label, epoch + 1)
 
 
 def _batches(rows: Tensor, size: int, rng: np.random.Generator) -> Iterator[Tensor]:

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.core.errors import InvalidInput
-from tellwhy.core.params import Rules, boolean, integer, one_of, validate_value
+from tellwhy.core.params import Rules, boolean, integer, one_of, store_parameters, validate_value
 from tellwhy.core.registry import register
 from tellwhy.core.scaling import Scaling
 from tellwhy.core.score_function import Floats, Integers
@@ -39,11 +39,13 @@ BYPASSES: Layout = {"bypass_mean": ("column", "latent"), "bypass_output": ("late
     citation="Kingma, Welling, International Conference on Learning Representations (2014)",
 )
 class VAE(NetworkDetector):
-    """Variational autoencoder: encoder with one hidden layer, decoder with two, softplus, and a linear map beside each.
+    """Variational autoencoder: a network squeezes a row into a few numbers and rebuilds the row from them.
 
-    The mean of the code is V x + f(x) and the reconstruction W z + g(z), f and g being the layers. Without V
-    and W, tables of a few hundred rows end early at networks that rebuild new rows badly; with them, training
-    starts near principal components and bends from there.
+    The few numbers are called the code. Rows that are rebuilt badly are odd. The encoder has one hidden layer
+    and the decoder two, with softplus units, and there is a linear map beside each: the mean of the code is
+    V x + f(x) and the reconstruction W z + g(z), f and g being the layers. Without V and W, training on a few
+    hundred rows ends early at networks that rebuild new rows badly. With them it starts near principal
+    components and bends from there.
 
     Columns are standardised inside (not for likelihood='bernoulli'); errors are in standardised units.
 
@@ -117,6 +119,12 @@ class VAE(NetworkDetector):
         "n_samples": integer(1),
     }
 
+    score: str
+    likelihood: str
+    criterion: str
+    bypass: bool
+    n_samples: int
+
     def __init__(
         self,
         score: str = "reconstruction",
@@ -137,22 +145,7 @@ class VAE(NetworkDetector):
         false_alarms: float = 0.1,
         random_state: Any = 0,
     ):
-        self.score = score
-        self.likelihood = likelihood
-        self.latent = latent
-        self.hidden = hidden
-        self.criterion = criterion
-        self.bypass = bypass
-        self.n_samples = n_samples
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.patience = patience
-        self.validation_share = validation_share
-        self.device = device
-        self.dtype = dtype
-        self.false_alarms = false_alarms
-        self.random_state = random_state
+        store_parameters(self, locals())
 
     @property
     def _layout(self) -> Layout:
@@ -165,20 +158,21 @@ class VAE(NetworkDetector):
         array = super()._validated(X, reset=reset)
         outside = (array < 0) | (array > 1)
         if self.likelihood == "bernoulli" and outside.any():
-            row, column = (int(i) for i in np.argwhere(outside)[0])
+            first = np.argwhere(outside)[0]
             raise InvalidInput(
-                f"VAE(likelihood='bernoulli') takes values between 0 and 1; X holds {array[row, column]:g} in row "
-                f"{row}, column {column}. Use likelihood='gaussian' for other numbers."
+                f"VAE(likelihood='bernoulli') takes values between 0 and 1; X holds {array[tuple(first)]:g} "
+                f"in row {first[0]}, column {first[1]}. Use likelihood='gaussian' for other numbers."
             )
         return array
 
     def _objective(self, n_held: int, widths: Mapping[str, int], rng: np.random.Generator) -> EvidenceBound:
         noise = rng.standard_normal((n_held, widths["latent"]))
-        if self.criterion == "bound" or widths["column"] == 1:
+        if self.criterion == "bound" or widths["column"] == 1:  # the share of a single column is always 1
             return EvidenceBound(self.likelihood, noise)
         return LocatingBound(self.likelihood, noise, MovedCells.drawn(n_held, widths["column"], rng))
 
     def _finish(self, Z: Floats, rng: np.random.Generator) -> None:
+        # Pairs of opposite sign: their mean is exactly that of the noise, which steadies the bound.
         half = rng.standard_normal(((self.n_samples + 1) // 2, self.latent_))
         self.noise_ = np.concatenate([half, -half])[: self.n_samples]
         self.output_variance_ = 1.0
@@ -198,6 +192,7 @@ class VAE(NetworkDetector):
         return self._score_named(self.score)
 
     def _calibrate(self, X: Floats, kept: Integers, held: Integers) -> None:
+        self.threshold_of_: dict[str, float] = {}  # none while the rows are scored to find them
         self.training_scores_of_ = {
             kind: scores_as_if_new(self._score_named(kind), X, kept, held)
             for kind in ("reconstruction", "elbo")
@@ -235,7 +230,7 @@ class VAE(NetworkDetector):
             describes="squared reconstruction error of VAE"
             if is_error
             else "negative evidence lower bound of VAE",
-            threshold=getattr(self, "threshold_of_", {}).get(kind),
+            threshold=self.threshold_of_.get(kind),
         )
 
     @property

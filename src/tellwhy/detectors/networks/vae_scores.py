@@ -10,7 +10,7 @@ from tellwhy.core.score_function import Floats
 from tellwhy.detectors.networks.dense_network import Back, DenseNetwork, like, softplus
 from tellwhy.optimise.arrays import Array, namespace, row_dot
 
-LEAST_VARIANCE = 1e-6  # of a code
+LEAST_VARIANCE = 1e-6  # of a code: its logarithm must stay finite
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,10 @@ class ReconstructionError:
 
 @dataclass(frozen=True)
 class NegativeBound:
-    """−ELBO of scaled rows: the surprise over codes drawn with the given noise, plus KL(N(mean, variance) ‖ N(0, 1)).
+    """The negative evidence lower bound of scaled rows: an upper bound of −log p(x).
+
+    It has two terms: how badly codes drawn with the given noise explain the row, and how far the code's
+    distribution N(mean, variance) is from the standard one, KL(N(mean, variance) ‖ N(0, 1)).
 
     Attributes
     ----------
@@ -67,14 +70,16 @@ class NegativeBound:
 
     def misfits(self, network: DenseNetwork, x: Array) -> Array:
         """‖x − x̂‖² (cross-entropy for 'bernoulli') of each row, averaged over the drawn codes."""
-        mean, variance, _ = _encoded(network, x)
-        return self._misfits(x, network.decoded(self._codes(mean, variance))[0])
+        code = _encoded(network, x)
+        return self._misfits(x, network.decoded(self._draws(code))[0])
 
     def __call__(self, network: DenseNetwork, x: Array, with_gradient: bool) -> tuple[Array, Array | None]:
         """Score of each row, and its slope where it is asked for."""
         xp = namespace(x)
-        mean, variance, back_code = _encoded(network, x)
-        output, back_output = network.decoded(self._codes(mean, variance))
+        code = _encoded(network, x)
+        mean = code.mean
+        variance = code.variance
+        output, back_output = network.decoded(self._draws(code))
         divergence = 0.5 * (row_dot(mean, mean) + (variance - 1.0 - xp.log(variance)).sum(-1))
         value = self._surprise(self._misfits(x, output), x.shape[-1]) + divergence + self.constant
         if not with_gradient:
@@ -83,11 +88,12 @@ class NegativeBound:
         by_code = back_output(by_output).reshape(len(self.noise), *mean.shape)
         by_deviation = (by_code * like(x, self.noise)[:, None]).sum(0)
         by_variance = 0.5 * (by_deviation / xp.sqrt(variance) + 1.0 - 1.0 / variance)
-        return value, by_x + back_code(by_code.sum(0) + mean, by_variance)
+        return value, by_x + code.back(by_code.sum(0) + mean, by_variance)
 
-    def _codes(self, mean: Array, variance: Array) -> Array:
-        """Codes of n rows, shape (samples·n, latent)."""
-        drawn = mean + namespace(mean).sqrt(variance) * like(mean, self.noise)[:, None]
+    def _draws(self, code: _Code) -> Array:
+        """Codes drawn for n rows, shape (samples·n, latent)."""
+        mean = code.mean
+        drawn = mean + namespace(mean).sqrt(code.variance) * like(mean, self.noise)[:, None]
         return drawn.reshape(-1, mean.shape[-1])
 
     def _misfits(self, x: Array, output: Array) -> Array:
@@ -112,8 +118,16 @@ class NegativeBound:
         return missed.sum(0), -missed.reshape(-1, x.shape[-1])
 
 
-def _encoded(network: DenseNetwork, x: Array) -> tuple[Array, Array, Callable[[Array, Array], Array]]:
-    """Mean and variance of the code, and from slopes by both to slopes by x."""
+@dataclass(frozen=True)
+class _Code:
+    """Mean and variance of the codes of rows; `back` takes slopes by both to slopes by the rows."""
+
+    mean: Array
+    variance: Array
+    back: Callable[[Array, Array], Array]
+
+
+def _encoded(network: DenseNetwork, x: Array) -> _Code:
     hidden, back_hidden = network.hidden("encode", x)
     beside, back_beside = network.bypass("bypass_mean", x)
     variance, slope = softplus(network.linear("variance", hidden))
@@ -122,4 +136,4 @@ def _encoded(network: DenseNetwork, x: Array) -> tuple[Array, Array, Callable[[A
         by_hidden = network.back("mean", by_mean) + network.back("variance", by_variance * slope())
         return back_hidden(by_hidden) + back_beside(by_mean)
 
-    return network.linear("mean", hidden) + beside, variance + LEAST_VARIANCE, back
+    return _Code(network.linear("mean", hidden) + beside, variance + LEAST_VARIANCE, back)

@@ -17,10 +17,11 @@ LEAST_NOISE = 1e-4  # variance of standardised columns around their reconstructi
 
 
 def encoded(stack: Stack, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and variance of the code, shape (E, n, latent); a variance that is positive and grows at most like x."""
+    """Mean and variance of the code, shape (E, n, latent)."""
     from torch.nn.functional import softplus
 
     hidden = stack.hidden("encode", x)
+    # softplus keeps the variance positive, and lets it grow no faster than the rows do; exp would overflow.
     mean = stack.linear("mean", hidden) + stack.bypass("bypass_mean", x)
     return mean, softplus(stack.linear("variance", hidden)) + LEAST_VARIANCE
 
@@ -41,7 +42,7 @@ def misfit(likelihood: str, x: Tensor, output: Tensor) -> Tensor:
 
 
 def minus_log_likelihood(likelihood: str, misfit: Tensor, d: int, variance: Any) -> Tensor:
-    """−log p(x|z) of d columns: N(x̂, variance) for 'gaussian', where the variance is one number for all columns."""
+    """−log p(x|z) of d columns: N(x̂, variance) for 'gaussian', with one variance for all columns."""
     import torch
 
     if likelihood == "bernoulli":
@@ -83,9 +84,8 @@ class EvidenceBound:
         drawn = torch.tensor(noise[:, : mean.shape[-1]], dtype=x.dtype, device=x.device)
         mask = stack.masks["latent"]
         code = (mean + variance.sqrt() * drawn) * mask
-        return misfit(self.likelihood, rows, decoded(stack, code)).sum(1), divergence(
-            mean, variance, mask
-        ).sum(1)
+        misfits = misfit(self.likelihood, rows, decoded(stack, code))
+        return misfits.sum(1), divergence(mean, variance, mask).sum(1)
 
     def _mean(self, misfits: Tensor, divergences: Tensor, n: int, d: int) -> Tensor:
         variance = (misfits / (n * d)).clamp(min=LEAST_NOISE)
@@ -118,13 +118,15 @@ class LocatingBound(EvidenceBound):
         """−log share of the moved cell of some rows, shape (E, n)."""
         import torch
 
-        rows, columns = (
-            torch.as_tensor(a[part], device=held.device) for a in (self.cells.rows, self.cells.columns)
-        )
-        moved, each = held[rows], torch.arange(len(rows), device=held.device)
+        rows = torch.as_tensor(self.cells.rows[part], device=held.device)
+        columns = torch.as_tensor(self.cells.columns[part], device=held.device)
+        moved = held[rows]
+        each = torch.arange(len(rows), device=held.device)
         before = moved[each, columns]
         shifts = torch.as_tensor(self.cells.shifts[part], device=held.device, dtype=held.dtype)
         moved[each, columns] = 1.0 - before if self.likelihood == "bernoulli" else before + shifts
-        output = decoded(stack, encoded(stack, moved.expand(len(stack), -1, -1))[0] * stack.masks["latent"])
-        errors = (moved - (output.sigmoid() if self.likelihood == "bernoulli" else output)).square() + TINY
+        mean, _ = encoded(stack, moved.expand(len(stack), -1, -1))
+        output = decoded(stack, mean * stack.masks["latent"])
+        rebuilt = output.sigmoid() if self.likelihood == "bernoulli" else output
+        errors = (moved - rebuilt).square() + TINY
         return errors.sum(-1).log() - errors[:, each, columns].log()
