@@ -20,6 +20,7 @@ CASES = [
     ("alpha_beta", {"alpha": 2.0, "beta": 1.0}),
     ("alpha_beta", {"alpha": 1.0, "beta": 0.0}),
     ("alpha_beta", {"alpha": 2.0, "beta": 1.0, "conserve": True}),
+    ("alpha_beta", {"alpha": 1.0, "beta": 0.0, "conserve": True}),
     ("z_plus", {}),
     ("w_square", {}),
     ("flat", {}),

@@ -11,7 +11,7 @@ import numpy as np
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
 from tellwhy.core.optional import require
-from tellwhy.core.params import function, generator, integer, one_of, seed, validate_value
+from tellwhy.core.params import Rules, function, generator, integer, one_of, seed, validate_value
 from tellwhy.core.progress import track
 from tellwhy.core.score_function import Floats
 from tellwhy.evaluation.networks.similarity import SIMILARITIES
@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Similarity = Callable[[Floats, Floats], Floats]
+_ACCEPTED: dict[str, Rules] = {
+    "mode": one_of("cascading", "independent"),
+    "similarity": (one_of(*SIMILARITIES), function),
+    "n_stages": integer(1),
+    "random_state": seed,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,10 +130,7 @@ def parameter_randomisation(
     True
     """
     require("torch", "parameter_randomisation")
-    validate_value("parameter_randomisation", "mode", mode, one_of("cascading", "independent"))
-    validate_value("parameter_randomisation", "similarity", similarity, (one_of(*SIMILARITIES), function))
-    validate_value("parameter_randomisation", "n_stages", n_stages, integer(1))
-    validate_value("parameter_randomisation", "random_state", random_state, seed)
+    _check(mode=mode, similarity=similarity, n_stages=n_stages, random_state=random_state)
     model = _model_of(explainer)
     stages = _stages(model, layers, n_stages)
     compare = SIMILARITIES[similarity] if isinstance(similarity, str) else similarity
@@ -143,6 +146,11 @@ def parameter_randomisation(
         found.append(_checked(compare(before, _explained(fixed, changed, x)), len(before)))
     name = similarity if isinstance(similarity, str) else getattr(similarity, "__name__", "a function")
     return Randomisation(tuple(stages), np.stack(found), type(explainer).__name__, mode, name)
+
+
+def _check(**given: Any) -> None:
+    for name, value in given.items():
+        validate_value("parameter_randomisation", name, value, _ACCEPTED[name])
 
 
 def _model_of(explainer: Any) -> Any:

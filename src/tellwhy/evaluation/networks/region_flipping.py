@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -162,13 +163,21 @@ def region_flipping(
     in_order = np.sort(ranking, axis=1)
     drawn = [painting.curves(rng.permuted(in_order, axis=1), ends) for _ in range(n_random)]
     words = fill if isinstance(fill, str) else "given values"
+    result = partial(_result, order=ORDERS[order], removed=painting.removed, fill=words)
+    chance = result(np.mean(drawn, axis=0), method="RandomAttribution") if drawn else None
+    return result(curves, method=explanation.method, random=chance)
 
-    def result(found: Floats, method: str, random: Flipping | None = None) -> RegionFlipping:
-        removed = painting.removed
-        return RegionFlipping(found, _areas(found, removed), method, ORDERS[order], removed, words, random)
 
-    chance = result(np.mean(drawn, axis=0), "RandomAttribution") if drawn else None
-    return result(curves, explanation.method, chance)
+def _result(
+    curves: Floats,
+    *,
+    method: str,
+    order: str,
+    removed: Integers,
+    fill: str,
+    random: Flipping | None = None,
+) -> RegionFlipping:
+    return RegionFlipping(curves, _areas(curves, removed), method, order, removed, fill, random)
 
 
 def _check(**given: Any) -> None:
@@ -228,7 +237,8 @@ def _steps(n_regions: int, n_steps: int | None) -> Integers:
 
 def _areas(curves: Floats, removed: Integers) -> Floats:
     """Mean height of (c − c_end)/(c_0 − c_end) by the trapezoid rule; NaN where c_0 is not above c_end."""
-    start, end = curves[:, 0], curves[:, -1]
+    start = curves[:, 0]
+    end = curves[:, -1]
     # A fall that rounding could have made counts as none: the quotient would be noise.
     falls = start - end > 1e-12 * np.maximum(np.abs(start), np.abs(end))
     widths = np.diff(removed) / removed[-1]

@@ -67,12 +67,13 @@ class ExcitationBackprop(RelevanceExplainer):
         walk = Pass(self.method(Composite([(every, z_plus())])), _one)
         if not self.contrastive:
             return [walk]
+        # Negated weights of the last layer excite what speaks against the output.
         against = self.method(Composite([(last, _negated(z_plus())), (every, z_plus())]))
         return [walk, Pass(against, _one, weight=-1.0)]
 
 
 def _one(scores: Tensor) -> Tensor:
-    """c = 1/score, so that relevance starts with 1."""
+    """What each row starts with: c = 1/score, so that its relevance c·score is 1."""
     return quotient(scores.new_ones(scores.shape), scores)
 
 

@@ -12,7 +12,7 @@ from tellwhy.explainers.propagation.engine.methods import Method
 
 
 def deconvolution(c: Tensor, z: Tensor, a: Tensor) -> Tensor:  # noqa: ARG001
-    """Rectify what comes down, whether the unit was active or not."""
+    """Rectify what comes down, whether the unit was active or not: ReLU is applied to the signal itself."""
     return c.clamp(min=0)
 
 

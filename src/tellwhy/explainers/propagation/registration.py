@@ -51,6 +51,7 @@ def register_rule(name: str, factory: Any = None, *, replace: bool = False) -> A
     """
     if factory is None:
         return lambda made: register_rule(name, made, replace=replace)
+    # Checked before anything is stored: what was refused leaves no trace.
     _check_name("a rule", name)
     _check_factory(name, factory)
     RULES.add(name, factory, replace=replace)
@@ -84,7 +85,7 @@ def register_operation(name: str | Callable[..., Any], kind: str, *, replace: bo
     """
     plain = operation_name(name)[0] if callable(name) else name
     _check_name("an operation", plain)
-    plain = SAME.get(plain, plain)
+    plain = SAME.get(plain, plain)  # operations are recorded by this name: another would never be found
     check_kind(plain, kind)
     KINDS.add(plain, kind, replace=replace)
 
@@ -108,6 +109,7 @@ def check_operations(operations: Mapping[str, str]) -> None:
 
 
 def _check_name(what: str, name: Any) -> None:
+    # PyTorch's names are recorded without the underscores around them: `add` for `add_` and `__add__`.
     if not isinstance(name, str) or not name or name != name.strip("_ "):
         raise InvalidParameter(
             f"The name of {what} must be a string that neither starts nor ends with a blank or an "

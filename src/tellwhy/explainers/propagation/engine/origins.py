@@ -73,6 +73,7 @@ class Origins:
 
     def newest(self, tensor: Tensor) -> Tensor:
         """Return what in-place operations made of a tensor; the tensor itself where they left it alone."""
+        # A tensor may have been changed several times: each change replaced the tensor of the one before.
         while (kept := self._replaced.get(id(tensor))) is not None and kept[0]() is tensor:
             tensor = kept[1]
         return tensor

@@ -84,8 +84,8 @@ class Collector:
     def all_rows(self) -> Result:
         """The results of all rows."""
         self._receive()
-        *values, scores, outputs = self._whole
-        return Result(values, scores, outputs, self._softmax)
+        # In the order of `Result.tensors`.
+        return Result(self._whole[:-2], self._whole[-2], self._whole[-1], self._softmax)
 
     def _receive(self) -> None:
         """Write what was sent last into its place."""

@@ -20,7 +20,7 @@ class Tap(torch.autograd.Function):
         """Return the same tensor."""
         ctx.save_for_backward(x)
         ctx.note = note
-        return x.view_as(x)
+        return x.view_as(x)  # autograd wants another tensor than the input, which costs no memory here
 
     @staticmethod
     def backward(ctx: Any, cotangent: Tensor) -> tuple[Any, ...]:
@@ -34,6 +34,7 @@ def tapped(x: Tensor, operation: Operation, column: str, current: Current) -> Te
 
     def note(cotangent: Tensor, x: Tensor) -> None:
         relevance = cotangent if current.method.carries == "relevance" else cotangent * x
+        # Many small numbers of both signs: in the model's own precision their sum would be off.
         amount = float(relevance.sum(dtype=torch.float64))
         setattr(operation, column, getattr(operation, column) + amount)
 

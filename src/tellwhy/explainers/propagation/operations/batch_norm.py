@@ -41,6 +41,7 @@ class BatchNorm:
 
     def line(self) -> Line:
         """Both halves in one."""
+        # Not put together from the two halves: the shifts would be rounded twice.
         factor = (self.variance + self.eps).rsqrt()
         if self.weight is not None:
             factor = factor * self.weight

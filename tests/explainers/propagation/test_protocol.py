@@ -1,0 +1,42 @@
+"""Explainers of networks are explainers like all others."""
+
+import inspect
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from tellwhy.core.errors import InvalidParameter  # noqa: E402
+from tellwhy.core.explainer import Explainer  # noqa: E402
+from tellwhy.core.explanation import KINDS  # noqa: E402
+from tellwhy.core.registry import cards  # noqa: E402
+
+METHODS = [card.cls for card in cards("network explainer")]
+MODEL = torch.nn.Linear(2, 1).eval()
+
+
+def test_all_of_them_are_in_the_catalogue():
+    names = {method.__name__ for method in METHODS}
+    assert names >= {"DeconvNet", "DeepTaylor", "ExcitationBackprop", "Gradient", "GuidedBackprop"}
+    assert names >= {"InputTimesGradient", "LRP", "SmoothGrad"}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_they_have_the_members_of_an_explainer(method):
+    explainer = method(MODEL)
+    assert isinstance(explainer, Explainer)
+    assert explainer.model is MODEL
+    assert explainer.kind in KINDS
+    assert explainer.explain([[1.0, 2.0]]).kind == explainer.kind
+    assert list(inspect.signature(explainer.explain).parameters) == ["X"]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_parameter_is_declared_stored_and_checked(method):
+    parameters = inspect.signature(method).parameters
+    assert set(method._parameters) == set(parameters) - {"model"}
+    explainer = method(MODEL)
+    for name in method._parameters:
+        assert getattr(explainer, name) == parameters[name].default
+        with pytest.raises(InvalidParameter, match=name):
+            method(MODEL, **{name: object()}).explain([[1.0, 2.0]])
