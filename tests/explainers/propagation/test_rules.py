@@ -116,9 +116,10 @@ def test_relevance_at_dead_units_is_handed_down():
         np.testing.assert_allclose(values, network_relevance(chosen, layers, row, 0), rtol=1e-9, atol=1e-10)
 
 
-def test_alpha_and_beta_must_differ_by_one():
-    with pytest.raises(InvalidParameter, match="alpha - beta = 1"):
-        RULES["alpha_beta"](2, 2)
+@pytest.mark.parametrize(("alpha", "beta"), [(2, 2), (0.5, -0.5)])
+def test_alpha_and_beta_must_differ_by_one(alpha, beta):
+    with pytest.raises(InvalidParameter, match="alpha - beta = 1 and beta >= 0"):
+        RULES["alpha_beta"](alpha, beta)
 
 
 def test_settings_of_another_rule_are_refused():

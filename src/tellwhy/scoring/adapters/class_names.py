@@ -17,6 +17,7 @@ def public_name(cls: type) -> str:
     >>> OneClassSVM.__module__, public_name(OneClassSVM)
     ('sklearn.svm._classes', 'sklearn.svm.OneClassSVM')
     """
+    # Private modules move between versions of a library; the public name stays.
     parts = [part for part in cls.__module__.split(".") if not part.startswith("_")]
     return ".".join([*parts, cls.__qualname__])
 

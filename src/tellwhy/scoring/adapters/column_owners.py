@@ -39,7 +39,7 @@ def owners(step: Any, n_in: int, n_out: int | None = None) -> Integers | None:
 
 
 def owners_of_chain(steps: Iterable[Any], n_in: int, n_out: int | None = None) -> Integers | None:
-    """Return the input column that each column was made from after several transformers in turn; None if mixed."""
+    """Return the input column that each column was made from by transformers in turn; None if mixed."""
     owner: Integers | None = np.arange(n_in)
     for step in steps:
         made_from = None if owner is None else owners(step, len(owner))
@@ -48,11 +48,11 @@ def owners_of_chain(steps: Iterable[Any], n_in: int, n_out: int | None = None) -
 
 
 def _settled(owner: Integers | None, n_in: int, n_out: int | None) -> Integers | None:
-    """Whatever is made of a single column belongs to it; a rule that miscounts is not trusted."""
+    """Return owners that can be relied on: whatever is made of a single column belongs to it."""
     if owner is None and n_in == 1 and n_out is not None:
         return np.zeros(n_out, dtype=np.int64)
     if owner is None or n_out not in (None, len(owner)):
-        return None
+        return None  # also where a rule miscounts: another version of scikit-learn may do things differently
     return np.asarray(owner, dtype=np.int64)
 
 
@@ -62,6 +62,7 @@ def is_passthrough(step: Any) -> bool:
 
 
 def _n_made(step: Any) -> int | None:
+    """How many columns a transformer makes, where it says so."""
     try:
         return len(step.get_feature_names_out())
     except (AttributeError, ValueError):
@@ -77,6 +78,7 @@ def _mixed(_step: Any, _n_in: int) -> None:
 
 
 def _function(step: Any, n_in: int) -> Integers | None:
+    """Only the user knows what a function does to the columns, and may say so by `feature_names_out`."""
     return np.arange(n_in) if step.func is None or step.feature_names_out == "one-to-one" else None
 
 
@@ -89,6 +91,7 @@ def _indicated(step: Any, _n_in: int) -> Integers:
 
 
 def _with_indicator(step: Any, kept: Integers) -> Integers:
+    """Owners of imputed columns and, behind them, of the columns that tell where values were missing."""
     indicator = getattr(step, "indicator_", None)
     return kept if indicator is None else np.concatenate([kept, indicator.features_])
 
@@ -131,8 +134,9 @@ def _pipeline(step: Any, n_in: int) -> Integers | None:
 def _column_transformer(step: Any, _n_in: int) -> Integers | None:
     owner = np.empty(max(made.stop for made in step.output_indices_.values()), dtype=np.int64)
     for name, part, _ in step.transformers_:
-        made, taken = step.output_indices_[name], step._transformer_to_input_indices[name]
-        if made.start == made.stop:
+        made = step.output_indices_[name]
+        taken = step._transformer_to_input_indices[name]
+        if made.start == made.stop:  # a part that was dropped, or that got no columns
             continue
         made_from = owners(part, len(taken), made.stop - made.start)
         if made_from is None:
@@ -144,6 +148,7 @@ def _column_transformer(step: Any, _n_in: int) -> Integers | None:
 def _union(step: Any, n_in: int) -> Integers | None:
     parts = [owners(part, n_in) for _, part in step.transformer_list if not _is_dropped(part)]
     known = [part for part in parts if part is not None]
+    # All or nothing: with the owners of one part unknown, nobody knows where the others' columns start.
     return np.concatenate(known) if known and len(known) == len(parts) else None
 
 
@@ -155,6 +160,8 @@ def _frozen(step: Any, n_in: int) -> Integers | None:
     return owners(step.estimator, n_in)
 
 
+# From public class names to a function (transformer, number of columns that go in) -> owners. The nearest
+# base class counts: the mixin stands for all transformers that are written that way.
 RULES: dict[str, Callable[[Any, int], Integers | None]] = {
     "sklearn.preprocessing.Normalizer": _mixed,
     "sklearn.feature_extraction.text.TfidfTransformer": _mixed,

@@ -37,6 +37,7 @@ class Encoding:
 
     def __call__(self, X: Any) -> Floats:
         """Transform raw rows to a finite float64 array."""
+        # Vectorisers of text, say, record no number of columns: they get their input as it is.
         rows = X if self.n_columns is None else raw_rows(X, self.n_columns, self.names)
         try:
             for transform in self.transforms:
@@ -59,12 +60,14 @@ class Encoding:
         return rows
 
     def owner(self, n_made: int | None) -> Integers | None:
-        """Raw column that each of the `n_made` columns of the result was made from; None where they are mixed."""
+        """Raw column that each of the `n_made` columns of the result was made from; None if mixed."""
         return None if self.n_columns is None else owners_of_chain(self.transforms, self.n_columns, n_made)
 
 
 @dataclass(frozen=True)
 class _Composed:
+    """second(first(X)), as an object with fields: unlike a lambda it can be sent to other processes."""
+
     first: Callable[[Any], Any]
     second: Callable[[Any], Floats]
 
@@ -83,7 +86,7 @@ def pipeline(model: Any) -> ScoreFunction:
     label = f"{type(model).__name__}({', '.join(type(step).__name__ for step in transforms)})"
     encode = Encoding(transforms, label)
     describes = f"{inner.describes}, after {label}"
-    if encode.n_columns is None:
+    if encode.n_columns is None:  # without columns there is nothing to tell attributions in
         return FunctionScore(_Composed(encode, inner.value), describes=describes, threshold=inner.threshold)
     return _encoded(inner, encode, encode.n_columns, describes)
 
@@ -99,6 +102,7 @@ def _encoded(inner: ScoreFunction, encode: Encoding, n_columns: int, describes: 
     decode: Callable[[Floats], Any] | None = encode.undo if encode.can_undo else None
     owner = encode.owner(inner.feature_shape[0] if inner.feature_shape else None)
     if isinstance(inner, EncodedScore):
+        # Two encodings in a row become one: everything that reads a score knows one level only.
         function = _Composed(encode, inner.encode)
         decode = None if decode is None or inner.decode is None else _Composed(inner.decode, decode)
         owner = None if owner is None or inner.owner is None else owner[inner.owner]

@@ -43,5 +43,6 @@ def _decision(model: Any, X: Any) -> Floats:
 
 
 def _threshold(model: Any) -> float | None:
+    """The model's threshold, where it is a number."""
     threshold = getattr(model, "threshold_", None)
     return float(threshold) if isinstance(threshold, numbers.Real) else None

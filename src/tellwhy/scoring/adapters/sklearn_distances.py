@@ -27,21 +27,22 @@ from tellwhy.scoring.scores.kernel_score import KernelScore
 
 
 def one_class_svm(model: Any) -> ScoreFunction:
-    """−log g(x), g = Σ_j α_j k(x, u_j) with Σα = 1, for the Gaussian kernel; −score_samples for the others."""
+    """−log g(x), g = Σ_j α_j k(x, u_j) with Σα = 1, for the Gaussian kernel; else −score_samples."""
     ensure_fitted(model)
     if model.kernel == "precomputed":
         raise UnsupportedModel(
-            "OneClassSVM(kernel='precomputed') sees kernel values, not rows. Pass a function that computes them: "
-            "lambda X: -model.score_samples(kernel(X, X_train))."
+            "OneClassSVM(kernel='precomputed') sees kernel values, not rows. Pass a function that computes "
+            "them: lambda X: -model.score_samples(kernel(X, X_train))."
         )
     if model.kernel != "rbf" or model._gamma == 0:
         return _other_one_class_svm(model)
     alpha = _dense(model.dual_coef_).ravel()
+    # The offset is the value of Σ_j α_j k at the boundary, before the weights are made to add up to 1.
     level = float(model.offset_[0]) / alpha.sum()
     expansion = KernelExpansion(
         _dense(model.support_vectors_),
         alpha / alpha.sum(),
-        Exponential(1.0 / math.sqrt(2.0 * model._gamma)),
+        Exponential(1.0 / math.sqrt(2.0 * model._gamma)),  # exp(−γ r²) = exp(−r²/(2σ²))
         np.asarray(model.support_, dtype=np.int64),
         int(model.shape_fit_[0]),
     )
@@ -66,7 +67,8 @@ def _other_one_class_svm(model: Any) -> FunctionScore:
 
 def _product_gradient(model: Any, X: Any) -> Floats:
     """−Σ_j α_j f'(⟨x, u_j⟩) u_j for a kernel f(⟨x, u⟩)."""
-    U, alpha = _dense(model.support_vectors_), _dense(model.dual_coef_).ravel()
+    U = _dense(model.support_vectors_)
+    alpha = _dense(model.dual_coef_).ravel()
     products = as_floats(X) @ U.T
     if model.kernel == "linear":
         slopes = np.ones_like(products)
@@ -79,7 +81,7 @@ def _product_gradient(model: Any, X: Any) -> Floats:
 
 
 def kernel_density(model: Any) -> ScoreFunction:
-    """−log p(x): a kernel expansion for the Gaussian and the exponential kernel, a function for the others."""
+    """−log p(x): a kernel expansion for the Gaussian and the exponential kernel, else a function."""
     ensure_fitted(model)
     describes = f"negative log-density −log p(x) of {type(model).__name__}"
     if model.kernel not in _LOG_VOLUMES or not _is_euclidean(model):
@@ -87,16 +89,16 @@ def kernel_density(model: Any) -> ScoreFunction:
     points = np.asarray(model.tree_.data, dtype=np.float64)
     given = model.tree_.sample_weight
     weights = np.ones(len(points)) if given is None else np.asarray(given, dtype=np.float64)
-    kept = np.flatnonzero(weights)
+    kept = np.flatnonzero(weights)  # the logarithm of a weight of 0 would be −∞
     q, log_volume = _LOG_VOLUMES[model.kernel]
-    width, d = float(model.bandwidth_), points.shape[1]
+    kernel = Exponential(float(model.bandwidth_), q)
+    d = points.shape[1]
     return KernelScore(
-        KernelExpansion(
-            points[kept], weights[kept] / weights.sum(), Exponential(width, q), kept, len(points)
-        ),
+        KernelExpansion(points[kept], weights[kept] / weights.sum(), kernel, kept, len(points)),
         feature_names=fitted_names(model),
         describes=describes,
-        offset=log_volume(d) + d * math.log(width),
+        # The kernel has height 1; a density has volume 1.
+        offset=log_volume(d) + d * math.log(kernel.bandwidth),
     )
 
 
@@ -138,13 +140,17 @@ def nearest_neighbours(model: Any) -> ScoreFunction:
 def mean_neighbour_distance(
     model: Any, *, describes_model: str, n_neighbours: int | None = None, threshold: float | None = None
 ) -> ScoreFunction:
-    """Return the mean distance to the nearest rows of a fitted `NearestNeighbors`, with its points if Euclidean."""
+    """Return the mean distance to the nearest rows of a fitted `NearestNeighbors`.
+
+    The score knows its points, and so its gradient, where distances are Euclidean.
+    """
     ensure_fitted(model)
     k = int(model.n_neighbors if n_neighbours is None else n_neighbours)
     describes = f"mean distance to the {k} nearest training rows of {describes_model}"
     if model.metric == "precomputed":
         raise UnsupportedModel(
-            f"{describes_model} with a precomputed metric sees distances, not rows. Pass a function that computes them."
+            f"{describes_model} with a precomputed metric sees distances, not rows. Pass a function that "
+            "computes them."
         )
     if not _is_euclidean(model):
         return model_score(model, partial(_mean_distance, k), describes=describes, threshold=threshold)

@@ -18,9 +18,8 @@ from tellwhy.scoring.scores.function_score import FunctionScore
 from tellwhy.scoring.scores.mixture_score import MixtureScore, ScaledMixture
 from tellwhy.scoring.scores.projection_score import Projection, ProjectionScore
 
-ModelFunction = Callable[
-    [Any, Any], Any
-]  # (model, rows) -> one number, or one derivative per column, for each row
+# (model, rows) -> for each row one number, or one derivative per column
+ModelFunction = Callable[[Any, Any], Any]
 
 
 def model_score(
@@ -44,6 +43,7 @@ def model_score(
 
 
 def _on_rows(model: Any, function: ModelFunction, X: Any) -> Any:
+    """Apply a function of a model to rows in the form that the model was fitted on."""
     return function(model, number_rows(model, X))
 
 
@@ -67,8 +67,10 @@ def mixture(model: Any) -> ScoreFunction:
     ensure_fitted(model)
     log_weights = lookup(_LOG_WEIGHTS, model)
     describes = f"negative log-density −log p(x) of {type(model).__name__}"
-    if log_weights is None:  # a mixture of someone else's
+    if log_weights is None:  # a mixture of someone else's: its density may be another formula
         return model_score(model, minus_score_samples, describes=describes)
+    # What scikit-learn stores depends on the covariance type: one factor for all components, one number for
+    # all columns. Broadcasting gives each component its own without copying.
     factors = np.asarray(model.precisions_cholesky_, dtype=np.float64)
     n_components, d = model.means_.shape
     if model.covariance_type == "tied":
@@ -85,19 +87,27 @@ def _log_weights(model: Any) -> Floats:
 
 
 def _expected_log_weights(model: Any) -> Floats:
-    """E[log π_k] and what the spread of the precisions takes from E[log N]: Bishop (2006), eqs 10.64 to 10.66."""
-    concentration, d = model.weight_concentration_, model.means_.shape[1]
-    if isinstance(concentration, tuple):  # of a Dirichlet process: a stick broken in turn
-        taken, left = digamma(concentration[0]), digamma(concentration[1])
-        total = digamma(concentration[0] + concentration[1])
-        weights = taken - total + np.concatenate([[0.0], np.cumsum(left - total)[:-1]])
-    else:
-        weights = digamma(concentration) - digamma(np.sum(concentration))
+    """Log-weights of a Bayesian mixture, with what its uncertain precisions take from each log-density.
+
+    E[log π_k] + ½ (E[log |Λ_k|] − log |E Λ_k| − d/β_k): Bishop (2006), eqs 10.64 to 10.66.
+    """
     freedom = model.degrees_of_freedom_
-    spread = (
-        d * np.log(2.0) + digamma(0.5 * (freedom - np.arange(d)[:, None])).sum(axis=0) - d * np.log(freedom)
-    )
-    return np.asarray(weights + 0.5 * (spread - d / model.mean_precision_))
+    d = model.means_.shape[1]
+    log_precision = d * np.log(2.0) + digamma(0.5 * (freedom - np.arange(d)[:, None])).sum(axis=0)
+    spread = log_precision - d * np.log(freedom)
+    return np.asarray(_mean_log_weights(model) + 0.5 * (spread - d / model.mean_precision_))
+
+
+def _mean_log_weights(model: Any) -> Floats:
+    """E[log π_k] under the posterior of the weights: a Dirichlet process, or a Dirichlet distribution."""
+    concentration = model.weight_concentration_
+    if not isinstance(concentration, tuple):
+        return np.asarray(digamma(concentration) - digamma(np.sum(concentration)))
+    # A stick is broken in turn: component k takes its part of what the ones before it left.
+    total = digamma(concentration[0] + concentration[1])
+    taken = digamma(concentration[0]) - total
+    left = digamma(concentration[1]) - total
+    return np.asarray(taken + np.concatenate([[0.0], np.cumsum(left)[:-1]]))
 
 
 _LOG_WEIGHTS: dict[str, Callable[[Any], Floats]] = {
@@ -167,7 +177,7 @@ def _minus_score_of_arrays(model: Any, X: Any) -> Floats:
 
 
 def outlier_detector(model: Any, samples: ModelFunction = minus_score_samples) -> FunctionScore:
-    """Turn the sign of any other detector: `IsolationForest`, `LocalOutlierFactor`, and those of third parties."""
+    """Turn the sign of any other detector: `IsolationForest`, and those of third parties."""
     ensure_fitted(model)
     name = type(model).__name__
     if hasattr(model, "score_samples"):
@@ -175,18 +185,19 @@ def outlier_detector(model: Any, samples: ModelFunction = minus_score_samples) -
         return model_score(model, samples, describes=describes, threshold=minus_offset(model))
     if hasattr(model, "decision_function"):
         describes = f"minus the decision_function of {name}"
+        # scikit-learn's convention: decision_function is negative for outliers.
         return model_score(model, _minus_decision, describes=describes, threshold=0.0)
     raise UnsupportedModel(
-        f"{name} cannot score new rows: it has neither score_samples nor decision_function. Fit a detector that has "
-        "(for LocalOutlierFactor: novelty=True), or pass a function that gives one number per row."
+        f"{name} cannot score new rows: it has neither score_samples nor decision_function. Fit a detector "
+        "that has (for LocalOutlierFactor: novelty=True), or pass a function that gives one number per row."
     )
 
 
 def refuse_classifier(model: Any) -> NoReturn:
     """Say how to explain a classifier: by one of its outputs."""
-    what, output = "probability", "predict_proba"
-    if not hasattr(model, output) and hasattr(model, "decision_function"):
-        what, output = "score", "decision_function"
+    has_scores_only = not hasattr(model, "predict_proba") and hasattr(model, "decision_function")
+    what = "score" if has_scores_only else "probability"
+    output = "decision_function" if has_scores_only else "predict_proba"
     raise UnsupportedModel(
         f"{type(model).__name__} is a classifier, which does not say how anomalous a row is. To explain the "
         f"{what} of class k, pass a function: lambda X: model.{output}(X)[:, k]."
@@ -204,6 +215,6 @@ def refuse_regressor(model: Any) -> NoReturn:
 def refuse(model: Any) -> NoReturn:
     """Say what to do with a model that has no anomaly score."""
     raise UnsupportedModel(
-        f"{type(model).__module__}.{type(model).__qualname__} has no anomaly score that tellwhy knows. Pass a "
-        "function that takes rows and gives one number per row, high = anomalous."
+        f"{type(model).__module__}.{type(model).__qualname__} has no anomaly score that tellwhy knows. Pass "
+        "a function that takes rows and gives one number per row, high = anomalous."
     )

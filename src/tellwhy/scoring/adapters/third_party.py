@@ -1,4 +1,8 @@
-"""The third-party models that `as_score` knows, by public class name; the nearest base class counts."""
+"""The third-party models that `as_score` knows, by public class name.
+
+The nearest base class counts, whatever the order of the table: a class of one's own that extends
+`IsolationForest` is an `OutlierMixin`, and what is a plain `BaseEstimator` is refused with advice.
+"""
 
 from __future__ import annotations
 

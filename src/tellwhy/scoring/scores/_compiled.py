@@ -10,12 +10,17 @@ import math
 import numba
 import numpy as np
 
-SCORE, SHARES, RELEVANCE, GRADIENT = 0, 1, 2, 3
+# What S is overwritten with; for SCORE it is left alone.
+SCORE = 0
+SHARES = 1
+RELEVANCE = 2
+GRADIENT = 3
 
 
 @numba.njit(nogil=True, cache=True)
 def _power(s, q):
     """s^(q/2), that is (r/σ)^q."""
+    # The two usual kernels need no power function, which is slow.
     if q == 2.0:
         return s
     if q == 1.0:
@@ -40,6 +45,7 @@ def pool_exponential(S, weights, q, skip, mode, outlierness, attributed):
     RELEVANCE: Δ_j/s_j with Δ_j = p_j·min(o, (r_j/σ)^q/q). GRADIENT: p_j·s_j^(q/2−1). SHARES: p_j.
     """
     n, m = S.shape
+    # In log space and relative to the largest term: far from all points every exponential underflows to 0.
     log_weights = np.log(weights)
     exponents = np.empty(m)
     for i in range(n):
@@ -56,9 +62,9 @@ def pool_exponential(S, weights, q, skip, mode, outlierness, attributed):
             exponents[j] = share
             total += share
         o = -(nearest + math.log(total))
-        if skip[i] >= 0:
+        if skip[i] >= 0:  # the other weights are made to add up to 1 again
             o += math.log1p(-weights[skip[i]])
-        o = max(o, 0.0)
+        o = max(o, 0.0)  # weights add up to 1, so that only rounding makes it negative
         outlierness[i] = o
         if mode == SHARES:
             for j in range(m):
@@ -75,9 +81,10 @@ def _relevance_exponential(s_row, shares, total, q, o):
     attributed = 0.0
     for j in range(len(s_row)):
         s = s_row[j]
+        # Distances beyond the outlierness are cut to it, so that no more than the outlierness is attributed.
         delta = shares[j] / total * min(o, _power(s, q) / q)
         attributed += delta
-        s_row[j] = delta / s if s > 0.0 else 0.0
+        s_row[j] = delta / s if s > 0.0 else 0.0  # the row is that point: it gets nothing to share
     return attributed
 
 
@@ -91,7 +98,7 @@ def pool_student(S, weights, q, a, factor, skip, mode, outlierness, attributed):
     n, m = S.shape
     for i in range(n):
         left_out = skip[i]
-        kept = 1.0 if left_out < 0 else 1.0 - weights[left_out]
+        kept = 1.0 if left_out < 0 else 1.0 - weights[left_out]  # weights that are left, not yet scaled to 1
         g = 0.0
         for j in range(m):
             if j != left_out:
@@ -124,7 +131,7 @@ def spread_over_features(Z, V, W, R):
         for i in range(Z.shape[1]):
             R[row, i] = 0.0
         for j in range(V.shape[0]):
-            if W[row, j] != 0.0:
+            if W[row, j] != 0.0:  # shares of distant points underflow to 0: those points are passed over
                 for i in range(Z.shape[1]):
                     difference = Z[row, i] - V[j, i]
                     R[row, i] += W[row, j] * difference * difference

@@ -10,7 +10,7 @@ from tellwhy.scoring.scores.function_score import one_per_cell, one_per_row
 
 
 class CheckedScore:
-    """A score function whose values and gradients are finite and of the right shape, or an error says what they are.
+    """A score function whose values and gradients are finite and of the right shape, or an error tells.
 
     All its other members are those of the score itself.
 
@@ -23,13 +23,14 @@ class CheckedScore:
     ...         return np.ones((len(X), 2))
     >>> CheckedScore(Twice(len, describes="a pair")).value(np.zeros((3, 1)))
     Traceback (most recent call last):
-    tellwhy.core.errors.InvalidInput: A score must give one number per row: for 3 rows, a pair has shape (3, 2); ...
+    tellwhy.core.errors.InvalidInput: A score must give one number per row: for 3 rows, a pair has shape ...
     """
 
     def __init__(self, score: Any):
         self._score = score
 
     def __getattr__(self, name: str) -> Any:
+        # Copying and unpickling ask before `_score` is there: handing that on would never end.
         if name.startswith("__") or name == "_score":
             raise AttributeError(name)
         return getattr(self._score, name)

@@ -48,6 +48,7 @@ class CentreScore:
         """Squared distance of each row to its nearest centre."""
         X = as_floats(X, n_columns=self.feature_shape[0])
         with np.errstate(over="ignore"):
+            # In the units of the rows; the distances that found the centre are scaled ones.
             scores = ((X - self.nearest(X)) ** 2).sum(axis=1)
         if not np.isfinite(scores).all():
             row = int(np.argmin(np.isfinite(scores)))
@@ -89,22 +90,20 @@ class NeighbourScore:
 
     def leave_some(self, left_out: Integers) -> Integers:
         """Leave nothing out where fewer than k points would remain."""
-        return (
-            left_out
-            if len(self.expansion.points) > self.expansion.n_neighbours
-            else np.full_like(left_out, -1)
-        )
+        enough = len(self.expansion.points) > self.expansion.n_neighbours
+        return left_out if enough else np.full_like(left_out, -1)
 
     def neighbours(self, X: Floats, left_out: Integers | None = None) -> tuple[Integers, Floats]:
         """Indices of the k nearest points of each row and their distances, shape (n, k)."""
         k = self.expansion.n_neighbours
-        index, distance = np.empty((len(X), k), dtype=np.int64), np.empty((len(X), k))
+        index = np.empty((len(X), k), dtype=np.int64)
+        distance = np.empty((len(X), k))
         for rows in tracked_batches(len(X), 16 * len(self.expansion.points), "distances to neighbours"):
             S = self._points.squared_distances(self._points.rescale(X[rows]))
             if left_out is not None:
                 drop = np.flatnonzero(left_out[rows] >= 0)
                 S[drop, left_out[rows][drop]] = np.inf
-            nearest = np.argpartition(S, k - 1, axis=1)[:, :k]
+            nearest = np.argpartition(S, k - 1, axis=1)[:, :k]  # in no order: a mean needs none
             index[rows] = nearest
             distance[rows] = np.sqrt(np.take_along_axis(S, nearest, axis=1)) * self._points.length
         return index, distance
@@ -120,6 +119,7 @@ class NeighbourScore:
         index, distance = self.neighbours(X, left_out)
         slopes = np.zeros_like(X)
         for j, r in zip(index.T, distance.T, strict=True):
+            # A row that is the point itself has no direction away from it.
             slopes += (X - self.expansion.points[j]) / np.where(r > 0, r, np.inf)[:, None]
         return slopes / self.expansion.n_neighbours
 

@@ -68,7 +68,8 @@ class EncodedScore:
 
     @property
     def threshold(self) -> float | None:
-        """Threshold of the inner score, which is the same number, unless another was set."""
+        """Threshold of the inner score, unless another was set."""
+        # Encoding does not change the score of a row, so that the inner threshold holds as it is.
         return self.inner.threshold if self.level is None else self.level
 
     def value(self, X: Any) -> Floats:

@@ -25,17 +25,19 @@ def array_rows(X: Any, shape: tuple[int, ...] | None = None) -> Floats:
     >>> array_rows(np.ones((2, 3, 4), dtype="float32"), shape=(3, 4)).dtype
     dtype('float64')
     """
+    # Tensors may be on a GPU, need a gradient or be of a type that numpy does not know.
     array = np.asarray(X.detach().cpu().double() if hasattr(X, "detach") else X)
     if array.ndim < 2 or (shape is not None and array.shape[1:] != tuple(shape)):
         wanted = "(n, ...)" if shape is None else str(("n", *shape)).replace("'", "")
         raise InvalidInput(
-            f"X must have rows first, then the shape of one input: {wanted}. Got {array.shape}. Add the rows' axis of "
-            "a single input with X[None]."
+            f"X must have rows first, then the shape of one input: {wanted}. Got {array.shape}. Add the "
+            "rows' axis of a single input with X[None]."
         )
     if 0 in array.shape:
         raise InvalidInput(
             f"X is empty: its shape is {array.shape}; at least one row of one number is needed."
         )
+    # A table goes as it is, so that an error can name its column.
     return as_floats(X if array.ndim == 2 else array.reshape(len(array), -1)).reshape(array.shape)
 
 

@@ -52,10 +52,10 @@ class FunctionScore:
         self._slopes = gradient
         self.feature_shape = feature_shape
         self.feature_names = feature_names
-        self.describes = (
-            describes or f"the value of {getattr(function, '__qualname__', type(function).__name__)}"
-        )
+        name = getattr(function, "__qualname__", type(function).__name__)
+        self.describes = describes or f"the value of {name}"
         self.threshold = threshold
+        # Only there if it was given: who needs a gradient asks whether the score has one.
         if gradient is not None:
             self.gradient = self._checked_gradient
 
@@ -72,7 +72,7 @@ class FunctionScore:
 def one_per_row(returned: Any, n: int, describes: str) -> Floats:
     """Return what a score gave for n rows as n finite numbers, or say what is wrong with it."""
     returned = np.asarray(returned)
-    if returned.shape == (n, 1):
+    if returned.shape == (n, 1):  # one output, as networks give it
         returned = returned[:, 0]
     if returned.shape != (n,):
         raise InvalidInput(
@@ -106,7 +106,7 @@ def one_per_cell(returned: Any, X: Any, describes: str) -> Floats:
 def _real(returned: Any, describes: str) -> Floats:
     """Return real numbers as float64; text, dates and complex numbers are not converted in silence."""
     is_real = returned.dtype.kind in "biuf"
-    if returned.dtype.kind == "O":
+    if returned.dtype.kind == "O":  # Python's own numbers, fractions among them
         is_real = all(isinstance(item, numbers.Real) for item in returned.flat)
     if not is_real:
         odd = next((item for item in returned.flat if not isinstance(item, numbers.Real)), None)

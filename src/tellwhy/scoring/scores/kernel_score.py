@@ -38,7 +38,21 @@ LABELS = {
 
 @dataclass(frozen=True)
 class PooledBatch:
-    """One batch of rows: coordinates, outlierness, and one coefficient per row and support point."""
+    """One batch of rows.
+
+    Attributes
+    ----------
+    rows
+        Where it is among all rows.
+    scaled
+        The rows in the coordinates of `KernelScore.points`.
+    outlierness
+        Of each row, without the offset.
+    coefficients
+        One per row and support point: what the mode asked for.
+    attributed
+        In mode "relevance" the part of each row's outlierness that its support points got.
+    """
 
     rows: slice
     scaled: Floats
@@ -78,7 +92,7 @@ class KernelScore:
         return np.hstack([self.points.scaled, self.points.scaled**2])
 
     def _factor(self, left_out: Integers) -> Floats:
-        """Return the factor m of the t-Student outlierness of each row: the number of its support points, or 1."""
+        """Return the factor m of each row's t-Student outlierness: the number of its support points, or 1."""
         if self.expansion.scale == "one":
             return np.ones(len(left_out))
         return np.asarray(len(self.expansion.weights) - (left_out >= 0), dtype=np.float64)
@@ -86,8 +100,9 @@ class KernelScore:
     def base_values(self, left_out: Integers) -> Floats:
         """Return the smallest score there is for each row: the offset, and m·a more for t-Student kernels."""
         kernel = self.expansion.kernel
-        least = kernel.a * self._factor(left_out) if isinstance(kernel, StudentT) else np.zeros(len(left_out))
-        return least + self.offset
+        if isinstance(kernel, StudentT):
+            return kernel.a * self._factor(left_out) + self.offset
+        return np.full(len(left_out), self.offset)
 
     def inlierness_of(self, outlierness: Floats, left_out: Integers) -> Floats:
         """Return g(x) for outlierness without the offset: exp(−o), or m/o for t-Student kernels."""
@@ -108,6 +123,7 @@ class KernelScore:
         X = as_floats(X, n_columns=self.feature_shape[0])
         slopes = np.empty_like(X)
         for batch in self.pooled(X, "gradient", left_out):
+            # Σ_j c_j (z − v_j) = z Σ_j c_j − Σ_j c_j v_j: a matrix product instead of all differences.
             pull = batch.coefficients @ self.points.scaled
             slopes[batch.rows] = batch.scaled * batch.coefficients.sum(axis=1, keepdims=True) - pull
         return slopes / self.expansion.kernel.bandwidth
@@ -129,18 +145,22 @@ class KernelScore:
         for rows in tracked_batches(len(X), 8 * (m + 4 * d), LABELS[mode]):
             Z = self.points.rescale(X[rows])
             S = self.points.squared_distances(Z)
-            outlierness, attributed = np.empty(len(Z)), np.zeros(len(Z))
+            outlierness = np.empty(len(Z))
+            attributed = np.zeros(len(Z))
             self._pool(S, skip[rows], MODES[mode], outlierness, attributed)
             if not np.isfinite(outlierness).all():
                 self._raise_overflow(rows.start + int(np.argmin(np.isfinite(outlierness))))
             yield PooledBatch(rows, Z, outlierness, S, attributed)
 
     def _pool(self, S: Floats, skip: Integers, mode: int, outlierness: Floats, attributed: Floats) -> None:
-        weights, kernel = self.expansion.weights, self.expansion.kernel
+        """Pool one batch; S, outlierness and attributed are written to."""
+        weights = self.expansion.weights
+        kernel = self.expansion.kernel
         if isinstance(kernel, Exponential):
             _compiled.pool_exponential(S, weights, float(kernel.q), skip, mode, outlierness, attributed)
         elif isinstance(kernel, StudentT):
-            q, a = float(kernel.q), float(kernel.a)
+            q = float(kernel.q)
+            a = float(kernel.a)
             _compiled.pool_student(S, weights, q, a, self._factor(skip), skip, mode, outlierness, attributed)
         else:
             raise UnsupportedModel(
@@ -149,7 +169,7 @@ class KernelScore:
 
     def _raise_overflow(self, row: int) -> None:
         raise InvalidInput(
-            f"Row {row} of X is too far from the model for a finite score: its distance, divided by the bandwidth "
-            f"({self.expansion.kernel.bandwidth:g}) and raised to q = {self.expansion.kernel.q:g}, overflows. Scale "
-            "the columns, or use a larger bandwidth (bandwidth='auto' follows the data)."
+            f"Row {row} of X is too far from the model for a finite score: its distance, divided by the "
+            f"bandwidth ({self.expansion.kernel.bandwidth:g}) and raised to q = {self.expansion.kernel.q:g}, "
+            "overflows. Scale the columns, or use a larger bandwidth (bandwidth='auto' follows the data)."
         )

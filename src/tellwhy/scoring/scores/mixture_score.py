@@ -23,7 +23,10 @@ NEGLIGIBLE = 1e-40
 
 @dataclass(frozen=True)
 class Mixture:
-    """p(x) = Σ_k π_k N(x; μ_k, Σ_k): weights (K,), means (K, d) and covariances (K, d, d), in the units of the rows."""
+    """p(x) = Σ_k π_k N(x; μ_k, Σ_k), in the units of the rows.
+
+    Weights have shape (K,), means (K, d) and covariances (K, d, d).
+    """
 
     weights: Floats
     means: Floats
@@ -98,12 +101,14 @@ class MixtureScore:
     @cached_property
     def mixture(self) -> Mixture:
         """Weights, means and covariances in the units of the rows."""
-        parts, d = self.parts, len(self.parts.scale)
+        parts = self.parts
+        d = len(parts.scale)
         covariances = np.empty((len(parts.means), d, d))
         for k, W in enumerate(parts.factors):
             inverse = np.diag(1.0 / W) if W.ndim == 1 else solve_triangular(W, np.eye(d))
             covariances[k] = inverse.T @ inverse
         with np.errstate(over="ignore", under="ignore"):
+            # One side after the other: the product of two scales might overflow where this does not.
             covariances *= parts.scale[:, None]
             covariances *= parts.scale
         if not np.isfinite(covariances).all():
@@ -127,7 +132,8 @@ class MixtureScore:
     def _evaluated(self, X: Any, *, with_gradient: bool) -> tuple[Floats, Floats]:
         check_columns(X, self.feature_names)
         X = as_floats(X, n_columns=self.feature_shape[0])
-        energies, slopes = np.empty(len(X)), np.empty(X.shape if with_gradient else (0, 0))
+        energies = np.empty(len(X))
+        slopes = np.empty(X.shape if with_gradient else (0, 0))
         for rows in tracked_batches(len(X), 8 * X.shape[1] * (len(self.parts.means) + 3), "scoring rows"):
             with np.errstate(over="ignore", invalid="ignore"):
                 whitened = self.whitened(X[rows])
@@ -137,9 +143,8 @@ class MixtureScore:
             if not np.isfinite(energies[rows]).all():
                 self._raise_overflow(rows.start + int(np.argmin(np.isfinite(energies[rows]))))
             if with_gradient:
-                slopes[rows] = (
-                    self._slopes(whitened, np.exp(log_terms + energies[rows, None])) / self.parts.scale
-                )
+                shares = np.exp(log_terms + energies[rows, None])  # of each component in the row's density
+                slopes[rows] = self._slopes(whitened, shares) / self.parts.scale
         return energies, slopes
 
     def whitened(self, X: Floats) -> list[Floats]:
@@ -166,8 +171,8 @@ class MixtureScore:
 
     def _raise_overflow(self, row: int) -> None:
         raise InvalidInput(
-            f"Row {row} of X is too far from the mixture for a finite score: its squared distance, in units of the "
-            "components' spread, overflows. Scale the columns, or leave that row out."
+            f"Row {row} of X is too far from the mixture for a finite score: its squared distance, in units "
+            "of the components' spread, overflows. Scale the columns, or leave that row out."
         )
 
 

@@ -51,10 +51,12 @@ class ProjectionScore:
         """x − x̂ of each row: what the projection leaves out."""
         check_columns(X, self.feature_names)
         X = as_floats(X, n_columns=self.feature_shape[0])
-        left, V = np.empty_like(X), self.projection.components
+        left = np.empty_like(X)
+        V = self.projection.components
         for rows in tracked_batches(len(X), 24 * X.shape[1], "scoring rows"):
             with np.errstate(over="ignore", invalid="ignore"):
                 centred = X[rows] - self.projection.mean
+                # Two thin products: VᵀV itself would be a d × d matrix.
                 left[rows] = centred - (centred @ V.T) @ V
         return left
 
@@ -77,7 +79,7 @@ class ProjectionScore:
         return self._errors(left), 2.0 * left
 
     def _errors(self, left: Floats) -> Floats:
-        errors = np.einsum("ij,ij->i", left, left)
+        errors = np.einsum("ij,ij->i", left, left)  # rows of squares are never written to memory
         if not np.isfinite(errors).all():
             row = int(np.argmin(np.isfinite(errors)))
             raise InvalidInput(f"The reconstruction error of row {row} overflows. Scale the columns first.")
