@@ -1,0 +1,171 @@
+"""What a run on a grid, a sequence or a graph tells: counts, names, classes, ranges, pictures."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tellwhy.data.graphs import grid
+from tellwhy.workflow import explain_graph
+from tellwhy.workflow.graphs.graph_input import GraphRequest, nodes_of
+from tellwhy.workflow.graphs.graph_run import _kind, _sample
+
+
+def two_levels(n=300, seed=0):
+    """A sequence with a low and a high level; hour 40 has a value of the other level, hour 200 is extreme."""
+    rng = np.random.default_rng(seed)
+    level = np.where((np.arange(n) // 100) % 2 == 0, 0.0, 4.0)
+    frame = pd.DataFrame(
+        {"hour": np.arange(n), "flow": level + rng.normal(size=n), "load": rng.normal(size=n)}
+    )
+    frame.loc[40, "flow"] = 4.2
+    frame.loc[200 % n, "load"] = 30.0
+    return frame
+
+
+@pytest.fixture(scope="module")
+def frame():
+    return two_levels()
+
+
+@pytest.fixture(scope="module")
+def found(frame):
+    return explain_graph(frame, time="hour", n_classes=2, top=5)
+
+
+def test_the_summary_counts_nodes_classes_and_rows_above(found):
+    run = found.run
+    n_above = int((run.scores > run.threshold).sum())
+    sizes = np.bincount(found.picture.classes) / 300
+    share = np.mean(run.explanation.extras["context_share"])
+    assert run.summary == (
+        "300 rows in the order of time of pandas.DataFrame fall into 2 latent classes that neighbours tend to share "
+        f"(class 0: {sizes[0]:.0%}, class 1: {sizes[1]:.0%}). {n_above} nodes are above the threshold (scores beyond "
+        "the upper quartile by 1.5 times the quartiles' distance) for the class they are in. "
+        f"The {len(run.explanation)} highest scores were explained by LatentClassDTD; {share:.0%} of them is there "
+        "only because of the context: in another class, the same values would be ordinary."
+    )
+    assert sorted(np.round(sizes, 1)) == [0.3, 0.7]
+
+
+def test_nodes_are_ranked_with_their_own_scores_names_and_percentiles(frame, found):
+    run = found.run
+    scores = [a.score for a in run.anomalies]
+    assert scores == sorted(scores, reverse=True)
+    assert [a.row for a in run.anomalies[:2]] in ([40, 200], [200, 40])
+    everyone = np.sort(run.scores)
+    for anomaly in run.anomalies:
+        assert anomaly.id == str(anomaly.row)  # named by the hour, which counts the rows here
+        assert anomaly.score == run.scores[anomaly.row]
+        assert anomaly.percentile == pytest.approx(100.0 * (everyone < anomaly.score).mean())
+        assert anomaly.above_threshold == (anomaly.score > run.threshold)
+        for reason in anomaly.reasons:
+            assert reason.value == frame.loc[anomaly.row, reason.feature]
+
+
+def test_what_is_usual_is_told_of_the_class_of_the_node(frame, found):
+    by_row = {a.row: a.reasons[0] for a in found.run.anomalies}
+    assert by_row[40].feature == "flow"
+    assert by_row[40].text.startswith("flow = 4.2 (usually in its class -")
+    low, high = by_row[40].typical
+    assert -2.5 < low < -1.0 < 1.0 < high < 2.5  # the low level, though 4.2 is usual over all rows
+    assert by_row[200].feature == "load"
+    assert by_row[200].text.startswith("load = 30 (usually in its class -")
+    np.testing.assert_allclose(
+        found.run.typical["flow"].quantiles, np.quantile(frame["flow"], [0, 0.05, 0.25, 0.5, 0.75, 0.95, 1])
+    )
+
+
+def test_context_is_told_apart_from_values(found):
+    rows = [a.row for a in found.run.anomalies]
+    context = found.run.explanation.extras["context_share"]
+    assert context[rows.index(40)] > 0.9
+    assert context[rows.index(200)] < 0.1
+
+
+def test_settings_are_as_used(found):
+    assert (found.run.settings["n_classes"], found.run.settings["detector"]) == (2, "LCCAD")
+    assert found.run.settings["method"] == "LatentClassDTD"
+    assert found.run.settings["time"] == "hour"
+    assert found.run.settings["seed"] == 0
+    assert not any("values alone" in text for text in found.run.notices)
+
+
+def test_the_picture_shows_every_row_where_it_is(frame, found):
+    picture = found.picture
+    assert picture.kind == "time"
+    assert picture.names == ("flow", "load")
+    np.testing.assert_array_equal(picture.data, frame[["flow", "load"]])
+    np.testing.assert_array_equal(picture.scores, found.run.scores)
+    assert picture.places[:3] == ("0", "1", "2")
+    assert picture.threshold == found.run.threshold
+    np.testing.assert_allclose(picture.values.sum(axis=1), picture.scores)
+    context = found.run.explanation.extras["context"]
+    rows = [a.row for a in found.run.anomalies]
+    np.testing.assert_allclose(picture.context[rows], context)
+
+
+def test_rows_are_listed_up_to_200_above_the_threshold_and_at_least_as_asked(frame):
+    many = explain_graph(frame, time="hour", n_classes=2, top=5, contamination=0.2).run
+    assert len(many.anomalies) == 60
+    assert sum(a.above_threshold for a in many.anomalies) == 60
+    few = explain_graph(frame, time="hour", n_classes=2, top=9, contamination=0.01).run
+    assert len(few.anomalies) == 9
+    assert sum(a.above_threshold for a in few.anomalies) == 3
+
+
+def test_one_node_above_is_one_node():
+    frame = two_levels()
+    told = explain_graph(frame, time="hour", n_classes=2, contamination=1 / 300).run.summary
+    assert " 1 node is above the threshold" in told
+
+
+class TestNodes:
+    def test_neighbours_of_planes_and_volumes(self, tmp_path):
+        rng = np.random.default_rng(0)
+        np.savez(tmp_path / "plane.npz", a=rng.normal(size=(3, 4)))
+        np.savez(tmp_path / "volume.npz", a=rng.normal(size=(3, 4, 5)))
+        for name, asked, expected in (
+            ("plane", None, 4),
+            ("plane", 8, 8),
+            ("volume", None, 6),
+            ("volume", 26, 26),
+        ):
+            nodes = nodes_of(tmp_path / f"{name}.npz", GraphRequest(neighbours=asked))
+            assert nodes.graph.neighbours == expected
+        assert [nodes_of(tmp_path / "plane.npz", GraphRequest()).names(i) for i in (0, 5, 11)] == [
+            "(0, 0)",
+            "(1, 1)",
+            "(2, 3)",
+        ]
+
+    def test_columns_of_rows_and_what_to_call_them(self):
+        frame = two_levels(50).assign(name=[f"n{i}" for i in range(50)], sort=["a", "b"] * 25)
+        nodes = nodes_of(frame, GraphRequest(time="hour", id_column="name", exclude=["load"]))
+        assert list(nodes.frame.columns) == ["flow", "sort"]
+        assert nodes.owner.tolist() == [0, 1, 1, 1]
+        assert nodes.names(7) == "n7"
+        backwards = nodes_of(
+            frame.iloc[::-1].reset_index(drop=True), GraphRequest(time="hour", id_column="name")
+        )
+        assert backwards.names(7) == "n7"
+        assert backwards.rows[7] == 42
+        np.testing.assert_array_equal(backwards.frame["flow"], frame["flow"])
+
+    def test_the_middle_of_a_large_grid_suggests_the_classes(self):
+        shape = (200, 300)
+        X = np.arange(60_000.0)[:, None]
+        nodes = type("Nodes", (), {"X": X, "graph": grid(shape)})
+        some, smaller = _sample(nodes)
+        assert smaller.shape == (141, 141)
+        at = some[:, 0].astype(int).reshape(141, 141)
+        assert (at[0, 0] // 300, at[0, 0] % 300) == (29, 79)  # as far from one edge as from the other
+        assert (at[-1, -1] // 300, at[-1, -1] % 300) == (169, 219)
+
+    def test_kinds_of_columns(self):
+        kinds = {
+            "boolean": pd.Series([True, False]),
+            "date": pd.Series(pd.to_datetime(["2024-01-01", "2024-01-02"])),
+            "number": pd.Series([1.5, 2.0]),
+            "category": pd.Series(["a", "b"]),
+        }
+        assert {name: _kind(series) for name, series in kinds.items()} == {name: name for name in kinds}

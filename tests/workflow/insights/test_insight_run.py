@@ -1,0 +1,72 @@
+"""Insights from a file: the rows that are read, and what is recorded of what was learned."""
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tellwhy.core.errors import InvalidInput
+from tellwhy.workflow.insights.insight_run import (
+    insight_record,
+    learn_insights,
+    load_model,
+    read_rows,
+    run_record,
+    save_insights,
+)
+
+SHORT = {"n_sweeps": 60, "n_components": 2, "random_state": 0}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "models_of_insight_test.py").write_text("def score(X):\n    return 3 * X[:, 0] - X[:, 2]\n")
+    rows = np.random.default_rng(0).normal(size=(90, 3))
+    np.savez("rows.npz", X=rows, other=np.ones(3))
+    np.savez("only.npz", inputs=rows)
+    return tmp_path
+
+
+def test_arrays_and_tables_are_read(folder):
+    rows, notices = read_rows(folder / "rows.npz")
+    assert rows.shape == (90, 3)
+    assert notices == ()
+    np.testing.assert_array_equal(read_rows(folder / "only.npz")[0], rows)
+    pd.DataFrame({"a": [1, 2], "b": [0.5, 1.5]}).to_csv("t.csv", index=False)
+    assert list(read_rows(folder / "t.csv")[0].columns) == ["a", "b"]
+    np.savez("two.npz", a=rows, b=rows)
+    with pytest.raises(InvalidInput, match=r"\['a', 'b'\]; name the inputs X"):
+        read_rows(folder / "two.npz")
+
+
+def test_a_model_is_found_in_the_working_folder_and_the_path_is_left_alone(folder):
+    import sys
+
+    before = list(sys.path)
+    assert load_model("models_of_insight_test:score")(np.array([[1.0, 5.0, 1.0]]))[0] == 2.0
+    assert sys.path == before
+    assert load_model("math:pi") == math.pi
+
+
+def test_what_was_learned_is_recorded(folder):
+    run = learn_insights("models_of_insight_test:score", folder / "rows.npz", top=2, **SHORT)
+    assert (run.model, run.n_rows) == ("models_of_insight_test:score", 90)
+    assert run.source == str(folder / "rows.npz")
+    record = json.loads((save_insights(run, folder / "out") / "insights.json").read_text())
+    assert record == json.loads(json.dumps(run_record(run), default=float)) | {"schema": 1}
+    assert record["rows"] == 90
+    assert {
+        name: (c["r_hat"], c["ess"]) for name, c in record["convergence"].items()
+    }.keys() == run.convergence.keys()
+    first = run.insights[0]
+    told = record["insights"][0]
+    assert told["features"][0]["feature"] == "x0"
+    assert told["share"] == pytest.approx(first.share)
+    assert told["credibility"] == first.credibility
+    assert [f["feature"] for f in told["features"]] == list(first.names)
+    assert insight_record(first)["applies"] == [
+        {"feature": name, "from": low, "to": high} for name, low, high in first.applies
+    ]

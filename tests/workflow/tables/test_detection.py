@@ -1,0 +1,76 @@
+"""How well scores separate labelled rows, and which value of a label means 'anomaly'."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import average_precision_score, roc_auc_score
+
+from tellwhy.core.errors import InvalidInput
+from tellwhy.data import as_table
+from tellwhy.workflow import explain_table
+from tellwhy.workflow.tables.detection import detection_of
+
+SCORES = np.array([0.1, 0.9, 0.3, 0.8, 0.7, 0.2])
+
+
+def detection(labels, label="label", rows=None):
+    table = as_table(pd.DataFrame({"label": labels}))
+    rows = np.arange(len(labels)) if rows is None else np.asarray(rows)
+    return detection_of(table, label, rows, SCORES[rows])
+
+
+def test_both_measures_by_their_definition():
+    truth = np.array([0, 1, 0, 1, 0, 1])
+    found = detection(truth)
+    pairs = [(SCORES[i] > SCORES[j]) for i in np.flatnonzero(truth) for j in np.flatnonzero(truth == 0)]
+    assert found.auroc == pytest.approx(np.mean(pairs))
+    assert found.average_precision == pytest.approx((1 / 1 + 2 / 2 + 3 / 5) / 3)
+    assert (found.label, found.positive, found.n_positive) == ("label", "1", 3)
+
+
+@pytest.mark.parametrize(
+    ("labels", "positive"),
+    [
+        (
+            ["fraud", "ok", "fraud", "fraud", "ok", "fraud"],
+            "fraud",
+        ),  # by its name, though it is the more common
+        (["Yes", "no", "no", "Yes", "Yes", "Yes"], "Yes"),
+        ([True, False, True, True, True, False], "True"),
+        ([1.0, 0.0, 1.0, 1.0, 1.0, 0.0], "1"),
+        (["left", "right", "left", "left", "right", "left"], "right"),  # else the rarer of two
+        (["a", "outlier", "b", "c", "c", "a"], "outlier"),
+    ],
+)
+def test_which_value_marks_anomalies(labels, positive):
+    found = detection(labels)
+    assert found.positive == positive
+    assert found.n_positive == [str(v) for v in labels].count(positive) or positive == "1"
+
+
+def test_a_value_that_is_named_wins():
+    found = detection(["a", "b", "c", "a", "b", "a"], "label=c")
+    assert (found.positive, found.n_positive) == ("c", 1)
+    with pytest.raises(InvalidInput, match="say which marks anomalies, label=VALUE"):
+        detection(["a", "b", "c", "a", "b", "a"])
+    assert detection_of(as_table(pd.DataFrame({"x": [1]})), None, np.array([0]), SCORES[:1]) is None
+
+
+def test_labels_belong_to_the_rows_that_were_scored():
+    found = detection(["ok", "fraud", "ok", "ok", "fraud", "fraud"], rows=[5, 4, 0, 2])
+    truth = np.array([True, True, False, False])
+    assert found.n_positive == 2
+    assert found.auroc == roc_auc_score(truth, SCORES[[5, 4, 0, 2]])
+    assert found.average_precision == average_precision_score(truth, SCORES[[5, 4, 0, 2]])
+
+
+def test_rows_that_were_dropped_take_their_labels_with_them():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"a": rng.normal(size=80), "b": rng.normal(size=80), "truth": 0})
+    table.loc[[60, 70], ["a", "truth"]] = [25.0, 1]
+    table.loc[:30, "b"] = np.where(np.arange(31) % 2, np.nan, table["b"][:31])
+    run = explain_table(table, label="truth", missing="drop", top=2)
+    assert run.detection.auroc == 1.0
+    assert run.detection.n_positive == 2
+    assert {a.row for a in run.anomalies[:2]} == {60, 70}
+    np.testing.assert_array_equal(run.rows, table.index[table["b"].notna()])

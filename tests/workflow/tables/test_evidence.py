@@ -1,0 +1,85 @@
+"""How far explanations can be trusted: the curves, the baseline, and what other methods say."""
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr
+
+from tellwhy.core.explanation import Explanation
+from tellwhy.detectors import GaussianMixture, KernelDensity
+from tellwhy.evaluation import flipping
+from tellwhy.explainers import GaussianNLL, Occlusion, OneClassDTD
+from tellwhy.scoring import as_score
+from tellwhy.workflow.tables.evidence import EVIDENCE_ROWS, _agreement, _rank_correlation, evidence_of
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(150, 4))
+ODD = X[:60] + 6.0 * np.eye(4)[np.arange(60) % 4]
+DETECTOR = KernelDensity().fit(X)
+
+
+@pytest.fixture(scope="module")
+def explanation():
+    return OneClassDTD(DETECTOR).explain(ODD)
+
+
+@pytest.fixture(scope="module")
+def evidence(explanation):
+    return evidence_of(explanation, as_score(DETECTOR), X)
+
+
+def test_curves_are_those_of_the_explanation_and_of_a_random_order(explanation, evidence):
+    own = flipping(explanation[:EVIDENCE_ROWS], DETECTOR, background=X)
+    assert list(evidence.flipping) == ["OneClassDTD", "RandomAttribution"]
+    assert evidence.flipping_area["OneClassDTD"] == own.area
+    np.testing.assert_array_equal(evidence.flipping["OneClassDTD"], own.mean_curve())
+    random = evidence.flipping["RandomAttribution"]
+    assert random[0] == 1
+    assert evidence.flipping_area["RandomAttribution"] > own.area + 0.2
+    # With one odd column of four, a random order resets it at each step equally often: a straight line.
+    np.testing.assert_allclose(random, [1.0, 0.75, 0.5, 0.25, 0.0], atol=0.15)
+
+
+def test_an_explanation_that_points_the_wrong_way_is_worse_than_random(explanation):
+    turned = Explanation(
+        values=-explanation.values, scores=explanation.scores, data=ODD, method="Wrong", kind="ranking"
+    )
+    found = evidence_of(turned, as_score(DETECTOR), X)
+    assert found.flipping_area["Wrong"] > found.flipping_area["RandomAttribution"]
+
+
+def test_what_is_explained_and_what_no_column_received(explanation, evidence):
+    assert evidence.explains == as_score(DETECTOR).describes
+    missing = np.abs(explanation.residual) / np.abs(explanation.scores - explanation.base_values)
+    assert evidence.unattributed == pytest.approx(np.median(missing))
+
+
+def test_other_methods_are_asked_about_the_same_rows(explanation, evidence):
+    assert [a.method for a in evidence.agreement] == ["Occlusion", "GaussianNLL"]
+    some = explanation[:EVIDENCE_ROWS]
+    for told, cls in zip(evidence.agreement, (Occlusion, GaussianNLL), strict=True):
+        other = cls(DETECTOR).fit(X).explain(some.data)
+        same = [a.argmax() == b.argmax() for a, b in zip(some.values, other.values, strict=True)]
+        ranks = [spearmanr(a, b).statistic for a, b in zip(some.values, other.values, strict=True)]
+        assert told.same_top_feature == pytest.approx(np.mean(same))
+        assert told.rank_correlation == pytest.approx(np.mean(ranks))
+
+
+def test_a_method_has_no_second_opinion_on_itself_nor_where_it_does_not_apply():
+    mixture = GaussianMixture(1).fit(X)
+    explained = Occlusion(mixture).fit(X).explain(ODD[:5])
+    found = evidence_of(explained, as_score(mixture), X)
+    assert [a.method for a in found.agreement] == ["GaussianNLL"]
+
+
+def test_agreement_of_made_up_values():
+    def made(values):
+        values = np.array(values, dtype=float)
+        return Explanation(values=values, scores=values.sum(axis=1), method="M")
+
+    one = made([[3, 2, 1], [0, 0, 5], [1, 2, 3], [9, 1, 0]])
+    other = made([[5, 4, 3], [0, 1, 5], [3, 2, 1], [9, 0, 1]])
+    told = _agreement(one, other)
+    assert told.same_top_feature == 0.75
+    assert told.rank_correlation == pytest.approx(np.mean([1.0, np.sqrt(0.75), -1.0, 0.5]))
+    assert _rank_correlation(np.array([1.0]), np.array([-5.0])) == 1.0
+    assert _rank_correlation(np.array([1.0, 1.0]), np.array([1.0, 2.0])) == 0.0

@@ -1,0 +1,140 @@
+"""Detectors fitted to tables: what they learn from, how rows they have seen are scored, what they are called."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tellwhy.core.errors import InvalidInput
+from tellwhy.core.params import generator
+from tellwhy.data import TableEncoder, as_table
+from tellwhy.detectors import KernelDensity, NearestNeighbours
+from tellwhy.kernels.bandwidth import median_distance
+from tellwhy.workflow import explain_table
+from tellwhy.workflow.tables.default_detector import TRAINING_ROWS, make_detector, training_sample
+from tellwhy.workflow.tables.fitted import fit_table
+from tellwhy.workflow.tables.request import Request
+from tellwhy.workflow.tables.selection import select
+
+RNG = np.random.default_rng(0)
+FRAME = pd.DataFrame(RNG.normal(size=(80, 2)), columns=["a", "b"]).assign(kind=np.repeat(["x", "y"], 40))
+
+
+def fitted(detector="auto", reference=None, **settings):
+    selection = select(
+        as_table(FRAME), None if reference is None else as_table(reference), Request(**settings)
+    )
+    return fit_table(selection, TableEncoder().fit(selection.reference), detector, generator(0))
+
+
+def as_if_new(Z, i):
+    """Score of row i under the default detector of all other rows, with the bandwidth of all."""
+    width = 0.5 * median_distance(Z)
+    return KernelDensity(bandwidth=width).fit(np.delete(Z, i, axis=0)).outlierness(Z[[i]])[0]
+
+
+def test_rows_learned_from_are_scored_as_if_they_were_new():
+    found = fitted(columns=["a", "b"])
+    Z = found.known.encoded
+    np.testing.assert_allclose(found.scores()[[0, 33]], [as_if_new(Z, 0), as_if_new(Z, 33)])
+    np.testing.assert_array_equal(found.reference_scores(found.scores()), found.scores())
+
+
+def test_rows_outside_the_reference_leave_nothing_out():
+    found = fitted(normal="kind=y")
+    Z = found.known.encoded
+    learned = Z[40:]
+    width = 0.25 * median_distance(learned)
+    density = KernelDensity(bandwidth=width).fit(learned)
+    np.testing.assert_allclose(found.scores()[:40], density.outlierness(Z[:40]))
+    others = KernelDensity(bandwidth=width).fit(learned[1:])
+    assert found.scores()[40] == pytest.approx(others.outlierness(Z[[40]])[0])
+    np.testing.assert_array_equal(found.reference_scores(found.scores()), found.scores()[40:])
+    assert found.training_rows(np.array([0, 40, 79])).tolist() == [-1, 0, 39]
+
+
+def test_a_separate_reference_is_scored_as_if_new_and_the_table_as_it_is():
+    """A row that is in both is no row of the reference: it has not been learned from under its own name."""
+    reference = FRAME.iloc[:60].reset_index(drop=True)
+    found = fitted(reference=reference, columns=["a", "b"])
+    Z = TableEncoder().fit(reference[["a", "b"]]).transform(reference[["a", "b"]])
+    width = 0.25 * median_distance(Z)
+    scores = found.reference_scores(found.scores())
+    assert len(scores) == 60
+    for i in (0, 59):
+        others = KernelDensity(bandwidth=width).fit(np.delete(Z, i, axis=0))
+        assert scores[i] == pytest.approx(others.outlierness(Z[[i]])[0])
+    whole = KernelDensity(bandwidth=width).fit(Z)
+    np.testing.assert_allclose(found.scores(), whole.outlierness(found.known.encoded[:80]))
+
+
+def test_neighbours_are_left_out_too_and_mixtures_have_none_to_leave_out():
+    found = fitted("NearestNeighbours", columns=["a", "b"])
+    Z = found.known.encoded
+    k = NearestNeighbours().n_neighbors
+    distances = np.sort(np.linalg.norm(Z - Z[7], axis=1))[1 : k + 1]
+    assert found.scores()[7] == pytest.approx(distances.mean())
+    mixture = fitted("GaussianMixture", columns=["a", "b"])
+    np.testing.assert_array_equal(mixture.scores(), mixture.score.inner.value(mixture.known.encoded))
+
+
+def test_the_rows_explained_are_the_rows_scored():
+    found = fitted(columns=["a", "b"])
+    explanation = found.explain(np.array([50, 3]), "auto")
+    np.testing.assert_allclose(explanation.scores, found.scores()[[50, 3]])
+    assert explanation.extras["left_out"].tolist() == [50, 3]
+    assert explanation.feature_names == ["a", "b"]
+
+
+def test_the_default_detector_and_its_words():
+    Z = RNG.normal(size=(50, 3))
+    for is_clean, share, words in ((True, 0.25, "a quarter"), (False, 0.5, "half")):
+        model, told = make_detector("auto", Z, is_clean=is_clean)
+        assert model.bandwidth == pytest.approx(share * median_distance(Z))
+        assert told == f"kernel density (Gaussian, bandwidth {words} of the median distance)"
+    model, told = make_detector("one-class-svm", Z, is_clean=True)
+    assert (type(model).__name__, told) == ("OneClassSVM", "OneClassSVM")
+    assert make_detector("GaussianMixture", Z, is_clean=True)[0].false_alarms == 0.01
+    with pytest.raises(InvalidInput, match="only 9 rows to learn from; at least 10"):
+        make_detector("auto", Z[:9], is_clean=True)
+    make_detector("auto", Z[:10], is_clean=True)
+
+
+def test_many_rows_are_learned_from_a_random_sample():
+    assert training_sample(TRAINING_ROWS, generator(0)).tolist() == list(range(TRAINING_ROWS))
+    some = training_sample(3 * TRAINING_ROWS, generator(0))
+    assert len(np.unique(some)) == TRAINING_ROWS == 5_000
+    assert (np.diff(some) > 0).all()
+    assert abs(some.mean() / (1.5 * TRAINING_ROWS) - 1) < 0.02  # from all over the table
+    assert (some != training_sample(3 * TRAINING_ROWS, generator(1))).any()
+
+
+def test_rows_outside_the_sample_are_new_to_the_detector():
+    rows = np.random.default_rng(2).normal(size=(TRAINING_ROWS + 500, 2))
+    run = explain_table(rows, top=1, random_state=3)
+    assert run.settings["rows_learned_from"] == TRAINING_ROWS
+    assert len(run.scores) == len(rows)
+    source = as_table(rows)
+    selection = select(source, None, Request())
+    found = fit_table(selection, TableEncoder().fit(source.frame), "auto", generator(3))
+    np.testing.assert_array_equal(found.scores(), run.scores)
+    outside = np.setdiff1d(np.arange(len(rows)), found.sample)[:20]
+    np.testing.assert_allclose(found.scores()[outside], found.score.inner.value(found.known.encoded[outside]))
+
+
+def test_text_that_holds_numbers_or_dates_is_read_and_gaps_stay_gaps():
+    table = pd.DataFrame(
+        {
+            "n": [str(v) for v in range(30)],
+            "day": [f"{d:02d}.05.2024" for d in range(1, 31)],
+            "wait": pd.to_timedelta(RNG.integers(1, 90, 30), unit="s"),
+        }
+    )
+    table.loc[3, "day"] = None
+    selection = select(as_table(table), None, Request(columns=list(table.columns)))
+    encoder = TableEncoder(columns=list(table.columns)).fit(selection.reference)
+    read = fit_table(selection, encoder, "auto", generator(0)).read_rows(np.array([3, 7]))
+    assert read["n"].tolist() == [3.0, 7.0]
+    assert pd.isna(read["day"].iloc[0])
+    assert read["day"].iloc[1] == pd.Timestamp("2024-05-08")
+    assert read["wait"].tolist() == table["wait"].dt.total_seconds()[[3, 7]].tolist()
+    assert table["n"][3] == "3"  # the user's table is left alone

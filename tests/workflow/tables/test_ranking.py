@@ -1,0 +1,91 @@
+"""Which rows are listed, in which order, and how high they stand among the reference rows."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from tellwhy.workflow import explain_table
+from tellwhy.workflow.tables.ranking import EXPLAINED_ROWS, draw_threshold, rank
+from tellwhy.workflow.tables.request import Request
+
+
+def ranked(scores, reference, *, is_clean=False, **settings):
+    scores, reference = np.asarray(scores, dtype=float), np.asarray(reference, dtype=float)
+    fitted = SimpleNamespace(
+        scores=lambda: scores,
+        reference_scores=lambda _: reference,
+        selection=SimpleNamespace(is_clean=is_clean),
+    )
+    return rank(fitted, Request(**settings))
+
+
+def test_the_highest_scores_come_first_and_equal_ones_in_the_order_of_the_table():
+    found = ranked([1.0, 7.0, 3.0, 7.0, 5.0], np.arange(10.0), top=4)
+    assert found.positions.tolist() == [1, 3, 4, 2]
+
+
+def test_a_percentile_is_the_share_of_reference_rows_that_score_lower():
+    found = ranked([3.0, 1.0, 9.0, 0.5], [0.0, 1.0, 2.0, 3.0], top=4)
+    assert found.positions.tolist() == [2, 0, 1, 3]
+    assert found.percentiles.tolist() == [100.0, 75.0, 25.0, 25.0]
+
+
+def test_no_row_stands_above_itself():
+    """Compared with its own table, the highest of n rows is above n − 1 of them, not above all."""
+    rows = np.random.default_rng(0).normal(size=(40, 2))
+    rows[3] = [9.0, 9.0]
+    run = explain_table(rows, top=40)
+    assert run.anomalies[0].row == 3
+    np.testing.assert_allclose([a.percentile for a in run.anomalies], 100.0 * np.arange(39, -1, -1) / 40)
+    copies = explain_table(np.vstack([rows, rows[3]]), top=2)
+    assert {a.row for a in copies.anomalies} == {3, 40}
+    assert [a.percentile for a in copies.anomalies] == [pytest.approx(100.0 * 39 / 41)] * 2
+
+
+def test_against_a_separate_reference_a_row_can_be_above_all():
+    rng = np.random.default_rng(0)
+    run = explain_table(np.array([[9.0, 9.0], [0.0, 0.0]]), reference=rng.normal(size=(50, 2)), top=2)
+    assert [a.percentile == 100.0 for a in run.anomalies] == [True, False]
+    assert [a.above_threshold for a in run.anomalies] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("n_above", "top", "expected"), [(0, 3, 3), (2, 3, 3), (5, 3, 5), (900, 3, EXPLAINED_ROWS)]
+)
+def test_all_rows_above_the_threshold_are_listed_up_to_200_and_never_fewer_than_asked(n_above, top, expected):
+    scores = np.concatenate([np.linspace(0.0, 1.0, 4_000), 100.0 + np.arange(n_above)])
+    found = ranked(scores, scores, top=top)
+    assert found.n_above == n_above
+    assert len(found.positions) == expected
+    assert EXPLAINED_ROWS == 200
+
+
+def test_more_rows_than_200_where_more_are_asked_for():
+    assert len(ranked(np.arange(500.0), np.arange(500.0), top=300).positions) == 300
+
+
+class TestThreshold:
+    scores = np.random.default_rng(0).lognormal(size=1_000)
+    reference = 3.0 + np.random.default_rng(1).lognormal(size=1_000)
+
+    def test_a_share(self):
+        level, words = draw_threshold(self.scores, self.reference, 0.03, is_clean=True)
+        assert (self.scores > level).sum() == 30
+        assert words == "the highest 3 % of scores"
+
+    def test_clean_reference_rows(self):
+        level, words = draw_threshold(self.scores, self.reference, None, is_clean=True)
+        assert (self.reference > level).sum() == 10
+        assert words == "scores that 99 % of the reference rows stay below"
+
+    def test_the_fence(self):
+        level, words = draw_threshold(self.scores, self.reference, None, is_clean=False)
+        low, high = np.quantile(self.scores, [0.25, 0.75])
+        assert level == pytest.approx(2.5 * high - 1.5 * low)
+        assert words == "scores beyond the upper quartile by 1.5 times the quartiles' distance"
+
+    def test_a_row_at_the_threshold_is_not_above_it(self):
+        found = ranked([0.0] * 9 + [5.0], [0.0] * 10, top=10)
+        assert found.threshold == 0.0
+        assert found.n_above == 1

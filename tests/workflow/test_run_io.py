@@ -1,0 +1,81 @@
+"""What is written of a run for people and programs to read: the spreadsheet, the scores, the records."""
+
+import csv
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tellwhy.workflow import explain_table, load_run, save_run
+from tellwhy.workflow.run_io import anomaly_record
+
+
+@pytest.fixture(scope="module")
+def run():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(100, 3)), columns=["a", "b", "c"])
+    table.loc[[4, 5], "b"] = [14.0, -15.0]
+    names = [f"row {i}" for i in range(100)]
+    names[4] = "=HYPERLINK(1)"
+    return explain_table(table.assign(name=names), id_column="name", top=4)
+
+
+@pytest.fixture(scope="module")
+def folder(run, tmp_path_factory):
+    return save_run(run, tmp_path_factory.mktemp("runs") / "run")
+
+
+def test_the_spreadsheet_lists_what_was_found_in_order(run, folder):
+    with (folder / "anomalies.csv").open(encoding="utf-8-sig", newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert len(lines) == len(run.anomalies)
+    for rank, (line, anomaly) in enumerate(zip(lines, run.anomalies, strict=True), start=1):
+        assert int(line["rank"]) == rank
+        assert int(line["row"]) == anomaly.row
+        assert float(line["score"]) == anomaly.score
+        assert line["percentile"] == f"{anomaly.percentile:.2f}"
+        assert line["above_threshold"] == str(anomaly.above_threshold)
+        assert [line[f"reason_{k + 1}"] for k in range(len(anomaly.reasons))] == [
+            r.text for r in anomaly.reasons
+        ]
+        assert line["id"] == ("'=HYPERLINK(1)" if anomaly.row == 4 else anomaly.id)
+    assert {"True", "False"} >= {line["above_threshold"] for line in lines}
+
+
+def test_scores_are_kept_with_their_rows(run, folder):
+    stored = pd.read_parquet(folder / "scores.parquet")
+    np.testing.assert_array_equal(stored["row"], np.arange(100))
+    np.testing.assert_array_equal(stored["score"], run.scores)
+
+
+def test_records_hold_what_is_shown(run):
+    for anomaly in run.anomalies:
+        record = json.loads(json.dumps(anomaly_record(anomaly)))
+        assert (record["row"], record["id"], record["score"]) == (anomaly.row, anomaly.id, anomaly.score)
+        assert record["percentile"] == anomaly.percentile
+        assert record["above_threshold"] is anomaly.above_threshold
+        told = [(r["feature"], r["value"], r["typical"], r["share"]) for r in record["reasons"]]
+        assert told == [(r.feature, r.value, list(r.typical), r.share) for r in anomaly.reasons]
+        assert record.get("nearest_normal") == anomaly.nearest_normal
+    assert any(a.nearest_normal for a in run.anomalies)
+
+
+def test_all_of_a_run_comes_back(run, folder):
+    again = load_run(folder)
+    for name in (
+        "source",
+        "summary",
+        "threshold",
+        "anomalies",
+        "column_shares",
+        "fingerprint",
+        "created",
+        "versions",
+    ):
+        assert getattr(again, name) == getattr(run, name), name
+    assert list(again.notices) == list(run.notices)
+    assert list(again.columns) == list(run.columns)
+    assert again.evidence == run.evidence
+    np.testing.assert_array_equal(again.rows, run.rows)
+    np.testing.assert_array_equal(again.explanation.data, run.explanation.data)

@@ -1,0 +1,174 @@
+"""Which texts are shown and in what order, which words are named, and what is said about the training."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+
+from tellwhy.classifiers.training_job import Job
+from tellwhy.workflow import explain_texts
+from tellwhy.workflow.texts.text_labels import (
+    WORDS_OF_CLASS,
+    WORDS_OF_TEXT,
+    _chosen,
+    _labels_and_leads,
+    _order_words,
+)
+from tellwhy.workflow.texts.text_training import _held, _told, read_text_columns, train_on_texts
+
+WORDS = {"a": [f"apple{i}" for i in range(12)], "b": [f"brick{i}" for i in range(12)]}
+
+
+def made(n=80, seed=0):
+    """Texts of two kinds in unequal numbers, 12 words each."""
+    rng = np.random.default_rng(seed)
+    labels = np.where(np.arange(n) % 4 == 0, "b", "a")
+    texts = [" ".join([*rng.choice(WORDS[label], 9), *rng.choice(WORDS["a"], 3)]) for label in labels]
+    return texts, labels
+
+
+@pytest.fixture(scope="module")
+def model():
+    return make_pipeline(CountVectorizer(), LogisticRegression()).fit(*made())
+
+
+@pytest.fixture(scope="module")
+def found(model):
+    texts, labels = made()
+    return explain_texts(model, texts, labels, source="mails")
+
+
+def weights(model):
+    """Weight of each word for the second class."""
+    return dict(zip(model[0].get_feature_names_out(), model[-1].coef_[0], strict=True))
+
+
+def test_the_strongest_words_are_named_those_for_the_label_first(model, found):
+    texts, _ = made()
+    known = weights(model)
+    for reasons in found.shown[:10]:
+        sign = 1.0 if reasons.label == "b" else -1.0
+        counts = pd.Series(texts[reasons.row].split()).value_counts()
+        added = {word: sign * known[word] * n for word, n in counts.items()}
+        strongest = sorted(added, key=lambda word: -abs(added[word]))[:WORDS_OF_TEXT]
+        assert {word for word, _ in reasons.words} == set(strongest)
+        told = [value for _, value in reasons.words]
+        assert told == sorted(told, reverse=True)
+        for word, value in reasons.words:
+            assert value == pytest.approx(added[word])
+        assert reasons.n_others == len(added) - len(reasons.words)
+        assert reasons.others == pytest.approx(sum(added.values()) - sum(told))
+        assert reasons.base == pytest.approx(sign * model[-1].intercept_[0])
+
+
+def test_classes_are_listed_by_how_many_texts_got_them(model, found):
+    labels = model.predict(made()[0])
+    assert [(c.name, c.n_texts) for c in found.classes] == [
+        ("a", (labels == "a").sum()),
+        ("b", (labels == "b").sum()),
+    ]
+    for words in found.classes:
+        assert len(words.words) <= WORDS_OF_CLASS
+        assert all(weight > 0 for _, weight in words.words)
+        shown = [weight for _, weight in words.words]
+        assert shown == sorted(shown, reverse=True)
+    assert all(word.startswith("brick") for word, _ in found.classes[1].words)
+
+
+def test_counts_on_the_page(model, found):
+    texts, labels = made()
+    assert (found.source, found.model) == ("mails", "LogisticRegression")
+    assert (found.n_texts, found.n_classes, found.n_words) == (80, 2, len(weights(model)))
+    assert found.n_wrong == (model.predict(texts) != labels).sum()
+    assert explain_texts(model, texts[:3]).n_wrong is None
+    turned = explain_texts(model, texts, np.where(labels == "a", "b", "a"))
+    assert turned.n_wrong == 80 - found.n_wrong
+
+
+def test_leads_are_those_of_the_label_over_the_runner_up(model):
+    texts, _ = made()
+    labels, leads = _labels_and_leads(model[:-1], model[-1], texts)
+    np.testing.assert_array_equal(labels, model.predict(texts))
+    np.testing.assert_allclose(leads, np.abs(model.decision_function(texts)))
+
+
+class TestWhichTexts:
+    leads = np.array([5.0, 1.0, 4.0, 2.0, 3.0, 9.0])
+
+    def test_all_of_few_in_the_order_they_came(self):
+        assert _chosen(6, np.array([3, 5]), self.leads, 6).tolist() == [0, 1, 2, 3, 4, 5]
+
+    def test_wrong_ones_the_surest_first_then_the_closest(self):
+        wrong = np.array([1, 2, 3])
+        assert _chosen(6, wrong, self.leads, 5).tolist() == [2, 3, 1, 4, 0]
+        assert _chosen(6, wrong, self.leads, 2).tolist() == [2, 3]
+        assert _chosen(6, None, self.leads, 3).tolist() == [1, 3, 4]
+
+    @pytest.mark.parametrize(
+        ("n_wrong", "n_shown", "words"),
+        [
+            (2, 9, "All texts, in the order they came."),
+            (None, 4, "4 of 9 texts: those whose label has the smallest lead."),
+            (0, 4, "4 of 9 texts: those whose label has the smallest lead."),
+            (4, 4, "4 of 9 texts: those with a wrong label, the surest first."),
+            (7, 4, "4 of 9 texts: those with a wrong label, the surest first."),
+            (
+                3,
+                4,
+                "4 of 9 texts: first those with a wrong label, the surest first, then those whose label has "
+                "the smallest lead.",
+            ),
+        ],
+    )
+    def test_words(self, n_wrong, n_shown, words):
+        assert _order_words(9, None if n_wrong is None else np.arange(n_wrong), n_shown) == words
+
+
+class TestTraining:
+    def table(self, folder):
+        texts, labels = made(100)
+        frame = pd.DataFrame({"body": texts, "topic": labels})
+        frame.loc[2, "body"] = None
+        frame.to_csv(folder / "mails.csv", index=False)
+        return folder / "mails.csv"
+
+    def test_the_share_held_out(self):
+        assert len(_held(100, 0.1, 0)) == 10
+        assert len(_held(500_000, 0.5, 0)) == 10_000
+        assert len(_held(10, 0.9, 0)) == 8  # two are left to learn from
+        assert len(_held(100, 0.0, 0)) == 0
+        held = _held(1_000, 0.2, 3)
+        assert (np.diff(held) > 0).all()
+        assert held.min() < 50 < 950 < held.max()  # from all over the table
+        assert (held != _held(1_000, 0.2, 4)).any()
+
+    def test_what_is_counted_is_said(self, tmp_path):
+        path = self.table(tmp_path)
+        job = Job(data=str(path), out=str(tmp_path / "model"), label="topic", seed=1)
+        run = train_on_texts(job, "body", held_out=0.2)
+        assert run.n_held == run.labels.n_texts == 20
+        assert run.labels.source == "mails.csv"
+        assert run.labels.notes[0] == (
+            "Trained on 79 texts; those counted and shown here are 20 others, chosen at random."
+        )
+        assert run.labels.notes[-1] == run.notes[-1] == "Rows left out, without a text or a label: 1."
+        frame = pd.read_csv(path)
+        for reasons in run.labels.shown:
+            assert reasons.row != 2
+            shown = "".join(piece.text for piece in reasons.marked.pieces)
+            assert frame["body"][reasons.row].startswith(shown)
+            assert reasons.truth == frame["topic"][reasons.row]
+
+    def test_with_nothing_held_out_errors_are_said_to_be_too_few(self):
+        assert _told(0, 1_234) == (
+            "Trained on 1,234 texts, the same that are counted and shown here: errors on new texts will be more."
+        )
+
+    def test_complete_tables_need_no_note(self, tmp_path):
+        pd.DataFrame({"body": ["x y", "z w"], "topic": ["p", "q"]}).to_csv(tmp_path / "t.csv", index=False)
+        columns = read_text_columns(tmp_path / "t.csv", "body", "topic")
+        assert columns.notes == ()
+        assert columns.rows.tolist() == [0, 1]
+        assert columns.texts == ["x y", "z w"]
