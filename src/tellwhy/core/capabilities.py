@@ -22,8 +22,8 @@ class Capability(type(Protocol)):  # type: ignore[misc]  # mypy wants a metaclas
     """Kind of the protocols below: says what `isinstance` asks for.
 
     Python's own rule for protocols differs between versions: since 3.12 it overlooks members that an object
-    hands on from another one by `__getattr__`, as `CheckedScore` does. It also takes `expansion = None` for an
-    expansion. Here a member that is None or False counts as missing, in every version.
+    hands on from another one by `__getattr__`, as `CheckedScore` does. It also takes `expansion = None` for
+    an expansion. Here a member that is None or False counts as missing, in every version.
     """
 
     def __instancecheck__(cls, instance: object) -> bool:
@@ -164,7 +164,7 @@ class HasMixture(ScoreFunction, Protocol, metaclass=Capability):
 
     @property
     def mixture(self) -> GaussianParts:
-        """The mixture, perhaps of something that was computed from the rows: compare the number of columns."""
+        """The mixture, perhaps of features that a network computed: compare the number of columns."""
         ...
 
 
@@ -179,7 +179,7 @@ class HasFeatureErrors(ScoreFunction, Protocol, metaclass=Capability):
 
 @runtime_checkable
 class KeepsOutput(ScoreFunction, Protocol, metaclass=Capability):
-    """A score that picks one of several outputs for each row, and can hold on to it while the row is changed."""
+    """A score that picks one of several outputs for each row, and can stay with it when the row changes."""
 
     def fixed(self, X: Any) -> tuple[Integers, ...]:
         """Return further arguments of `value` and `gradient` that keep the output that each row has now."""
@@ -220,8 +220,17 @@ class OnDevice(ScoreFunction, Protocol, metaclass=Capability):
         ...
 
 
+@runtime_checkable
+class IsTensor(Protocol, metaclass=Capability):
+    """A PyTorch tensor, told without loading PyTorch."""
+
+    def detach(self) -> Any:
+        """Return the numbers without the record of how they were computed."""
+        ...
+
+
 def support_points(score: object) -> Floats | None:
-    """Return the support points or neighbours that a score is made of; None for other scores, also of centres.
+    """Return the support points or neighbours that a score is made of; None for other scores.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What every explainer is, whatever it explains: scores of rows, outputs of networks, labels, nodes, patches."""
+"""What every explainer is, whether it explains rows, networks, labels, nodes or patches."""
 
 from __future__ import annotations
 

@@ -85,6 +85,8 @@ seed = Rule(
 )
 
 Rules = Rule | tuple[Rule, ...]
+Seed = int | np.random.Generator | np.random.RandomState | None
+"""What `random_state` may be; `generator` makes one generator of it."""
 
 
 def validate_value(owner: str, name: str, value: Any, rules: Rules) -> None:
@@ -126,7 +128,7 @@ def store_parameters(obj: Any, given: Mapping[str, Any]) -> None:
         setattr(obj, name, given[name])
 
 
-def generator(random_state: Any) -> np.random.Generator:
+def generator(random_state: Seed) -> np.random.Generator:
     """Return one `Generator` for a seed, a Generator or scikit-learn's RandomState."""
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(0, 2**31 - 1))

@@ -62,7 +62,7 @@ class Card:
 
 
 _cards: dict[tuple[str, str], Card] = {}
-# Modules that enter cards when imported, by the group they belong to. A folder's `__init__` announces more of them.
+# modules that enter cards when imported, by group; the `__init__` of a folder announces its own
 _announced = {group: [group] for group in ("tellwhy.detectors", "tellwhy.explainers")}
 _read_groups: set[str] = set()  # groups of entry points that were loaded
 
@@ -112,15 +112,16 @@ def register(
 
 
 def register_later(card: Card) -> None:
-    """Enter a class whose module is loaded when it is first used: it may need an extra that is not installed."""
+    """Enter a class whose module is loaded when it is first used: it may need what is not installed."""
     _check_role(card.role)
     _enter(card)
 
 
 def _enter(card: Card) -> None:
-    """Keep a card. A class may be entered again (a notebook's cell that is run twice), but not take another's name.
+    """Keep a card, unless another class has its name.
 
-    Explainers are looked up by name whatever their role, so no two of them may share one.
+    The same class may be entered again: a notebook's cell is run twice. Explainers are looked up by name
+    whatever their role, so no two of them may share one.
     """
     is_detector = card.role == "detector"
     for key, held in list(_cards.items()):
@@ -204,14 +205,14 @@ def load_entry_points(group: str) -> None:
 
 def _load_entry_point(point: EntryPoint) -> None:
     """Import what another package registers; a broken one is reported and does not stop anybody."""
-    # Whatever the other package does wrong, and however it fails, the methods of all others must stay usable.
+    # however the other package fails, the methods of all others must stay usable
     try:
         point.load()
     except Exception as problem:
         warnings.warn(
-            f"The entry point {point.name!r} of the group {point.group!r} ({point.value}) could not be loaded: "
-            f"{type(problem).__name__}: {problem}. Its methods are missing; update or uninstall the package that "
-            "declares it.",
+            f"The entry point {point.name!r} of the group {point.group!r} ({point.value}) could not be "
+            f"loaded: {type(problem).__name__}: {problem}. Its methods are missing; update or uninstall the "
+            "package that declares it.",
             TellwhyWarning,
             stacklevel=2,
         )

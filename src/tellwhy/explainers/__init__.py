@@ -96,7 +96,7 @@ _PLACES = {
     "explain_all": "propagation",
 }
 __getattr__, __dir__ = lazy_names(__name__, _PLACES)
-# `propagation` is not here: it needs PyTorch, and `network_cards` holds the cards of its classes without loading it
+# `propagation` is not here, for it loads PyTorch: `network_cards` holds the cards of its classes
 announce(
     __name__,
     ["decomposition", "ensemble", "gradients", "network_cards", "perturbation", "shapley", "surrogate"],

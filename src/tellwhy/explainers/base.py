@@ -57,7 +57,7 @@ class Rows:
 
     @property
     def without(self) -> tuple[Integers, ...]:
-        """Further argument of the score's `value` and `gradient` that leaves rows out; empty where nothing is."""
+        """What to pass to the score's `value` and `gradient` besides X, so that rows are left out."""
         return () if self.left_out is None else (self.left_out,)
 
     @property
@@ -70,7 +70,7 @@ class Rows:
         return np.asarray(self.score.value(self.X, *self.without))
 
     def recorded(self) -> Integers | None:
-        """The training row that each row leaves out, as an explanation records it; None: nothing is left out."""
+        """Return the training row that each row leaves out, as an explanation records it; None: none does."""
         return None if self.left_out is None else recorded_rows(self.left_out, self.score.expansion)
 
     def by_owner(self, values: Floats) -> Floats:
@@ -89,7 +89,23 @@ class Rows:
 
 @dataclass(frozen=True)
 class Attribution:
-    """What a method found: values per score column (or, where `per_owner`, per user column), scores and evidence."""
+    """What a method found.
+
+    Attributes
+    ----------
+    values
+        One number per row and score column; where `per_owner`, per column of the user's.
+    scores
+        What was explained.
+    base_values
+        The part of each score that belongs to no column.
+    stderr
+        Standard error of the values, in the user's columns.
+    extras, params
+        Further results, and settings as they were used.
+    kind
+        Where it depends on the score; None: the explainer's own.
+    """
 
     values: Floats
     scores: Floats
@@ -98,7 +114,7 @@ class Attribution:
     extras: Mapping[str, Any] = field(default_factory=dict)
     params: Mapping[str, Any] = field(default_factory=dict)
     per_owner: bool = False
-    kind: str | None = None  # where it depends on the score; else the explainer's own
+    kind: str | None = None
 
 
 class ScoreExplainer(ABC):
@@ -124,9 +140,9 @@ class ScoreExplainer(ABC):
         return as_score(self.model)
 
     def remember(self, X: ArrayLike) -> Self:
-        """Keep some ordinary rows: `extras["nearest_normal"]` stays within them where the model keeps none itself.
+        """Keep some ordinary rows, for models that keep none themselves.
 
-        `fit` of a `BackgroundExplainer` does this too.
+        `extras["nearest_normal"]` then stays within them. `fit` of a `BackgroundExplainer` does this too.
         """
         self.ordinary_rows_ = some_rows(X)
         return self

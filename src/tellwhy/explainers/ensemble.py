@@ -48,9 +48,10 @@ class Ensemble:
     -----
     `scores` are those of the first member. `extras` holds
 
-    - "disagreement", one number per row: 1 − the mean Spearman correlation between the ranks of two members. 0: all
-      give the same order; 1: their orders have nothing in common; above 1: they contradict each other.
-    - "rank_spread", shaped like the values: the highest rank any member gives to the feature minus the lowest.
+    - "disagreement", one number per row: 1 − the mean Spearman correlation between the ranks of two members.
+      0: all give the same order; 1: their orders have nothing in common; above 1: they contradict each other.
+    - "rank_spread", shaped like the values: the highest rank any member gives to the feature minus the
+      lowest.
     - "member_scores", one column per member: the score that each of them explains.
     - "nearest_normal", where a member that explains the same scores as the first has it.
 
@@ -87,7 +88,10 @@ class Ensemble:
         return score
 
     def fit(self, X: ArrayLike) -> Self:
-        """Give background rows to the members that take them; the explainers that were passed stay as they are."""
+        """Give background rows to the members that take them.
+
+        Copies of them learn; the explainers that were passed stay as they are.
+        """
         self.members_ = [
             _blame(i, member, copy(member).fit, X) if isinstance(member, LearnsFromRows) else member
             for i, member in enumerate(self._checked())
@@ -137,7 +141,7 @@ class Ensemble:
 
 
 def _normal_versions(found: Sequence[Explanation]) -> Extras:
-    """Return the entry "nearest_normal" of the first member that has one for the scores of the first member."""
+    """Return "nearest_normal" of the first member that has it and explains the same scores as member 0."""
     for each in found:
         if "nearest_normal" in each.extras and np.array_equal(each.scores, found[0].scores):
             return each.extras.only("nearest_normal")
@@ -156,10 +160,12 @@ def _check_alike(first: Explanation, other: Explanation, i: int) -> None:
     """Raise unless an explanation is about the same rows and features as the first, and gives each a rank."""
     if first.values.shape != other.values.shape:
         raise InvalidInput(
-            f"Members of Ensemble must explain the same features: member 0 ({first.method}) gives values of shape "
-            f"{first.values.shape}, member {i} ({other.method}) {other.values.shape}. Use models of the same columns."
+            f"Members of Ensemble must explain the same features: member 0 ({first.method}) gives values of "
+            f"shape {first.values.shape}, member {i} ({other.method}) {other.values.shape}. "
+            "Use models of the same columns."
         )
-    names, others = first.feature_names, other.feature_names
+    names = first.feature_names
+    others = other.feature_names
     if names is not None and others is not None and list(names) != list(others):
         at = next(k for k, (a, b) in enumerate(zip(names, others, strict=True)) if a != b)
         raise InvalidInput(
@@ -169,14 +175,14 @@ def _check_alike(first: Explanation, other: Explanation, i: int) -> None:
     odd = np.argwhere(~np.isfinite(other.values.reshape(len(other), -1)))
     if len(odd):
         raise InvalidInput(
-            f"Ensemble cannot rank: member {i} ({other.method}) gives no finite value for row {odd[0][0]}, feature "
-            f"{odd[0][1]}. Leave that row or that member out."
+            f"Ensemble cannot rank: member {i} ({other.method}) gives no finite value for row {odd[0][0]}, "
+            f"feature {odd[0][1]}. Leave that row or that member out."
         )
 
 
 @dataclass(frozen=True)
 class _Joined:
-    """Mean rank of each feature, its spread over the members, both (n, d), and the disagreement of each row."""
+    """Mean rank of each feature and its spread over the members, (n, d), and each row's disagreement."""
 
     mean: Floats
     spread: Floats
@@ -196,7 +202,9 @@ def _join(values: list[Floats]) -> _Joined:
 
 
 def normalised_ranks(values: Floats) -> Floats:
-    """Ranks within each row, from 0 for its smallest value to 1 for its largest; equal values share their mean rank.
+    """Ranks within each row, from 0 for its smallest value to 1 for its largest.
+
+    Equal values share the mean of their ranks.
 
     Examples
     --------
@@ -226,6 +234,7 @@ def mean_correlation(ranks: Floats) -> Floats:
     unit = centred / np.where(is_flat, 1.0, length)[:, :, None]
     # |Σ_m u_m|² holds every pair twice and each unit vector once with itself: no loop over pairs is needed
     together = unit.sum(axis=0)
-    m, n_flat = len(ranks), is_flat.sum(axis=0)
+    m = len(ranks)
+    n_flat = is_flat.sum(axis=0)
     pairs = np.einsum("nd,nd->n", together, together) - (m - n_flat) + n_flat * (n_flat - 1)
     return np.asarray(pairs / (m * (m - 1)))

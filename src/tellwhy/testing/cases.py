@@ -111,7 +111,7 @@ def _lead(model: Any, X: Any) -> Floats:
 
 
 def _network(X: Floats) -> Any:
-    """A network whose first weights are rows of X: other columns of X make another network of the same kind."""
+    """A network whose first weights are rows of X: with the columns in another order, so are the weights."""
     torch = require("torch", "testing explainers of networks")
     rng = np.random.default_rng(0)
     network = torch.nn.Sequential(torch.nn.Linear(X.shape[1], 6), torch.nn.ReLU(), torch.nn.Linear(6, 3))

@@ -77,7 +77,7 @@ def _label_card(model: object) -> Card | None:
 
 
 def _asked_by_explain(chosen: Card) -> list[str]:
-    """Parameters that a method takes when it explains, such as the class that labels are explained against."""
+    """Parameters that a method takes when it explains, such as the class to explain labels against."""
     taken = inspect.signature(chosen.cls.explain).parameters
     return list(taken)[2:]  # after the explainer itself and the rows
 
@@ -91,7 +91,7 @@ def _show_ordinary_rows(explainer: Explainer, X: ArrayLike, background: ArrayLik
 
 
 def chosen_card(score: ScoreFunction, method: str) -> Card:
-    """Return the explainer of that name; for 'auto' the first that applies, in the order they are considered."""
+    """Return the explainer of that name; for 'auto' the first that applies, the cheapest first."""
     if method != "auto":
         return card("explainer", method)
     if isinstance(score, NetworkOutput):  # explained from zero; what is missing is stated

@@ -25,7 +25,8 @@ class ExpectedValue(ScoreExplainer):
     Examples
     --------
     >>> from tellwhy.detectors import KernelDensity
-    >>> ExpectedValue(KernelDensity(bandwidth=1.0).fit([[0.0, 0.0], [4.0, 4.0]])).explain([[1.0, 2.0]]).values
+    >>> model = KernelDensity(bandwidth=1.0).fit([[0.0, 0.0], [4.0, 4.0]])
+    >>> ExpectedValue(model).explain([[1.0, 2.0]]).values
     array([[1., 0.]])
     """
 

@@ -23,7 +23,9 @@ from tellwhy.explainers.base import Attribution, BackgroundExplainer, Rows
     applies=lambda _: True,
 )
 class GaussianNLL(BackgroundExplainer):
-    """R_i = (x_i − μ_i)² / (2 (s_i² + λ v)): how far each feature is from its own mean, whatever the model says.
+    """R_i = (x_i − μ_i)² / (2 (s_i² + λ v)): how far each feature is from its own mean.
+
+    What the model says does not enter: this is what a reader sees in a table of z-scores.
 
     μ_i and s_i² are the mean and the variance of the background rows, and v the mean variance over the
     features, so that λ has no unit and a constant feature does not divide by zero.
@@ -55,14 +57,16 @@ class GaussianNLL(BackgroundExplainer):
         """Learn mean and variance of each feature from background rows."""
         background = self.rows(X).X
         spread = ColumnSpread.of(background)
-        self.mean_, self.variance_ = spread.mean, spread.deviation**2
+        self.mean_ = spread.mean
+        self.variance_ = spread.deviation**2
 
     def _attribute(self, rows: Rows) -> Attribution:
         self._check_fitted("mean_")
-        variance = self.variance_ + self.regularisation * max(
-            float(self.variance_.mean()), np.finfo(float).tiny
-        )
+        # where all columns are constant there is no mean variance either: then any positive number will do
+        unit = max(float(self.variance_.mean()), np.finfo(float).tiny)
+        variance = self.variance_ + self.regularisation * unit
         difference = rows.X - self.mean_
         with np.errstate(divide="ignore", invalid="ignore"):
             terms = np.where(difference == 0, 0.0, difference**2 / (2 * variance))
+        # a value never seen in a constant column is as odd as can be told, not infinitely odd
         return Attribution(np.minimum(terms, np.finfo(float).max), rows.scores())

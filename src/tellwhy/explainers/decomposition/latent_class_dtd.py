@@ -49,7 +49,7 @@ class _Nodes:
     "graph explainer",
     family="decomposition",
     needs="a fitted LCCAD",
-    cost="O(n K d) for squared distances, O(n m d) with a kernel; some passes of messages for the neighbours' pull",
+    cost="O(n K d) for squared distances, O(n m d) with a kernel; passes of messages for the pull",
     exactness="closed form; what is not attributed is stated",
     citation="Kauffmann, Montavon, Lima, Nakajima, Müller, Görnitz (2018)",
 )
@@ -128,12 +128,13 @@ class LatentClassDTD:
         )
 
     def _nodes(self, X: ArrayLike | None, graph: Any, nodes: ArrayLike | None) -> _Nodes:
-        model, is_training = self.model, X is None
+        model = self.model
+        is_training = X is None
         rows, graph = (model.training_X_, model.graph_) if is_training else model.checked(X, graph)
         labels = model.labels_ if is_training else model.predict(rows, graph)
         numbers = _chosen(nodes, labels)
-        own, classes = rows[numbers].astype(np.float64), labels[numbers].astype(np.int64)
-        return _Nodes(rows, graph, numbers, own, classes, is_training)
+        own = rows[numbers].astype(np.float64)  # large graphs are kept in float32
+        return _Nodes(rows, graph, numbers, own, labels[numbers].astype(np.int64), is_training)
 
     def _extras(self, nodes: _Nodes, values: Floats, scores: Floats) -> Extras:
         """Whether its value or its context makes each node odd, and which class would suit it."""
@@ -150,7 +151,7 @@ class LatentClassDTD:
         return Extras(extras)
 
     def pulls(self, node: int) -> list[tuple[int, float]]:
-        """Return each neighbour of a fitted node with how much it prefers the node's class to the next best one.
+        """Return each neighbour of a fitted node, and how much it prefers the node's class to the next best.
 
         The next best class is the one for which the node is least odd among the others.
         """

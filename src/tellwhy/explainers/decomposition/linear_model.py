@@ -139,7 +139,7 @@ def linear_parts(model: Any) -> tuple[Any, Any]:
 
 
 def weights_of_all(model: IsLinear) -> tuple[Any, Floats]:
-    """Weights and intercepts of every class; scikit-learn's binary models hold those of the second class only."""
+    """Weights and intercepts of every class; scikit-learn's models of two classes hold the second's only."""
     coef = model.coef_
     intercept = np.broadcast_to(np.asarray(model.intercept_, dtype=np.float64), coef.shape[0])
     if coef.shape[0] == 1 and len(model.classes_) == 2:

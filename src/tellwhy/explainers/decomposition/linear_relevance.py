@@ -120,7 +120,7 @@ class LinearRelevance:
 def _classes(
     model: LinearModel, scores: Floats, of: object, against: object
 ) -> tuple[Integers, Integers | None]:
-    """Number of the class that is explained, and of its rival, for each row; no rivals where none is asked for."""
+    """Class that is explained, and its rival, of each row, by number; None where no rival is asked for."""
     n = len(scores)
     chosen = scores.argmax(axis=1) if of is None else np.full(n, _number(of, model.classes, "of"))
     if against is None:
@@ -137,8 +137,8 @@ def _number(name: object, classes: NDArray[Any], parameter: str) -> int:
     if len(found) == 0:
         others = ", or None or 'runner_up'" if parameter == "against" else ""
         raise InvalidParameter(
-            f"There is no class {name!r} for the {parameter!r} parameter; expected one of the {len(classes)} classes, "
-            f"such as {classes.tolist()[0]!r}{others}."
+            f"There is no class {name!r} for the {parameter!r} parameter; expected one of the {len(classes)} "
+            f"classes, such as {classes.tolist()[0]!r}{others}."
         )
     return int(found[0])
 
@@ -161,7 +161,7 @@ def _rows_of(weights: Any, at: Integers) -> Floats:
 
 
 def _products(rows: sparse.csr_array, direction: Floats, centre: Floats | None) -> Floats:
-    if centre is not None:
+    if centre is not None:  # what is zero in the row is not zero from the centre: nothing stays sparse
         return np.asarray((rows.toarray() - centre) * direction)
     values = rows.multiply(direction)
     return np.asarray(values.toarray() if sparse.issparse(values) else values)

@@ -19,9 +19,10 @@ from tellwhy.explainers.decomposition.marginal_models import has_marginals, marg
 class Marginal(ScoreExplainer):
     """R_i = how odd feature i is by itself, whatever the others are.
 
-    - Gaussian mixtures: R_i = −log Σ_k π_k N(x_i; μ_ki, Σ_k,ii), with the covariance of the feature, not the inverse
-      of its precision, which would be its variance given all other features.
-    - Gaussian kernels: R_i = −log Σ_j α_j exp(−(x_i − u_ji)²/2σ²). Training rows are left out, as in `OneClassDTD`.
+    - Gaussian mixtures: R_i = −log Σ_k π_k N(x_i; μ_ki, Σ_k,ii), with the variance that the feature has by
+      itself, not the one that is left once all other features are known.
+    - Gaussian kernels: R_i = −log Σ_j α_j exp(−(x_i − u_ji)²/2σ²). Training rows are left out, as in
+      `OneClassDTD`.
     - Reconstructions: R_i = (x_i − x̂_i)², which add up to the score.
 
     A feature that is odd only together with others is not found. Where a pipeline makes several columns from
@@ -41,5 +42,6 @@ class Marginal(ScoreExplainer):
 
     def _attribute(self, rows: Rows) -> Attribution:
         model = marginal_model(rows, "Marginal")
+        # energies of single features leave out what features share: only errors add up to the score
         kind = "attribution" if model.adds_up else "ranking"
         return Attribution(model.energies(), rows.scores(), per_owner=True, kind=kind)

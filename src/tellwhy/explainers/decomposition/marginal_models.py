@@ -1,4 +1,8 @@
-"""Scores whose features can be looked at one by one: reconstruction errors, Gaussian mixtures, Gaussian kernels."""
+"""Scores whose features can be looked at one by one.
+
+These are reconstruction errors, Gaussian mixtures and models with a Gaussian kernel. An energy is a negative
+log-density, or an error: high = odd.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +39,10 @@ class MarginalModel(Protocol):
         ...
 
     def sequence(self, n_picked: int) -> Sequence:
-        """Pick columns one by one, each with the largest energy given those before it; the others follow by energy."""
+        """Pick columns one by one, each with the largest energy given those before it.
+
+        After `n_picked` of them the others follow by their energy.
+        """
         ...
 
 
@@ -49,8 +56,8 @@ def marginal_model(rows: Rows, explainer: str) -> MarginalModel:
     kind = _kind(rows.score)
     if kind is None:
         raise UnsupportedModel(
-            f"{explainer} needs a score whose features can be looked at one by one: a Gaussian mixture, a model with "
-            f"a Gaussian kernel, or a reconstruction error. {rows.score.describes} is none of them; "
+            f"{explainer} needs a score whose features can be looked at one by one: a Gaussian mixture, a "
+            f"model with a Gaussian kernel, or a reconstruction error. {rows.score.describes} is none of them; "
             "AnomalyContribution and Occlusion explain any score."
         )
     return kind(rows)
@@ -99,7 +106,8 @@ class MixtureMarginals:
 
     def energies(self) -> Floats:
         """−log p of each of the user's columns, together where several score columns were made from one."""
-        single, found = self._single_energies(), np.zeros((len(self.rows.X), self.rows.n_owners))
+        single = self._single_energies()
+        found = np.zeros((len(self.rows.X), self.rows.n_owners))
         for owner, columns in enumerate(_columns_of(self.rows)):
             if len(columns) == 1:
                 found[:, owner] = single[:, columns[0]]
@@ -110,9 +118,11 @@ class MixtureMarginals:
 
     def _single_energies(self) -> Floats:
         """−log Σ_k π_k N(x_i; μ_ki, Σ_k,ii), shape (n, d)."""
-        X, mixture = self.rows.X, self.mixture
+        X = self.rows.X
+        mixture = self.mixture
+        # the covariance's own diagonal; 1/precision would be the variance given all other features
         variance = np.diagonal(mixture.covariances, axis1=1, axis2=2)
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore"):  # a component of weight 0 adds exp(−∞), nothing
             peak = np.log(mixture.weights)[:, None] - 0.5 * np.log(2 * np.pi * variance)
         found = np.empty_like(X)
         for batch in tracked_batches(len(X), 24 * mixture.means.size, "marginal energies"):
@@ -122,8 +132,10 @@ class MixtureMarginals:
 
     def sequence(self, n_picked: int) -> Sequence:
         """Pick score columns by the energy −log p(x_i | x_S) given those picked before."""
-        X, mixture = self.rows.X, self.mixture
-        position, energies = np.empty(X.shape, dtype=np.int64), np.empty(X.shape)
+        X = self.rows.X
+        mixture = self.mixture
+        position = np.empty(X.shape, dtype=np.int64)
+        energies = np.empty(X.shape)
         with np.errstate(divide="ignore"):
             log_weights = np.log(mixture.weights)
         for batch in tracked_batches(len(X), 8 * mixture.covariances.size, "picking features"):
@@ -140,17 +152,25 @@ class MixtureMarginals:
 
 
 class KernelMarginals:
-    """−log Σ_j α_j k(x_S, u_jS) of a Gaussian kernel, which is a product over features; training rows are left out."""
+    """−log Σ_j α_j k(x_S, u_jS) of a Gaussian kernel, which is a product over features.
+
+    Rows that the model was trained on are judged without themselves.
+    """
 
     adds_up = False
 
     def __init__(self, rows: Rows):
         self.rows = rows
         self.score = rows.score
+        # one line per column, as the compiled loops go through them
         self.points = np.ascontiguousarray(rows.score.points.scaled.T)
 
     def energies(self) -> Floats:
-        """Energy of each of the user's columns; the score's constant is spread evenly over the score's columns."""
+        """Energy of each of the user's columns.
+
+        The constant of the score (a kernel's normalisation) belongs to no column: it is spread evenly over
+        the score's columns.
+        """
         found = np.zeros((len(self.rows.X), self.rows.n_owners))
         groups = _columns_of(self.rows)
         starts = np.cumsum([0, *(len(columns) for columns in groups)])
@@ -169,7 +189,8 @@ class KernelMarginals:
     def sequence(self, n_picked: int) -> Sequence:
         """Pick score columns by their energy given those picked before."""
         shape = self.rows.X.shape
-        position, energies = np.empty(shape, dtype=np.int64), np.empty(shape)
+        position = np.empty(shape, dtype=np.int64)
+        energies = np.empty(shape)
         for batch, Z in self._batches("picking features", shape[1]):
             _compiled.kernel_sequence(
                 Z,
@@ -185,6 +206,7 @@ class KernelMarginals:
     def _batches(self, label: str, n_results: int) -> Any:
         """Rows in the coordinates of the scaled support points."""
         per_row = 8 * (self.rows.X.shape[1] + n_results)
+        # time, not memory, is what a row costs here: small batches let progress be seen
         for batch in tracked_batches(len(self.rows.X), per_row * 64, label):
             yield batch, self.score.points.rescale(self.rows.X[batch])
 
@@ -195,8 +217,12 @@ def _columns_of(rows: Rows) -> list[Integers]:
 
 
 def _of_owners(rows: Rows, position: Integers, energies: Floats) -> Sequence:
-    """Tell a sequence of score columns in the user's columns: each is picked with the first one made from it."""
+    """Tell a sequence of score columns in the user's columns.
+
+    A column of the user's is picked together with the first score column made from it.
+    """
     n, d = position.shape
+    # columns that were not picked come after all that were, the largest energy first
     place = _places(np.where(position >= 0, position, d), -energies)
     first = np.full((n, rows.n_owners), d)
     for column, owner in enumerate(rows.owner):

@@ -24,7 +24,8 @@ class NearestSupport(ScoreExplainer):
     Examples
     --------
     >>> from tellwhy.detectors import KernelDensity
-    >>> NearestSupport(KernelDensity(bandwidth=1.0).fit([[0.0, 0.0], [4.0, 4.0]])).explain([[1.0, 2.0]]).values
+    >>> model = KernelDensity(bandwidth=1.0).fit([[0.0, 0.0], [4.0, 4.0]])
+    >>> NearestSupport(model).explain([[1.0, 2.0]]).values
     array([[1., 4.]])
     """
 

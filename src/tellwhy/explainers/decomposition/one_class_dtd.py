@@ -8,7 +8,7 @@ output is redistributed to the support points (equations 4 and 5), then to the i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,7 +28,7 @@ from tellwhy.explainers.base import Attribution, Rows, ScoreExplainer, lacks
 from tellwhy.scoring import CentreScore, KernelScore, NeighbourScore
 from tellwhy.scoring.scores._compiled import spread_over_features
 
-_DIGITS_KEPT = 1e-9
+_DIGITS_KEPT = 1e-9  # relative error above which relevance is computed again, slowly and exactly
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +75,8 @@ class OneClassDTD(ScoreExplainer):
     With p_j = α_j k_j / g and r_j = ‖x − u_j‖, R_i = Σ_j Δ_j (x_i − u_ji)² / r_j², where
 
     - exponential kernels: Δ_j = p_j · min(o, (r_j/σ)^q / q);
-    - t-Student kernels: Δ_j = p_j · (r_j/σ)^q / (a + (r_j/σ)^q) · o, with base value m·a, the least score there is;
+    - t-Student kernels: Δ_j = p_j · (r_j/σ)^q / (a + (r_j/σ)^q) · o, with base value m·a, the least score
+      there is;
     - mean distance to k neighbours: R_i = (1/k) Σ_j (x_i − u_ji)² / r_j;
     - squared distance to the nearest centre: R_i = (x_i − c_i)².
 
@@ -111,7 +112,7 @@ class OneClassDTD(ScoreExplainer):
         )
     }
 
-    def __init__(self, model: Any, *, training_rows: Any = "auto"):
+    def __init__(self, model: object, *, training_rows: ArrayLike | str | None = "auto"):
         super().__init__(model)
         self.training_rows = training_rows
 
@@ -159,7 +160,8 @@ class OneClassDTD(ScoreExplainer):
             raise lacks(rows.score, "OneClassDTD", "support points and a kernel")
         if not isinstance(rows.score.expansion, KernelExpansion):
             raise UnsupportedModel(
-                f"Only kernel models are explained by support points; {rows.score.describes} is a plain distance."
+                "Only kernel models are explained by support points; "
+                f"{rows.score.describes} is a plain distance."
             )
         return rows
 
@@ -179,13 +181,15 @@ class OneClassDTD(ScoreExplainer):
 
 
 def _points_of(training_rows: Integers, expansion: KernelExpansion | NeighbourDistance) -> Integers:
-    rows, n_training = expansion.training_rows, expansion.n_training
+    rows = expansion.training_rows
+    n_training = expansion.n_training
     if rows is None or n_training is None:
         raise InvalidInput("This model does not record its training rows; use training_rows='auto' or None.")
     if len(training_rows) and training_rows.max() >= n_training:
         raise InvalidInput(
             f"training_rows names row {training_rows.max()} of a model trained on {n_training} rows."
         )
+    # one entry more than there are rows: the last one stands for "a new row", which is no point
     point_of_row = np.full(n_training + 1, -1, dtype=np.int64)
     point_of_row[rows] = np.arange(len(rows))
     return np.asarray(point_of_row[np.where(training_rows < 0, n_training, training_rows)])
@@ -198,20 +202,21 @@ def _attribute_kernel(rows: Rows) -> tuple[Floats, Floats]:
     values = np.empty((n, d))
     scores = np.empty(n)
     for batch in score.pooled(rows.X, "relevance", rows.skipped):
-        W, Z = batch.coefficients, batch.scaled
+        W = batch.coefficients  # (rows, points)
+        Z = batch.scaled  # (rows, d), in units of the bandwidth from the middle of the points
         sums = W @ score.coordinates_and_squares
         weight = W.sum(axis=1)
         relevance = Z * (Z * weight[:, None] - 2.0 * sums[:, :d]) + sums[:, d:]
         norms = np.einsum("ij,ij->i", Z, Z)
-        # The expanded square loses digits where a row is far from the origin and near its points (rounding error of
-        # the three terms against what they add up to); such rows are computed again from differences.
+        # The three terms nearly cancel where a row is near its points and both are far from the origin. Where
+        # their rounding error is no longer small beside the sum, the sum is taken over differences instead.
         error = 16 * np.finfo(float).eps * (weight * norms + W @ score.points.squared_norms)
         lost = np.flatnonzero(error > _DIGITS_KEPT * batch.attributed)
         if len(lost):
             exact = np.empty((len(lost), d))
             spread_over_features(Z[lost], score.points.scaled, W[lost], exact)
             relevance[lost] = exact
-        values[batch.rows] = np.maximum(relevance, 0.0, out=relevance)
+        values[batch.rows] = np.maximum(relevance, 0.0, out=relevance)  # −0 and rounding below it
         scores[batch.rows] = batch.outlierness
     return values, scores + score.offset
 
@@ -222,7 +227,7 @@ def _attribute_neighbours(rows: Rows) -> tuple[Floats, Floats]:
     values = np.zeros_like(rows.X)
     for j, r in zip(index.T, distance.T, strict=True):
         difference = rows.X - score.expansion.points[j]
-        # divided before it is squared, so that 1e200 does not overflow; a row on its neighbour has nothing to share
+        # divided before it is squared, so that 1e200 does not overflow; equal rows have nothing to share
         values += difference * (difference / np.where(r > 0, r, np.inf)[:, None])
     return values / score.expansion.n_neighbours, distance.mean(axis=1)
 

@@ -67,7 +67,14 @@ class PatchDTD:
         "training_rows": OneClassDTD._parameters["training_rows"],
     }
 
-    def __init__(self, model: object, *, patch: Sequence[int], stride: int = 1, training_rows: Any = "auto"):
+    def __init__(
+        self,
+        model: object,
+        *,
+        patch: Sequence[int],
+        stride: int = 1,
+        training_rows: ArrayLike | str | None = "auto",
+    ):
         self.model = model
         self.patch = patch
         self.stride = stride
@@ -104,6 +111,7 @@ class PatchDTD:
 def _checked(X: ArrayLike) -> Floats:
     """Return inputs as finite numbers, or say what is wrong with them."""
     shape = np.shape(X)
+    # as_floats names the bad cell of a table, so inputs of more axes are laid flat for it
     if len(shape) < 2 or 0 in shape:
         raise InvalidInput(f"Expected inputs of shape (n, *axes), at least one. Got shape {shape}.")
     rows = X if len(shape) == 2 else np.asarray(X).reshape(shape[0], -1)

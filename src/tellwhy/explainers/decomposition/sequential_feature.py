@@ -20,13 +20,14 @@ from tellwhy.explainers.decomposition.marginal_models import has_marginals, marg
     applies=has_marginals,
 )
 class SequentialFeature(ScoreExplainer):
-    """R = 1 − t/d for the feature that is picked at step t = 0, 1, …, d − 1: sequential feature explanation, SFE.
+    """R = 1 − t/d for the feature that is picked at step t = 0, 1, …, d − 1.
 
-    Step t picks the feature with the largest energy −log p(x_i | x_S) given the features S picked before,
-    that is, the one with which the picked features are most odd together. `extras["conditional_energy"]`
-    holds these energies in the columns of the features; when all are picked, they add up to the score. Scores
-    that can be explained are those of `Marginal`; for reconstruction errors, whose terms do not depend on
-    each other, both give the same order.
+    This is the sequential feature explanation, SFE: the features in the order in which a reader should look
+    at them to be convinced by as few as possible. Step t picks the feature with the largest energy
+    −log p(x_i | x_S) given the features S picked before, that is, the one with which the picked features are
+    most odd together. `extras["conditional_energy"]` holds these energies in the columns of the features;
+    when all are picked, they add up to the score. Scores that can be explained are those of `Marginal`; for
+    reconstruction errors, whose terms do not depend on each other, both give the same order.
 
     Where a pipeline makes several columns from one of the user's, it is picked with the first of them.
 
@@ -42,7 +43,8 @@ class SequentialFeature(ScoreExplainer):
     --------
     >>> import numpy as np
     >>> from sklearn.mixture import GaussianMixture
-    >>> X = np.random.default_rng(0).multivariate_normal([0, 0, 0], [[1, 0.9, 0], [0.9, 1, 0], [0, 0, 1]], size=500)
+    >>> covariance = [[1, 0.9, 0], [0.9, 1, 0], [0, 0, 1]]
+    >>> X = np.random.default_rng(0).multivariate_normal([0, 0, 0], covariance, size=500)
     >>> explanation = SequentialFeature(GaussianMixture(1).fit(X)).explain(np.array([[4.0, 3.5, 2.0]]))
     >>> explanation.values.round(2)
     array([[1.  , 0.33, 0.67]])

@@ -12,7 +12,7 @@ from scipy.linalg.blas import dsyrk
 
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.parallel import row_batches, tracked_batches
-from tellwhy.core.params import Rules, generator, integer, one_of, real, seed
+from tellwhy.core.params import Rules, Seed, generator, integer, one_of, real, seed
 from tellwhy.core.registry import register
 from tellwhy.core.scaling import ColumnSpread
 from tellwhy.core.score_function import Floats, Integers
@@ -29,8 +29,9 @@ from tellwhy.explainers.base import Attribution, BackgroundExplainer, Rows
     applies=lambda _: True,
 )
 class AnomalyContribution(BackgroundExplainer):
-    """R_i = w_i (x_i − μ_i) with o(z) ≈ b + Σ_i w_i (z_i − μ_i) for rows z around x: the anomaly contribution, ACE.
+    """R_i = w_i (x_i − μ_i) with o(z) ≈ b + Σ_i w_i (z_i − μ_i) for rows z around x.
 
+    This is the anomaly contribution explainer, ACE: a linear model that imitates the score near the row.
     Neighbours z = x ± s ⊙ ξ have normal noise ξ of the given width in units of the background's standard
     deviations s, and count with weight exp(−‖ξ‖² / (¾√d)). At the background's mean μ the linear model has
     the least score b of the background rows, so that contributions add up to how much more odd the row is
@@ -71,7 +72,7 @@ class AnomalyContribution(BackgroundExplainer):
     }
 
     def __init__(
-        self, model: Any, *, n_samples: int | str = "auto", width: float = 0.1, random_state: Any = 0
+        self, model: object, *, n_samples: int | str = "auto", width: float = 0.1, random_state: Seed = 0
     ):
         super().__init__(model)
         self.n_samples = n_samples
@@ -81,11 +82,11 @@ class AnomalyContribution(BackgroundExplainer):
     def _fit(self, X: ArrayLike) -> None:
         """Learn means, standard deviations and the least score of background rows, and draw the noise."""
         rows = self.rows(X)
-        background = rows.X
-        spread = ColumnSpread.of(background)
-        self.mean_, self.scale_ = spread.mean, spread.deviation
+        spread = ColumnSpread.of(rows.X)
+        self.mean_ = spread.mean
+        self.scale_ = spread.deviation
         self.least_ = float(rows.scores().min())
-        d = background.shape[1]
+        d = rows.X.shape[1]
         self.neighbours_ = Neighbours.draw(self._n_pairs(d), d, self.width, self.random_state)
 
     def _n_pairs(self, d: int) -> int:
@@ -93,8 +94,9 @@ class AnomalyContribution(BackgroundExplainer):
             return max(128, min(2 * d, d + 1024))
         if self.n_samples < 2 * (d + 2):
             raise InvalidParameter(
-                f"The 'n_samples' parameter of AnomalyContribution must be at least {2 * (d + 2)} for {d} columns: a "
-                f"linear model of them is to be fitted. Got {self.n_samples} instead; n_samples='auto' fits."
+                f"The 'n_samples' parameter of AnomalyContribution must be at least {2 * (d + 2)} for {d} "
+                "columns: a linear model of them is to be fitted. "
+                f"Got {self.n_samples} instead; n_samples='auto' fits."
             )
         return int(self.n_samples) // 2
 
@@ -102,15 +104,16 @@ class AnomalyContribution(BackgroundExplainer):
         self._check_fitted("neighbours_")
         neighbours = self.neighbours_
         n, d = rows.X.shape
-        values, stderr = np.empty((n, d)), np.empty((n, rows.n_owners))
-        for batch in tracked_batches(
-            n, 8 * (3 * d + 8) * len(neighbours.noise), "explaining by perturbation"
-        ):
-            X, others = rows.X[batch], tuple(points[batch] for points in rows.without)
+        values = np.empty((n, d))
+        stderr = np.empty((n, rows.n_owners))
+        per_row = 8 * (3 * d + 8) * len(neighbours.noise)
+        for batch in tracked_batches(n, per_row, "explaining by perturbation"):
+            X = rows.X[batch]
+            others = tuple(points[batch] for points in rows.without)
+            # a constant column has no deviation: how far the row is from the constant is its only unit
             scale = np.where(self.scale_ > 0, self.scale_, np.abs(X - self.mean_))
-            up, down = (
-                self._perturbed(rows.score, X, sign * scale, others) - self.least_ for sign in (1, -1)
-            )
+            up = self._perturbed(rows.score, X, scale, others) - self.least_
+            down = self._perturbed(rows.score, X, -scale, others) - self.least_
             position = np.divide(X - self.mean_, scale, out=np.zeros_like(X), where=scale > 0)
             fitted = neighbours.fit(position, up, down)
             values[batch] = fitted.slopes * position
@@ -118,7 +121,10 @@ class AnomalyContribution(BackgroundExplainer):
         return Attribution(values, rows.scores(), self.least_, stderr)
 
     def _perturbed(self, score: Any, X: Floats, scale: Floats, others: tuple[Integers, ...]) -> Floats:
-        """Score of each row moved by each noise vector, shape (rows, pairs)."""
+        """Score of each row moved by each noise vector, shape (rows, pairs).
+
+        `others` are further arguments of the score, one entry per row.
+        """
         noise = self.neighbours_.noise
         found = np.empty((len(X), len(noise)))
         for pairs in row_batches(len(noise), 24 * X.size):
@@ -141,19 +147,19 @@ class Neighbours:
     width: float
 
     @classmethod
-    def draw(cls, n_pairs: int, d: int, width: float, random_state: Any) -> Neighbours:
-        """Draw normal noise and bring it to the exact second moments by a Cholesky factor of its own, in place."""
+    def draw(cls, n_pairs: int, d: int, width: float, random_state: Seed) -> Neighbours:
+        """Draw normal noise, and bring it to the exact second moments by a Cholesky factor of its own."""
         noise = generator(random_state).normal(size=(n_pairs, d))
         noise *= width
         exponent = np.einsum("pi,pi->p", noise, noise) / (0.75 * np.sqrt(d))
+        # relative to the nearest neighbour: with many columns every exp(−exponent) would underflow
         weights = np.exp(exponent.min() - exponent)
         weights /= weights.mean()
         parts = row_batches(n_pairs, 32 * d)
         moments = np.zeros((d, d), order="F")
-        for pairs in parts:
-            moments = dsyrk(
-                1.0, noise[pairs].T * np.sqrt(weights[pairs] / n_pairs), 1.0, moments, lower=1, overwrite_c=1
-            )
+        for pairs in parts:  # in place throughout: with 10,000 columns a second copy would not fit
+            weighted = noise[pairs].T * np.sqrt(weights[pairs] / n_pairs)
+            moments = dsyrk(1.0, weighted, 1.0, moments, lower=1, overwrite_c=1)
         lower = cholesky(moments, lower=True, overwrite_a=True, check_finite=False)
         for pairs in parts:
             noise[pairs] = width * solve_triangular(lower, noise[pairs].T, lower=True, check_finite=False).T
@@ -165,9 +171,11 @@ class Neighbours:
         Given the exact moments, the draw enters only through the slopes of a model with a free intercept and
         through the mean score of the neighbours: what each pair adds to these two is its part in the error.
         """
-        odd, even = (up - down) / 2, (up + down) / 2
+        odd = (up - down) / 2  # what changes sign with the noise: the slope
+        even = (up + down) / 2  # what does not: the level, and curvature
         free = (odd * self.weights) @ self.noise / (len(self.noise) * self.width**2)
         level = (even * self.weights).mean(axis=1)
+        # the intercept is not free but b at the mean, which pulls the fit along the row's own direction
         pull = position / (self.width**2 + np.einsum("ni,ni->n", position, position))[:, None]
         slopes = free + (level - np.einsum("ni,ni->n", free, position))[:, None] * pull
         across = (odd - free @ self.noise.T) * self.weights / self.width**2
@@ -175,7 +183,7 @@ class Neighbours:
         return Fitted(slopes, pull, along, across)
 
     def standard_errors(self, fitted: Fitted, position: Floats, owner: Integers, n_owners: int) -> Floats:
-        """Standard error of Σ a_i w_i over the columns of each owner: a sandwich over pairs of neighbours."""
+        """Standard error of Σ a_i w_i over the columns of each owner, from what each pair adds to it."""
         n_pairs, d = self.noise.shape
         variance = np.zeros((len(position), n_owners))
         for column in range(n_owners):
@@ -189,7 +197,7 @@ class Neighbours:
 
 @dataclass(frozen=True)
 class Fitted:
-    """Slopes per standard deviation, and what each pair adds to their error: along[p]·pull + across[p]·δ_p."""
+    """Slopes per standard deviation; what pair p adds to their error is along[p]·pull + across[p]·δ_p."""
 
     slopes: Floats  # (rows, d)
     pull: Floats  # (rows, d)

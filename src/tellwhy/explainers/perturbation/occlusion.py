@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from tellwhy.core.parallel import tracked_batches
-from tellwhy.core.params import Rules, generator, integer, seed
+from tellwhy.core.params import Rules, Seed, generator, integer, seed
 from tellwhy.core.registry import register
 from tellwhy.core.score_function import Floats
 from tellwhy.explainers.base import Attribution, BackgroundExplainer, Rows
@@ -50,7 +50,7 @@ class Occlusion(BackgroundExplainer):
 
     _parameters: ClassVar[dict[str, Rules]] = {"n_background": integer(1), "random_state": seed}
 
-    def __init__(self, model: Any, *, n_background: int = 32, random_state: Any = 0):
+    def __init__(self, model: object, *, n_background: int = 32, random_state: Seed = 0):
         super().__init__(model)
         self.n_background = n_background
         self.random_state = random_state
@@ -59,6 +59,7 @@ class Occlusion(BackgroundExplainer):
         """Draw the background rows."""
         everyone = self.rows(X).X
         chosen = generator(self.random_state).permutation(len(everyone))[: self.n_background]
+        # in their own order: the same rows give the same sums, whatever order they were drawn in
         self.background_ = everyone[np.sort(chosen)]
 
     def _attribute(self, rows: Rows) -> Attribution:
@@ -73,9 +74,9 @@ class Occlusion(BackgroundExplainer):
         base = float(rows.score.value(self.background_).mean())
         return Attribution(values, scores, base, per_owner=True)
 
-    def _replaced(self, rows: Rows, X: Floats, columns: Any) -> Floats:
+    def _replaced(self, rows: Rows, X: Floats, columns: NDArray[np.bool_]) -> Floats:
         """Return the mean score of each row with some columns taken from each background row."""
-        if not columns.any():
+        if not columns.any():  # the user's column has no part in the score: an encoder dropped it
             return rows.score.value(X)
         many = np.repeat(X[:, None, :], len(self.background_), axis=1)
         many[:, :, columns] = self.background_[None, :, columns]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from tellwhy.core.params import Rules, generator, seed
+from tellwhy.core.params import Rules, Seed, generator, seed
 from tellwhy.core.registry import register
 from tellwhy.explainers.base import Attribution, Rows, ScoreExplainer
 
@@ -39,7 +39,7 @@ class RandomAttribution(ScoreExplainer):
     reads_rows = False
     _parameters: ClassVar[dict[str, Rules]] = {"random_state": seed}
 
-    def __init__(self, model: Any, *, random_state: Any = 0):
+    def __init__(self, model: object, *, random_state: Seed = 0):
         super().__init__(model)
         self.random_state = random_state
 
