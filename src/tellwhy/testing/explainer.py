@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass
@@ -11,14 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.compose import make_column_transformer
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from tellwhy.core.errors import InvalidInput, InvalidParameter
+from tellwhy.core.errors import InvalidInput, InvalidParameter, TellwhyWarning
 from tellwhy.core.explainer import Explainer, LearnsFromRows
 from tellwhy.core.explanation import KINDS, Explanation
 from tellwhy.core.params import Rules
 from tellwhy.core.registry import explainer_cards
+from tellwhy.core.score_function import Floats
 from tellwhy.detectors import OneClassSVM
 from tellwhy.explainers import ScoreExplainer
 from tellwhy.testing.bad_input import assert_refused, bad_rows
@@ -144,7 +147,8 @@ def _columns_are_interchangeable(trial: Trial) -> None:
     if not _reads_rows(plain) or not trial.case.has_columns:
         return
     order = [2, 0, 3, 1]
-    X, new = trial.case.ordinary(), trial.case.odd()
+    X = trial.case.ordinary()
+    new = trial.case.odd()
     permuted = trial.case.explain(trial.ready(X[:, order]), new[:, order])
     expected = trial.case.explain(plain, new).values[:, order]
     np.testing.assert_allclose(permuted.values, expected, rtol=1e-2, atol=1e-3 * np.abs(expected).max())
@@ -161,9 +165,11 @@ def _far_rows_stay_finite(trial: Trial) -> None:
 
 
 def _nothing_of_the_users_is_modified(trial: Trial) -> None:
-    X, new = trial.case.ordinary(), trial.case.odd()
+    X = trial.case.ordinary()
+    new = trial.case.odd()
+    kept = new.copy()
     model = trial.case.fit(X)
-    kept, state = new.copy(), _state(model)
+    state = _state(model)
     trial.case.explain(trial.ready(X, model), new)
     np.testing.assert_array_equal(new, kept)
     assert _state(model) == state, "the model was changed"
@@ -193,10 +199,17 @@ def _pipelines_are_explained_in_raw_columns(trial: Trial) -> None:
         return
     import pandas as pd
 
-    frame = pd.DataFrame(trial.case.ordinary(), columns=["a", "b", "c", "d"])
-    pipeline = make_pipeline(StandardScaler(), OneClassSVM(nu=0.2)).fit(frame)
-    new = pd.DataFrame(trial.case.odd(), columns=frame.columns)
-    explanation = trial.case.explain(trial.ready(frame, pipeline), new)
+    def table(X: Floats) -> pd.DataFrame:
+        frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
+        return frame.assign(d=np.where(X[:, 3] > 0, "left", "right"))
+
+    # the model sees five columns, and the user has four: one of them is text
+    numbers, text = (StandardScaler(), ["a", "b", "c"]), (OneHotEncoder(sparse_output=False), ["d"])
+    frame, new = table(trial.case.ordinary()), table(trial.case.odd())
+    pipeline = make_pipeline(make_column_transformer(numbers, text), OneClassSVM(nu=0.2)).fit(frame)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TellwhyWarning)  # how well a sampler mixes is not asked here
+        explanation = trial.case.explain(trial.ready(frame, pipeline), new)
     assert explanation.values.shape == new.shape
     assert explanation.feature_names == list(frame.columns)
 

@@ -296,8 +296,8 @@ class DMMMEN(BackgroundExplainer):
         shape = np.shape(X)[1:]
         if len(shape) > 1:
             self.shape_ = shape
-        rows = self.rows(X).X[:2]
-        self.score = with_known_outputs(self.score, rows.reshape(len(rows), *shape))
+        rows = self.rows(X).X[:2]  # of a table, in the columns that the model sees: there may be more of them
+        self.score = with_known_outputs(self.score, rows.reshape(-1, *shape) if len(shape) > 1 else rows)
         self.targets_ = list(as_outputs(self.score).names)
 
     def _names(self, X: Any, rows: Rows) -> list[str]:
