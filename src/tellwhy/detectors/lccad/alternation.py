@@ -1,4 +1,14 @@
-"""The alternation of LCCAD: labels given parameters, balls and couplings given labels, from one start."""
+"""The alternation: labels given the parameters, then parameters given the labels, again and again.
+
+What is minimised over the classes h_i of the nodes, the balls (c_k, t_k) and the couplings v is
+
+    θ Σ_i [ν t_{h_i} + ℓ(‖c_{h_i} − φ_i‖² − t_{h_i})] + (1 − θ) [γ/2·‖v‖² − log p(H | X)]:
+
+nodes should be close to the centre of their class, and the classes of neighbours should go together. Either
+half of the step is a solved problem: the best labels of a graph (`map_inference`), and balls and couplings of
+known classes (`balls`, `couplings`). The result depends on where it starts, so that several starts are
+compared.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +22,6 @@ from threadpoolctl import threadpool_limits
 
 from tellwhy.core.parallel import row_batches
 from tellwhy.core.score_function import Floats
-from tellwhy.core.tables import random_sample
 from tellwhy.data.graphs.kinds import Graph
 from tellwhy.detectors.lccad.balls import Balls, Loss, fitted_balls, named_loss, squared_distances
 from tellwhy.detectors.lccad.couplings import (
@@ -30,7 +39,7 @@ from tellwhy.detectors.lccad.couplings import (
 from tellwhy.detectors.map_inference import Field, Labelling, best_labelling
 from tellwhy.detectors.map_inference.field import Labels
 
-_START_ROWS = 20_000
+_START_ROWS = 20_000  # nodes that k-means looks at
 _MOST_RESEEDS = 3
 _SWEEPS_BETWEEN_UPDATES = 6  # of TRW-S, which goes on from its messages after each update
 _MOST_SWEEPS = 50
@@ -53,9 +62,19 @@ class Settings:
     inference: str
     learn: str
     coupling: float
-    on_features: bool  # a CRF's emissions; without, Z does not depend on X
+    on_features: bool  # whether classes have emissions of the features; without, Z does not depend on X
     normalised: bool
     max_iter: int
+
+
+@dataclass(frozen=True, eq=False)
+class Parameters:
+    """Everything that is learned from labels; `gamma` and `sizes` are None before the first labels."""
+
+    balls: Balls
+    couplings: Couplings
+    gamma: float | None
+    sizes: NDArray[np.int64] | None  # nodes of each class
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,24 +94,35 @@ class State:
         """Iterates that use more classes come first, then those with a lower objective."""
         return -int((self.sizes > 0).sum()), self.objective
 
+    @property
+    def parameters(self) -> Parameters:
+        """Return what the next labels follow from."""
+        return Parameters(self.balls, self.couplings, self.gamma, self.sizes)
+
 
 class Alternation:
     """Alternate labels and parameters on one graph; the best iterate is kept."""
 
     def __init__(self, features: NDArray[Any], graph: Graph, settings: Settings, rng: np.random.Generator):
-        self.features, self.graph, self.settings = features, graph, settings
+        self.features = features
+        self.graph = graph
+        self.settings = settings
         self.linear = features if settings.on_features else features[:, :0]
-        present = np.arange(len(features)) if graph.mask is None else np.flatnonzero(graph.mask)
-        self.n_present = len(present)
-        self.sample = present[np.sort(random_sample(len(present), MOST_NODES, rng))]
-        self.present = present
+        self.present = np.arange(len(features)) if graph.mask is None else np.flatnonzero(graph.mask)
+        self.n_present = len(self.present)
+        self.sample = self.present  # nodes that couplings are learned from
+        if self.n_present > MOST_NODES:
+            self.sample = np.sort(rng.choice(self.present, MOST_NODES, replace=False))
 
     @one_thread
     def start(self, rng: np.random.Generator) -> Floats:
         """Centres by k-means on (a sample of) the nodes that are there."""
-        rows = self.present[random_sample(len(self.present), _START_ROWS, rng)]
+        rows = self.present
+        if len(rows) > _START_ROWS:
+            rows = rng.choice(rows, _START_ROWS, replace=False)
         seed = int(rng.integers(2**31 - 1))
         points = self.features[rows].astype(np.float64)
+        # k-means warns of more clusters than distinct points; what is missing is drawn from the points.
         n_distinct = len(np.unique(points, axis=0))
         model = KMeans(min(self.settings.n_classes, n_distinct), n_init=1, random_state=seed).fit(points)
         extra = points[rng.integers(len(points), size=self.settings.n_classes - model.n_clusters)]
@@ -101,39 +131,54 @@ class Alternation:
     @one_thread
     def run(self, centres: Floats) -> State:
         """Alternate from these centres until the labels stay the same, or the objective no longer falls."""
-        s = self.settings
-        balls, couplings = Balls(centres, np.zeros(len(centres))), self._first_couplings()
-        gamma, sizes, n_reseeds = s.gamma, None, 0
-        messages, before, best = None, None, None
-        n_sweeps = _MOST_SWEEPS if s.inference == "lbp" else _SWEEPS_BETWEEN_UPDATES
-        for iteration in range(1, s.max_iter + 1):
-            field = self.field(balls, couplings, sizes)
+        balls = Balls(centres, np.zeros(len(centres)))
+        now = Parameters(balls, self._first_couplings(), self.settings.gamma, None)
+        messages = None
+        best: State | None = None
+        before = np.full(len(self.features), -1, dtype=np.int32)
+        n_reseeds = 0
+        for iteration in range(1, self.settings.max_iter + 1):
+            field = self.field(now.balls, now.couplings, now.sizes)
             if messages is None and self._passes_messages():
                 messages = field.no_messages()
-            found = best_labelling(field, s.inference, max_sweeps=n_sweeps, messages=messages)
-            n_changed = self.n_present if before is None else int((found.labels != before).sum())
+            found = self._labelled(field, messages)
+            n_changed = int((found.labels != before).sum())
             if n_changed == 0:
                 break
             before = found.labels
-            sizes = np.bincount(found.labels[self.present], minlength=s.n_classes)
-            balls = fitted_balls(self.features, found.labels, balls, nu=s.nu, loss=s.loss)
-            couplings, gamma = self._couplings(found.labels, couplings, gamma)
-            objective = self.objective(found.labels, balls, couplings, gamma)
-            state = State(found, balls, couplings, gamma, objective, sizes, iteration)
+            state = self._learned(found, now, iteration)
             best = state if best is None or state.rank < best.rank else best
-            if (sizes == 0).any() and n_reseeds < _MOST_RESEEDS:
-                balls, n_reseeds = self._reseeded(balls, found.labels, sizes), n_reseeds + 1
-            elif iteration - best.n_iter >= _PATIENCE or (
-                found.gap > 0 and n_changed <= _FEW * self.n_present
-            ):
+            now = state.parameters
+            if (state.sizes == 0).any() and n_reseeds < _MOST_RESEEDS:
+                now = self._reseeded(state)
+                n_reseeds += 1
+            elif iteration - best.n_iter >= _PATIENCE or self._is_settled(found, n_changed):
                 break
         assert best is not None
         return best
 
+    def _labelled(self, field: Field, messages: NDArray[Any] | None) -> Labelling:
+        # TRW-S has sound labels after every sweep; those of loopy messages mean little before they settle.
+        n_sweeps = _MOST_SWEEPS if self.settings.inference == "lbp" else _SWEEPS_BETWEEN_UPDATES
+        return best_labelling(field, self.settings.inference, max_sweeps=n_sweeps, messages=messages)
+
+    def _learned(self, found: Labelling, now: Parameters, iteration: int) -> State:
+        """Return the parameters that labels imply, and the objective."""
+        s = self.settings
+        sizes = np.bincount(found.labels[self.present], minlength=s.n_classes)
+        balls = fitted_balls(self.features, found.labels, now.balls, nu=s.nu, loss=s.loss)
+        couplings, gamma = self._couplings(found.labels, now.couplings, now.gamma)
+        objective = self.objective(found.labels, balls, couplings, gamma)
+        return State(found, balls, couplings, gamma, objective, sizes, iteration)
+
+    def _is_settled(self, found: Labelling, n_changed: int) -> bool:
+        """Whether the few labels that still change may be due to labels that are not quite the best ones."""
+        return found.gap > 0 and n_changed <= _FEW * self.n_present
+
     def field(self, balls: Balls, couplings: Couplings, sizes: Any = None) -> Field:
-        """Return the energy whose least labelling is wanted: unary −ϑ_i(k), pairs −(1 − θ) V."""
+        """Return the costs of labels: of balls and emissions at nodes, of couplings on edges."""
         costs = self.ball_costs(balls, sizes)
-        costs *= costs.dtype.type(self.settings.theta)
+        costs *= costs.dtype.type(self.settings.theta)  # a Python float would turn float32 into float64
         if self.settings.theta < 1 and couplings.emission.any():
             weights = (1 - self.settings.theta) * couplings.emission.astype(costs.dtype)
             for rows in row_batches(len(costs), 8 * costs.shape[1]):
@@ -144,19 +189,20 @@ class Alternation:
 
     def ball_costs(self, balls: Balls, sizes: Any = None) -> NDArray[Any]:
         """ν t_k + ℓ(‖c_k − φ_i‖² − t_k), shape (n, K); ℓ/(n_k ν) in the paper's normalised form."""
-        s, costs = self.settings, squared_distances(self.features, balls.centres)
+        s = self.settings
+        costs = squared_distances(self.features, balls.centres)
         if s.loss == "hinge" and not balls.squared_radii.any() and not s.normalised:
-            return costs
+            return costs  # the usual case: nothing to subtract, nothing below 0
         costs = named_loss(s.loss)(costs - balls.squared_radii.astype(costs.dtype)).astype(costs.dtype)
-        if s.normalised:
-            shares = (
-                np.full(s.n_classes, self.n_present / s.n_classes) if sizes is None else np.maximum(sizes, 1)
-            )
-            return np.asarray(costs / (shares * s.nu).astype(costs.dtype))
-        return np.asarray(costs + (s.nu * balls.squared_radii).astype(costs.dtype))
+        if not s.normalised:
+            return np.asarray(costs + (s.nu * balls.squared_radii).astype(costs.dtype))
+        # Before the first labels, all classes are taken to be of one size.
+        equal = np.full(s.n_classes, self.n_present / s.n_classes)
+        shares = equal if sizes is None else np.maximum(sizes, 1)
+        return np.asarray(costs / (shares * s.nu).astype(costs.dtype))
 
     def objective(self, labels: Labels, balls: Balls, couplings: Couplings, gamma: float) -> float:
-        """θ Σ_i [ν t + ℓ] + (1 − θ)[γ/2‖v‖² − log p(H | X)]."""
+        """Return what is minimised (see the head of this file) for labels and parameters."""
         s = self.settings
         sizes = np.bincount(labels[self.present], minlength=s.n_classes)
         costs = self.ball_costs(balls, sizes)
@@ -166,12 +212,15 @@ class Alternation:
             value += s.theta * float(balls.squared_radii[sizes > 0].sum())
         if s.theta == 1:
             return value
-        return value + (1 - s.theta) * (
-            gamma / 2 * couplings.squared_norm - self.log_likelihood(labels, couplings)
-        )
+        penalty = gamma / 2 * couplings.squared_norm
+        return value + (1 - s.theta) * (penalty - self.log_likelihood(labels, couplings))
 
     def log_likelihood(self, labels: Labels, couplings: Couplings) -> float:
-        """log p(H | X), exact on forests, with Bethe's log Z where couplings are learned by marginals, else log PL."""
+        """log p(H | X), or the logarithm of the pseudo-likelihood where that was learned from.
+
+        It is exact on chains and trees, and has an approximate log Z where couplings of other graphs are
+        learned by marginals.
+        """
         if self.settings.learn == "marginals" or self.graph.is_forest:
             return exact_log_likelihood(couplings, self._linear64(), labels, self.graph)
         return log_pseudo_likelihood(couplings, self._evidence(labels))
@@ -192,12 +241,14 @@ class Alternation:
         return gather(self.linear, labels, self.graph, self.settings.n_classes, self.sample)
 
     def _linear64(self) -> Floats:
+        """Features for the log-linear part, with zeros for missing nodes, whose rows may hold anything."""
         clean = self.linear.astype(np.float64)
         if self.graph.mask is not None:
             clean[~self.graph.mask] = 0
         return clean
 
     def _couplings(self, labels: Labels, old: Couplings, gamma: float | None) -> tuple[Couplings, float]:
+        """Return the couplings that labels imply, and the γ in use."""
         s = self.settings
         if s.theta == 1 or s.learn == "fixed":
             return old, gamma or 0.0
@@ -207,12 +258,15 @@ class Alternation:
             return by_marginals(old, self._linear64(), labels, self.graph, gamma), gamma
         return by_pseudo_likelihood(old, self._evidence(labels), gamma), gamma
 
-    def _reseeded(self, balls: Balls, labels: Labels, sizes: NDArray[np.int64]) -> Balls:
+    def _reseeded(self, state: State) -> Parameters:
         """Put the centre of each class without members on the node that fits its own class worst."""
-        distances = squared_distances(self.features[self.sample], balls.centres)
-        own = np.take_along_axis(distances, labels[self.sample][:, None].astype(np.int64), axis=1)[:, 0]
+        labels = state.labelling.labels[self.sample]
+        distances = squared_distances(self.features[self.sample], state.balls.centres)
+        own = np.take_along_axis(distances, labels[:, None].astype(np.int64), axis=1)[:, 0]
         worst = self.sample[np.argsort(-own, kind="stable")]
-        centres = balls.centres.copy()
-        for k, row in zip(np.flatnonzero(sizes == 0), worst, strict=False):
+        is_empty = state.sizes == 0
+        centres = state.balls.centres.copy()
+        for k, row in zip(np.flatnonzero(is_empty), worst, strict=False):
             centres[k] = self.features[row]
-        return Balls(centres, np.where(sizes == 0, 0.0, balls.squared_radii))
+        balls = Balls(centres, np.where(is_empty, 0.0, state.balls.squared_radii))
+        return Parameters(balls, state.couplings, state.gamma, state.sizes)

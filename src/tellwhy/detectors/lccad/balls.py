@@ -1,4 +1,9 @@
-"""The balls of the classes: centre c_k and squared radius t_k of each, for a loss of the excess ‖c_k − φ_i‖² − t_k."""
+"""The balls of the classes: a centre and a radius for each.
+
+The excess of a node is ‖c_k − φ_i‖² − t_k: by how much its squared distance from the centre c_k of class k is
+larger than the squared radius t_k. A loss ℓ says what an excess costs. φ_i are the features of node i: its
+row, or what a transformer makes of it.
+"""
 
 from __future__ import annotations
 
@@ -46,8 +51,8 @@ def named_loss(loss: str | Loss) -> Loss:
     tried = np.asarray(loss(np.array([-1.0, 0.0, 1.0, 2.0])))
     if tried.shape != (4,) or not np.isfinite(tried).all() or (np.diff(tried) < 0).any():
         raise InvalidInput(
-            "A loss takes an array of excesses ‖c − φ‖² − t and returns finite numbers that never fall as the excess "
-            f"grows, in the same shape. For [-1, 0, 1, 2] it gave {tried.tolist()}."
+            "A loss takes an array of excesses ‖c − φ‖² − t and returns finite numbers that never fall as "
+            f"the excess grows, in the same shape. For [-1, 0, 1, 2] it gave {tried.tolist()}."
         )
     return loss
 
@@ -55,6 +60,7 @@ def named_loss(loss: str | Loss) -> Loss:
 def squared_distances(features: NDArray[Any], centres: Floats) -> NDArray[Any]:
     """‖c_k − φ_i‖², shape (n, K), in the precision of the features."""
     found = np.empty((len(features), len(centres)), dtype=features.dtype)
+    # Differences rather than the product formula: there are few classes, and no digits cancel.
     for rows in row_batches(len(features), 16 * features.shape[1]):
         part = features[rows]
         for k, centre in enumerate(centres.astype(features.dtype)):
@@ -64,28 +70,29 @@ def squared_distances(features: NDArray[Any], centres: Floats) -> NDArray[Any]:
 
 
 def class_means(features: NDArray[Any], labels: Labels, n_classes: int) -> tuple[Floats, Integers]:
-    """Mean of each class (in float64, by batches) and its size; a class without members has mean 0."""
-    sums, sizes = np.zeros((n_classes, features.shape[1])), np.zeros(n_classes, dtype=np.int64)
+    """Mean of each class and its size; a class without members has mean 0."""
+    sums = np.zeros((n_classes, features.shape[1]))  # float64: single precision loses digits over many nodes
+    sizes = np.zeros(n_classes, dtype=np.int64)
     for rows in row_batches(len(features), 16 * features.shape[1]):
-        part, own = features[rows], labels[rows]
         for k in range(n_classes):
-            chosen = own == k
-            sums[k] += part[chosen].sum(axis=0, dtype=np.float64)
-            sizes[k] += int(chosen.sum())
+            members = features[rows][labels[rows] == k]
+            sums[k] += members.sum(axis=0, dtype=np.float64)
+            sizes[k] += len(members)
     return sums / np.maximum(sizes, 1)[:, None], sizes
 
 
 def fitted_balls(features: NDArray[Any], labels: Labels, old: Balls, *, nu: float, loss: str | Loss) -> Balls:
-    """Return the ball of each class; a class without members keeps the one it had.
+    """Return the best ball of each class for its members; a class without any keeps the ball it had.
 
-    For the hinge and ν = 1 the radius is 0 and the centre the class mean; for the hinge and ν < 1 each is an
-    ordinary SVDD of its class; other losses are minimised by L-BFGS-B.
+    With the hinge and ν = 1 the radius is 0 and the centre the mean of the class. With the hinge and ν < 1
+    each ball is an ordinary SVDD of its class. Other losses are minimised by L-BFGS-B.
     """
     n_classes = len(old.centres)
     if loss == "hinge" and nu == 1:
         means, sizes = class_means(features, labels, n_classes)
         return Balls(np.where(sizes[:, None] > 0, means, old.centres), np.zeros(n_classes))
-    centres, radii = old.centres.copy(), old.squared_radii.copy()
+    centres = old.centres.copy()
+    radii = old.squared_radii.copy()
     for k in range(n_classes):
         members = features[labels == k].astype(np.float64)
         if len(members):
@@ -101,7 +108,11 @@ def _ball(members: Floats, nu: float, loss: str | Loss) -> tuple[Floats, float]:
 
 
 def smooth_ball(members: Floats, nu: float, loss: Loss) -> tuple[Floats, float]:
-    """Minimise ν n t + Σ_i ℓ(‖c − φ_i‖² − t) over c and t ≥ 0, convex for a convex ℓ that never falls."""
+    """Return centre c and squared radius t ≥ 0 that minimise ν n t + Σ_i ℓ(‖c − φ_i‖² − t).
+
+    The problem is convex for a convex loss that never falls.
+    """
+    # Solved for members centred and divided by their reach, in which steps of length 1 are sensible.
     middle, unit = centre_and_unit(members)
     centred = (members - middle) / unit
 
@@ -113,13 +124,13 @@ def smooth_ball(members: Floats, nu: float, loss: Loss) -> tuple[Floats, float]:
         value = nu * unit**2 * place[-1] + float(np.mean(loss(excess)))
         return value / unit**2, np.append(pull / len(excess), unit**2 * (nu - slopes.mean())) / unit**2
 
-    start = np.append(np.zeros(centred.shape[1]), 0.0)
+    start = np.zeros(centred.shape[1] + 1)
     bounds = [(None, None)] * centred.shape[1] + [(0.0, None)]
     found = minimize(cost, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 500}).x
     return found[:-1] * unit + middle, float(found[-1] * unit**2)
 
 
 def _slopes(loss: Loss, excess: Floats) -> Floats:
-    """ℓ′ by central differences."""
+    """ℓ′ by central differences: a loss of the user's has no formula for it."""
     step = 1e-6 * np.maximum(np.abs(excess), 1.0)
     return np.asarray((loss(excess + step) - loss(excess - step)) / (2 * step), dtype=np.float64)

@@ -1,17 +1,21 @@
-"""How odd a node is for each class: squared distances, or kernel outlierness where classes live in a feature space."""
+"""How odd a node is for each class.
+
+It is the squared distance from the centre of the class; or, where classes live in a kernel's feature space,
+minus the logarithm of the kernel's mean over the members of the class.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tellwhy.core.capabilities import Capability
 from tellwhy.core.parallel import row_batches
-from tellwhy.core.score_function import Floats, KernelExpansion
-from tellwhy.core.tables import random_sample
+from tellwhy.core.score_function import Floats, Integers, KernelExpansion
 from tellwhy.detectors.kernel.svdd import linear_ball
 from tellwhy.detectors.lccad.balls import squared_distances
 from tellwhy.detectors.map_inference.field import Labels
@@ -19,12 +23,15 @@ from tellwhy.kernels import Exponential
 from tellwhy.kernels.bandwidth import median_distance
 from tellwhy.scoring import KernelScore
 
+if TYPE_CHECKING:
+    from tellwhy.detectors.lccad.lccad import LCCAD
+
 MOST_POINTS = 2_000  # of a class, at random, that its kernel outlierness is computed from
 
 
 @dataclass(frozen=True, eq=False)
 class ClassScores:
-    """o_k(x) for each class k: ‖x − c_k‖² where `expansions` is None, else −log f_k(x) by the exact kernel."""
+    """o_k(x) of each class k: ‖x − c_k‖² where `expansions` is None, else −log f_k(x) by the exact kernel."""
 
     centres: Floats
     expansions: tuple[KernelExpansion | None, ...] | None = None
@@ -48,7 +55,7 @@ class ClassScores:
             for rows in row_batches(len(X), 16 * X.shape[1]):
                 difference = X[rows] - self.centres[labels[rows]]
                 scores[rows] = np.einsum("ij,ij->i", difference, difference)
-            scores[labels < 0] = np.nan
+            scores[labels < 0] = np.nan  # label −1 took the last centre
             return scores
         for k, kernel in enumerate(self.kernels):
             chosen = np.flatnonzero(labels == k)
@@ -56,7 +63,7 @@ class ClassScores:
                 scores[chosen] = kernel.value(X[chosen], self.left_out(k, chosen) if is_training else None)
         return scores
 
-    def all(self, X: NDArray[Any], *, is_training: bool, rows: Any = None) -> Floats:
+    def all(self, X: NDArray[Any], *, is_training: bool, rows: Integers | None = None) -> Floats:
         """o_k of every row for every class, shape (n, K); infinite for a class without members."""
         if self.kernels is None:
             return squared_distances(X, self.centres).astype(np.float64)
@@ -67,25 +74,27 @@ class ClassScores:
                 found[:, k] = kernel.value(X, self.left_out(k, places) if is_training else None)
         return found
 
-    def left_out(self, k: int, rows: Any) -> Any:
-        """Return the support point of class k that each training row is, or −1: a row is not its own witness."""
+    def left_out(self, k: int, rows: Integers) -> Integers:
+        """Return which support point of class k each training row is, or −1 for none.
+
+        A row that is a support point would find itself at distance 0, and so never look odd.
+        """
         assert self.kernels is not None
         kernel = self.kernels[k]
         assert kernel is not None
         points = kernel.expansion.training_rows
         assert points is not None
-        found = np.searchsorted(points, rows)
-        found = np.minimum(found, len(points) - 1)
+        found = np.minimum(np.searchsorted(points, rows), len(points) - 1)
         return kernel.leave_some(np.where(points[found] == rows, found, -1))
 
 
-def class_scores(model: Any, features: NDArray[Any], rng: np.random.Generator) -> ClassScores:
+def class_scores(model: LCCAD, features: NDArray[Any], rng: np.random.Generator) -> ClassScores:
     """Return the scores of a fitted model's classes."""
     if model.transformer_ is None:
         return ClassScores(model.centres_)
-    rows, labels = model.training_X_, model.labels_
-    present = labels >= 0
-    kernel = Exponential(_bandwidth(model.transformer_, rows[present].astype(np.float64)), 2.0)
+    labels = model.labels_
+    present = model.training_X_[labels >= 0].astype(np.float64)
+    kernel = Exponential(_bandwidth(model.transformer_, present), 2.0)
     expansions = [
         _expansion(model, features, np.flatnonzero(labels == k), kernel, rng) for k in range(model.n_classes)
     ]
@@ -93,31 +102,68 @@ def class_scores(model: Any, features: NDArray[Any], rng: np.random.Generator) -
 
 
 def _expansion(
-    model: Any,
+    model: LCCAD,
     features: NDArray[Any],
-    members: NDArray[np.int64],
+    members: Integers,
     kernel: Exponential,
     rng: np.random.Generator,
 ) -> KernelExpansion | None:
-    """f_k(x) = Σ_j α_j K(x, x_j) over (a sample of) the class; α is the SVDD's for the hinge with ν < 1, else equal."""
+    """f_k(x) = Σ_j α_j K(x, x_j) over (a sample of) the members of a class.
+
+    The weights α are those of the class's SVDD for the hinge with ν < 1, else equal.
+    """
     if not len(members):
         return None
-    members = members[np.sort(random_sample(len(members), MOST_POINTS, rng))]
+    if len(members) > MOST_POINTS:
+        members = np.sort(rng.choice(members, MOST_POINTS, replace=False))
     weights = np.full(len(members), 1.0 / len(members))
     if model.loss == "hinge" and model.nu < 1:
         weights = linear_ball(features[members].astype(np.float64), nu=model.nu, tol=1e-6).weights
-    kept, rows = weights > 0, model.training_X_
-    points = rows[members[kept]].astype(np.float64)
-    return KernelExpansion(points, weights[kept], kernel, members[kept], len(rows), "count")
+    kept = members[weights > 0]
+    points = model.training_X_[kept].astype(np.float64)
+    n_training = len(model.training_X_)
+    return KernelExpansion(points, weights[weights > 0], kernel, kept, n_training, "count")
 
 
-def _bandwidth(transformer: Any, X: Floats) -> float:
-    """σ of the Gaussian kernel that the transformer stands for, where it says so; else half the median distance."""
-    for name in ("bandwidth_", "bandwidth"):
-        width = getattr(transformer, name, None)
-        if isinstance(width, (int, float, np.floating)) and width > 0:
-            return float(width)
-    gamma = getattr(transformer, "gamma", None)
-    if isinstance(gamma, (int, float)) and gamma > 0:  # scikit-learn's: exp(−γ r²)
-        return float(np.sqrt(0.5 / gamma))
+@runtime_checkable
+class _LearnsBandwidth(Protocol, metaclass=Capability):
+    """A transformer that stands for a Gaussian kernel whose width it learned, such as a `KernelBasis`."""
+
+    @property
+    def bandwidth_(self) -> float: ...
+
+
+@runtime_checkable
+class _HasBandwidth(Protocol, metaclass=Capability):
+    """A transformer that was given the width σ of its Gaussian kernel."""
+
+    @property
+    def bandwidth(self) -> float | str: ...
+
+
+@runtime_checkable
+class _HasGamma(Protocol, metaclass=Capability):
+    """A transformer of scikit-learn, whose Gaussian kernel is exp(−γ r²)."""
+
+    @property
+    def gamma(self) -> float | str: ...
+
+
+def _bandwidth(transformer: object, X: Floats) -> float:
+    """Width of a transformer's Gaussian kernel; half the median distance if it does not tell."""
+    found: list[object] = []
+    if isinstance(transformer, _LearnsBandwidth):
+        found.append(transformer.bandwidth_)
+    if isinstance(transformer, _HasBandwidth):
+        found.append(transformer.bandwidth)
+    for width in found:
+        if _is_positive(width):
+            return float(width)  # type: ignore[arg-type]
+    if isinstance(transformer, _HasGamma) and _is_positive(transformer.gamma):
+        return float(np.sqrt(0.5 / float(transformer.gamma)))
     return 0.5 * median_distance(X)
+
+
+def _is_positive(value: object) -> bool:
+    """Whether a parameter is a number at all ('auto' and 'scale' are not), and one that can be a width."""
+    return isinstance(value, (int, float, np.floating)) and bool(value > 0)

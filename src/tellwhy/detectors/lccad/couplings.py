@@ -1,6 +1,13 @@
-"""Learning the log-linear part v = (V, W): couplings V of neighbouring classes, emissions W of each class.
+"""Learning how classes go together: couplings V of neighbouring classes, emissions W of each class.
 
-p(h | x) ∝ exp(Σ_(i,j) V[h_i, h_j] + Σ_i ⟨W[h_i], φ_i⟩), V symmetric, regularised by γ/2·‖v‖².
+Together they are called v = (V, W). They give each labelling h of the nodes a probability,
+
+    p(h | x) = exp(Σ_(i,j) V[h_i, h_j] + Σ_i ⟨W[h_i], φ_i⟩) / Z,
+
+where (i, j) are the edges and V is symmetric. Z is the sum of the numerator over all labellings. v is chosen
+so that the labels found are likely, while γ/2·‖v‖² keeps it small. Z can be computed on chains and trees
+only. Elsewhere the pseudo-likelihood takes the place of p: the product of each node's probability given the
+labels of its neighbours, which needs no Z.
 """
 
 from __future__ import annotations
@@ -20,11 +27,12 @@ from tellwhy.detectors.map_inference.field import Labels
 
 MOST_NODES = 100_000  # a pseudo-likelihood of more nodes is estimated from a random sample of so many
 _MOST_STEPS = 200
+_HALVINGS = 12  # of the range of log γ, which is then known to 0.5 %
 
 
 @dataclass(frozen=True, eq=False)
 class Couplings:
-    """V, shape (K, K), symmetric, and W, shape (K, D + 1), its last column belonging to the constant feature."""
+    """V, shape (K, K), and W, shape (K, D + 1); the last column of W belongs to a constant feature, 1."""
 
     pair: Floats
     emission: Floats
@@ -37,15 +45,12 @@ class Couplings:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What couplings are learned from: labelled nodes, the labels around them, their features.
+    """What couplings are learned from: some nodes, and what is around them."""
 
-    `share` is the number of nodes that each one listed stands for.
-    """
-
-    labels: NDArray[Any]
-    counts: Floats
-    features: Floats  # a constant 1 is the last column
-    share: float
+    labels: NDArray[Any]  # class of each node, (m,)
+    counts: Floats  # its neighbours of each class, (m, K)
+    features: Floats  # its features and a constant 1, (m, D + 1)
+    share: float  # how many nodes of the graph each listed one stands for
 
 
 def no_couplings(n_classes: int, n_features: int) -> Couplings:
@@ -64,14 +69,14 @@ def gather(features: NDArray[Any], labels: Labels, graph: Graph, n_classes: int,
 def log_pseudo_likelihood(couplings: Couplings, evidence: Evidence) -> float:
     """Σ_i log p(h_i | labels of its neighbours, φ_i): every edge is in the terms of both its ends."""
     logits = evidence.counts @ couplings.pair + evidence.features @ couplings.emission.T
-    most = logits.max(axis=1)
+    most = logits.max(axis=1)  # taken out, because exponentials overflow
     log_mass = most + np.log(np.exp(logits - most[:, None]).sum(axis=1))
     own = np.take_along_axis(logits, evidence.labels[:, None].astype(np.int64), axis=1)[:, 0]
     return float((own - log_mass).sum()) * evidence.share
 
 
 def by_pseudo_likelihood(start: Couplings, evidence: Evidence, gamma: float) -> Couplings:
-    """Maximise log PL(v) − γ/2·‖v‖², a concave problem."""
+    """Return the v that maximises the log pseudo-likelihood − γ/2·‖v‖², a concave problem."""
     onehot = np.eye(len(start.pair))[evidence.labels]
     scale = 1.0 / (evidence.share * len(onehot))
 
@@ -79,14 +84,13 @@ def by_pseudo_likelihood(start: Couplings, evidence: Evidence, gamma: float) -> 
         logits = evidence.counts @ couplings.pair + evidence.features @ couplings.emission.T
         logits -= logits.max(axis=1, keepdims=True)
         own = (onehot * logits).sum(axis=1)
-        np.exp(logits, out=logits)
+        np.exp(logits, out=logits)  # in place: this array is the largest one
         mass = logits.sum(axis=1, keepdims=True)
         error = onehot - logits / mass
         value = -float((own - np.log(mass[:, 0])).sum()) * evidence.share
-        slope = Couplings(
-            -evidence.share * (evidence.counts.T @ error), -evidence.share * (error.T @ evidence.features)
-        )
-        return value, slope
+        by_pair = -evidence.share * (evidence.counts.T @ error)
+        by_emission = -evidence.share * (error.T @ evidence.features)
+        return value, Couplings(by_pair, by_emission)
 
     return _minimised(cost, start, gamma, scale)
 
@@ -94,7 +98,11 @@ def by_pseudo_likelihood(start: Couplings, evidence: Evidence, gamma: float) -> 
 def by_marginals(
     start: Couplings, features: NDArray[Any], labels: Labels, graph: Graph, gamma: float
 ) -> Couplings:
-    """Minimise γ/2·‖v‖² − ⟨v, ψ(X, H)⟩ + log Z(X, v) with sum-product marginals: exact on forests."""
+    """Return the v that minimises γ/2·‖v‖² − log p(h | x).
+
+    The slope of log Z is what p expects: how often each class, and each pair of classes on an edge. These
+    expectations (marginals) come from sum-product messages, which are exact on chains and trees.
+    """
     there = labels >= 0
     extended = np.hstack([features, np.ones((len(features), 1))]) * there[:, None]
     observed_pairs = _pair_counts(labels, graph, len(start.pair))
@@ -111,7 +119,7 @@ def by_marginals(
 
 
 def exact_log_likelihood(couplings: Couplings, features: NDArray[Any], labels: Labels, graph: Graph) -> float:
-    """⟨v, ψ(X, H)⟩ − log Z(X, v): exact on forests, with Bethe's log Z otherwise."""
+    """log p(h | x): exact on chains and trees, with an approximation of log Z (Bethe's) otherwise."""
     there = labels >= 0
     extended = np.hstack([features, np.ones((len(features), 1))]) * there[:, None]
     field = Field(-(extended @ couplings.emission.T), -couplings.pair, graph)
@@ -119,19 +127,26 @@ def exact_log_likelihood(couplings: Couplings, features: NDArray[Any], labels: L
 
 
 def balancing_gamma(start: Couplings, evidence: Evidence) -> float:
-    """Return γ for which the couplings learned from the evidence have ‖v‖ = 1 (the smallest γ tried if none has)."""
+    """Return the γ for which the couplings learned from the evidence have ‖v‖ = 1.
+
+    Where no γ between 1e-6 and 100 per node does, the end of that range that comes closest is returned.
+    """
     n = evidence.share * len(evidence.labels)
-    low, high = np.log(1e-6 * n), np.log(1e2 * n)
-    found = start
-    for _ in range(12):
+    low = np.log(1e-6 * n)
+    high = np.log(1e2 * n)
+    found = start  # each solution is the start of the next, which is not far away
+    for _ in range(_HALVINGS):
         middle = (low + high) / 2
         found = by_pseudo_likelihood(found, evidence, float(np.exp(middle)))
-        low, high = (middle, high) if found.squared_norm > 1 else (low, middle)
+        if found.squared_norm > 1:
+            low = middle
+        else:
+            high = middle
     return float(np.exp((low + high) / 2))
 
 
 def _pair_counts(labels: Labels, graph: Graph, n_classes: int) -> Floats:
-    """Edges between each two classes, symmetrised."""
+    """Edges between each two classes; half of those between different classes in each of two cells."""
     counts = neighbour_counts(labels, graph, n_classes)
     there = labels >= 0
     return np.asarray(np.eye(n_classes)[labels[there]].T @ counts[there] / 2.0)
@@ -140,7 +155,11 @@ def _pair_counts(labels: Labels, graph: Graph, n_classes: int) -> Floats:
 def _minimised(
     cost: Callable[[Couplings], tuple[float, Couplings]], start: Couplings, gamma: float, scale: float
 ) -> Couplings:
-    """L-BFGS over the upper triangle of V and over W; V_st and V_ts are one number, counted twice in ‖v‖."""
+    """Minimise scale · (cost(v) + γ/2·‖v‖²) by L-BFGS.
+
+    The free numbers are the upper triangle of V and all of W. V_st and V_ts are one number, which counts
+    twice in ‖v‖.
+    """
     n_classes = len(start.pair)
     upper = np.triu_indices(n_classes)
     times = np.where(upper[0] == upper[1], 1.0, 2.0)
@@ -155,14 +174,13 @@ def _minimised(
         couplings = opened(flat)
         value, slope = cost(couplings)
         both = slope.pair + slope.pair.T
-        pair_slope = (
-            np.where(times == 1, slope.pair[upper], both[upper]) + gamma * times * couplings.pair[upper]
-        )
-        whole = np.concatenate([pair_slope, (slope.emission + gamma * couplings.emission).ravel()])
+        by_pair = np.where(times == 1, slope.pair[upper], both[upper])
+        by_pair = by_pair + gamma * times * couplings.pair[upper]
+        by_emission = slope.emission + gamma * couplings.emission
+        whole = np.concatenate([by_pair, by_emission.ravel()])
         return scale * (value + gamma / 2 * couplings.squared_norm), scale * whole
 
     first = np.concatenate([start.pair[upper], start.emission.ravel()])
-    found = minimize(
-        flat_cost, first, jac=True, method="L-BFGS-B", options={"maxiter": _MOST_STEPS, "gtol": 1e-7}
-    )
+    options = {"maxiter": _MOST_STEPS, "gtol": 1e-7}
+    found = minimize(flat_cost, first, jac=True, method="L-BFGS-B", options=options)
     return opened(found.x)

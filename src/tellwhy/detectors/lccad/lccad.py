@@ -1,4 +1,7 @@
-"""Latent-class contextual anomaly detection: a node is odd for the class that its neighbours give it away to be in.
+"""Latent-class contextual anomaly detection.
+
+The neighbours of a node tell which class it is in; a node that is far from the centre of that class is odd,
+even if it would be ordinary in another one.
 
 Kauffmann, Montavon, Lima, Nakajima, Müller and Görnitz, "Unsupervised detection and explanation of
 latent-class contextual anomalies" (2018).
@@ -6,15 +9,14 @@ latent-class contextual anomalies" (2018).
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from tellwhy.core.errors import DataNotice, InvalidInput, NotConverged
+from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import (
     Rule,
     Rules,
@@ -30,26 +32,38 @@ from tellwhy.core.params import (
 from tellwhy.core.progress import track
 from tellwhy.core.score_function import Floats
 from tellwhy.core.storage.saved_models import SavedModel
-from tellwhy.core.tables import check_finite, column_names
-from tellwhy.data.graphs import Graph, Grid, as_graph
+from tellwhy.core.tables import column_names
+from tellwhy.data.graphs import Graph
 from tellwhy.detectors.lccad.alternation import Alternation, Settings, State
 from tellwhy.detectors.lccad.balls import Balls, Loss, named_loss
 from tellwhy.detectors.lccad.class_scores import class_scores
 from tellwhy.detectors.lccad.couplings import Couplings
+from tellwhy.detectors.lccad.nodes import (
+    Transformer,
+    check_enough_nodes,
+    checked_nodes,
+    middle_of,
+    node_features,
+    rows_there,
+    warn_of_empty_classes,
+    warn_of_lonely_nodes,
+)
 from tellwhy.detectors.map_inference import METHODS, Field, Labelling, best_labelling
 
-_transformer = Rule(
-    "a transformer with fit and transform", lambda v: hasattr(v, "fit") and hasattr(v, "transform")
-)
+_transformer = Rule("a transformer with fit and transform", lambda v: isinstance(v, Transformer))
 _centres = Rule("an array of centres, one line per class", lambda v: np.ndim(v) == 2)
 
 
 class LCCAD(SavedModel, BaseEstimator):
-    """Latent classes on a graph, each with a ball around its nodes; far from the centre of its own class is odd.
+    """Nodes of a graph fall into hidden classes, and a node far from the centre of its own class is odd.
 
-    Minimised over the classes h_i of the nodes, the balls (c_k, t_k) and the log-linear part v:
+    Each class k has a ball with centre c_k and squared radius t_k. Couplings v say which classes go together
+    on neighbouring nodes: they give the classes H of all nodes a probability p(H | X). Minimised over the
+    classes h_i, the balls and the couplings is
 
-        θ Σ_i [ν t_{h_i} + ℓ(‖c_{h_i} − φ_i‖² − t_{h_i})] + (1 − θ) [γ/2 ‖v‖² − ⟨v, ψ(X, H)⟩ + log Z(X, v)]
+        θ Σ_i [ν t_{h_i} + ℓ(‖c_{h_i} − φ_i‖² − t_{h_i})] + (1 − θ) [γ/2·‖v‖² − log p(H | X)].
+
+    φ_i are the features of node i, and the loss ℓ says what it costs to lie outside of the ball.
 
     θ = 1 ignores the graph: with ν = 1 it is k-means, with one class SVDD. θ = 0 is a conditional random
     field. The squared distances count as they are, so that columns should be on comparable scales;
@@ -77,8 +91,8 @@ class LCCAD(SavedModel, BaseEstimator):
         'pseudo_likelihood', 'marginals' (sum-product; exact on chains and trees), or 'fixed' (see
         `coupling`).
     model
-        'crf': classes also have linear scores of the features in the log-linear part. 'mrf': couplings and
-        class weights alone, so that Z does not depend on X.
+        'crf': p(H | X) also depends on the features, by a linear score for each class. 'mrf': it depends on
+        the couplings and on one number per class alone.
     n_init
         Number of starts; the lowest objective is kept.
     init
@@ -86,7 +100,8 @@ class LCCAD(SavedModel, BaseEstimator):
     coupling
         V_ss for learn='fixed' (V_st = 0 for s ≠ t).
     normalised
-        Use the objective as printed in the paper, whose 1/(n_k ν) makes large classes attract nodes.
+        Use the objective as printed in the paper, which divides each loss by n_k ν, n_k being the size of the
+        class. Large classes then attract nodes.
     max_iter
         The most alternations of a start.
     random_state
@@ -97,15 +112,16 @@ class LCCAD(SavedModel, BaseEstimator):
     labels_
         Class of each node, −1 where it is missing.
     objective_
-        Of the kept start and iterate. log p(H | X) is exact on chains and trees; elsewhere it is the
-        logarithm of the pseudo-likelihood, or has Bethe's log Z with learn='marginals'.
+        What is minimised, for the start that was kept. log p(H | X) is exact on chains and trees. Elsewhere
+        it is the logarithm of the pseudo-likelihood, or approximate with learn='marginals'.
     gap_
-        The most by which the energy of `labels_` may exceed the least one, for the parameters that they were
-        found with; infinite for 'lbp' and 'icm', which have no bound.
+        How much lower the cost of other labels could be at most, for the parameters that `labels_` were found
+        with: 0 for the best labels, infinite for 'lbp' and 'icm', which cannot tell.
     centres_, squared_radii_
         The balls, in feature space.
     couplings_, emissions_
-        V and W (last column: the constant; the others for features minus `middle_`).
+        How well each two classes go together, shape (K, K), and the linear scores of each class: for features
+        minus `middle_`, and in the last column a constant.
     gamma_, n_iter_
         γ in use, and the number of alternations of the kept start.
 
@@ -148,12 +164,12 @@ class LCCAD(SavedModel, BaseEstimator):
         *,
         loss: str | Loss = "hinge",
         gamma: str | float = "auto",
-        features: Any = "identity",
+        features: str | Transformer = "identity",
         inference: str = "auto",
         learn: str = "pseudo_likelihood",
         model: str = "crf",
         n_init: int = 3,
-        init: Any = "auto",
+        init: str | ArrayLike = "auto",
         coupling: float = 1.0,
         normalised: bool = False,
         max_iter: int = 100,
@@ -190,21 +206,24 @@ class LCCAD(SavedModel, BaseEstimator):
         named_loss(self.loss)
         rows, graph = self.checked(X, graph, reset=True)
         rng = generator(self.random_state)
-        self.transformer_ = (
-            None if isinstance(self.features, str) else _fitted_transformer(self.features, rows, graph)
-        )
-        self.middle_ = _middle(rows, graph) if self.transformer_ is None else 0.0
+        self.transformer_: Any = None
+        if not isinstance(self.features, str):
+            self.transformer_ = clone(self.features).fit(rows_there(rows, graph))
+        # Distances do not change when all rows move; around 0 they keep more digits.
+        self.middle_ = middle_of(rows, graph) if self.transformer_ is None else 0.0
         alternation = Alternation(self._features(rows, graph), graph, self.settings(), rng)
-        self._check_size(alternation)
+        check_enough_nodes(alternation.n_present, int(self.n_classes))
         best = self._best_start(alternation, rng)
         self._keep(best)
-        self.training_X_, self.graph_ = rows, graph
+        self.training_X_ = rows
+        self.graph_ = graph
         self.scores_ = class_scores(self, alternation.features, rng)
-        self._warn(best, graph)
+        warn_of_empty_classes(int((best.sizes > 0).sum()), int(self.n_classes))
+        warn_of_lonely_nodes(graph)
         return self
 
     def predict(self, X: Any, graph: Any = None) -> NDArray[np.int32]:
-        """Return the class of each node of a new graph, with the learned parameters; −1 where a node is missing."""
+        """Return the class of each node of a new graph; −1 where a node is missing."""
         return self.labelling(X, graph).labels
 
     def labelling(self, X: Any, graph: Any = None) -> Labelling:
@@ -238,9 +257,9 @@ class LCCAD(SavedModel, BaseEstimator):
             return alternation.run(self._given_centres(alternation))
         n = int(self.n_init)
         starts = [alternation.start(rng) for _ in range(n)]
-        return min(
-            (alternation.run(c) for c in track(starts, n, "fitting latent classes")), key=lambda s: s.rank
-        )
+        # One after the other: the states of all starts at once would take much memory on large grids.
+        states = (alternation.run(centres) for centres in track(starts, n, "fitting latent classes"))
+        return min(states, key=lambda state: state.rank)
 
     def _given_centres(self, alternation: Alternation) -> Floats:
         centres = np.array(self.init, dtype=np.float64)
@@ -253,10 +272,15 @@ class LCCAD(SavedModel, BaseEstimator):
 
     def _keep(self, best: State) -> None:
         self.labels_ = best.labelling.labels
-        self.objective_, self.gap_ = best.objective, best.labelling.gap
-        self.centres_, self.squared_radii_ = best.balls.centres + self.middle_, best.balls.squared_radii
-        self.couplings_, self.emissions_ = best.couplings.pair, best.couplings.emission
-        self.gamma_, self.n_iter_, self.class_sizes_ = best.gamma, best.n_iter, best.sizes
+        self.objective_ = best.objective
+        self.gap_ = best.labelling.gap
+        self.centres_ = best.balls.centres + self.middle_
+        self.squared_radii_ = best.balls.squared_radii
+        self.couplings_ = best.couplings.pair
+        self.emissions_ = best.couplings.emission
+        self.gamma_ = best.gamma
+        self.n_iter_ = best.n_iter
+        self.class_sizes_ = best.sizes
 
     def settings(self) -> Settings:
         """Return the parameters as the alternation reads them."""
@@ -277,8 +301,7 @@ class LCCAD(SavedModel, BaseEstimator):
     def checked(self, X: Any, graph: Any, *, reset: bool = False) -> tuple[NDArray[Any], Graph]:
         """Return rows as finite floats (missing nodes aside) and a graph of as many nodes."""
         names = column_names(X)
-        rows = _as_rows(X, graph)
-        graph = as_graph(graph, len(rows))
+        rows, checked = checked_nodes(X, graph, names)
         if reset:
             self.n_features_in_ = rows.shape[1]
             self.feature_names_ = names
@@ -286,93 +309,8 @@ class LCCAD(SavedModel, BaseEstimator):
             raise InvalidInput(
                 f"X has {rows.shape[1]} columns, but LCCAD was fitted on {self.n_features_in_}."
             )
-        if graph.mask is None:
-            _check_nodes(rows, names)
-        else:
-            _check_nodes(rows[graph.mask], names)
-        return rows, graph
+        return rows, checked
 
     def _features(self, rows: NDArray[Any], graph: Graph) -> NDArray[Any]:
-        """φ of each row (centred, where it is the row itself); zeros where a node is missing."""
-        present = slice(None) if graph.mask is None else graph.mask
-        if self.transformer_ is None:
-            found = rows[present] - np.asarray(self.middle_, dtype=rows.dtype)
-        else:
-            found = np.asarray(self.transformer_.transform(rows[present]))
-        if graph.mask is None:
-            return found
-        features = np.zeros((len(rows), found.shape[1]), dtype=found.dtype)
-        features[graph.mask] = found
-        return features
-
-    def _check_size(self, alternation: Alternation) -> None:
-        if self.n_classes > alternation.n_present:
-            n = alternation.n_present
-            raise InvalidInput(
-                f"n_classes={self.n_classes} needs as many nodes; there are {n}. Take fewer classes."
-            )
-
-    def _warn(self, best: State, graph: Graph) -> None:
-        n_used = int((best.sizes > 0).sum())
-        if n_used < self.n_classes:
-            warnings.warn(
-                f"Only {n_used} of {self.n_classes} classes have nodes: the couplings outweigh the distances. Raise "
-                "theta, take fewer classes, or ask tellwhy.detectors.suggest_lccad for both.",
-                NotConverged,
-                stacklevel=3,
-            )
-        alone = graph.degrees() == 0 if not isinstance(graph, Grid) else np.zeros(1, bool)
-        n_alone = int((alone if graph.mask is None else alone & graph.mask).sum()) if alone.any() else 0
-        if 0 < n_alone < graph.n_nodes:
-            warnings.warn(
-                f"{n_alone} of {graph.n_nodes} nodes have no neighbours: only their values tell their class.",
-                DataNotice,
-                stacklevel=3,
-            )
-
-
-def _as_rows(X: Any, graph: Any) -> NDArray[Any]:
-    raw = np.asarray(X)
-    if isinstance(graph, Grid) and raw.ndim == len(graph.shape) + 1 and raw.shape[:-1] == graph.shape:
-        raw = raw.reshape(graph.n_nodes, raw.shape[-1])
-    if raw.ndim != 2 or 0 in raw.shape:
-        raise InvalidInput(
-            f"X must have one row per node and at least one column: shape (n, d), or (*shape, d) for a grid. Got "
-            f"{raw.shape}."
-        )
-    if raw.dtype in (np.float32, np.float64):
-        return raw
-    if np.iscomplexobj(raw):
-        raise InvalidInput(f"Complex data not supported: X has dtype {raw.dtype}; expected real numbers.")
-    try:
-        return raw.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(
-            f"X cannot be read as numbers ({error}). Encode text and categories first."
-        ) from error
-
-
-def _check_nodes(rows: NDArray[Any], names: list[str] | None) -> None:
-    try:
-        check_finite(rows, names)
-    except InvalidInput as error:
-        raise InvalidInput(
-            f"{error} Or mask those nodes: graph(…, mask=~np.isnan(X).any(axis=1))."
-        ) from error
-
-
-def _middle(rows: NDArray[Any], graph: Graph) -> Floats:
-    """Mean of the rows, after checking that squared distances from it stay finite."""
-    present = rows if graph.mask is None else rows[graph.mask]
-    middle = present.mean(axis=0, dtype=np.float64)
-    reach = max(float(present.max()), -float(present.min()))
-    if not reach < np.sqrt(float(np.finfo(rows.dtype).max)) / 1e4:
-        raise InvalidInput(
-            f"X holds values up to {reach:.1e}, whose squared distances leave the range of {rows.dtype}. Scale the "
-            "columns first, for example with a StandardScaler."
-        )
-    return np.asarray(middle)
-
-
-def _fitted_transformer(features: Any, rows: NDArray[Any], graph: Graph) -> Any:
-    return clone(features).fit(rows if graph.mask is None else rows[graph.mask])
+        """φ of each row; zeros where a node is missing."""
+        return node_features(self.transformer_, self.middle_, rows, graph)

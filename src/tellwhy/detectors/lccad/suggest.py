@@ -1,4 +1,4 @@
-"""How many classes, and how much their distances count against the graph."""
+"""How many classes there are, and how much distances should count against the graph, from the data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tellwhy.detectors.lccad.alternation import Alternation
 from tellwhy.detectors.lccad.couplings import Couplings
 from tellwhy.detectors.lccad.lccad import LCCAD
 
-_ROUNDS = 3
+_ROUNDS = 3  # of estimating σ² and θ in turn, which hardly move after that
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,13 @@ def suggest_lccad(
 ) -> Suggestion:
     """Suggest θ and the number of classes K from the data alone.
 
-    For each K a hidden Markov field with equal spherical Gaussians is fitted by `LCCAD` with θ = 1/(1 + 2σ²),
-    its weight of distances, σ² being estimated in turn. The criterion is −2 [log p(X | H) + log p(H)] +
-    (number of parameters)·log n, with log p(H) exact on chains and trees and a pseudo-likelihood elsewhere.
-    The latter is fond of one class split in two like a chessboard: fits in which a class goes better with
-    another than with itself are out.
+    For each K, the classes are taken to be Gaussians with one variance σ² in all directions. `LCCAD` with
+    θ = 1/(1 + 2σ²) weighs distances as such a model would. θ gives classes, these give σ², and so on.
+
+    The numbers of classes are then compared by a criterion that rewards likely data and charges for each
+    parameter (BIC): −2 [log p(X | H) + log p(H)] + (number of parameters)·log n. log p(H) is exact on chains
+    and trees, and a pseudo-likelihood elsewhere. The latter is fond of one class that is split in two like a
+    chessboard: fits in which a class goes better with another than with itself are out.
 
     Parameters
     ----------
@@ -95,7 +97,7 @@ def _candidate(X: Any, graph: Any, n_classes: int, rng: np.random.Generator) -> 
 
 
 def _neighbours_share(model: LCCAD) -> bool:
-    """Whether each class that is there goes best with itself: else one class was split into a chequered pair."""
+    """Whether each class goes best with itself; if not, one class was split into a chequered pair."""
     there = np.isin(np.arange(model.n_classes), model.labels_)
     pair = model.couplings_[np.ix_(there, there)]
     return bool((np.diag(pair) >= pair.max(axis=1)).all())
@@ -103,10 +105,14 @@ def _neighbours_share(model: LCCAD) -> bool:
 
 def _criterion(model: LCCAD, rng: np.random.Generator) -> float:
     """−2 [log p(X | H) + log p(H)] + (number of parameters)·log n."""
-    n, d, k = int((model.labels_ >= 0).sum()), model.n_features_in_, model.n_classes
+    n = int((model.labels_ >= 0).sum())
+    d = model.n_features_in_
+    k = model.n_classes
+    # Rows that are all equal have variance 0, whose logarithm is not a number.
     variance = max(float(np.nanmean(model.outlierness())) / d, np.finfo(float).tiny)
     log_values = -0.5 * n * d * (np.log(2 * np.pi * variance) + 1)
     fitted = Alternation(model.training_X_, model.graph_, model.settings(), rng)
     log_labels = fitted.log_likelihood(model.labels_, Couplings(model.couplings_, model.emissions_))
+    # Centres, the variance, a symmetric table of couplings, and the weights of the classes.
     n_parameters = k * d + 1 + k * (k + 1) // 2 + k - 1
     return float(-2 * (log_values + log_labels) + n_parameters * np.log(n))
