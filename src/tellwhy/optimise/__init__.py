@@ -1,1 +1,1 @@
-"""Minimising: quasi-Newton descent of many small problems, search without derivatives, quadratic programmes."""
+"""Minimising: descent of many small problems, search without derivatives, quadratic programmes."""

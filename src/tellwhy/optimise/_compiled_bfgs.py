@@ -1,7 +1,8 @@
 """Compiled two-loop recursion of limited-memory BFGS (Nocedal, 1980), and sums over the entries of a row.
 
-The recursion multiplies a slope q by an approximate inverse curvature, which the last pairs of a step s and a
-change of slope y describe, with ρ = 1/(s·y). Pairs lie in a ring: pair k of a problem is at place k % history.
+The recursion multiplies a slope q by an approximate inverse curvature. The last pairs of a step s and a
+change of slope y describe it, with ρ = 1/(s·y). Pairs lie in a ring: pair k of a problem is at place
+k % history.
 
 The loops of `_compiled_descent` call these functions, and numba does not notice changes made here in what it
 has kept of them: after an edit, delete this folder's `__pycache__`.
@@ -10,8 +11,9 @@ has kept of them: after an edit, delete this folder's `__pycache__`.
 import numba
 import numpy as np
 
-# Sums may be added in any order (which makes vector instructions of them) and products fused into them. NaN and
-# infinity keep their meaning: a score that overflows must not pass for a low one.
+# Sums may be added in any order (which makes vector instructions of them) and products fused into them. NaN
+# and infinity keep their meaning: a score that overflows must not pass for a low one. The two recursions have
+# their sums written out: calls of `dot` with rows of a table take a tenth longer, for counting references.
 _sums = numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
 
 

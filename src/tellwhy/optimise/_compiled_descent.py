@@ -68,8 +68,8 @@ class Verdict(NamedTuple):
     search: Search
 
 
-# One record per problem: compiled loops read and write it in one place of memory. (A table for each name cost a third
-# more time, most of it for counting references to tables.)
+# One record per problem: compiled loops read and write it in one place of memory. With a table for each name
+# they take a third longer, most of it for counting references to tables.
 STATE = np.dtype(
     [
         *[(name, np.float64) for name in ("f", "before", "longest", "t", "low", "high", "best_f")],
@@ -86,7 +86,7 @@ STATE = np.dtype(
 
 
 class Pairs(NamedTuple):
-    """The last steps of each problem and the changes of slope along them, in a ring of `rho.shape[1]` places."""
+    """The last steps of each problem and the changes of slope along them, in rings of equal size."""
 
     steps: Array  # (n, places, d)
     changes: Array  # (n, places, d)
@@ -116,7 +116,7 @@ class Rules(NamedTuple):
 
 @for_one_or_many
 def has_arrived(promise, f, tolerance, left):
-    """Whether the next step is not worth taking: it promises too little, or no more than may be `left` undone."""
+    """Whether the next step is not worth taking: it promises too little, or what may be `left` undone."""
     return (promise <= tolerance * (1.0 + abs(f))) | (promise <= left)
 
 
@@ -142,7 +142,7 @@ def judged(line, search, value, after, expected, has_edges):
         Whether there are kinks or walls. They bend the way, so slopes along the direction then say nothing.
     """
     rise = value - line.f
-    # At the bottom of a line values differ by rounding only; there a small slope is proof enough of a good step.
+    # At the bottom of a line values differ by rounding only; a small slope is then what tells a good step.
     is_level = (abs(after) < LEVEL * abs(line.before)) & (not has_edges)
     is_low = (rise <= ARMIJO * expected) | (is_level & (rise <= ROUNDING * (1.0 + abs(value))))
     is_best = is_low & ((value < search.best_f) | is_level)
@@ -201,7 +201,7 @@ def _direct(p, tables, alphas):
     scale = first_loop(D, past.steps[p], past.changes[p], past.rho[p], past.count[p], alphas)
     if scale == 0.0:
         scale = 1.0 / max(largest(D), 1.0)
-    # The second loop is linear: run on −q with −α it gives the direction itself, without another pass for the sign.
+    # The second loop is linear: run on −q with −α it gives −H·slope, without another pass for the sign.
     copy_scaled(D, D, -scale)
     copy_scaled(alphas, alphas, -1.0)
     second_loop(D, past.steps[p], past.changes[p], past.rho[p], past.count[p], alphas)
@@ -209,7 +209,7 @@ def _direct(p, tables, alphas):
 
 @numba.njit(nogil=True, cache=True)
 def _promise(slope, direction, rho):
-    """Return the decrease that the direction promises. One that does not go down is replaced, the pairs forgotten."""
+    """Return the decrease that the direction promises; one that does not go down is replaced."""
     promise = -dot(slope, direction)
     if not promise > 0.0:  # written so that NaN is replaced too
         copy_scaled(slope, direction, -1.0 / max(largest(slope), 1.0))
@@ -243,7 +243,7 @@ def _begin(p, tables, rules):
 
 @numba.njit(nogil=True, cache=True)
 def _is_over(p, trial, value, slope, part, tables):
-    """Judge the trial of one problem; keep it if it is the best so far, and tell whether the search is over."""
+    """Judge the trial of one problem, keep it if it is the best so far, tell whether the search is over."""
     state = tables.states[p]
     line = Line(state.f, state.before, state.longest)
     search = Search(state.t, state.low, state.high, state.best_f, state.n_tried)
@@ -308,7 +308,7 @@ def _go(U, G, best_U, best_G, step, change):
 
 @numba.njit(nogil=True, cache=True)
 def aim(which, is_directed, tables, rules):
-    """Begin new searches, in directions that are chosen here unless they are already; return who has a way to go."""
+    """Begin new searches, in directions chosen here unless they already are; return who has a way to go."""
     kept = np.empty_like(which)
     n = 0
     alphas = np.zeros(tables.past.rho.shape[1])

@@ -1,50 +1,96 @@
 """Compiled sequential minimal optimisation for one-class problems."""
 
+from typing import NamedTuple
+
 import numba
 import numpy as np
+
+# Two points that coincide have no curvature between them. A positive floor makes their step long instead of
+# infinite, and the limits of the weights then cut it.
+LEAST_CURVATURE = 1e-12
+
+
+class _Pair(NamedTuple):
+    """The variables to change, and how far all are from optimal."""
+
+    up: int  # the one that is to grow
+    down: int  # the one that is to shrink, −1 if there is none
+    violation: float
 
 
 @numba.njit(nogil=True, cache=True)
 def smo(K, gradient, alpha, cap, tol, max_steps):
     """Minimise ½αᵀKα + pᵀα over Σα fixed, 0 ≤ α ≤ cap, in place; `gradient` is Kα + p and is kept up to date.
 
-    Each step moves weight from one variable to another, the pair chosen by second-order gain (Fan, Chen and
-    Lin, 2005). Returns the largest remaining violation of the optimality conditions.
+    Each step moves weight from one variable to another, which keeps the sum, until no pair of them violates
+    the optimality conditions by more than `tol`. Returns the largest remaining violation.
     """
-    n = len(alpha)
     violation = np.inf
     for _ in range(max_steps):
-        up, best_up = -1, -np.inf
-        for i in range(n):
-            if alpha[i] < cap and -gradient[i] > best_up:
-                up, best_up = i, -gradient[i]
-        down, best_gain, lowest = -1, 0.0, np.inf
-        for j in range(n):
-            if alpha[j] > 0.0:
-                lowest = min(lowest, -gradient[j])
-                excess = best_up + gradient[j]
-                if excess > 0.0:
-                    curvature = max(K[up, up] + K[j, j] - 2.0 * K[up, j], 1e-12)
-                    gain = excess * excess / curvature
-                    if gain > best_gain:
-                        down, best_gain = j, gain
-        violation = best_up - lowest
-        if violation <= tol or down < 0:
+        pair = _choose(K, gradient, alpha, cap)
+        violation = pair.violation
+        if violation <= tol or pair.down < 0:
             break
-        curvature = max(K[up, up] + K[down, down] - 2.0 * K[up, down], 1e-12)
-        step = (gradient[down] - gradient[up]) / curvature
-        room, stock = cap - alpha[up], alpha[down]
-        if step >= room and room <= stock:
-            step = room
-            alpha[up] = cap
-            alpha[down] -= step
-        elif step >= stock:
-            step = stock
-            alpha[down] = 0.0
-            alpha[up] += step
-        else:
-            alpha[up] += step
-            alpha[down] -= step
-        for k in range(n):
+        up = pair.up
+        down = pair.down
+        slope = gradient[down] - gradient[up]
+        step = _shift(alpha, up, down, slope / _curvature(K, up, down), cap)
+        for k in range(len(alpha)):
             gradient[k] += step * (K[up, k] - K[down, k])
     return violation
+
+
+@numba.njit(nogil=True, cache=True)
+def _curvature(K, i, j):
+    return max(K[i, i] + K[j, j] - 2.0 * K[i, j], LEAST_CURVATURE)
+
+
+@numba.njit(nogil=True, cache=True)
+def _choose(K, gradient, alpha, cap):
+    """Choose a pair by second-order gain (Fan, Chen and Lin, 2005).
+
+    The first variable has the lowest gradient of those that may grow. The second, of those that may shrink,
+    is the one with which a step lowers the value most: (difference of gradients)²/curvature. The best second
+    to a given first takes O(n) time; the best of all pairs would take O(n²).
+    """
+    up = -1
+    lowest = np.inf
+    for i in range(len(alpha)):
+        if alpha[i] < cap and gradient[i] < lowest:
+            up = i
+            lowest = gradient[i]
+    down = -1
+    best_gain = 0.0
+    highest = -np.inf
+    for j in range(len(alpha)):
+        if alpha[j] > 0.0:
+            highest = max(highest, gradient[j])
+            excess = gradient[j] - lowest
+            if excess > 0.0:
+                gain = excess * excess / _curvature(K, up, j)
+                if gain > best_gain:
+                    down = j
+                    best_gain = gain
+    return _Pair(up, down, highest - lowest)
+
+
+@numba.njit(nogil=True, cache=True)
+def _shift(alpha, up, down, step, cap):
+    """Move weight from one variable to the other, as far as their limits allow; return how much.
+
+    A variable that meets its limit is set to it, not computed: rounding would leave it a little short, and it
+    would be chosen again and again.
+    """
+    room = cap - alpha[up]
+    stock = alpha[down]
+    if step >= room and room <= stock:
+        alpha[up] = cap
+        alpha[down] -= room
+        return room
+    if step >= stock:
+        alpha[down] = 0.0
+        alpha[up] += stock
+        return stock
+    alpha[up] += step
+    alpha[down] -= step
+    return step

@@ -50,6 +50,7 @@ class Space:
         import torch
 
         free, _ = torch.cuda.mem_get_info(self.device)
+        # PyTorch keeps memory that it no longer uses; the card counts it as taken.
         unused = torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
         return max(on_host, int(SHARE_OF_FREE_MEMORY * (free + unused)))
 
@@ -77,8 +78,9 @@ def copied(x: Array) -> Array:
 
 
 def filled(like: Array, shape: tuple[int, ...], value: Any) -> Array:
-    """Return an array of one value: of floats, truths or whole numbers as the value is, placed like another array."""
+    """Return an array of one value and of its type (float, bool or int), placed like another array."""
     if isinstance(like, np.ndarray):
+        # Zeros cost nothing until they are written to: the system hands out empty pages.
         return np.full(shape, value) if value else np.zeros(shape, dtype=type(value))
     import torch
 

@@ -35,7 +35,7 @@ class Descent:
 
 @dataclass(frozen=True)
 class Slack:
-    """How much of a fall may be left: a problem ends when its next step promises less than `share`·(tops − f)."""
+    """How much of a fall may be left: a problem ends when a step promises less than `share`·(tops − f)."""
 
     share: float
     tops: Array

@@ -83,7 +83,7 @@ class LastSteps:
         return q
 
     def _newest_first(self, which: Array) -> list[_Pair]:
-        """Return the pairs of some problems; problems with fewer than others get pairs with ρ = 0, which do nothing."""
+        """Return the pairs of some problems, as many for all: those with fewer get ρ = 0, to no effect."""
         pairs = self.pairs
         count = pairs.count[which]
         most = min(HISTORY, int(count.max())) if len(which) else 0
@@ -105,7 +105,7 @@ class _Pair(NamedTuple):
 
 
 def _changes_taken_off(q: Array, pairs: list[_Pair]) -> tuple[list[Array], Array]:
-    """Run the first loop on q itself; return its factors, and 1/curvature along the newest pair of use (0: none)."""
+    """Run the first loop on q itself; return its factors, and 1/curvature of the newest usable pair."""
     xp = namespace(q)
     alphas = []
     scale = filled(q, (len(q),), 0.0)

@@ -40,12 +40,29 @@ class Solution:
 def solve(
     columns: Columns, n: int, *, nu: float, linear: Floats | None = None, tol: float, solver: str
 ) -> Solution:
-    """Solve the programme to a violation of at most `tol` times the gradient's scale."""
+    """Solve the programme to a violation of at most `tol` times the gradient's scale.
+
+    Parameters
+    ----------
+    columns
+        Gives columns of K.
+    n
+        Number of rows.
+    nu
+        Share of the rows that may lie outside: weights are at most 1/(νn).
+    linear
+        The vector p; zeros by default.
+    tol
+        Violation of the optimality conditions that is allowed.
+    solver
+        "libsvm", "smo" (decomposition), or "auto": the former where K is small.
+    """
     cap = 1.0 / (nu * n)
     p = np.zeros(n) if linear is None else linear
     if cap * n <= 1 + 1e-12:  # ν = 1 leaves one feasible point
         weights = np.full(n, 1.0 / n)
         return _finished(weights, p + _times(columns, weights), cap, tol)
+    # libsvm has no linear term, and wants all of K at once.
     use_libsvm = linear is None and (solver == "libsvm" or (solver == "auto" and n <= SMALL))
     if use_libsvm:
         K = columns(np.arange(n))
@@ -66,6 +83,7 @@ def _libsvm(K: Floats, nu: float, tol: float) -> Floats:
 
 
 def _decompose(columns: Columns, p: Floats, cap: float, tol: float) -> tuple[Floats, Floats]:
+    """Optimise a few hundred weights at a time; return all weights, and the gradient."""
     n = len(p)
     weights = _feasible_start(n, cap)
     gradient = p + _times(columns, weights)
@@ -75,11 +93,14 @@ def _decompose(columns: Columns, p: Floats, cap: float, tol: float) -> tuple[Flo
         violation, scale = _violation(weights, gradient, cap)
         if violation <= tol * scale:
             break
+        # Half of the working set stays: its columns are there already, and sets that change completely may
+        # take turns in undoing each other's work.
         kept = chosen[len(chosen) - size // 2 :] if len(chosen) else chosen
         new = _worst_violators(weights, gradient, cap, size - len(kept), excluded=kept)
         block = np.hstack([block[:, len(chosen) - len(kept) :], columns(new)])
         chosen = np.concatenate([kept, new])
         local, local_gradient = weights[chosen], gradient[chosen]
+        # The part is solved only a little better than the whole: the rest of the rows will change it again.
         local_tol = max(0.1 * violation, 0.5 * tol * scale)
         smo(np.ascontiguousarray(block[chosen]), local_gradient, local, cap, local_tol, 100 * size)
         gradient += block @ (local - weights[chosen])
@@ -132,8 +153,10 @@ def _worst_violators(
 
 
 def _finished(weights: Floats, gradient: Floats, cap: float, tol: float) -> Solution:
+    # Weights that are rounding would make support points of rows that are none.
     weights = np.where(weights < 1e-12 * cap, 0.0, weights)
     weights /= weights.sum()
+    # Dividing by the sum may have moved weights off the cap by rounding: they count as being at it.
     violation, scale = _violation(weights, gradient, cap * (1 - 1e-9))
     if violation > 10 * tol * scale:
         warnings.warn(
@@ -146,7 +169,12 @@ def _finished(weights: Floats, gradient: Floats, cap: float, tol: float) -> Solu
 
 
 def _boundary_level(weights: Floats, gradient: Floats, cap: float) -> float:
-    """Gradient on the boundary, such that rows on it, which the solver leaves within its tolerance, are inside."""
+    """Gradient on the boundary, low enough that rows on it count as inside.
+
+    Rows with weights between 0 and the cap lie on the boundary, and the solver leaves their gradients within
+    its tolerance of each other: the lowest of them counts. Without such rows, any level between those of the
+    rows that may grow and those that may shrink is right; half-way is taken.
+    """
     inside = (weights > 1e-8 * cap) & (weights < (1 - 1e-8) * cap)
     if inside.any():
         low = float(gradient[inside].min())

@@ -8,6 +8,7 @@ and halves the steps where none is.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +20,8 @@ from tellwhy.optimise.edges import Edges
 
 Mask = NDArray[np.bool_]
 
-COLUMNS_TRIED = 8
-SMALLEST_STEP = 1.0 / 8.0
+COLUMNS_TRIED = 8  # of each problem in a round, however many there are
+SMALLEST_STEP = 1.0 / 8.0  # smaller steps stay within the flat parts of a forest's score
 _BATCH_BYTES = 64 * 2**20
 
 
@@ -52,51 +53,77 @@ def pattern_search(
 
     Examples
     --------
-    >>> found = pattern_search(lambda p, U: np.abs(U - 2).sum(axis=1), np.zeros((1, 2)), free=np.array([[True, False]]))
+    >>> def away_from_two(problems, U):
+    ...     return np.abs(U - 2).sum(axis=1)
+    >>> found = pattern_search(away_from_two, np.zeros((1, 2)), free=np.array([[True, False]]))
     >>> found.U, found.converged
     (array([[2., 0.]]), array([ True]))
     """
-    U, f, converged = start.copy(), np.empty(len(start)), np.zeros(len(start), dtype=bool)
+    found = Descent(start.copy(), np.empty(len(start)), np.zeros(len(start), dtype=bool))
+    search = _Search(value, free, targets, edges or Edges())
     for batch in row_batches(len(start), 8 * start.shape[1] * (6 * COLUMNS_TRIED + 32), _BATCH_BYTES):
-        todo = np.arange(batch.start, batch.stop)
-        f[todo], step = value(todo, U[todo]), np.ones(len(todo))
+        search.go_down(found, np.arange(batch.start, batch.stop), max_rounds)
+    return found
+
+
+@dataclass(frozen=True)
+class _Search:
+    """What the rounds of a search have in common."""
+
+    value: Callable[[Integers, Floats], Floats]
+    free: Mask
+    targets: Callable[[Integers], Floats] | None
+    edges: Edges
+
+    def go_down(self, found: Descent, todo: Integers, max_rounds: int) -> None:
+        """Search from where some problems are; write where they end into `found`."""
+        step = np.ones(len(todo))
+        found.values[todo] = self.value(todo, found.U[todo])
         for _ in range(max_rounds):
-            aims = np.zeros((len(todo), 1, U.shape[1])) if targets is None else targets(todo)
-            trials = _trials(U[todo], free[todo], step, aims)
-            if edges is not None and edges.low is not None and edges.high is not None:
-                trials = np.clip(trials, edges.low[todo, None], edges.high[todo, None])
-            lowest, at = _lowest(value, todo, trials)
-            lower = lowest < f[todo]
-            U[todo[lower]], f[todo[lower]] = at[lower], lowest[lower]
-            step[~lower] /= 2.0
-            done = step < SMALLEST_STEP
-            converged[todo[done]] = True
-            todo, step = todo[~done], step[~done]
+            lowest, at = self._lowest(todo, self._trials(todo, found.U[todo], step))
+            is_lower = lowest < found.values[todo]
+            found.U[todo[is_lower]] = at[is_lower]
+            found.values[todo[is_lower]] = lowest[is_lower]
+            step[~is_lower] /= 2.0
+            is_done = step < SMALLEST_STEP
+            found.converged[todo[is_done]] = True
+            todo, step = todo[~is_done], step[~is_done]
             if not len(todo):
                 break
-    return Descent(U, f, converged)
+
+    def _trials(self, todo: Integers, U: Floats, step: Floats) -> Floats:
+        """Points to try, shape (problems, trials, d), within the walls."""
+        aims = np.zeros((len(todo), 1, U.shape[1])) if self.targets is None else self.targets(todo)
+        trials = _moved(U, self.free[todo], step, aims)
+        if self.edges.low is None or self.edges.high is None:
+            return trials
+        return np.clip(trials, self.edges.low[todo, None], self.edges.high[todo, None])
+
+    def _lowest(self, todo: Integers, trials: Floats) -> tuple[Floats, Floats]:
+        """Lowest value among the trials of each problem, and where it is."""
+        n_trials, d = trials.shape[1:]
+        values = self.value(np.repeat(todo, n_trials), trials.reshape(-1, d)).reshape(-1, n_trials)
+        at = values.argmin(axis=1)
+        problem = np.arange(len(todo))
+        return values[problem, at], trials[problem, at]
 
 
-def _trials(U: Floats, free: Mask, step: Floats, aims: Floats) -> Floats:
-    """Points (problems, trials, d): part of the way to each aim, and some columns towards their mean or ± a step."""
+def _moved(U: Floats, free: Mask, step: Floats, aims: Floats) -> Floats:
+    """Points (problems, trials, d) a step away from U.
+
+    Some lie on the way to each aim, in all free columns. The others differ from U in one column, one of those
+    that are farthest from the aims: it goes towards the aims' mean, or a step up, or a step down.
+    """
     n, d = U.shape
     towards = step[:, None, None] * (aims - U[:, None])
     mean = towards.mean(axis=1)
-    out = np.argsort(-np.where(free, np.abs(mean), -1.0), axis=1, kind="stable")[:, : min(COLUMNS_TRIED, d)]
-    moves = np.zeros((n, 3, out.shape[1], d))
-    problem, k = np.arange(n)[:, None], np.arange(out.shape[1])
-    moves[problem, 0, k, out] = np.take_along_axis(mean, out, axis=1)
-    moves[problem, 1, k, out] = step[:, None]
-    moves[problem, 2, k, out] = -step[:, None]
-    moves = np.concatenate([towards, moves.reshape(n, -1, d)], axis=1)
+    # Columns that are not free sort behind all others, even behind those at the mean.
+    far = np.where(free, np.abs(mean), -1.0)
+    chosen = np.argsort(-far, axis=1, kind="stable")[:, : min(COLUMNS_TRIED, d)]
+    single = np.zeros((n, 3, chosen.shape[1], d))
+    problem, k = np.arange(n)[:, None], np.arange(chosen.shape[1])
+    single[problem, 0, k, chosen] = np.take_along_axis(mean, chosen, axis=1)
+    single[problem, 1, k, chosen] = step[:, None]
+    single[problem, 2, k, chosen] = -step[:, None]
+    moves = np.concatenate([towards, single.reshape(n, -1, d)], axis=1)
     return np.asarray(U[:, None] + np.where(free[:, None], moves, 0.0))
-
-
-def _lowest(
-    value: Callable[[Integers, Floats], Floats], todo: Integers, trials: Floats
-) -> tuple[Floats, Floats]:
-    """Lowest value among the trials of each problem, and where it is."""
-    n, k, d = trials.shape
-    values = value(np.repeat(todo, k), trials.reshape(-1, d)).reshape(n, k)
-    at = values.argmin(axis=1)
-    return values[np.arange(n), at], trials[np.arange(n), at]

@@ -46,6 +46,14 @@ Evaluate = Callable[[Array, Array], tuple[Array, Array, Array]]  # problems, poi
 Precondition = Callable[[Array, Array, Array, Array], Array]  # problems, parts, points, slopes -> steps
 
 
+class Trial(NamedTuple):
+    """Points to be tried, a row per problem."""
+
+    U: Array  # where the problems are
+    D: Array  # their directions
+    points: Array
+
+
 class Found(NamedTuple):
     """What an evaluation gives, an entry per problem."""
 
@@ -94,15 +102,15 @@ class Run(ABC):
             going = self.advance(going)
 
     def advance(self, going: Array) -> Array:
-        """Try the next length of each problem; who has gone far enough aims anew. Return who is still going."""
+        """Try the next length of each problem; who has gone far enough aims anew. Return who still goes."""
         trial = self.trial(going)
-        searching, moved = self.judge(going, trial, Found(*self.evaluate(going, trial)))
+        searching, moved = self.judge(going, trial, Found(*self.evaluate(going, trial.points)))
         return joined(searching, self.aim(moved)) if len(moved) else searching
 
-    def trial(self, going: Array) -> Array:
+    def trial(self, going: Array) -> Trial:
         """Return the points to try next."""
-        tables = self.tables
-        return tables.U[going] + tables.states["t"][going][:, None] * tables.D[going]
+        U, D = self.tables.U[going], self.tables.D[going]
+        return Trial(U, D, U + self.tables.states["t"][going][:, None] * D)
 
     def newton(self, which: Array) -> Callable[[Array], Array] | None:
         """Return the precondition at the points where some problems are."""
@@ -119,7 +127,7 @@ class Run(ABC):
         """Begin new searches; return the problems that have not arrived."""
 
     @abstractmethod
-    def judge(self, going: Array, trial: Array, found: Found) -> tuple[Array, Array]:
+    def judge(self, going: Array, trial: Trial, found: Found) -> tuple[Array, Array]:
         """Judge trials, and move the problems whose search is over.
 
         Returns the problems that are still searching, and those that have moved and are to aim anew.
@@ -141,10 +149,10 @@ class CompiledRun(Run):
             tables.D[which] = -self.past.inverse_times(which, tables.G[which], newton)
         return compiled.aim(which, newton is not None, tables, self.rules)
 
-    def judge(self, going: Array, trial: Array, found: Found) -> tuple[Array, Array]:
+    def judge(self, going: Array, trial: Trial, found: Found) -> tuple[Array, Array]:
         """Judge trials, and move the problems whose search is over."""
         slope = np.ascontiguousarray(found.slope)  # one kind of memory, one compiled loop
-        return compiled.judge(going, trial, found.value, slope, found.part, self.tables)
+        return compiled.judge(going, trial.points, found.value, slope, found.part, self.tables)
 
 
 class Aim(NamedTuple):
@@ -250,41 +258,43 @@ class ArrayRun(Run):
         states["has_moved"][which] = False
         states["iteration"][which] += 1
 
-    def trial(self, going: Array) -> Array:
+    def trial(self, going: Array) -> Trial:
         """Return the points to try next, stopped at kinks and walls."""
         trial = super().trial(going)
         if not self.edges.are_there:
             return trial
-        return self.edges.project(going, self.tables.U[going], self.slope[going], trial)
+        return trial._replace(points=self.edges.project(going, trial.U, self.slope[going], trial.points))
 
-    def judge(self, going: Array, trial: Array, found: Found) -> tuple[Array, Array]:
+    def judge(self, going: Array, trial: Trial, found: Found) -> tuple[Array, Array]:
         """Judge trials, and move the problems whose search is over."""
         verdict = self._verdict(going, trial, found)
-        self._keep(going, trial, found, true_rows(verdict.is_best))
+        self._keep(going, trial.points, found, true_rows(verdict.is_best))
         for name, numbers in verdict.search._asdict().items():
             self.tables.states[name][going] = numbers
         searching = going[true_rows(~verdict.is_over)]
         return searching, self._move(going[true_rows(verdict.is_over)])
 
-    def _verdict(self, going: Array, trial: Array, found: Found) -> Verdict:
-        tables, edges = self.tables, self.edges
-        line = Line(*(tables.states[name][going] for name in Line._fields))
-        search = Search(*(tables.states[name][going] for name in Search._fields))
-        U, D = tables.U[going], tables.D[going]
-        expected = row_dot(self.slope[going], trial - U) if edges.are_there else search.t * line.before
+    def _verdict(self, going: Array, trial: Trial, found: Found) -> Verdict:
+        states, edges = self.tables.states, self.edges
+        line = Line(*(states[name][going] for name in Line._fields))
+        search = Search(*(states[name][going] for name in Search._fields))
+        expected = search.t * line.before
+        if edges.are_there:
+            expected = row_dot(self.slope[going], trial.points - trial.U)
+        after = row_dot(found.slope, trial.D)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            verdict = judged(line, search, found.value, row_dot(found.slope, D), expected, edges.are_there)
+            verdict = judged(line, search, found.value, after, expected, edges.are_there)
         if edges.low is None:
             return verdict
         # A first trial that goes too far has been bent by walls: the next one ends at the first of them.
         is_first = verdict.search.n_tried == 1
-        t = where(is_first, edges.length_to_wall(going, U, D), verdict.search.t)
+        t = where(is_first, edges.length_to_wall(going, trial.U, trial.D), verdict.search.t)
         return verdict._replace(search=verdict.search._replace(t=t))
 
-    def _keep(self, going: Array, trial: Array, found: Found, best: Array) -> None:
+    def _keep(self, going: Array, points: Array, found: Found, best: Array) -> None:
         """Keep the trials that are the best so far."""
         kept = going[best]
-        self.tables.best_U[kept] = trial[best]
+        self.tables.best_U[kept] = points[best]
         self.tables.best_G[kept] = found.slope[best]
         self.tables.states["best_part"][kept] = found.part[best]
         self.tables.states["has_moved"][kept] = True
