@@ -7,7 +7,15 @@ from scipy.optimize import minimize
 
 from tellwhy.counterfactuals.surroundings import Surroundings
 from tellwhy.optimise import descent as module
-from tellwhy.optimise._compiled_descent import next_length
+from tellwhy.optimise._compiled_descent import (
+    Line,
+    Search,
+    has_arrived,
+    is_as_good_as_there,
+    is_moving,
+    judged,
+    next_length,
+)
 from tellwhy.optimise.arrays import HOST, Space, on_host
 from tellwhy.optimise.descent import Slack, descend
 from tellwhy.optimise.edges import Edges
@@ -278,6 +286,85 @@ def test_the_next_length(space, t, low, high, rise, expected):
 @numba.njit
 def compiled_next_length(t, low, high, before, rise):
     return next_length(t, low, high, before, rise)
+
+
+@numba.njit
+def compiled_judged(line, search, value, after, expected, has_edges):
+    return judged(Line(*line), Search(*search), value, after, expected, has_edges)
+
+
+FRESH = Search(t=1.0, low=0.0, high=np.inf, best_f=10.0, n_tried=0)
+LATE = FRESH._replace(n_tried=3)  # three trials have found nothing
+STEEP = Line(f=10.0, before=-1.0, longest=1e9)
+FAINT = Line(f=10.0, before=-1e-8, longest=1e9)  # a slope that is next to nothing beside 1 + |f|
+
+
+@pytest.mark.parametrize(
+    ("line", "search", "value", "after", "best", "over"),
+    [
+        (STEEP, FRESH, 9.5, -0.1, True, True),  # lower, and hardly steep
+        (STEEP, FRESH, 9.5, -0.95, True, False),  # lower, but still going down: look farther
+        (STEEP, FRESH, 9.5, 5.0, True, True),  # lower, beyond the bottom
+        (STEEP, FRESH, 9.99995, -0.95, False, False),  # lower by less than a ten-thousandth of the slope
+        (STEEP, FRESH, 10.5, -0.1, False, False),
+        (STEEP, FRESH, np.nan, np.nan, False, False),
+        (STEEP, FRESH, -np.inf, -0.95, True, False),
+        (STEEP, FRESH._replace(best_f=9.2), 9.5, -0.95, False, False),  # lower, but not the lowest
+        (STEEP, FRESH._replace(best_f=9.2), 9.5, -0.4, True, True),  # where it is level, slopes count
+        (STEEP, FRESH, 10.0 + 1e-11, -0.4, True, True),  # higher by rounding only, and level
+        (STEEP, FRESH, 10.0 + 1e-11, -0.6, False, False),
+        (STEEP, FRESH, 10.0 + 1e-9, -0.4, False, False),
+        (STEEP._replace(longest=1.9), FRESH, 9.5, -0.95, True, True),  # twice as far would be too far
+        (STEEP, LATE, 10.5, -0.1, False, False),  # four trials are enough only if one went down,
+        (STEEP, LATE._replace(best_f=9.9), 10.5, -0.1, False, True),
+        (FAINT, LATE, 10.5, 0.0, False, True),  # or if there is next to nothing to gain
+        (STEEP, LATE._replace(n_tried=2, best_f=9.9), 10.5, -0.1, False, False),
+        (STEEP, LATE._replace(n_tried=22), 10.5, -0.1, False, False),
+        (STEEP, LATE._replace(n_tried=23), 10.5, -0.1, False, True),
+    ],
+)
+def test_the_verdict_on_a_trial(space, line, search, value, after, best, over):
+    many = [[space.array(np.array([number])) for number in numbers] for numbers in (line, search)]
+    one = [space.array(np.array([number])) for number in (value, after, search.t * line.before)]
+    with np.errstate(all="ignore"):
+        found = judged(Line(*many[0]), Search(*many[1]), *one, False)
+    alone = compiled_judged(tuple(line), tuple(search), value, after, search.t * line.before, False)
+    for verdict in (found, alone):
+        assert (bool(verdict.is_best), bool(verdict.is_over)) == (best, over)
+        assert np.ravel(verdict.search.n_tried) == [search.n_tried + 1]
+        assert np.ravel(verdict.search.best_f) == [value if best else search.best_f]
+
+
+def test_the_way_that_walls_bend_is_judged_by_what_was_foretold_for_it():
+    many = [np.array([number]) for number in (9.5, -0.95, -1.0)]
+    arrays = Line(*(np.array([x]) for x in STEEP)), Search(*(np.array([x]) for x in FRESH))
+    assert judged(*arrays, *many, True).is_over.all()  # slopes along the direction say nothing
+    assert not judged(*arrays, many[0], many[1], np.array([-1e5]), True).is_best.any()
+    level = judged(*arrays, np.array([10.0 + 1e-11]), np.array([0.0]), np.array([-1.0]), True)
+    assert not level.is_best.any()
+
+
+@pytest.mark.parametrize(
+    ("promise", "f", "tolerance", "left", "expected"),
+    [
+        (1e-3, 9.0, 1e-4, 0.0, True),
+        (1.1e-3, 9.0, 1e-4, 0.0, False),
+        (1.1e-3, -9.9, 1e-4, 0.0, False),
+        (1.1e-3, 9.0, 1e-4, 2e-3, True),
+        (np.nan, 9.0, 1e-4, 2e-3, False),
+    ],
+)
+def test_a_problem_has_arrived_when_its_next_step_promises_little(promise, f, tolerance, left, expected):
+    assert has_arrived(promise, f, tolerance, left) == expected
+    assert has_arrived(*(np.array([x]) for x in (promise, f, tolerance, left))).tolist() == [expected]
+
+
+def test_a_problem_that_cannot_move_has_converged_if_little_was_to_gain():
+    assert is_as_good_as_there(1e-7, 9.0)
+    assert not is_as_good_as_there(1.1e-7, 9.0)
+    assert is_moving(True, 1e-300)
+    assert not is_moving(True, 0.0)
+    assert not is_moving(False, 1.0)
 
 
 @pytest.mark.parametrize("kind", [ArrayRun, CompiledRun])

@@ -1,83 +1,141 @@
-"""Compiled feature maps: the Walsh–Hadamard transform of 16 rows at a time, and sine and cosine by polynomials.
+"""Compiled feature maps: the Walsh–Hadamard transform of 16 rows at a time; sine and cosine by polynomials.
 
-Rows lie side by side in the innermost axis ("lanes"), so that every butterfly is one vector instruction.
-Constants come in a table of the data's type, which keeps single precision single.
+Rows lie side by side in the innermost axis: entry i of 16 rows fills 16 neighbouring places ("lanes"). Every
+sum of two entries is then one vector instruction, whatever the distance between the entries. Constants have
+the data's type: a single number in double precision would make all that it meets double.
 """
+
+from typing import NamedTuple
 
 import numba
 import numpy as np
 
-LANES = 16
-RAW, WAVES, RECTIFIED = 0, 1, 2
+Number = np.float32 | np.float64
 
-# 2/π, ½, π/2 in three parts (the first two short, so that their products with whole numbers are exact), 1, the largest
-# argument, then the Taylor coefficients of sine and of cosine, highest order first.
-_SINE = (-1 / 1307674368000, 1 / 6227020800, -1 / 39916800, 1 / 362880, -1 / 5040, 1 / 120, -1 / 6)
+LANES = 16
+RAW = 0  # the projections themselves
+WAVES = 1  # their sines and cosines
+RECTIFIED = 2  # what is above 0 of them
+
+
+class Constants(NamedTuple):
+    """Numbers that sine and cosine are made of, in one precision."""
+
+    zero: Number
+    half: Number
+    one: Number
+    two_over_pi: Number
+    pi_half_1: Number  # π/2 in three parts; the first two are short, and exact times a whole number
+    pi_half_2: Number
+    pi_half_3: Number
+    farthest: Number  # beyond, whole numbers of quarter turns are too long for those exact products
+    s3: Number  # Taylor coefficients of sine
+    s5: Number
+    s7: Number
+    s9: Number
+    s11: Number
+    s13: Number
+    s15: Number
+    c2: Number  # and of cosine
+    c4: Number
+    c6: Number
+    c8: Number
+    c10: Number
+    c12: Number
+    c14: Number
+    c16: Number
+
+
+_SINE = (-1 / 6, 1 / 120, -1 / 5040, 1 / 362880, -1 / 39916800, 1 / 6227020800, -1 / 1307674368000)
 _COSINE = (
-    1 / 20922789888000,
-    -1 / 87178291200,
-    1 / 479001600,
-    -1 / 3628800,
-    1 / 40320,
-    -1 / 720,
+    -1 / 2,
     1 / 24,
-    -0.5,
+    -1 / 720,
+    1 / 40320,
+    -1 / 3628800,
+    1 / 479001600,
+    -1 / 87178291200,
+    1 / 20922789888000,
 )
-_HEAD_64 = (2 / np.pi, 0.5, 1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-21, 1.0, 1e6)
-_HEAD_32 = (2 / np.pi, 0.5, 1.5703125, 0.0004837512969970703, 7.549789954891882e-08, 1.0, 6e3)
-TABLE_64 = np.array(_HEAD_64 + _SINE + _COSINE, dtype=np.float64)
-TABLE_32 = np.array(_HEAD_32 + _SINE + _COSINE, dtype=np.float32)
+_SIMPLE = (0.0, 0.5, 1.0, 2 / np.pi)
+_TURNS_64 = (1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-21, 1e6)
+_TURNS_32 = (1.5703125, 0.0004837512969970703, 7.549789954891882e-08, 6e3)
+CONSTANTS_64 = Constants(*(np.float64(x) for x in _SIMPLE + _TURNS_64 + _SINE + _COSINE))
+CONSTANTS_32 = Constants(*(np.float32(x) for x in _SIMPLE + _TURNS_32 + _SINE + _COSINE))
+
+
+class Recipe(NamedTuple):
+    """How rows become features. Factors have the data's type."""
+
+    kind: int  # RAW, WAVES or RECTIFIED
+    width: int  # number of projections
+    factor: Number  # of the rows, for transforms that are not normalised
+    amplitude: Number  # of the features
+    constants: Constants
 
 
 @numba.njit(nogil=True, cache=True)
 def transform_lanes(V, p):
-    """Apply the unnormalised Walsh–Hadamard transform of size p, a power of two, to flat V of (p, 16) in place."""
+    """Apply the unnormalised Walsh–Hadamard transform of size p, a power of two, to flat V in place.
+
+    Two stages of the usual transform are done in one pass over memory, four entries at a time; a last stage
+    of two is left where p is not a power of four.
+    """
     h = 1
     while 4 * h <= p:
         n = h * LANES
-        for i in range(0, p, 4 * h):
-            s = i * LANES
-            a, b, c, d = (
-                V[s : s + n],
-                V[s + n : s + 2 * n],
-                V[s + 2 * n : s + 3 * n],
-                V[s + 3 * n : s + 4 * n],
-            )
+        for start in range(0, p * LANES, 4 * n):
+            # Four runs of n neighbouring numbers, so that the loop below has no stride.
+            a = V[start : start + n]
+            b = V[start + n : start + 2 * n]
+            c = V[start + 2 * n : start + 3 * n]
+            d = V[start + 3 * n : start + 4 * n]
             for t in range(n):
-                w, x, y, z = a[t] + b[t], a[t] - b[t], c[t] + d[t], c[t] - d[t]
-                a[t], b[t], c[t], d[t] = w + y, x + z, w - y, x - z
+                w = a[t] + b[t]
+                x = a[t] - b[t]
+                y = c[t] + d[t]
+                z = c[t] - d[t]
+                a[t] = w + y
+                b[t] = x + z
+                c[t] = w - y
+                d[t] = x - z
         h *= 4
     if h < p:
         n = h * LANES
-        a, b = V[:n], V[n : 2 * n]
+        a = V[:n]
+        b = V[n : 2 * n]
         for t in range(n):
-            x, y = a[t], b[t]
-            a[t], b[t] = x + y, x - y
+            x = a[t]
+            y = b[t]
+            a[t] = x + y
+            b[t] = x - y
 
 
+# Products may be fused into sums, and the sign of zero does not matter. Sums keep their order, or the three
+# parts of π/2 would be added first and lose what they are split for.
 @numba.njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
-def waves(Z, table, amplitude, sines, cosines):
+def waves(Z, constants, amplitude, sines, cosines):
     """Write amplitude·sin z and amplitude·cos z of flat Z."""
-    largest = table[1] - table[1]
+    k = constants
+    largest = k.zero
     for t in range(len(Z)):
         largest = max(largest, abs(Z[t]))
-    if not largest <= table[6]:
+    if not largest <= k.farthest:  # NaN takes this way too
         for t in range(len(Z)):
-            sines[t], cosines[t] = amplitude * np.sin(Z[t]), amplitude * np.cos(Z[t])
+            sines[t] = amplitude * np.sin(Z[t])
+            cosines[t] = amplitude * np.cos(Z[t])
         return
-    inverse, half, first, second, third, one = table[0], table[1], table[2], table[3], table[4], table[5]
-    s15, s13, s11, s9, s7, s5, s3 = table[7], table[8], table[9], table[10], table[11], table[12], table[13]
-    c16, c14, c12, c10 = table[14], table[15], table[16], table[17]
-    c8, c6, c4, c2 = table[18], table[19], table[20], table[21]
     for t in range(len(Z)):
         x = Z[t]
-        n = np.floor(x * inverse + half)
-        r = ((x - n * first) - n * second) - n * third  # x − nπ/2, in [−π/4, π/4]
+        n = np.floor(x * k.two_over_pi + k.half)
+        r = ((x - n * k.pi_half_1) - n * k.pi_half_2) - n * k.pi_half_3  # x − nπ/2, in [−π/4, π/4]
         r2 = r * r
-        sine = r + r * r2 * (s3 + r2 * (s5 + r2 * (s7 + r2 * (s9 + r2 * (s11 + r2 * (s13 + r2 * s15))))))
-        cosine = one + r2 * (
-            c2 + r2 * (c4 + r2 * (c6 + r2 * (c8 + r2 * (c10 + r2 * (c12 + r2 * (c14 + r2 * c16))))))
-        )
+        tail = k.s9 + r2 * (k.s11 + r2 * (k.s13 + r2 * k.s15))
+        sine = r + r * r2 * (k.s3 + r2 * (k.s5 + r2 * (k.s7 + r2 * tail)))
+        tail = k.c10 + r2 * (k.c12 + r2 * (k.c14 + r2 * k.c16))
+        cosine = k.one + r2 * (k.c2 + r2 * (k.c4 + r2 * (k.c6 + r2 * (k.c8 + r2 * tail))))
+        # n quarter turns exchange sine and cosine where n is odd, and change signs. Choices instead of
+        # branches, and whole numbers of 32 bits, keep this in vector registers.
         quarter = np.int32(n) & np.int32(3)
         odd = (quarter & np.int32(1)) != 0
         a = cosine if odd else sine
@@ -104,43 +162,51 @@ def _store(V, first, n, out, column, width):
 
 
 @numba.njit(nogil=True, cache=True)
-def structured_rows(X, diagonals, factor, width, kind, amplitude, table, out):
-    """Features of rows under H D_1 … H D_k, `width` projections in all.
+def _project(V, diagonals):
+    """Apply H D_1 … H D_k to lanes in place: the last diagonal first."""
+    k, p = diagonals.shape
+    for block in range(k - 1, -1, -1):
+        for i in range(p):
+            for lane in range(LANES):
+                V[i * LANES + lane] *= diagonals[block, i]
+        transform_lanes(V, p)
 
-    `diagonals` has shape (copies, k, p); `factor` holds one number of the data's type, the scale of the
-    projections. Waves fill out[:, :width] with sines and out[:, width:] with cosines.
+
+@numba.njit(nogil=True, cache=True)
+def structured_rows(X, diagonals, recipe, out):
+    """Features of rows under H D_1 … H D_k.
+
+    `diagonals` has shape (copies, k, p). Sines go to out[:, :width] and cosines to out[:, width:].
     """
-    copies, k, p = diagonals.shape
-    rows, V = np.empty(p * LANES, X.dtype), np.empty(p * LANES, X.dtype)
-    S, C = np.empty(p * LANES, X.dtype), np.empty(p * LANES, X.dtype)
-    zero = factor[0] - factor[0]
+    p = diagonals.shape[2]
+    width = recipe.width
+    rows = np.empty(p * LANES, X.dtype)
+    V = np.empty(p * LANES, X.dtype)
+    S = np.empty(p * LANES, X.dtype)
+    C = np.empty(p * LANES, X.dtype)
+    # 16 rows go through all copies while they are in the cache; a few more lanes than rows do no harm.
     for first in range(0, len(X), LANES):
         n = min(LANES, len(X) - first)
-        _load(X, first, n, factor[0], rows)
-        for copy in range(copies):
+        _load(X, first, n, recipe.factor, rows)
+        for copy in range(len(diagonals)):
             V[:] = rows
-            for block in range(k - 1, -1, -1):
-                D = diagonals[copy, block]
-                for i in range(p):
-                    for lane in range(LANES):
-                        V[i * LANES + lane] *= D[i]
-                transform_lanes(V, p)
+            _project(V, diagonals[copy])
             column = copy * p
-            here = min(p, width - column)
-            if kind == WAVES:
-                waves(V[: here * LANES], table, amplitude[0], S, C)
+            here = min(p, width - column)  # the last copy may have more directions than are wanted
+            if recipe.kind == WAVES:
+                waves(V[: here * LANES], recipe.constants, recipe.amplitude, S, C)
                 _store(S, first, n, out, column, here)
                 _store(C, first, n, out, width + column, here)
             else:
-                if kind == RECTIFIED:
+                if recipe.kind == RECTIFIED:
                     for t in range(here * LANES):
-                        V[t] = amplitude[0] * max(V[t], zero)
+                        V[t] = recipe.amplitude * max(V[t], recipe.constants.zero)
                 _store(V, first, n, out, column, here)
 
 
 @numba.njit(nogil=True, cache=True)
-def wave_rows(Z, amplitude, table, out):
+def wave_rows(Z, recipe, out):
     """Sines and cosines of projections Z, shape (n, m), into out, shape (n, 2m)."""
     m = Z.shape[1]
     for i in range(len(Z)):
-        waves(Z[i], table, amplitude[0], out[i, :m], out[i, m:])
+        waves(Z[i], recipe.constants, recipe.amplitude, out[i, :m], out[i, m:])

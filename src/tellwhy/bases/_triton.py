@@ -11,6 +11,8 @@ import triton.language as tl
 
 @triton.jit
 def _product(v, H):
+    # A tensor core rounds its input to 10 bits after the leading one. Clearing the other 13 bits of a float
+    # by hand gives a high part that it takes as it is; what it rounds off the rest is in v's last bits.
     high = (v.to(tl.int32, bitcast=True) & -8192).to(tl.float32, bitcast=True)
     return tl.dot(v - high, H, acc=tl.dot(high, H, input_precision="tf32"), input_precision="tf32")
 
@@ -26,18 +28,21 @@ def structured_waves(
     the cache.
     """
     copy = tl.program_id(0)
+    # 64 bits: row · 2 width passes 2³¹ for a million rows of a thousand features.
     row = (tl.program_id(1) * R + tl.arange(0, R)).to(tl.int64)[:, None, None]
     place = tl.arange(0, A)[None, :, None] * B + tl.arange(0, B)[None, None, :]
     H_a = tl.load(left + tl.arange(0, A)[:, None] * A + tl.arange(0, A)[None, :])
     H_b = tl.load(right + tl.arange(0, B)[:, None] * B + tl.arange(0, B)[None, :])
+    # The last group may be short of rows, and rows of columns: zeros stand for both.
     v = factor * tl.load(X + row * stride + place, mask=(row < n) & (place < d), other=0.0)
-    for block in tl.static_range(K):
+    for block in tl.static_range(K):  # the last diagonal first
         v = v * tl.load(diagonals + (copy * K + K - 1 - block) * A * B + place)
+        # H_p v = H_A V H_B for v written as an (A, B) matrix V. H_A is symmetric: Vᵀ takes it from the right.
         v = tl.reshape(_product(tl.reshape(v, (R * A, B)), H_b), (R, A, B))
         v = tl.reshape(tl.permute(v, (0, 2, 1)), (R * B, A))
         v = tl.permute(tl.reshape(_product(v, H_a), (R, B, A)), (0, 2, 1))
     column = copy * A * B + place
-    here = (row < n) & (column < width)
+    here = (row < n) & (column < width)  # the last copy may have more directions than are wanted
     amplitude = tl.load(gain + column, mask=column < width, other=0.0)
     tl.store(out + row * 2 * width + column, amplitude * tl.sin(v), mask=here)
     tl.store(out + row * 2 * width + width + column, amplitude * tl.cos(v), mask=here)

@@ -27,7 +27,7 @@ class SoftmaxWeights:
 
 @dataclass(frozen=True)
 class Adapted:
-    """A trained basis, its losses on the rows held out, and the classifier that was trained with it, if any."""
+    """A trained basis, its losses on the rows held out, and the classifier trained with it, if any."""
 
     feature_map: FeatureMap
     losses: Floats
@@ -47,7 +47,29 @@ def adapt(
     n_classes: int = 1,
     start: SoftmaxWeights | None = None,
 ) -> Adapted:
-    """Train a basis on rows and the places of their classes; `start` is where a classifier's training goes on."""
+    """Train a basis.
+
+    Parameters
+    ----------
+    basis
+        What to train it for, as `KernelBasis` names it.
+    feature_map
+        The basis to start from.
+    X, labels
+        Rows, and the numbers 0, 1, … of their classes.
+    plan
+        How long and in which steps to train.
+    validation_share
+        Share of the rows held out.
+    device
+        Where to train.
+    rng
+        Source of all draws.
+    n_classes
+        Number of classes.
+    start
+        Classifier whose training goes on; a new one by default.
+    """
     place = actual_device(device, f"KernelBasis(basis={basis!r})")
     Z = (np.asarray(X, dtype=np.float64) - feature_map.centre) / feature_map.bandwidth
     held = held_rows(len(Z), validation_share, rng)
@@ -71,12 +93,15 @@ def objective_of(basis: str, stack: BasisStack, n_classes: int, device: str) -> 
 
 def held_rows(n: int, share: float, rng: np.random.Generator) -> Integers:
     """Places of the rows held out: at least one, at most 10,000, and never all."""
-    n_held = min(max(1, round(share * n)), MOST_HELD, n - 1)
+    n_held = min(
+        max(1, round(share * n)), MOST_HELD, n - 1
+    )  # 10,000 tell the loss well, and cost time each epoch
     return np.sort(rng.permutation(n)[:n_held])
 
 
 def _softmax(objective: Objective) -> SoftmaxWeights | None:
     if not isinstance(objective, SoftmaxLoss):
         return None
-    weights, bias = (t[0].detach().cpu().double().numpy() for t in (objective.weights, objective.bias))
-    return SoftmaxWeights(weights.copy(), bias[0].copy())
+    weights = objective.weights[0].detach().cpu().double().numpy()
+    bias = objective.bias[0, 0].detach().cpu().double().numpy()
+    return SoftmaxWeights(weights, bias)

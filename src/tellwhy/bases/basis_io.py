@@ -23,12 +23,12 @@ def _dense(projection: DenseProjection) -> Iterator[Fit]:
 def _hadamard(projection: HadamardProjection) -> Iterator[Fit]:
     diagonals = projection.diagonals
     yield "diagonals", (diagonals.ndim, diagonals.dtype), (3, np.dtype(np.float64))
-    n_copies, n_products, length = diagonals.shape
+    length = diagonals.shape[2]
     # The fast transform halves its rows until one number is left.
     is_power_of_two = length & (length - 1) == 0
-    yield "diagonals", n_products >= 1 and is_power_of_two, True
+    yield "diagonals", diagonals.shape[1] >= 1 and is_power_of_two, True
     yield "n_inputs", 1 <= projection.n_inputs <= length, True
-    yield "n_directions", 1 <= projection.n_directions <= n_copies * length, True
+    yield "n_directions", 1 <= projection.n_directions <= len(diagonals) * length, True
 
 
 def _map(feature_map: FeatureMap) -> Iterator[Fit]:

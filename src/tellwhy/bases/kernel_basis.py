@@ -1,4 +1,4 @@
-"""Kernel bases: features whose inner products approximate a kernel, drawn at random or adapted to data and labels."""
+"""Kernel bases: features whose inner products approximate a kernel, drawn at random or adapted to data."""
 
 from __future__ import annotations
 
@@ -165,7 +165,9 @@ class KernelBasis(SavedModel, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         return self
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Self:
-        """Fit the basis to a first batch of rows, and train it on by one epoch, in full steps, with each further one.
+        """Fit the basis to a first batch of rows; train it on by one epoch with each further batch.
+
+        Steps of further batches have their full length: nobody knows which batch is the last.
 
         Parameters
         ----------
@@ -187,8 +189,8 @@ class KernelBasis(SavedModel, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         validate_parameters(self)
         if self.kernel == "gaussian" and self.n_features % 2:
             raise InvalidParameter(
-                "The 'n_features' parameter of KernelBasis must be even for kernel='gaussian', whose features are "
-                f"pairs of a sine and a cosine. Got {self.n_features!r} instead."
+                "The 'n_features' parameter of KernelBasis must be even for kernel='gaussian', whose "
+                f"features are pairs of a sine and a cosine. Got {self.n_features!r} instead."
             )
 
     def _rows_and_labels(self, X: Any, y: Any, classes: Any, *, reset: bool) -> tuple[Any, Integers]:

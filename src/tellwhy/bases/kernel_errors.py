@@ -22,7 +22,7 @@ def exact_kernel(feature_map: FeatureMap, X: Floats, Y: Floats) -> Floats:
 
 
 def mean_pair_error(feature_map: FeatureMap, X: Floats) -> float:
-    """Mean of ½(k(x, x') − φ(x)·φ(x'))² over pairs of different rows, of at most 1,000 rows drawn at random."""
+    """Mean of ½(k(x, x') − φ(x)·φ(x'))² over pairs of different rows, of at most 1,000 drawn rows."""
     rows = X[random_sample(len(X), MOST_ROWS, np.random.default_rng(0))]
     features = feature_map.apply(rows)
     errors = exact_kernel(feature_map, rows, rows) - features @ features.T

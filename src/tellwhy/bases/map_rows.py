@@ -7,7 +7,16 @@ from typing import Any
 import joblib
 import numpy as np
 
-from tellwhy.bases._compiled import RAW, RECTIFIED, TABLE_32, TABLE_64, WAVES, structured_rows, wave_rows
+from tellwhy.bases._compiled import (
+    CONSTANTS_32,
+    CONSTANTS_64,
+    RAW,
+    RECTIFIED,
+    WAVES,
+    Recipe,
+    structured_rows,
+    wave_rows,
+)
 from tellwhy.bases.feature_map import FeatureMap
 from tellwhy.bases.projections import HadamardProjection, Projection
 from tellwhy.core.errors import InvalidInput
@@ -48,7 +57,7 @@ def _rescaled(feature_map: FeatureMap, X: Any) -> Any:
 
 
 def _width_between(layer: Projection) -> int:
-    """Numbers per row that are held between the projection and its features: none where the two are one loop."""
+    """Numbers per row that are held between a projection and its features: none where both are one loop."""
     return 0 if isinstance(layer, HadamardProjection) else layer.n_directions
 
 
@@ -62,47 +71,47 @@ def projected(X: Any, layer: Projection) -> Any:
 def _check_reach(Z: Any, first: int) -> None:
     """Refuse rows so far away that their projections overflow; `first` is the number of the first of them."""
     limit = np.finfo(Z.dtype).max ** 0.5
-    if len(Z) and not np.abs(Z).max() < limit:
+    if len(Z) and not np.abs(Z).max() < limit:  # written so that NaN is refused too
         row, column = (int(i) for i in np.argwhere(~(np.abs(Z) < limit))[0])
         raise InvalidInput(
-            f"Row {first + row} is too far away in column {column} for features of type {Z.dtype}: divided by the "
-            f"bandwidth it reaches {Z[row, column]:.1e}. Scale the columns, or use a larger bandwidth."
+            f"Row {first + row} is too far away in column {column} for features of type {Z.dtype}: divided "
+            f"by the bandwidth it reaches {Z[row, column]:.1e}. Scale the columns, or use a larger bandwidth."
         )
 
 
 def _project(Z: Any, layer: Projection, kind: int, out: Any) -> None:
     if isinstance(layer, HadamardProjection):
-        _in_blocks(lambda rows: _structured(Z[rows], layer, kind, out[rows]), len(Z))
+        diagonals = layer.diagonals.astype(Z.dtype, copy=False)
+        recipe = _recipe(layer, kind, out)
+        _in_blocks(lambda rows: structured_rows(Z[rows], diagonals, recipe, out[rows]), len(Z))
         return
     matrix = layer.matrix.astype(Z.dtype, copy=False)
-    amplitude = _amplitude(out)
+    recipe = _recipe(layer, kind, out)
     if kind == WAVES:
         products = Z @ matrix
-        table = _table(out)
-        _in_blocks(lambda rows: wave_rows(products[rows], amplitude, table, out[rows]), len(Z))
+        _in_blocks(lambda rows: wave_rows(products[rows], recipe, out[rows]), len(Z))
         return
     np.matmul(Z, matrix, out=out)
     if kind == RECTIFIED:
         np.maximum(out, 0, out=out)
-        out *= amplitude[0]
+        out *= recipe.amplitude
 
 
-def _structured(Z: Any, layer: HadamardProjection, kind: int, out: Any) -> None:
-    diagonals = layer.diagonals.astype(Z.dtype, copy=False)
-    factor = np.array([layer.factor], dtype=Z.dtype)
-    structured_rows(Z, diagonals, factor, layer.n_directions, kind, _amplitude(out), _table(out), out)
+def _recipe(layer: Projection, kind: int, out: Any) -> Recipe:
+    """Return how projections become features, in the precision of the features."""
+    number = out.dtype.type
+    return Recipe(
+        kind=kind,
+        width=layer.n_directions,
+        factor=number(layer.factor if isinstance(layer, HadamardProjection) else 1.0),
+        amplitude=number(np.sqrt(2.0 / out.shape[1])),
+        constants=CONSTANTS_32 if out.dtype == np.float32 else CONSTANTS_64,
+    )
 
 
 def _in_blocks(task: Any, n: int) -> None:
     """Share rows out among threads, in blocks small enough to keep them all busy."""
     workers = joblib.effective_n_jobs(-1)
+    # About four blocks a thread: a thread that is held up leaves its last blocks to the others.
     size = min(_BLOCK * max(1, n // (4 * workers * _BLOCK)), n) or 1
     thread_map(task, [slice(start, min(start + size, n)) for start in range(0, n, size)])
-
-
-def _amplitude(out: Any) -> Any:
-    return np.array([np.sqrt(2.0 / out.shape[1])], dtype=out.dtype)
-
-
-def _table(out: Any) -> Any:
-    return TABLE_32 if out.dtype == np.float32 else TABLE_64

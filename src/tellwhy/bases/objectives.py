@@ -17,7 +17,7 @@ HELD_BATCHES = 200
 
 
 class Objective(Protocol):
-    """Losses, shape (E,), of the bases in a stack on the rows that an index names: to train on, and to stop by."""
+    """What a stack of E bases is trained for: losses, shape (E,), on the rows that an index names."""
 
     parameters: list[Tensor]  # to train besides the basis
 
@@ -56,7 +56,8 @@ class KernelValues(Objective):
     def losses(self, stack: BasisStack, Z: Tensor, labels: Tensor, index: Tensor) -> Tensor:  # noqa: ARG002
         """Mean over the pairs."""
         rows = Z[index.reshape(-1)]
-        (a, b), (left, right) = rows.chunk(2), stack.features(rows).chunk(2, dim=1)
+        a, b = rows.chunk(2)
+        left, right = stack.features(rows).chunk(2, dim=1)
         found = (left * right).sum(-1)
         return 0.5 * (kernel_of_pairs(a, b, self.kernel, self.depth) - found).square().mean(-1)
 
@@ -66,16 +67,16 @@ def kernel_of_pairs(a: Tensor, b: Tensor, kernel: str, depth: int) -> Tensor:
     if kernel == "gaussian":
         return (-0.5 * (a - b).square().sum(-1)).exp()
     scale = a.norm(dim=-1) * b.norm(dim=-1)
-    cosine = (a * b).sum(-1) / scale.clamp_min(1e-30)
+    cosine = (a * b).sum(-1) / scale.clamp_min(1e-30)  # a row of zeros: the kernel is 0 · cosine
     for _ in range(depth):
-        cosine = cosine.clamp(-1.0, 1.0)
+        cosine = cosine.clamp(-1.0, 1.0)  # rounding leads a little beyond ±1
         angle = cosine.acos()
         cosine = (angle.sin() + (math.pi - angle) * cosine) / math.pi
     return scale * cosine
 
 
 class Alignment(Objective):
-    """−⟨K, K_Y⟩/√(⟨K, K⟩⟨K_Y, K_Y⟩) of a batch, where K_Y is 1 for two rows of the same class and 0 otherwise."""
+    """−⟨K, K_Y⟩/√(⟨K, K⟩⟨K_Y, K_Y⟩) of a batch; K_Y is 1 for two rows of the same class and 0 otherwise."""
 
     def __init__(self) -> None:
         self.parameters: list[Tensor] = []
@@ -91,7 +92,7 @@ class Alignment(Objective):
         return list(drawn.reshape(-1, 20, size))
 
     def losses(self, stack: BasisStack, Z: Tensor, labels: Tensor, index: Tensor) -> Tensor:
-        """Minus the alignment, averaged over the batches where the index names several, shape (batches, size)."""
+        """Minus the alignment, averaged over the batches where the index has shape (batches, size)."""
         own = labels[index].reshape(-1, index.shape[-1])
         features = stack.features(Z[index.reshape(-1)]).unflatten(1, own.shape)  # (E, batches, size, D)
         K = features @ features.mT
@@ -101,7 +102,7 @@ class Alignment(Objective):
 
 
 class SoftmaxLoss(Objective):
-    """Cross-entropy of a softmax classifier W φ(x) + b, trained with the basis (or on it, where the basis is fixed)."""
+    """Cross-entropy of a softmax classifier W φ(x) + b, trained with the basis, or on a fixed one."""
 
     def __init__(self, n_bases: int, n_features: int, n_classes: int, device: str):
         import torch
@@ -126,7 +127,7 @@ class SoftmaxLoss(Objective):
 
     def held_parts(self, rng: np.random.Generator, n: int, size: int) -> list[Integers]:  # noqa: ARG002
         """All rows held out."""
-        return np.array_split(np.arange(n), -(-n // 2048))
+        return np.array_split(np.arange(n), -(-n // 2048))  # parts whose features fit in memory
 
     def logits(self, stack: BasisStack, Z: Tensor) -> Tensor:
         """Shape (E, rows, classes)."""

@@ -1,4 +1,4 @@
-"""The directions that rows are projected on: independent, orthogonal, or products of Hadamard and diagonal matrices.
+"""The directions that rows are projected on: independent, orthogonal, or products of structured matrices.
 
 Each stands for a matrix G with (nearly) standard normal entries, whose columns are the directions.
 """
@@ -11,7 +11,7 @@ import numpy as np
 
 from tellwhy.core.score_function import Floats
 
-# Fewer padded dimensions make entries that are far from normal: one column would give cos(Δ/σ) whatever the kernel.
+# Fewer padded columns make entries that are far from normal: a single one gives cos(Δ/σ) whatever the kernel.
 LEAST_PADDED = 64
 
 
@@ -58,7 +58,7 @@ class HadamardProjection:
     @property
     def factor(self) -> float:
         """What to multiply rows by when the transform is not normalised: p^((1−k)/2)."""
-        _, k, p = self.diagonals.shape
+        k, p = self.diagonals.shape[1:]
         return float(p) ** ((1 - k) / 2)
 
     @property
@@ -96,7 +96,11 @@ def padded_size(n_inputs: int) -> int:
 
 
 def _orthogonal_directions(d: int, m: int, rng: np.random.Generator) -> Floats:
-    """Independent groups of at most d orthogonal directions, uniformly turned, with lengths χ_d as if independent."""
+    """Draw groups of at most d orthogonal directions, uniformly turned, with lengths χ_d as if independent.
+
+    Normal entries have directions that are uniform and lengths that are χ_d. Only the directions are made
+    orthogonal, so that each column keeps its distribution and the features stay unbiased.
+    """
     groups = [_orthonormal(d, min(d, m - start), rng) for start in range(0, m, d)]
     lengths = np.sqrt(rng.chisquare(d, size=m))
     return np.hstack(groups) * lengths

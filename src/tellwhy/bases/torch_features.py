@@ -1,4 +1,4 @@
-"""Fast features in PyTorch: Walsh–Hadamard projections as products with small matrices, sines and cosines in one pass.
+"""Fast features in PyTorch: Walsh–Hadamard projections by small matrices, sines and cosines in one pass.
 
 PyTorch is imported when a function runs.
 """
@@ -6,13 +6,22 @@ PyTorch is imported when a function runs.
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 Tensor = Any
 _WHOLE = 128  # up to this size, H_p is one matrix; beyond, the Kronecker product of two
 _FUSED = range(256, 8193)  # sizes whose factors suit tensor cores and whose rows fit into registers
 _HELD = 4096  # numbers that a program of the fused kernel holds, if rows are shorter than that
 _PROGRAMS = 65_535  # that CUDA starts side by side along the rows
+
+
+class _Shape(NamedTuple):
+    """Axes of the diagonals of several bases."""
+
+    bases: int
+    copies: int
+    blocks: int
+    size: int  # p, the padded number of columns
 
 
 def structured_projections(x: Tensor, diagonals: Tensor, factor: float) -> Tensor:
@@ -37,20 +46,20 @@ def structured_projections(x: Tensor, diagonals: Tensor, factor: float) -> Tenso
     """
     from torch.nn.functional import pad
 
-    E, copies, k, p = diagonals.shape
-    n, (a, b) = x.shape[1], _factors(p)
-    left, right = (_hadamard_matrix(size, str(x.device), x.dtype) for size in (a, b))
-    rows = pad(x, (0, p - x.shape[-1])) if x.shape[-1] < p else x
-    v = rows.reshape(E, 1, n, a, b).transpose(2, 3).expand(E, copies, a, n, b)
-    for block in range(k - 1, -1, -1):
-        scale = factor if block == k - 1 else 1.0
-        lines = diagonals[:, :, block].reshape(-1, b, 1) * (
-            scale * right
-        )  # diag(D_i) H_b, (E · copies · a, b, b)
+    shape = _Shape(*diagonals.shape)
+    n, d = x.shape[1:]
+    a, b = _factors(shape.size)
+    left, right = _hadamard_factors(x, a, b)
+    rows = pad(x, (0, shape.size - d)) if d < shape.size else x
+    v = rows.reshape(shape.bases, 1, n, a, b).transpose(2, 3).expand(shape.bases, shape.copies, a, n, b)
+    for block in range(shape.blocks - 1, -1, -1):
+        # The factor enters once, and into the smallest of all tensors.
+        scaled = factor * right if block == shape.blocks - 1 else right
+        lines = diagonals[:, :, block].reshape(-1, b, 1) * scaled  # diag(D_i) H_b, (E · copies · a, b, b)
         v = v.reshape(-1, n, b).bmm(lines)
         if a > 1:
-            v = left.expand(E * copies, a, a).bmm(v.reshape(-1, a, n * b))
-    return v.reshape(E, copies * a, n, b).transpose(1, 2)
+            v = left.expand(shape.bases * shape.copies, a, a).bmm(v.reshape(-1, a, n * b))
+    return v.reshape(shape.bases, shape.copies * a, n, b).transpose(1, 2)
 
 
 def structured_waves(x: Tensor, diagonals: Tensor, factor: float, gain: Tensor) -> Tensor:
@@ -63,6 +72,7 @@ def structured_waves(x: Tensor, diagonals: Tensor, factor: float, gain: Tensor) 
     if _can_fuse(x, diagonals):
         return _fused_waves(x, diagonals, factor, gain)
     z = structured_projections(x, diagonals, factor)
+    # Flattening a view copies it; without directions to leave out, the waves take the view as it is.
     return wave_features(z if z.shape[2:].numel() == width else z.flatten(2)[..., :width], gain)
 
 
@@ -81,7 +91,8 @@ def _works(device: str) -> bool:
     import torch
 
     try:
-        rows, diagonals = torch.ones((1, 1, 256), device=device), torch.ones((1, 1, 1, 256), device=device)
+        rows = torch.ones((1, 1, 256), device=device)
+        diagonals = torch.ones((1, 1, 1, 256), device=device)
         found = _fused_waves(rows, diagonals, 0.5 / 256, torch.ones((1, 1, 512), device=device))
         return bool(found[0, 0, 0] > 0)
     except Exception:  # whatever is missing, the products give the same features
@@ -93,30 +104,43 @@ def _fused_waves(x: Tensor, diagonals: Tensor, factor: float, gain: Tensor) -> T
 
     from tellwhy.bases._triton import structured_waves as kernel
 
-    (E, copies, k, p), (n, d), width = diagonals.shape, x.shape[1:], gain.shape[-1] // 2
-    a, b = _factors(p)
-    left, right = (_hadamard_matrix(size, str(x.device), x.dtype) for size in (a, b))
-    held = _rows_held(p)
-    out = torch.empty((E, n, 2 * width), dtype=x.dtype, device=x.device)
+    shape = _Shape(*diagonals.shape)
+    n, d = x.shape[1:]
+    width = gain.shape[-1] // 2
+    a, b = _factors(shape.size)
+    left, right = _hadamard_factors(x, a, b)
+    held = _rows_held(shape.size)
+    out = torch.empty((shape.bases, n, 2 * width), dtype=x.dtype, device=x.device)
     rows = x if x.stride(-1) == 1 else x.contiguous()
-    for e in range(E):
-        kernel[copies, -(-n // held)](
-            rows[e], rows.stride(1), diagonals[e].contiguous(), left, right, gain[e], out[e], n, d, width, factor,
-            K=k, A=a, B=b, R=held, num_warps=max(_HELD, p) // 1024,
+    for e in range(shape.bases):
+        kernel[shape.copies, -(-n // held)](
+            rows[e], rows.stride(1), diagonals[e].contiguous(), left, right, gain[e],
+            out[e], n, d, width, factor,
+            K=shape.blocks, A=a, B=b, R=held, num_warps=max(_HELD, shape.size) // 1024,
         )  # fmt: skip
     return out
 
 
 def _rows_held(p: int) -> int:
+    """Rows that a program of the fused kernel holds."""
     return max(1, _HELD // p)
 
 
 def _factors(p: int) -> tuple[int, int]:
-    """Return a and b with a · b = p, powers of two as equal as they can be; b first where one matrix will do."""
+    """Return a and b with a · b = p: powers of two as equal as they can be, or 1 and p where p is small.
+
+    H_p is the Kronecker product of H_a and H_b. Products with both take p (a + b) steps a row instead of p².
+    """
     if p <= _WHOLE:
         return 1, p
     b = 1 << ((p.bit_length() - 1) // 2)
     return p // b, b
+
+
+def _hadamard_factors(x: Tensor, a: int, b: int) -> tuple[Tensor, Tensor]:
+    """Return H_a and H_b, placed like x."""
+    device = str(x.device)
+    return _hadamard_matrix(a, device, x.dtype), _hadamard_matrix(b, device, x.dtype)
 
 
 @cache
@@ -145,6 +169,7 @@ def _waves() -> Any:
     class Waves(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, z: Tensor, gain: Tensor) -> Tensor:
+            # Both halves are written where they belong: joining them would read and write all once more.
             out = torch.empty((*z.shape[:2], 2, *z.shape[2:]), dtype=z.dtype, device=z.device)
             torch.sin(z, out=out[:, :, 0])
             torch.cos(z, out=out[:, :, 1])

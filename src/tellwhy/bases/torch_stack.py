@@ -1,4 +1,4 @@
-"""Bases trained side by side in PyTorch: one tensor holds the same layer of several bases, padded to the widest.
+"""Bases trained side by side in PyTorch: one tensor holds a layer of several bases, padded to the widest.
 
 PyTorch is imported when a function runs.
 """
@@ -18,8 +18,9 @@ from tellwhy.core.score_function import Floats
 
 @dataclass
 class BasisStack:
-    """E bases of one kernel: `layers[l]` has shape (E, inputs, directions), or (E, copies, k, p) if structured.
+    """E bases of one kernel, layer by layer.
 
+    `layers[l]` has shape (E, inputs, directions), or (E, copies, k, p) for structured projections.
     `gains[l]`, shape (E, 1, features), is √(2/D) where a basis has a feature and 0 in its padding. Rows come
     in divided by the bandwidth, which stays a fixed factor: only the projections are trained.
     """
@@ -30,7 +31,7 @@ class BasisStack:
 
     @classmethod
     def of(cls, maps: Sequence[FeatureMap], device: str) -> BasisStack:
-        """Stack bases that differ in their draws and numbers of features only; structured ones are padded alike."""
+        """Stack bases that differ in their draws and numbers of features only."""
         depth = len(maps[0].layers)
         layers = [_stacked([m.layers[i] for m in maps], device) for i in range(depth)]
         gains = [
@@ -44,12 +45,9 @@ class BasisStack:
     def features(self, Z: Tensor) -> Tensor:
         """φ of rows (b, d), shape (E, b, features)."""
         x = Z.expand(len(self), *Z.shape)
+        apply = self._waves if self.maps[0].kernel == "gaussian" else self._rectified
         for index, gain in enumerate(self.gains):
-            x = (
-                self._waves(x, index, gain)
-                if self.maps[0].kernel == "gaussian"
-                else self._rectified(x, index, gain)
-            )
+            x = apply(x, index, gain)
         return x
 
     def _waves(self, x: Tensor, index: int, gain: Tensor) -> Tensor:
@@ -89,6 +87,7 @@ def _gains(widths: Sequence[int], kernel: str, device: str) -> Tensor:
     import torch
 
     halves = 2 if kernel == "gaussian" else 1
+    # Features in the padding are multiplied by 0: no loss depends on them, and none of their weights move.
     gains = np.zeros((len(widths), halves, max(widths)), dtype=np.float32)
     for gain, width in zip(gains, widths, strict=True):
         gain[:, :width] = np.sqrt(2.0 / (halves * width))

@@ -28,9 +28,7 @@ class Plan:
     patience: int = 10
     decay: bool = False  # let the learning rate fall to 0 in a straight line over all epochs
     train_basis: bool = True
-    record: bool = (
-        True  # on a graphics card, record one step and play it again; otherwise launch each operation
-    )
+    record: bool = True  # on a graphics card, record one step and play it again
     label: str = "training the basis"
 
     def rate_of(self, epoch: int) -> float:
@@ -75,6 +73,7 @@ def train(
     watch, history = Watch(trained, len(stack), plan.patience), []
     for epoch in track(range(plan.max_epochs), plan.max_epochs, plan.label):
         steps.set_rate(plan.rate_of(epoch))
+        # One thread: small products only lose time to more, and their sums depend on how many there are.
         with nullcontext() if rows.Z.is_cuda else one_thread():
             steps.run(torch.tensor(objective.draw(rng, len(rows.Z), plan.n_batches, size), device=device))
             with torch.no_grad():
@@ -87,8 +86,8 @@ def train(
             break
     if not watch.found_any():
         raise InvalidInput(
-            f"{plan.label}: the loss on the rows held out is not finite. Lower the learning rate, or look for extreme "
-            "values in X."
+            f"{plan.label}: the loss on the rows held out is not finite. Lower the learning rate, or look "
+            "for extreme values in X."
         )
     watch.restore()
     return torch.stack(history).double().cpu().numpy(), watch.ends.cpu().numpy()
@@ -101,7 +100,8 @@ class Watch:
         import torch
 
         device = trained[0].device
-        self.trained, self.patience = trained, patience
+        self.trained = trained
+        self.patience = patience
         self.kept = [tensor.detach().clone() for tensor in trained]
         self.best = torch.full((n_bases,), torch.inf, device=device)
         self.since = torch.zeros(n_bases, dtype=torch.int64, device=device)
@@ -139,12 +139,17 @@ class Watch:
 
 
 class Steps:
-    """Steps of Adam over the batches of an epoch; on a graphics card, one recorded step is played again and again."""
+    """Steps of Adam over the batches of an epoch.
+
+    On a graphics card one step is recorded and played again: starting its many small operations one by one
+    would take longer than the operations themselves.
+    """
 
     def __init__(self, losses: Callable[[Tensor], Tensor], trained: list[Tensor], plan: Plan):
         import torch
 
-        self.losses, self.trained = losses, trained
+        self.losses = losses
+        self.trained = trained
         self.is_recorded = trained[0].is_cuda and plan.record
         rate: Any = plan.learning_rate
         if self.is_recorded:  # a recorded step reads its rate from the device
@@ -183,13 +188,13 @@ class Steps:
         import torch
 
         before = [tensor.detach().clone() for tensor in self.trained]
-        self.batches, self.place = batches.clone(), torch.zeros(1, dtype=torch.int64, device=batches.device)
+        self.batches = batches.clone()
+        self.place = torch.zeros(1, dtype=torch.int64, device=batches.device)
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
-            for batch in batches[
-                :3
-            ]:  # allocations and choices of algorithms happen here, outside the recording
+            # Allocations and choices of algorithms happen in these steps, outside the recording.
+            for batch in batches[:3]:
                 self._step(batch)
         torch.cuda.current_stream().wait_stream(side)
         self.optimiser.zero_grad(set_to_none=True)

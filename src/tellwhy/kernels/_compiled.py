@@ -12,6 +12,8 @@ def finish_squared_distances(products, Z, V, zz, vv):
     """Turn products z·v in place into ‖z−v‖², each right to about 1e-10 of itself."""
     n, m = products.shape
     for i in range(n):
+        # The first pass has no branch and becomes vector instructions. It only notes whether any pair of the
+        # row is too close; most rows have none, and never see the second pass.
         smallest = np.inf
         for j in range(m):
             s = zz[i] + vv[j] - 2.0 * products[i, j]

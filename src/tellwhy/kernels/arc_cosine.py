@@ -30,9 +30,10 @@ class ArcCosine:
     def of_products(self, products: Floats, left: Floats, right: Floats) -> Floats:
         """Return k for inner products x·x' and the norms of both sides, which broadcast against them."""
         scale = left * right
+        # A row of zeros has no angle with anything; whatever is put here, the kernel is 0 · cosine.
         cosine = np.divide(products, scale, out=np.zeros_like(products), where=scale > 0)
         for _ in range(self.depth):
-            angle = np.arccos(np.clip(cosine, -1.0, 1.0))
+            angle = np.arccos(np.clip(cosine, -1.0, 1.0))  # rounding leads a little beyond ±1
             cosine = (np.sin(angle) + (np.pi - angle) * np.cos(angle)) / np.pi
         return np.asarray(scale * cosine)
 

@@ -9,7 +9,7 @@ from tellwhy.core.score_function import Floats
 from tellwhy.core.tables import random_sample
 from tellwhy.kernels.distances import ScaledPoints, centre_and_unit
 
-SAMPLE = 1_000
+SAMPLE = 1_000  # rows: their distances are half a million pairs, enough for a median
 NEIGHBOUR = 50
 
 
@@ -39,7 +39,9 @@ def neighbour_distance(X: Floats, rng: np.random.Generator) -> float:
 def _squared_distances(X: Floats, rng: np.random.Generator) -> tuple[Floats, float]:
     """Squared distances between the rows of a sample, and the unit of their roots."""
     rows = np.asarray(X[random_sample(len(X), SAMPLE, rng)], dtype=np.float64)
-    _, unit = centre_and_unit(rows)
+    _, unit = centre_and_unit(
+        rows
+    )  # distances of order 1: squares of very large or small ones leave the range
     points = ScaledPoints.of(rows, unit)
     return points.squared_distances(points.scaled), unit
 
@@ -50,7 +52,7 @@ def _first_positive(length: float, squared: Floats) -> float:
         return length
     if not squared.any():
         raise InvalidInput(
-            "All rows are equal, so bandwidth='auto' has no scale to learn from. Pass a bandwidth in the units of "
-            "the data, or leave constant columns out."
+            "All rows are equal, so bandwidth='auto' has no scale to learn from. Pass a bandwidth in the "
+            "units of the data, or leave constant columns out."
         )
     return float(np.sqrt(squared[squared > 0]).mean())

@@ -32,6 +32,7 @@ class ScaledPoints:
 
     def squared_distances(self, Z: Floats) -> Floats:
         """‖z_i − v_j‖² for rescaled rows Z, shape (len(Z), n_points)."""
+        # ‖z − v‖² = ‖z‖² + ‖v‖² − 2 z·v: nearly all the work is one matrix product.
         products = Z @ self.scaled.T
         norms = np.einsum("ij,ij->i", Z, Z)
         finish_squared_distances(products, Z, self.scaled, norms, self.squared_norms)
@@ -40,7 +41,7 @@ class ScaledPoints:
 
 def centre_and_unit(X: Floats) -> tuple[Floats, float]:
     """Return the mean of rows and the largest deviation from it (1 where there is none), without overflow."""
-    half = X / 2.0
+    half = X / 2.0  # the difference of the largest numbers of either sign is twice as large as a float can be
     centre = np.mean(half, axis=0)
     unit = float(np.abs(half - centre).max()) * 2.0
     return 2.0 * centre, unit if unit > 0 else 1.0
