@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from tellwhy.core.errors import InvalidParameter
-from tellwhy.evaluation import Randomisation, RegionFlipping
+from tellwhy.evaluation import Flipping, Randomisation, RegionFlipping
 from tellwhy.views import plots
+from tellwhy.views.plots.colors import CURVES, NEUTRAL
 
 
 def flipped(
@@ -64,3 +65,60 @@ def test_what_cannot_be_drawn() -> None:
         plots.region_flipping([flipped(), flipped()])
     with pytest.raises(InvalidParameter, match="same layers"):
         plots.randomisation([randomised(), randomised("LRP", last="other")])
+
+
+def test_flipping_takes_results_lists_and_mappings() -> None:
+    curves = np.array([[2.0, 1.0, 0.0], [4.0, 1.0, 0.0]])
+    result = Flipping(curves=curves, areas=np.array([0.5, 0.4]), method="OneClassDTD")
+    mean = result.mean_curve()
+    for given in (result, [result], {"OneClassDTD": result}, {"OneClassDTD": mean}):
+        trace = plots.flipping(given).data[0]
+        assert trace.name == "OneClassDTD"
+        np.testing.assert_array_equal(trace.y, mean)
+    both = plots.flipping({"Sensitivity": mean, "RandomAttribution": mean})
+    assert [t.name for t in both.data] == ["Sensitivity", "random order"]
+    assert both.data[1].line.dash == "dot"
+
+
+@pytest.mark.parametrize("wrong", [5, [], {}, {"a": 3.0}])
+def test_flipping_says_what_it_takes(wrong: object) -> None:
+    with pytest.raises(InvalidParameter, match=r"'results' parameter of plot\.flipping must be"):
+        plots.flipping(wrong)
+
+
+def test_two_results_of_one_method_are_not_drawn_as_one() -> None:
+    result = Flipping(curves=np.array([[2.0, 1.0, 0.0]]), areas=np.array([0.5]), method="OneClassDTD")
+    with pytest.raises(InvalidParameter, match="several results of one method"):
+        plots.flipping([result, result])
+
+
+def test_random_order_takes_no_colour_from_the_methods() -> None:
+    names = ["a", "RandomAttribution", "b", "c", "d", "e", "f"]
+    figure = plots.flipping({name: [1.0, k / 10, 0.0] for k, name in enumerate(names)})
+    styles = {trace.name: (trace.line.color, trace.line.dash) for trace in figure.data}
+    assert styles.pop("random order") == (NEUTRAL, "dot")
+    assert list(styles.values()) == [*CURVES, CURVES[0]]
+    assert [trace.y[1] for trace in figure.data] == [k / 10 for k in range(7)]
+
+
+def test_features_are_counted_in_whole_numbers() -> None:
+    figure = plots.flipping({"short": [1.0, 0.0], "long": np.linspace(1, 0, 31)})
+    assert list(figure.data[1].x) == list(range(31))
+    assert figure.layout.xaxis.dtick == 3
+
+
+def test_random_regions_are_dotted_and_what_they_are_painted_with_is_told() -> None:
+    figure = plots.region_flipping(flipped())
+    assert figure.data[-1].line.dash == "dot"
+    assert figure.data[0].line.dash == "solid"
+    assert "painted over with the input's mean." in figure.layout.title.subtitle.text
+    assert figure.layout.title.subtitle.text.startswith("The faster a curve falls")
+    assert len(plots.region_flipping(flipped(chance=False)).data) == 1
+
+
+def test_what_is_compared_and_layers_without_a_name_are_told() -> None:
+    found = Randomisation((("",), ("b", "c", "d")), np.ones((2, 1)), "LRP", "cascading", "ssim")
+    figure = plots.randomisation(found)
+    assert figure.layout.yaxis.title.text == "structural similarity"
+    assert list(figure.layout.xaxis.ticktext) == ["as it is", "(own)", "b … d"]
+    assert list(figure.layout.xaxis.tickvals) == [0, 1, 2]

@@ -9,6 +9,7 @@ from tellwhy.core.explanation import Explanation
 from tellwhy.data.graphs import chain, grid
 from tellwhy.detectors import LCCAD
 from tellwhy.explainers import LatentClassDTD
+from tellwhy.views.plots.colors import CLASS_COLORS, ODD
 
 SHAPE = (6, 8)
 
@@ -87,3 +88,78 @@ def test_bad_input_is_refused(call, words):
     plain = Explanation(values=np.ones((2, 2)), scores=np.ones(2), method="Example")
     with pytest.raises(InvalidInput, match=words):
         call(explained(grid(SHAPE)), plain)
+
+
+def by_hand(n=6, **changes):
+    values = np.column_stack([np.full(n, 0.1), np.arange(float(n))])
+    extras = {"class": np.arange(n) % 3, "context": np.zeros(n)}
+    settings = {"values": values, "scores": np.arange(float(n)), "method": "LatentClassDTD", "extras": extras}
+    settings |= {
+        "data": np.column_stack([10.0 + np.arange(n), 20.0 - np.arange(n)]),
+        "feature_names": ["<AI>", "SI"],
+    }
+    return Explanation(**(settings | changes))
+
+
+def test_classes_have_the_same_colours_in_every_figure():
+    classes = np.array([0, 1, 2, 3, 9, 10])
+    e = by_hand(extras={"class": classes})
+    plane = tellwhy.plot.node_maps(e, grid((2, 3))).data[0]
+    stops = [(edge * 10, color) for edge, color in plane.colorscale]
+    for k, z in zip(classes, np.asarray(plane.z).ravel(), strict=True):
+        (color,) = {
+            c for (a, c), (b, d) in zip(stops[::2], stops[1::2], strict=True) if a <= z + 0.5 <= b and c == d
+        }
+        assert color == CLASS_COLORS[k % 10]
+    points = {t.name: t.marker.color for t in tellwhy.plot.cross_plot(e).data}
+    lines = {t.name: t.line.color for t in tellwhy.plot.time_line(e).data if t.name != "oddest"}
+    for k in classes:
+        assert points[f"class {k}"] == lines[f"class {k}"] == CLASS_COLORS[k % 10]
+
+
+def test_one_absurd_node_is_not_the_scale_of_a_map():
+    scores = np.append(np.arange(399.0) + 5, 1e6)
+    e = by_hand(n=400, scores=scores)
+    drawn = tellwhy.plot.node_maps(e, grid((20, 20))).data[1]
+    assert (drawn.zmin, drawn.zmax) == (0, pytest.approx(np.quantile(scores, 0.995)))
+    negative = tellwhy.plot.node_maps(by_hand(n=400, scores=scores - 50), grid((20, 20))).data[1]
+    assert negative.zmin == -45
+
+
+def test_maps_are_told_by_name_in_order():
+    figure = tellwhy.plot.node_maps(by_hand(), grid((2, 3)), others={"forest": np.zeros(6)})
+    titles = [note.text for note in figure.layout.annotations]
+    assert titles == ["class", "score", "context", "relevance of &lt;AI&gt;", "relevance of SI", "forest"]
+    assert figure.layout.title.text == "Classes, scores and reasons of 6 nodes"
+    assert figure.layout.yaxis.autorange == "reversed"
+
+
+def test_cross_plots_name_their_axes_and_ring_the_oddest():
+    e = by_hand(n=10)
+    figure = tellwhy.plot.cross_plot(e, 1, 0, odd=0.2)
+    assert (figure.layout.xaxis.title.text, figure.layout.yaxis.title.text) == ("SI", "&lt;AI&gt;")
+    for trace in figure.data[:-1]:
+        np.testing.assert_array_equal(trace.x, e.data[trace.customdata, 1])
+        np.testing.assert_array_equal(trace.y, e.data[trace.customdata, 0])
+        assert {f"class {k}" for k in e.extras["class"][trace.customdata]} == {trace.name}
+    rings = figure.data[-1]
+    assert (rings.name, rings.marker.color, list(rings.customdata)) == ("oddest 20 %", ODD, [9, 8])
+
+
+def test_time_lines_show_the_most_relevant_features_first_and_the_score_last():
+    e = by_hand()
+    figure = tellwhy.plot.time_line(e, odd=0.3)
+    assert [axis.title.text for axis in figure.select_yaxes()] == ["SI", "&lt;AI&gt;", "score"]
+    marked = [trace for trace in figure.data if trace.name == "oddest"]
+    for trace, values in zip(marked, (e.data[:, 1], e.data[:, 0], e.scores), strict=True):
+        assert list(trace.x) == [5, 4]
+        np.testing.assert_array_equal(trace.y, values[[5, 4]])
+    for line, values in enumerate((e.data[:, 1], e.data[:, 0], e.scores)):
+        for k, trace in enumerate(figure.data[4 * line : 4 * line + 3]):
+            np.testing.assert_array_equal(np.flatnonzero(np.isfinite(trace.y)), [k, k + 3])
+            np.testing.assert_array_equal(np.asarray(trace.y)[[k, k + 3]], values[[k, k + 3]])
+
+
+def test_times_are_those_of_the_explained_nodes():
+    extras = {"class": np.zeros(6, int), "row": np.array([3, 5, 7, 9, 11, 13])}
+    assert list(tellwhy.plot.time_line(by_hand(extras=extras)).data[0].x) == [3, 5, 7, 9, 11, 13]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from views.report.drawn import Mark, marks
 
-from tellwhy.views.plots.class_colors import CLASS_COLORS, ODD, SCORE_COLORS
+from tellwhy.views.plots.colors import CLASS_COLORS, ODD, SCORE_COLORS
 from tellwhy.views.report.node_pictures import (
     LINE_HEIGHT,
     LINE_WIDTH,

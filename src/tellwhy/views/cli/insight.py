@@ -95,7 +95,7 @@ def insight_command(
 
 
 def _write_gallery(run: InsightRun, path: Path) -> None:
-    from tellwhy.views.plots.insights import insights
+    from tellwhy.views.plots.gallery import insights
 
     insights(run.insights).write_html(path, include_plotlyjs=True)
 

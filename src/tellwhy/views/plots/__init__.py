@@ -1,20 +1,40 @@
-"""Figures, as plotly figures: `tellwhy.plot.bar(explanation)` and its neighbours."""
+"""Figures, as plotly figures: `tellwhy.plot.bar(explanation)` and its neighbours.
 
-from tellwhy.views.plots.evaluation import randomisation, region_flipping
-from tellwhy.views.plots.explanations import bar, beeswarm, flipping, heatmap, scores
-from tellwhy.views.plots.graphs import cross_plot, node_maps, time_line
-from tellwhy.views.plots.insights import insights
+Each name is loaded when first used, so that one figure does not load what the others need.
+"""
 
-__all__ = [
-    "bar",
-    "beeswarm",
-    "cross_plot",
-    "flipping",
-    "heatmap",
-    "insights",
-    "node_maps",
-    "randomisation",
-    "region_flipping",
-    "scores",
-    "time_line",
-]
+from typing import TYPE_CHECKING
+
+from tellwhy.core.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from tellwhy.views.plots.evaluation import (
+        flipping as flipping,
+        randomisation as randomisation,
+        region_flipping as region_flipping,
+    )
+    from tellwhy.views.plots.explanations import bar as bar, beeswarm as beeswarm, scores as scores
+    from tellwhy.views.plots.gallery import insights as insights
+    from tellwhy.views.plots.graphs import (
+        cross_plot as cross_plot,
+        node_maps as node_maps,
+        time_line as time_line,
+    )
+    from tellwhy.views.plots.heatmaps import heatmap as heatmap
+
+# No module may have the name of a function here: loading it would put the module in the function's place.
+_PLACES = {
+    "bar": "explanations",
+    "beeswarm": "explanations",
+    "cross_plot": "graphs",
+    "flipping": "evaluation",
+    "heatmap": "heatmaps",
+    "insights": "gallery",
+    "node_maps": "graphs",
+    "randomisation": "evaluation",
+    "region_flipping": "evaluation",
+    "scores": "explanations",
+    "time_line": "graphs",
+}
+__getattr__, __dir__ = lazy_names(__name__, _PLACES)
+__all__ = list(_PLACES)

@@ -1,16 +1,26 @@
-"""Figures of the checks of network explanations: region flipping and parameter randomisation."""
+"""Figures of how far explanations can be trusted: flipping of features and regions, random parameters."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
+import numpy as np
 import plotly.graph_objects as go
+from numpy.typing import ArrayLike
 
 from tellwhy.core.errors import InvalidParameter
-from tellwhy.evaluation import Randomisation, RegionFlipping
-from tellwhy.views.plots.style import CURVES, NEUTRAL, finish, label
+from tellwhy.core.score_function import Floats
+from tellwhy.views.plots.colors import CURVES, NEUTRAL
+from tellwhy.views.plots.style import finish, label, legend_inside
 
+if TYPE_CHECKING:
+    from tellwhy.evaluation import Flipping, Randomisation, RegionFlipping
+
+Found = TypeVar("Found")
+Style = tuple[str, str]  # colour and dash
+
+RANDOM_ORDER: Style = (NEUTRAL, "dot")
 _ORDERS = {"most_relevant_first": "most relevant first", "least_relevant_first": "least relevant first"}
 _FILLS = {"mean": "the input's mean", "zero": "zeros", "noise": "noise", "blur": "the blurred input"}
 _COMPARED = {
@@ -20,45 +30,97 @@ _COMPARED = {
 }
 
 
-def region_flipping(results: Any) -> go.Figure:
-    """Draw how the score falls as regions are painted over, one mean curve per method, with random orders beside them.
+def flipping(results: Flipping | Iterable[Flipping] | Mapping[str, Flipping | ArrayLike]) -> go.Figure:
+    """Draw how fast scores fall as features are taken away, one mean curve per method: the lower, the better.
 
     Parameters
     ----------
     results
-        A result of `tellwhy.evaluation.networks.region_flipping`, several of them, or a mapping from names to
-        them.
+        A result of `tellwhy.evaluation.flipping`, several of them, or a mapping from a name to such a result
+        or to its mean curve. Results of `region_flipping` are drawn by `plot.region_flipping`.
 
     Examples
     --------
-    >>> import numpy as np
+    >>> figure = flipping({"OneClassDTD": [1.0, 0.2, 0.0], "RandomAttribution": [1.0, 0.6, 0.0]})
+    >>> [trace.name for trace in figure.data]
+    ['OneClassDTD', 'random order']
+    """
+    curves = _mean_curves(results)
+    figure = go.Figure()
+    styles = iter(_styles(len(curves)))
+    for name, curve in curves.items():
+        is_random = name == "RandomAttribution"  # it takes no colour from the others
+        style = RANDOM_ORDER if is_random else next(styles)
+        _add_curve(figure, range(len(curve)), curve, "random order" if is_random else name, style)
+    legend_inside(figure)
+    figure.update_traces(hovertemplate="%{fullData.name}: %{y:.3g} after %{x}<extra></extra>")
+    figure.update_yaxes(title="mean score, untouched row = 1", rangemode="tozero")
+    longest = max(len(curve) for curve in curves.values())
+    figure.update_xaxes(tick0=0, dtick=-(-longest // 12))  # whole features, about twelve ticks
+    title = "Do the named features carry the score?"
+    subtitle = "The faster a curve falls, the better its order."
+    return finish(figure, title, subtitle, x_title="features taken away, most relevant first", height=460)
+
+
+def _mean_curves(results: object) -> dict[str, Floats]:
+    pairs = _pairs([results] if hasattr(results, "mean_curve") else results)
+    curves = [np.asarray(f.mean_curve() if hasattr(f, "mean_curve") else f, dtype=float) for _, f in pairs]
+    if not curves or any(curve.ndim != 1 for curve in curves):
+        raise InvalidParameter(
+            "The 'results' parameter of plot.flipping must be results of tellwhy.evaluation.flipping, or a "
+            f"mapping from a name to a curve. Got {type(results).__name__} instead."
+        )
+    return _without_repeats([name for name, _ in pairs], curves, "flipping")
+
+
+def region_flipping(
+    results: RegionFlipping | Iterable[RegionFlipping] | Mapping[str, RegionFlipping],
+) -> go.Figure:
+    """Draw how the score falls as regions are painted over, one mean curve per method.
+
+    The curve of random orders, where the results hold one, is drawn beside them.
+
+    Parameters
+    ----------
+    results
+        A result of `tellwhy.evaluation.region_flipping`, several of them, or a mapping from names to them.
+
+    Examples
+    --------
+    >>> from tellwhy.evaluation import RegionFlipping
     >>> result = RegionFlipping(np.array([[3.0, 1.0, 0.0]]), np.array([0.4]), "LRP", removed=np.array([0, 4, 8]))
     >>> region_flipping(result).data[0].x
     (0.0, 50.0, 100.0)
     """
+    from tellwhy.evaluation import RegionFlipping
+
     named = _named(results, RegionFlipping, "region_flipping")
     figure = go.Figure()
-    for (name, found), style in zip(named.items(), _styles(named), strict=True):
-        _add_curve(figure, 100 * found.shares, found.mean_curve(), f"{name} (area {found.area:.2f})", style)
+    for (name, found), style in zip(named.items(), _styles(len(named)), strict=True):
+        _add_curve(figure, 100 * found.shares, found.mean_curve(), _with_area(name, found), style)
     chance = next((found.random for found in named.values() if found.random is not None), None)
-    if chance is not None:
-        style = (NEUTRAL, "dot")
-        _add_curve(
-            figure, 100 * chance.shares, chance.mean_curve(), f"random order (area {chance.area:.2f})", style
-        )
-    _legend(figure)
+    if isinstance(chance, RegionFlipping):
+        words = _with_area("random order", chance)
+        _add_curve(figure, 100 * chance.shares, chance.mean_curve(), words, RANDOM_ORDER)
+    legend_inside(figure)
     figure.update_yaxes(title="mean score, untouched input = 1", rangemode="tozero")
     figure.update_xaxes(ticksuffix=" %", range=[0, 100])
     first = next(iter(named.values()))
-    falls = (
-        "The faster a curve falls" if first.order == "most_relevant_first" else "The longer a curve stays up"
-    )
-    subtitle = f"{falls}, the better its order. Regions are painted over with {_FILLS.get(first.fill, label(first.fill))}."
+    is_falling = first.order == "most_relevant_first"
+    falls = "The faster a curve falls" if is_falling else "The longer a curve stays up"
+    paint = _FILLS.get(first.fill, label(first.fill))
+    subtitle = f"{falls}, the better its order. Regions are painted over with {paint}."
     x_title = f"regions painted over, {_ORDERS[first.order]}"
     return finish(figure, "Do the named regions carry the score?", subtitle, x_title=x_title, height=460)
 
 
-def randomisation(results: Any) -> go.Figure:
+def _with_area(name: str, found: Flipping) -> str:
+    return f"{name} (area {found.area:.2f})"
+
+
+def randomisation(
+    results: Randomisation | Iterable[Randomisation] | Mapping[str, Randomisation],
+) -> go.Figure:
     """Draw how similar explanations stay as the layers of a network become random, one curve per method.
 
     Parameters
@@ -69,78 +131,91 @@ def randomisation(results: Any) -> go.Figure:
 
     Examples
     --------
-    >>> import numpy as np
+    >>> from tellwhy.evaluation import Randomisation
     >>> found = Randomisation((("fc",), ("conv",)), np.array([[0.5], [0.1]]), "Gradient", "cascading", "rank")
     >>> randomisation(found).data[0].y
     (1.0, 0.5, 0.1)
     """
+    from tellwhy.evaluation import Randomisation
+
     named = _named(results, Randomisation, "randomisation")
     first = next(iter(named.values()))
     if any(found.layers != first.layers for found in named.values()):
         raise InvalidParameter(
             "plot.randomisation draws results with the same layers, and these have different ones."
         )
-    cascading = first.mode == "cascading"
-    names = ["as it is", *(label(_stage(stage)) for stage in first.layers)]
     figure = go.Figure()
-    for (name, found), style in zip(named.items(), _styles(named), strict=True):
+    for (name, found), style in zip(named.items(), _styles(len(named)), strict=True):
+        # The untouched network explains itself: every curve starts at 1.
         curve = [1.0, *(float(value) for value in found.mean_curve())]
-        _add_curve(figure, list(range(len(curve))), curve, name, style, markers=True)
-    _legend(figure)
+        _add_curve(figure, range(len(curve)), curve, name, style, markers=True)
+    legend_inside(figure)
     figure.add_hline(y=0, line_width=1, line_color=NEUTRAL)
     figure.update_yaxes(title=_COMPARED.get(first.similarity, f"similarity: {label(first.similarity)}"))
-    ticks = {"tickmode": "array", "tickvals": list(range(len(names))), "ticktext": names}
-    figure.update_xaxes(automargin=True, tickangle=-40 if len(names) > 6 else 0, **ticks)
-    x_title = f"layers made random, {'from the output down, one after the other' if cascading else 'each one alone'}"
+    _name_stages(figure, ["as it is", *(label(_stage(stage)) for stage in first.layers)])
+    order = "from the output down, one after the other" if first.mode == "cascading" else "each one alone"
+    title = "Does the explanation depend on the network?"
     subtitle = (
         "A method that shows what the network learned falls to 0; one that stays up shows something else."
     )
-    return finish(
-        figure, "Does the explanation depend on the network?", subtitle, x_title=x_title, height=500
-    )
+    return finish(figure, title, subtitle, x_title=f"layers made random, {order}", height=500)
 
 
-def _stage(layers: tuple[str, ...]) -> str:
-    shown = [name or "(own)" for name in layers]
+def _stage(layers: Sequence[str]) -> str:
+    """Name the layers that became random together."""
+    shown = [name or "(own)" for name in layers]  # a network's own parameters belong to no named layer
     return shown[0] if len(shown) == 1 else f"{shown[0]} … {shown[-1]}"
 
 
-def _named(results: Any, kind: type, owner: str) -> dict[str, Any]:
+def _name_stages(figure: go.Figure, names: list[str]) -> None:
+    angle = -40 if len(names) > 6 else 0  # many names would run into each other
+    places = list(range(len(names)))
+    figure.update_xaxes(automargin=True, tickangle=angle, tickmode="array", tickvals=places, ticktext=names)
+
+
+def _pairs(results: object) -> list[tuple[str, object]]:
+    """Return results with their names: those of a mapping, else their methods'."""
     if isinstance(results, Mapping):
-        pairs = [(str(name), found) for name, found in results.items()]
-    else:
-        listed = (
-            [results] if isinstance(results, kind) else list(results) if isinstance(results, Iterable) else []
-        )
-        pairs = [(str(getattr(found, "method", "")), found) for found in listed]
-    if not pairs or not all(isinstance(found, kind) for _, found in pairs):
+        return [(str(name), found) for name, found in results.items()]
+    if isinstance(results, Iterable):
+        return [(str(getattr(found, "method", "")), found) for found in results]
+    return []
+
+
+def _named(results: object, kind: type[Found], owner: str) -> dict[str, Found]:
+    pairs = _pairs([results] if isinstance(results, kind) else results)
+    found = [result for _, result in pairs if isinstance(result, kind)]
+    if not pairs or len(found) < len(pairs):
         raise InvalidParameter(
-            f"The 'results' parameter of plot.{owner} must be results of tellwhy.evaluation, of type {kind.__name__}, "
-            f"or a mapping from names to them. Got {type(results).__name__} instead."
+            f"The 'results' parameter of plot.{owner} must be results of tellwhy.evaluation, of type "
+            f"{kind.__name__}, or a mapping from names to them. Got {type(results).__name__} instead."
         )
-    named = dict(pairs)
-    if len(named) < len(pairs):
+    return _without_repeats([name for name, _ in pairs], found, owner)
+
+
+def _without_repeats(names: Sequence[str], found: Sequence[Found], owner: str) -> dict[str, Found]:
+    named = dict(zip(names, found, strict=True))
+    if len(named) < len(names):  # one of them would not be drawn
         raise InvalidParameter(
             f"plot.{owner} was given several results of one method: pass a mapping from names."
         )
     return named
 
 
-def _styles(named: Mapping[str, Any]) -> list[tuple[str, str]]:
-    return (CURVES * (len(named) // len(CURVES) + 1))[: len(named)]
+def _styles(n: int) -> list[Style]:
+    return (CURVES * (n // len(CURVES) + 1))[:n]
 
 
 def _add_curve(
-    figure: go.Figure, x: Any, y: Any, name: str, style: tuple[str, str], *, markers: bool = False
+    figure: go.Figure,
+    x: Iterable[float],
+    y: Iterable[float],
+    name: str,
+    style: Style,
+    *,
+    markers: bool = False,
 ) -> None:
     words = "%{fullData.name}: %{y:.3g}<extra></extra>"
     line = {"color": style[0], "dash": style[1], "width": 2.5}
     mode = "lines+markers" if markers else "lines"
     figure.add_scatter(x=list(x), y=list(y), mode=mode, name=label(name), hovertemplate=words, line=line)
-
-
-def _legend(figure: go.Figure) -> None:
-    figure.update_layout(
-        showlegend=True,
-        legend={"x": 0.99, "xanchor": "right", "y": 0.99, "bgcolor": "rgba(255, 255, 255, 0.8)"},
-    )

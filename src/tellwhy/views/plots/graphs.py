@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import plotly.graph_objects as go
+from numpy.typing import ArrayLike, NDArray
 from plotly.subplots import make_subplots
 
 from tellwhy.core.errors import InvalidInput
@@ -15,16 +16,32 @@ from tellwhy.core.params import integer, none, real, validate_value
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.tables import evenly_spread
 from tellwhy.data.graphs.kinds import Grid
-from tellwhy.views.plots.class_colors import CLASS_COLORS, ODD, SCORE_COLORS
-from tellwhy.views.plots.style import INK, explained_by, finish, label
+from tellwhy.views.plots.colors import CLASS_COLORS, ODD, SCORE_COLORS, class_color, score_limits
+from tellwhy.views.plots.style import explained_by, finish, label, main_features
 from tellwhy.views.wording import number
 
 MOST_POINTS = 5_000
+MAPS_ACROSS = 4
 _MAP_WIDTH = 300
 
 
+class _Axis(Protocol):
+    domain: tuple[float, float]
+
+
+class _Subplot(Protocol):
+    """Where plotly puts a map."""
+
+    xaxis: _Axis
+    yaxis: _Axis
+
+
 def node_maps(
-    explanation: Explanation, graph: Grid, *, others: Mapping[str, Any] | None = None, at: int | None = None
+    explanation: Explanation,
+    graph: Grid,
+    *,
+    others: Mapping[str, ArrayLike] | None = None,
+    at: int | None = None,
 ) -> go.Figure:
     """Draw classes, scores, what the context adds, and the relevance of each feature as maps.
 
@@ -54,36 +71,37 @@ def node_maps(
     _need_classes(explanation, "plot.node_maps")
     layers = _layers(explanation, graph, others or {})
     place = _slice(explanation, graph, at)
-    n_columns = min(4, len(layers))
-    n_lines = -(-len(layers) // n_columns)
+    across = min(MAPS_ACROSS, len(layers))
+    down = -(-len(layers) // across)
+    titles = [label(name) for name in layers]
     figure = make_subplots(
-        n_lines,
-        n_columns,
-        subplot_titles=[label(n) for n in layers],
-        horizontal_spacing=0.06,
-        vertical_spacing=0.09,
+        down, across, subplot_titles=titles, horizontal_spacing=0.06, vertical_spacing=0.09
     )
     for k, (name, values) in enumerate(layers.items()):
+        line, column = k // across + 1, k % across + 1  # plotly counts from 1
         plane = values.reshape(graph.shape)
         plane = plane if place is None else plane[place]
-        trace = (
-            _class_map(plane)
-            if name == "class"
-            else _score_map(plane, figure.get_subplot(k // n_columns + 1, k % n_columns + 1))
-        )
-        figure.add_trace(trace, k // n_columns + 1, k % n_columns + 1)
+        is_class = name == "class"
+        drawn = _class_map(plane) if is_class else _score_map(plane, figure.get_subplot(line, column))
+        figure.add_trace(drawn, line, column)
     figure.update_xaxes(visible=False)
-    figure.update_yaxes(visible=False, autorange="reversed")
-    figure.for_each_yaxis(lambda axis: axis.update(scaleanchor=axis.anchor))
+    figure.update_yaxes(
+        visible=False, autorange="reversed"
+    )  # the first line of the grid is the top of the map
+    figure.for_each_yaxis(lambda axis: axis.update(scaleanchor=axis.anchor))  # nodes stay square
     where = "" if place is None else f", slice {place} of {graph.shape[0]}"
-    height, width = graph.shape[-2:]
     title = f"Classes, scores and reasons of {number(graph.n_nodes)} nodes{where}"
-    tall = int(np.clip(_MAP_WIDTH * height / width, 120, 500)) + 60
-    finish(figure, title, explained_by(explanation), height=140 + tall * n_lines)
+    finish(figure, title, explained_by(explanation), height=140 + _line_height(graph) * down)
     return figure.update_layout(margin_t=130)
 
 
-def _layers(explanation: Explanation, graph: Grid, others: Mapping[str, Any]) -> dict[str, Floats]:
+def _line_height(graph: Grid) -> int:
+    """Pixels of a line of maps: as high as the grid is for its width, within reason, and its title."""
+    height, width = graph.shape[-2:]
+    return int(np.clip(_MAP_WIDTH * height / width, 120, 500)) + 60
+
+
+def _layers(explanation: Explanation, graph: Grid, others: Mapping[str, ArrayLike]) -> dict[str, Floats]:
     """Maps by name, flat, NaN where a node was not explained."""
     rows = np.asarray(explanation.extras.get("row", np.arange(len(explanation))))
     if len(rows) and rows.max() >= graph.n_nodes:
@@ -123,22 +141,21 @@ def _class_map(plane: Floats) -> go.Heatmap:
     return go.Heatmap(z=plane % n, zmin=0, zmax=n, colorscale=scale, showscale=False, hovertemplate=words)
 
 
-def _score_map(plane: Floats, place: Any) -> go.Heatmap:
+def _score_map(plane: Floats, place: _Subplot) -> go.Heatmap:
     """One scale per map, up to the 99.5 % quantile, its bar beside the map."""
-    finite = plane[np.isfinite(plane)]
-    low, high = (float(finite.min()), float(np.quantile(finite, 0.995))) if len(finite) else (0.0, 1.0)
-    high = high if high > low else float(finite.max(initial=low))
-    (_, right), (bottom, top) = place.xaxis.domain, place.yaxis.domain
+    low, high = score_limits(plane)
+    _, right = place.xaxis.domain
+    bottom, top = place.yaxis.domain
     bar = {"x": right, "xpad": 4, "y": (bottom + top) / 2, "len": 0.9 * (top - bottom), "thickness": 9}
-    words = "node (%{y}, %{x}): %{z:.4g}<extra></extra>"
+    # Scores start at 0 where they cannot be negative, also after rounding errors.
     least = min(low, 0.0) if low > -1e-12 else low
     return go.Heatmap(
         z=plane,
         zmin=least,
-        zmax=max(high, least + 1e-12),
+        zmax=max(high, least + 1e-12),  # plotly takes two equal ends for none
         colorscale=[list(stop) for stop in SCORE_COLORS],
         colorbar=bar,
-        hovertemplate=words,
+        hovertemplate="node (%{y}, %{x}): %{z:.4g}<extra></extra>",
     )
 
 
@@ -168,21 +185,28 @@ def cross_plot(explanation: Explanation, x: int = 0, y: int = 1, *, odd: float =
     for name, value in (("x", x), ("y", y)):
         validate_value("plot.cross_plot", name, value, integer(0, n_features - 1))
     validate_value("plot.cross_plot", "odd", odd, real(0, 1))
-    data, names = _data(explanation, "plot.cross_plot"), explanation.names()
+    data = _data(explanation, "plot.cross_plot")
+    names = explanation.names()
     classes = np.asarray(explanation.extras["class"])
-    rows, places = _some(len(data)), data[:, [x, y]]
+    rows = evenly_spread(len(data), MOST_POINTS)
+    places = data[:, [x, y]]
     figure = go.Figure()
     for k in np.unique(classes):
         own = rows[classes[rows] == k]
-        _points(figure, places, own, f"class {k}", {"size": 4, "color": _class_color(int(k)), "opacity": 0.5})
-    top = np.argsort(-explanation.scores, kind="stable")[: max(1, round(odd * len(data)))]
+        _points(figure, places, own, f"class {k}", {"size": 4, "color": class_color(int(k)), "opacity": 0.5})
+    top = _oddest(explanation, odd)
     ring = {"size": 11, "symbol": "circle-open", "color": ODD, "line": {"width": 1.5}}
     _points(figure, places, top[:MOST_POINTS], f"oddest {100 * odd:g} %", ring)
     figure.update_yaxes(title=label(names[y]))
     return finish(figure, "Nodes by class", explained_by(explanation), x_title=label(names[x]), height=560)
 
 
-def _points(figure: go.Figure, places: Floats, rows: Integers, name: str, marker: Any) -> None:
+def _oddest(explanation: Explanation, share: float) -> Integers:
+    """The given share of the nodes, and at least one, highest scores first."""
+    return np.argsort(-explanation.scores, kind="stable")[: max(1, round(share * len(explanation)))]
+
+
+def _points(figure: go.Figure, places: Floats, rows: Integers, name: str, marker: dict[str, Any]) -> None:
     words = "node %{customdata}: (%{x:.4g}, %{y:.4g})<extra>" + name + "</extra>"
     figure.add_scattergl(
         x=places[rows, 0],
@@ -196,9 +220,11 @@ def _points(figure: go.Figure, places: Floats, rows: Integers, name: str, marker
 
 
 def time_line(
-    explanation: Explanation, times: Any = None, *, max_features: int = 6, odd: float = 0.01
+    explanation: Explanation, times: ArrayLike | None = None, *, max_features: int = 6, odd: float = 0.01
 ) -> go.Figure:
-    """Draw features over a chain, each stretch in the colour of its class, the oddest nodes marked, scores below.
+    """Draw features over a chain, each stretch in the colour of its class, with the scores below.
+
+    The oddest nodes are marked.
 
     Parameters
     ----------
@@ -223,20 +249,18 @@ def time_line(
     _need_classes(explanation, "plot.time_line")
     validate_value("plot.time_line", "max_features", max_features, integer(1))
     validate_value("plot.time_line", "odd", odd, real(0, 1))
-    data, names, classes = (
-        _data(explanation, "plot.time_line"),
-        explanation.names(),
-        explanation.extras["class"],
-    )
+    data = _data(explanation, "plot.time_line")
+    classes = np.asarray(explanation.extras["class"])
     places = np.asarray(explanation.extras.get("row", np.arange(len(data))) if times is None else times)
     if len(places) != len(data):
         raise InvalidInput(f"times has {len(places)} entries for {len(data)} explained nodes.")
-    chosen = np.argsort(-np.abs(explanation.values).mean(axis=0), kind="stable")[:max_features]
-    figure = make_subplots(len(chosen) + 1, 1, shared_xaxes=True, vertical_spacing=0.04)
-    top = np.argsort(-explanation.scores, kind="stable")[: max(1, round(odd * len(data)))]
-    series = [(label(names[j]), data[:, j]) for j in chosen] + [("score", explanation.scores)]
+    chosen = main_features(explanation.values, max_features)
+    series = [(label(explanation.names()[j]), data[:, j]) for j in chosen] + [("score", explanation.scores)]
+    figure = make_subplots(len(series), 1, shared_xaxes=True, vertical_spacing=0.04)
+    top = _oddest(explanation, odd)
     for line, (name, values) in enumerate(series, start=1):
         for k in np.unique(classes):
+            # Gaps where another class begins: a line never joins two classes.
             _stretch(figure, places, np.where(classes == k, values, np.nan), int(k), line)
         mark = {"size": 9, "symbol": "circle-open", "color": ODD, "line": {"width": 2}}
         shown = {"mode": "markers", "marker": mark, "name": "oddest", "showlegend": line == 1}
@@ -245,10 +269,10 @@ def time_line(
     return finish(figure, "Classes along the line", explained_by(explanation), height=160 + 140 * len(series))
 
 
-def _stretch(figure: go.Figure, places: Any, values: Floats, k: int, line: int) -> None:
+def _stretch(figure: go.Figure, places: NDArray[Any], values: Floats, k: int, line: int) -> None:
     style = {
-        "line": {"color": _class_color(k), "width": 1.5},
-        "marker": {"size": 3, "color": _class_color(k)},
+        "line": {"color": class_color(k), "width": 1.5},
+        "marker": {"size": 3, "color": class_color(k)},  # a node between two others of another class is a dot
     }
     words = "%{x}: %{y:.4g}<extra>class " + str(k) + "</extra>"
     figure.add_scatter(
@@ -263,15 +287,6 @@ def _stretch(figure: go.Figure, places: Any, values: Floats, k: int, line: int) 
         col=1,
         **style,
     )
-
-
-def _class_color(k: int) -> str:
-    return CLASS_COLORS[k % len(CLASS_COLORS)] if k >= 0 else INK
-
-
-def _some(n: int) -> Integers:
-    """All rows, or evenly spaced ones of many."""
-    return evenly_spread(n, MOST_POINTS)
 
 
 def _data(explanation: Explanation, owner: str) -> Floats:

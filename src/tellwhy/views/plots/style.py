@@ -1,4 +1,4 @@
-"""What all figures share: colours, axes, titles, and labels that plotly shows as they are."""
+"""What all figures share: axes, titles, legends, and labels that plotly shows as they are."""
 
 from __future__ import annotations
 
@@ -9,20 +9,12 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
+from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
-from tellwhy.core.score_function import Floats
+from tellwhy.core.score_function import Floats, Integers
+from tellwhy.views.plots.colors import DIVERGING, INK, LOW_TO_HIGH
 from tellwhy.views.wording import shortened
 
-ODD, USUAL, NEUTRAL, INK = "#c65307", "#2f6ea8", "#98a3b0", "#1a2330"
-DIVERGING = [[0.0, "#1f4e79"], [0.25, "#74a5d1"], [0.5, "#f7f7f5"], [0.75, "#f2a068"], [1.0, "#a33f00"]]
-LOW_TO_HIGH = [[0.0, "#2f6ea8"], [0.5, "#c9c3bd"], [1.0, "#c65307"]]
-CURVES = [
-    (ODD, "solid"),
-    (USUAL, "solid"),
-    ("#6b4fa0", "dash"),
-    ("#11806a", "dashdot"),
-    ("#7a5c00", "longdash"),
-]
 LABEL_LENGTH = 40
 AXIS_TITLES = {
     "attribution": "contribution to the score",
@@ -77,6 +69,17 @@ def row_name(row: Explanation, position: int) -> str:
     return str(position if where is None else int(np.asarray(where)[0]))
 
 
+def main_features(flat: Floats, most: int) -> Integers:
+    """Numbers of the features with the largest mean absolute value, largest first."""
+    return np.argsort(-np.abs(flat).mean(axis=0), kind="stable")[:most]
+
+
+def need_rows(explanation: Explanation, owner: str) -> None:
+    """Raise where there is nothing to draw."""
+    if not len(explanation):
+        raise InvalidInput(f"{owner} needs at least one explained row. Got an explanation of none.")
+
+
 def signed_axis(values: Floats, kind: str) -> dict[str, Any]:
     """Return a colour axis centred at zero."""
     reach = float(np.abs(values).max(initial=0.0)) or 1.0
@@ -94,6 +97,12 @@ def level_axis() -> dict[str, Any]:
         "len": 0.6,
     }
     return {"colorscale": LOW_TO_HIGH, "cmin": 0, "cmax": 1, "colorbar": ticks}
+
+
+def legend_inside(figure: go.Figure) -> None:
+    """Put the legend into the upper right corner, where falling curves leave room."""
+    place = {"x": 0.99, "xanchor": "right", "y": 0.99, "bgcolor": "rgba(255, 255, 255, 0.8)"}
+    figure.update_layout(showlegend=True, legend=place)
 
 
 def finish(

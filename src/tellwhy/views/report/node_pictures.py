@@ -6,7 +6,6 @@ import base64
 import struct
 import zlib
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from markupsafe import Markup
@@ -15,18 +14,21 @@ from numpy.typing import NDArray
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.tables import evenly_spread
 from tellwhy.views import wording
-from tellwhy.views.plots.class_colors import CLASS_COLORS, ODD, SCORE_COLORS
+from tellwhy.views.plots.colors import CLASS_COLORS, ODD, SCORE_COLORS, class_color, score_limits
 from tellwhy.views.report.svg import element
 from tellwhy.workflow.graphs.node_picture import NodePicture
 
 MOST_PIXELS = 400  # along a side of a map
 MOST_FEATURES = 6
 MOST_POINTS = 3_000
-LINE_WIDTH, LINE_HEIGHT = 1200, 130
+MOST_RINGS = 200  # on a line
+LINE_WIDTH = 1200
+LINE_HEIGHT = 130
 PLOT_SIDE = 420
 
 Pixels = NDArray[np.uint8]
 _MISSING = (225, 225, 225)
+_MISSING_LINE = "#999999"
 
 
 @dataclass(frozen=True)
@@ -56,10 +58,11 @@ def _maps(found: NodePicture, main: Integers) -> list[Shown]:
     layers |= {f"relevance of {found.names[j]}": found.values[:, j] for j in main}
     layers |= {f"{name} (does not see neighbours)": scores for name, scores in found.others.items()}
     for name, values in layers.items():
-        pixels, low, high = _score_pixels(values)
+        low, high = _scale(values)
+        pixels = _score_pixels(values, low, high).reshape(*found.shape, 3)
         note = f"{wording.number(low)} (light) to {wording.number(high)} (dark, and beyond)"
         title = wording.shortened(name, 60)
-        shown.append(Shown(title, _image(pixels.reshape(*found.shape, 3), f"Map: {title}"), note))
+        shown.append(Shown(title, _image(pixels, f"Map: {title}"), note))
     return shown
 
 
@@ -74,21 +77,24 @@ def _rgb(color: str) -> tuple[int, int, int]:
 
 
 def _class_pixels(classes: Integers) -> Pixels:
-    table = np.array([*(_rgb(color) for color in CLASS_COLORS), _MISSING], dtype=np.uint8)
+    table = np.array([*(_rgb(color) for color in CLASS_COLORS), _MISSING], dtype=np.uint8)  # missing is last
     return table[np.where(classes < 0, len(CLASS_COLORS), classes % len(CLASS_COLORS))]
 
 
-def _score_pixels(values: Floats) -> tuple[Pixels, float, float]:
-    """Colours from the least value to the 99.5 % quantile; grey where there is none."""
-    finite = values[np.isfinite(values)]
-    low, high = (float(finite.min()), float(np.quantile(finite, 0.995))) if len(finite) else (0.0, 0.0)
-    high = high if high > low else float(finite.max(initial=low))
-    low = 0.0 if 0 <= low < 0.01 * high else low
+def _scale(values: Floats) -> tuple[float, float]:
+    """Values of the lightest and the darkest colour; what is nearly 0 beside the others is 0."""
+    low, high = score_limits(values)
+    return (0.0 if 0 <= low < 0.01 * high else low), high
+
+
+def _score_pixels(values: Floats, low: float, high: float) -> Pixels:
+    """Colours between two values; grey where there is none."""
     level = np.clip((np.nan_to_num(values) - low) / ((high - low) or 1.0), 0, 1)
-    stops, colors = [s for s, _ in SCORE_COLORS], np.array([_rgb(c) for _, c in SCORE_COLORS], dtype=float)
+    stops = [stop for stop, _ in SCORE_COLORS]
+    colors = np.array([_rgb(color) for _, color in SCORE_COLORS], dtype=float)
     pixels = np.column_stack([np.interp(level, stops, colors[:, k]) for k in range(3)]).astype(np.uint8)
     pixels[~np.isfinite(values)] = _MISSING
-    return pixels, low, high
+    return pixels
 
 
 def _image(pixels: Pixels, label: str) -> Markup:
@@ -97,11 +103,8 @@ def _image(pixels: Pixels, label: str) -> Markup:
     small = pixels[::step, ::step]
     source = f"data:image/png;base64,{base64.b64encode(png(small)).decode()}"
     height, width = small.shape[:2]
-    return Markup(
-        str(element("img", src=source, alt=label, width=width, height=height, class_="node-map"))[
-            : -len("</img>")
-        ]
-    )
+    image = str(element("img", src=source, alt=label, width=width, height=height, class_="node-map"))
+    return Markup(image.removesuffix("</img>"))  # in HTML, an image has no end tag
 
 
 def png(pixels: Pixels) -> bytes:
@@ -113,9 +116,11 @@ def png(pixels: Pixels) -> bytes:
     b'\x89PNG'
     """
     height, width = pixels.shape[:2]
+    # Each line of a PNG begins with the number of its filter: 0, the bytes as they are.
     lines = np.hstack([np.zeros((height, 1), np.uint8), pixels.reshape(height, -1)])
+    eight_bits, true_color = 8, 2
     parts = (
-        (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)),
+        (b"IHDR", struct.pack(">IIBBBBB", width, height, eight_bits, true_color, 0, 0, 0)),
         (b"IDAT", zlib.compress(lines.tobytes(), 9)),
         (b"IEND", b""),
     )
@@ -129,7 +134,7 @@ def _lines(found: NodePicture, main: Integers) -> list[Shown]:
     n = len(found.scores)
     rows = evenly_spread(n, MOST_POINTS)
     odd = np.flatnonzero(found.scores > found.threshold)
-    odd = odd[np.argsort(-found.scores[odd], kind="stable")[:200]]
+    odd = odd[np.argsort(-found.scores[odd], kind="stable")[:MOST_RINGS]]
     ends = f"{found.places[0]} to {found.places[-1]}" if found.places else f"0 to {n - 1}"
     series = [(found.names[j], found.data[:, j]) for j in main] + [("score", found.scores)]
     shown = []
@@ -143,30 +148,27 @@ def _lines(found: NodePicture, main: Integers) -> list[Shown]:
 
 
 def _line(values: Floats, classes: Integers, rows: Integers, odd: Integers, label: str) -> Markup:
-    low, high = np.nanmin(values), np.nanmax(values)
-    x = rows / max(len(values) - 1, 1) * LINE_WIDTH
+    low = np.nanmin(values)
+    high = np.nanmax(values)
+    x = np.arange(len(values)) / max(len(values) - 1, 1) * LINE_WIDTH
+    # SVG counts y from the top down; 8 pixels stay free for rings at both ends.
     y = LINE_HEIGHT - 8 - (values - low) / ((high - low) or 1.0) * (LINE_HEIGHT - 16)
-    marks = [
-        element(
-            "path",
-            d=_path(x, y[rows], classes[rows] == k),
-            fill="none",
-            stroke=_color(int(k)),
-            stroke_width=1.4,
-        )
-        for k in np.unique(classes[rows])
-    ]
-    places = odd / max(len(values) - 1, 1) * LINE_WIDTH
-    marks += [_ring(a, b) for a, b in zip(places, y[odd], strict=True) if np.isfinite(b)]
+    marks = []
+    for k in np.unique(classes[rows]):
+        path = _path(x[rows], y[rows], classes[rows] == k)
+        color = class_color(int(k), _MISSING_LINE)
+        marks.append(element("path", d=path, fill="none", stroke=color, stroke_width=1.4))
+    marks += [_ring(x[i], y[i]) for i in odd if np.isfinite(y[i])]
     return _svg(LINE_WIDTH, LINE_HEIGHT, f"Line: {label}", marks)
 
 
-def _path(x: Floats, y: Floats, own: Any) -> str:
+def _path(x: Floats, y: Floats, own: NDArray[np.bool_]) -> str:
     """Stretches of neighbours of one class; a node alone is a dot."""
-    parts, pen_down = [], False
+    parts = []
+    pen_down = False
     for a, b, here in zip(x, y, own & np.isfinite(y), strict=True):
         if here:
-            parts.append(f"{'L' if pen_down else 'M'}{a:.1f} {b:.1f}" + ("" if pen_down else "h0.5"))
+            parts.append(f"L{a:.1f} {b:.1f}" if pen_down else f"M{a:.1f} {b:.1f}h0.5")
         pen_down = bool(here)
     return "".join(parts)
 
@@ -180,30 +182,27 @@ def _cross_plot(found: NodePicture) -> list[Shown]:
     first, second = sorted(usable, key=lambda j: -weight[j])[:2]
     xy = found.data[:, [first, second]]
     there = np.flatnonzero(np.isfinite(xy).all(axis=1) & (found.classes >= 0))
-    low, high = xy[there].min(axis=0), xy[there].max(axis=0)
+    low = xy[there].min(axis=0)
+    high = xy[there].max(axis=0)
     at = 10 + (xy - low) / np.where(high > low, high - low, 1.0) * (PLOT_SIDE - 20)
-    at[:, 1] = PLOT_SIDE - at[:, 1]
+    at[:, 1] = PLOT_SIDE - at[:, 1]  # SVG counts y from the top down
     some = there[evenly_spread(len(there), MOST_POINTS)]
-    marks = [
-        element(
-            "path",
-            d="".join(f"M{a:.1f} {b:.1f}h0.1" for a, b in at[some[found.classes[some] == k]]),
-            **_dots(int(k)),
-        )
-        for k in np.unique(found.classes[some])
-    ]
+    marks = []
+    for k in np.unique(found.classes[some]):
+        dots = "".join(f"M{a:.1f} {b:.1f}h0.1" for a, b in at[some[found.classes[some] == k]])
+        marks.append(element("path", d=dots, **_dots(int(k))))
     odd = there[np.argsort(-found.scores[there], kind="stable")[:100]]
     marks += [_ring(a, b) for a, b in at[odd[found.scores[odd] > found.threshold]]]
     names = [wording.shortened(found.names[j], 30) for j in (first, second)]
-    ranges = [f"{wording.number(low[k])} to {wording.number(high[k])}" for k in range(2)]
-    note = f"across: {names[0]}, {ranges[0]}; up: {names[1]}, {ranges[1]}; circles: the oddest above the threshold"
+    across, up = (f"{names[k]}, {wording.number(low[k])} to {wording.number(high[k])}" for k in range(2))
+    note = f"across: {across}; up: {up}; circles: the oddest above the threshold"
     title = f"{names[0]} and {names[1]} by class"
     return [Shown(title, _svg(PLOT_SIDE, PLOT_SIDE, f"Cross-plot: {title}", marks), note)]
 
 
-def _dots(k: int) -> dict[str, Any]:
+def _dots(k: int) -> dict[str, object]:
     return {
-        "stroke": _color(k),
+        "stroke": class_color(k, _MISSING_LINE),
         "stroke_width": 3,
         "stroke_linecap": "round",
         "stroke_opacity": 0.55,
@@ -218,7 +217,3 @@ def _ring(x: float, y: float) -> Markup:
 def _svg(width: int, height: int, label: str, marks: list[Markup]) -> Markup:
     title = element("title", label)
     return element("svg", title, *marks, class_="node-plot", role="img", viewBox=f"0 0 {width} {height}")
-
-
-def _color(k: int) -> str:
-    return CLASS_COLORS[k % len(CLASS_COLORS)] if k >= 0 else "#999999"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import plotly.graph_objects as go
@@ -12,21 +12,27 @@ from plotly.subplots import make_subplots
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import integer, one_of, validate_value
 from tellwhy.core.score_function import Floats
-from tellwhy.views.plots.style import DIVERGING, INK, ODD, USUAL, channel_axis, distinct_labels, finish, label
+from tellwhy.views.plots.colors import DIVERGING, INK, ODD, USUAL
+from tellwhy.views.plots.style import channel_axis, distinct_labels, finish, label
 from tellwhy.views.wording import between, count, number
 
+if TYPE_CHECKING:
+    from tellwhy.explainers.surrogate.insight import Insight
+
 STYLES = ("auto", "heatmap", "bars", "words")
-WIDTH, CHARACTER, LEAST_BARS = (
-    1100.0,
-    6.6,
-    0.17,
-)  # pixels of a usual window and of a letter; part that bars need
+MOST_FEATURES = 12  # bars or words of a panel, unless told otherwise
+WINDOW = 1100.0  # pixels across a usual window
+LETTER = 6.6  # pixels across a letter of a feature's name
+LEAST_BARS = 0.17  # part of the window that bars need to be told apart
+PALE = 0.35
 
 
 def insights(
-    found: Sequence[Any], *, style: str = "auto", max_features: int | None = None, columns: int = 4
+    found: Sequence[Insight], *, style: str = "auto", max_features: int | None = None, columns: int = 4
 ) -> go.Figure:
-    """Draw the patterns that `DMMMEN.insights` found, one panel each; orange raises the output, blue lowers it.
+    """Draw the patterns that `DMMMEN.insights` found, one panel each.
+
+    Orange raises the output, blue lowers it.
 
     Parameters
     ----------
@@ -64,7 +70,8 @@ def insights(
                 "Heat maps need insights into images; these are about columns. Use style='bars'."
             )
         return _heatmaps(found, max_features, columns)
-    return _bars(found, max_features or 12, columns) if style == "bars" else _words(found, max_features or 12)
+    most = max_features or MOST_FEATURES
+    return _bars(found, most, columns) if style == "bars" else _words(found, most)
 
 
 def _as_image(values: Floats) -> Floats | None:
@@ -74,11 +81,13 @@ def _as_image(values: Floats) -> Floats | None:
     return values if values.ndim == 2 else None
 
 
-def _panel_title(insight: Any) -> str:
-    share = "all rows" if insight.component < 0 else f"{100 * insight.share:.0f} % of its rows"
+def _panel_title(insight: Insight) -> str:
+    target = label(str(insight.target))
+    if insight.component < 0:  # the average over the rows of its target
+        return f"{target}: all rows"
     low, high = (100 * s for s in insight.share_interval)
-    limits = "" if insight.component < 0 or high - low < 0.5 else f" ({low:.0f}–{high:.0f})"
-    return f"{label(str(insight.target))}: {share}{limits}"
+    limits = "" if high - low < 0.5 else f" ({low:.0f}–{high:.0f})"  # 40 (40–40) would say nothing
+    return f"{target}: {100 * insight.share:.0f} % of its rows{limits}"
 
 
 def _panels(titles: Sequence[str], across: int, spacing: float) -> tuple[go.Figure, int]:
@@ -91,7 +100,7 @@ def _panels(titles: Sequence[str], across: int, spacing: float) -> tuple[go.Figu
     return figure, down
 
 
-def _heatmaps(found: Sequence[Any], max_features: int | None, columns: int) -> go.Figure:
+def _heatmaps(found: Sequence[Insight], max_features: int | None, columns: int) -> go.Figure:
     across = min(columns, len(found))
     figure, down = _panels([_panel_title(insight) for insight in found], across, 0.03)
     for i, insight in enumerate(found):
@@ -108,15 +117,18 @@ def _heatmaps(found: Sequence[Any], max_features: int | None, columns: int) -> g
     return finish(figure, "What the model has learned", subtitle, height=120 + 230 * down)
 
 
-def _heatmap(insight: Any, max_features: int | None) -> go.Heatmap:
-    main = np.zeros(insight.coefficients.size, dtype=bool)
-    main[insight.top[:max_features]] = True
-    main = main.reshape(insight.coefficients.shape)
-    shown, low, high, counted = (
-        np.asarray(_as_image(np.where(main, values, 0.0)))
-        for values in (insight.effects, insight.interval[..., 0], insight.interval[..., 1], 1.0)
-    )
-    shown = np.where(counted == 0, np.nan, shown)
+def _heatmap(insight: Insight, max_features: int | None) -> go.Heatmap:
+    flat = np.zeros(insight.coefficients.size, dtype=bool)
+    flat[insight.top[:max_features]] = True
+    main = flat.reshape(insight.coefficients.shape)
+
+    def summed(values: Floats | float) -> Floats:
+        """The values of the main pixels, channels added up, as an image."""
+        return np.asarray(_as_image(np.where(main, values, 0.0)))
+
+    is_main = summed(1.0) > 0
+    shown = np.where(is_main, summed(insight.effects), np.nan)
+    limits = [summed(insight.interval[..., 0]), summed(insight.interval[..., 1])]
     reach = float(np.nanmax(np.abs(shown), initial=0.0)) or 1.0
     return go.Heatmap(
         z=shown,
@@ -124,14 +136,14 @@ def _heatmap(insight: Any, max_features: int | None) -> go.Heatmap:
         zmax=reach,
         colorscale=DIVERGING,
         showscale=False,
-        customdata=np.stack([low, high], axis=-1),
+        customdata=np.stack(limits, axis=-1),
         hovertemplate="row %{y}, column %{x}: effect %{z:.3g}<br>coefficient within "
         "[%{customdata[0]:.3g}, %{customdata[1]:.3g}]<extra></extra>",
         hoverongaps=False,
     )
 
 
-def _bars(found: Sequence[Any], max_features: int, columns: int) -> go.Figure:
+def _bars(found: Sequence[Insight], max_features: int, columns: int) -> go.Figure:
     names = [distinct_labels(insight.names[:max_features])[::-1] for insight in found]
     across, spacing = _room_for_names(names, min(columns, 3, len(found)))
     figure, down = _panels([_panel_title(i) + _place_line(i) for i in found], across, spacing)
@@ -144,32 +156,33 @@ def _bars(found: Sequence[Any], max_features: int, columns: int) -> go.Figure:
     figure.update_layout(showlegend=False)
     level = f"{100 * found[0].credibility:.0f} %"
     subtitle = (
-        f"Change of the output per standard deviation of each feature; whiskers hold it with {level} probability, pale "
-        "bars may be 0"
+        f"Change of the output per standard deviation of each feature; whiskers hold it with {level} "
+        "probability, pale bars may be 0"
     )
     figure = finish(figure, "What the model has learned", subtitle, height=165 + down * (90 + 24 * tallest))
     return figure.update_layout(margin_t=140)
 
 
 def _room_for_names(names: Sequence[Sequence[str]], across: int) -> tuple[int, float]:
-    """How many panels fit side by side, and the part of the width between them that names of features take."""
+    """How many panels fit side by side, and the part of the width that names of features take between them."""
     longest = max((len(name) for shown in names for name in shown), default=0)
-    part = (30.0 + CHARACTER * longest) / WIDTH
+    part = (30.0 + LETTER * longest) / WINDOW
     across = max(1, min(across, int(1.0 / (part + LEAST_BARS))))
     return across, min(part, 0.9 / max(across - 1, 1))
 
 
-def _place_line(insight: Any) -> str:
+def _place_line(insight: Insight) -> str:
     """Where the pattern applies, as a second line of its title."""
     if not insight.applies:
         return ""
-    name, low, high = insight.applies[0]
-    return f'<br><span style="font-size:11px">where {label(name)} is {between(low, high)}</span>'
+    name, *limits = insight.applies[0]
+    return f'<br><span style="font-size:11px">where {label(name)} is {between(*limits)}</span>'
 
 
-def _bar(insight: Any, names: Sequence[str]) -> go.Bar:
+def _bar(insight: Insight, names: Sequence[str]) -> go.Bar:
     top = insight.top[: len(names)][::-1]
     effects = insight.effects.ravel()[top]
+    # Intervals are of coefficients, bars are effects: coefficient × standard deviation of the feature.
     deviations = effects / insight.coefficients.ravel()[top]
     low, high = insight.interval.reshape(-1, 2)[top].T * deviations
     return go.Bar(
@@ -178,24 +191,15 @@ def _bar(insight: Any, names: Sequence[str]) -> go.Bar:
         orientation="h",
         marker={
             "color": [ODD if effect > 0 else USUAL for effect in effects],
-            "opacity": np.where((low > 0) | (high < 0), 1.0, 0.35),
+            "opacity": np.where((low > 0) | (high < 0), 1.0, PALE),
         },
         error_x={"type": "data", "symmetric": False, "array": high - effects, "arrayminus": effects - low},
         hovertemplate="%{y}: %{x:.4g}<extra></extra>",
     )
 
 
-def _words(found: Sequence[Any], max_features: int) -> go.Figure:
-    lists: list[list[str]] = []
-    for insight in found:
-        limits = insight.interval.reshape(-1, 2)[insight.top[:max_features]]
-        slopes = insight.coefficients.ravel()[insight.top[:max_features]]
-        lists.append(
-            [
-                f"<b>{label(name)}</b>  {number(float(slope), 2)} [{number(float(low), 2)}, {number(float(high), 2)}]"
-                for name, slope, (low, high) in zip(insight.names, slopes, limits, strict=False)
-            ]
-        )
+def _words(found: Sequence[Insight], max_features: int) -> go.Figure:
+    lists = [_word_list(insight, max_features) for insight in found]
     longest = max(len(words) for words in lists)
     cells = [words + [""] * (longest - len(words)) for words in lists]
     colors = [_word_colors(insight, max_features, longest) for insight in found]
@@ -217,6 +221,18 @@ def _words(found: Sequence[Any], max_features: int) -> go.Figure:
     return finish(go.Figure(table), "What the model has learned", subtitle, height=240 + 36 * longest)
 
 
-def _word_colors(insight: Any, max_features: int, longest: int) -> list[str]:
+def _word_list(insight: Insight, max_features: int) -> list[str]:
+    """The main features of a pattern, each with its coefficient and interval."""
+    top = insight.top[:max_features]
+    slopes = insight.coefficients.ravel()[top]
+    limits = insight.interval.reshape(-1, 2)[top]
+    made = []
+    for name, slope, (low, high) in zip(insight.names, slopes, limits, strict=False):
+        interval = f"[{number(float(low), 2)}, {number(float(high), 2)}]"
+        made.append(f"<b>{label(name)}</b>  {number(float(slope), 2)} {interval}")
+    return made
+
+
+def _word_colors(insight: Insight, max_features: int, longest: int) -> list[str]:
     slopes = insight.coefficients.ravel()[insight.top[:max_features]]
     return [ODD if slope > 0 else USUAL for slope in slopes] + [INK] * (longest - len(slopes))

@@ -10,8 +10,9 @@ import pytest
 import tellwhy
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.explanation import Explanation
-from tellwhy.evaluation import Flipping
 from tellwhy.views import plots
+from tellwhy.views.plots.colors import NEUTRAL, ODD, USUAL
+from tellwhy.views.plots.explanations import MOST_POINTS
 
 
 def explanation(n: int = 5, d: int = 4, **changes: object) -> Explanation:
@@ -53,9 +54,9 @@ def test_bars_that_lower_a_score_have_another_colour() -> None:
         )
     ).data[0]
     colors = dict(zip(trace.y, trace.marker.color, strict=True))
-    assert colors["up"] == plots.style.ODD
-    assert colors["down"] == plots.style.USUAL
-    assert colors["not attributed"] == plots.style.NEUTRAL
+    assert colors["up"] == ODD
+    assert colors["down"] == USUAL
+    assert colors["not attributed"] == NEUTRAL
 
 
 @pytest.mark.parametrize("kind", ["sensitivity", "signal", "ranking"])
@@ -89,7 +90,7 @@ def test_beeswarm_draws_each_row_once_per_feature_and_colours_by_value() -> None
 
 def test_beeswarm_samples_many_rows_and_says_so() -> None:
     figure = plots.beeswarm(explanation(n=5000))
-    assert len(figure.data[0].x) == plots.explanations.MOST_POINTS
+    assert len(figure.data[0].x) == MOST_POINTS
     assert "2000 of them drawn" in figure.layout.title.text
     assert "drawn" not in plots.beeswarm(explanation(n=10)).layout.title.text
 
@@ -98,54 +99,6 @@ def test_beeswarm_of_categories_has_one_colour() -> None:
     frame = pd.DataFrame({"column 0": list("abcde"), "column 1": range(5), "column 2": 1.0, "column 3": 2.0})
     colors = [trace.marker.color for trace in plots.beeswarm(explanation(data=frame)).data]
     assert sum(isinstance(color, str) for color in colors) == 1
-
-
-@pytest.mark.parametrize(
-    "values", [np.eye(3), -np.eye(3), np.array([[1.0, 0.0, 0.0], [0.0, -5.0, 0.0], [0.0, 0.0, 2.0]])]
-)
-def test_the_colour_scale_is_centred_at_zero(values: np.ndarray) -> None:
-    axis = plots.heatmap(Explanation(values=values, scores=np.ones(3), method="Example")).layout.coloraxis
-    assert axis.cmin == -np.abs(values).max()
-    assert axis.cmax == np.abs(values).max()
-    assert axis.cmid == 0
-
-
-def test_heatmap_of_a_table_keeps_the_main_features_in_order() -> None:
-    e = explanation(n=60, d=30)
-    trace = plots.heatmap(e, max_rows=10, max_features=5).data[0]
-    chosen = np.argsort(-np.abs(e.values[:10]).mean(axis=0), kind="stable")[:5]
-    np.testing.assert_array_equal(trace.z, e.values[:10][:, chosen])
-    assert list(trace.x) == [f"column {j}" for j in chosen]
-
-
-def test_images_are_drawn_one_per_row_with_channels_summed() -> None:
-    values = np.random.default_rng(1).normal(size=(5, 6, 7, 3))
-    e = Explanation(values=values, scores=np.ones(5), method="LRP")
-    figure = plots.heatmap(e)
-    assert len(figure.data) == 5
-    np.testing.assert_allclose(figure.data[3].z, values[3].sum(axis=-1), rtol=0, atol=1e-12)
-    assert figure.layout.yaxis2.scaleanchor == "x2"
-    with pytest.raises(InvalidInput, match=r"features of shape"):
-        plots.heatmap(Explanation(values=np.zeros((1, 2, 2, 2, 2)), scores=[1.0], method="Example"))
-
-
-def test_flipping_takes_results_lists_and_mappings() -> None:
-    curves = np.array([[2.0, 1.0, 0.0], [4.0, 1.0, 0.0]])
-    result = Flipping(curves=curves, areas=np.array([0.5, 0.4]), method="OneClassDTD")
-    mean = result.mean_curve()
-    for given in (result, [result], {"OneClassDTD": result}, {"OneClassDTD": mean}):
-        trace = plots.flipping(given).data[0]
-        assert trace.name == "OneClassDTD"
-        np.testing.assert_array_equal(trace.y, mean)
-    both = plots.flipping({"Sensitivity": mean, "RandomAttribution": mean})
-    assert [t.name for t in both.data] == ["Sensitivity", "random order"]
-    assert both.data[1].line.dash == "dot"
-
-
-@pytest.mark.parametrize("wrong", [5, [], {}, {"a": 3.0}])
-def test_flipping_says_what_it_takes(wrong: object) -> None:
-    with pytest.raises(InvalidParameter, match=r"'results' parameter of plot\.flipping must be"):
-        plots.flipping(wrong)
 
 
 def test_scores_count_the_rows_above_the_threshold() -> None:
@@ -189,3 +142,80 @@ def test_wrong_counts_are_refused() -> None:
         plots.bar(explanation(), max_features=0)
     with pytest.raises(IndexError, match=r"row 5"):
         plots.bar(explanation(), row=5)
+
+
+def test_bars_of_an_explanation_show_its_interval() -> None:
+    interval = np.array([[[0.5, 1.2], [-3.0, -1.0]]])
+    explanation = Explanation(values=[[1.0, -2.0]], scores=[-1.0], method="m", extras={"interval": interval})
+    trace = plots.bar(explanation).data[0]
+    at = [str(name) for name in trace.y].index("x1")
+    assert (trace.x[at] - trace.error_x.arrayminus[at], trace.x[at] + trace.error_x.array[at]) == (-3.0, -1.0)
+
+
+def test_each_bar_has_the_amount_of_its_name_largest_on_top() -> None:
+    e = explanation(values=[[0.5, -3.0, 1.0, 0.25]], scores=[7.0], base_values=[2.0], data=None, n=1)
+    trace = plots.bar(e, max_features=2).data[0]
+    drawn = dict(zip(trace.y, trace.x, strict=True))
+    assert list(drawn.items())[::-1] == [
+        ("column 1", -3.0),
+        ("column 2", 1.0),
+        ("2 other features", 0.75),
+        ("base value", 2.0),
+        ("not attributed", 6.25),
+    ]
+    assert list(trace.text) == ["6.25", "2", "0.75", "1", "−3"]
+    assert plots.bar(e).layout.title.text == "Why row 0 scores 7"
+    assert "base value" not in plots.bar(explanation(base_values=np.zeros(5))).data[0].y
+
+
+def test_swarms_stand_beside_the_names_of_their_features() -> None:
+    e = explanation(n=30, d=5)
+    figure = plots.beeswarm(e, max_features=4)
+    ticks = dict(zip(figure.layout.yaxis.tickvals, figure.layout.yaxis.ticktext, strict=True))
+    for trace in figure.data:
+        j = int(trace.name.removeprefix("column "))
+        line = round(float(np.mean(trace.y)))
+        assert ticks[line] == trace.name
+        assert np.abs(np.asarray(trace.y) - line).max() < 0.4
+        np.testing.assert_array_equal(trace.x, e.values[:, j])
+        np.testing.assert_array_equal(np.argsort(trace.marker.color), np.argsort(e.data[:, j]))
+    assert figure.layout.title.text == "Main features over 30 rows"
+
+
+def test_points_of_equal_value_are_drawn_apart() -> None:
+    values = np.ones((40, 1))
+    trace = plots.beeswarm(Explanation(values=values, scores=np.ones(40), method="Example")).data[0]
+    assert len(set(trace.y)) == 40
+    assert np.mean(trace.y) == pytest.approx(0, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("n_odd", "kind", "title"),
+    [
+        (0, None, "rows"),
+        (1, "log", "rows (logarithmic scale)"),
+        (4, "log", "rows (logarithmic scale)"),
+        (5, None, "rows"),
+    ],
+)
+def test_few_scores_above_the_threshold_are_counted_on_a_logarithmic_scale(
+    n_odd: int, kind: str | None, title: str
+) -> None:
+    given = np.concatenate([np.linspace(0, 1, 100 - n_odd), np.full(n_odd, 9.0)])
+    e = Explanation(values=np.zeros((100, 1)), scores=given, method="Example")
+    figure = plots.scores(e, threshold=5.0)
+    assert (figure.layout.yaxis.type, figure.layout.yaxis.title.text) == (kind, title)
+    assert figure.layout.title.text == f"Scores of 100 rows, {n_odd} above the threshold"
+    assert figure.layout.annotations[0].text == "threshold 5"
+    assert (figure.layout.shapes[0].x0, figure.layout.shapes[0].x1) == (5.0, 5.0)
+
+
+def test_a_score_at_the_threshold_is_not_above_it() -> None:
+    e = Explanation(values=np.zeros((2, 1)), scores=[5.0, 6.0], method="Example")
+    assert "1 above the threshold" in plots.scores(e, threshold=5.0).layout.title.text
+
+
+def test_what_was_explained_by_which_method_is_told() -> None:
+    e = explanation(params={"explains": "the log-odds of class 3"})
+    for figure in (plots.bar(e), plots.beeswarm(e), plots.heatmap(e), plots.scores(e)):
+        assert figure.layout.title.subtitle.text == "Shapley explains: the log-odds of class 3"

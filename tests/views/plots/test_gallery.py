@@ -7,8 +7,9 @@ import pytest
 
 from tellwhy import plot
 from tellwhy.core.errors import InvalidInput, InvalidParameter
-from tellwhy.core.explanation import Explanation
 from tellwhy.explainers import DMMMEN
+from tellwhy.explainers.surrogate.insight import Insight
+from tellwhy.views.plots.colors import INK, ODD, USUAL
 
 QUICK = {"n_components": 1, "n_sweeps": 60, "n_burn": 30}
 
@@ -102,15 +103,74 @@ def test_what_cannot_be_drawn_is_said(of_columns):
         plot.insights(of_columns, style="pie")
 
 
-def test_images_with_channels_first_are_drawn_upright():
-    values = np.arange(2 * 3 * 4 * 5, dtype=float).reshape(2, 3, 4, 5)
-    explanation = Explanation(values=values, scores=np.ones(2), method="m")
-    np.testing.assert_array_equal(plot.heatmap(explanation).data[0].z, values[0].sum(axis=0))
+def pattern(**changes):
+    made = Insight(
+        target="<cat>",
+        component=0,
+        share=0.4,
+        share_interval=(0.3, 0.52),
+        coefficients=np.array([2.0, -1.0, 0.5]),
+        interval=np.array([[1.0, 3.0], [-1.5, -0.5], [-0.5, 1.5]]),
+        effects=np.array([4.0, -3.0, 0.5]),
+        top=np.array([0, 1, 2]),
+        names=("a", "b", "c"),
+        centre=np.zeros(3),
+        rows=np.arange(4),
+        applies=(("b", -1.0, 2.0),),
+        credibility=0.9,
+        examples=np.zeros((1, 3)),
+        others=np.zeros((1, 3)),
+    )
+    return replace(made, **changes)
 
 
-def test_bars_of_an_explanation_show_its_interval():
-    interval = np.array([[[0.5, 1.2], [-3.0, -1.0]]])
-    explanation = Explanation(values=[[1.0, -2.0]], scores=[-1.0], method="m", extras={"interval": interval})
-    trace = plot.bar(explanation).data[0]
-    at = [str(name) for name in trace.y].index("x1")
-    assert (trace.x[at] - trace.error_x.arrayminus[at], trace.x[at] + trace.error_x.array[at]) == (-3.0, -1.0)
+@pytest.mark.parametrize(
+    ("changes", "title"),
+    [
+        ({}, "&lt;cat&gt;: 40 % of its rows (30–52)"),
+        ({"share_interval": (0.399, 0.401)}, "&lt;cat&gt;: 40 % of its rows"),
+        ({"component": -1}, "&lt;cat&gt;: all rows"),
+    ],
+)
+def test_titles_tell_how_many_rows_a_pattern_describes(changes, title):
+    assert plot.insights([pattern(**changes, applies=())]).layout.annotations[0].text == title
+
+
+def test_bars_are_effects_in_the_colour_of_their_direction_with_intervals_of_effects():
+    figure = plot.insights([pattern()], max_features=2)
+    trace = figure.data[0]
+    assert list(trace.y) == ["b", "a"]
+    assert list(trace.x) == [-3.0, 4.0]
+    assert list(trace.marker.color) == [USUAL, ODD]
+    np.testing.assert_allclose(np.asarray(trace.x) - trace.error_x.arrayminus, [-4.5, 2.0])
+    np.testing.assert_allclose(np.asarray(trace.x) + trace.error_x.array, [-1.5, 6.0])
+    assert figure.layout.annotations[0].text.endswith("where b is −1 to 2</span>")
+    assert "90 % probability" in figure.layout.title.subtitle.text
+
+
+def test_words_have_the_colour_of_their_direction_and_lists_one_length():
+    short = pattern(top=np.array([1]), names=("b",))
+    cells = plot.insights([pattern(), short], style="words").data[0].cells
+    assert list(cells.values[0]) == [
+        "<b>a</b>  2 [1, 3]",
+        "<b>b</b>  −1 [−1.5, −0.5]",
+        "<b>c</b>  0.5 [−0.5, 1.5]",
+    ]
+    assert list(cells.values[1]) == ["<b>b</b>  −1 [−1.5, −0.5]", "", ""]
+    assert [list(column) for column in cells.font.color] == [[ODD, USUAL, ODD], [USUAL, INK, INK]]
+
+
+def test_each_heat_map_has_its_own_scale_centred_at_zero():
+    image = {
+        "coefficients": np.array([[1.0, -2.0], [0.1, 0.2]]),
+        "effects": np.array([[1.0, -4.0], [0.1, 0.2]]),
+    }
+    image |= {"interval": np.zeros((2, 2, 2)), "top": np.array([1, 0]), "names": ("x0_1", "x0_0")}
+    figure = plot.insights([pattern(**image), pattern(**image, share=0.1)])
+    drawn = figure.data[0]
+    assert (drawn.zmin, drawn.zmax) == (-4.0, 4.0)
+    np.testing.assert_array_equal(drawn.z, [[1.0, -4.0], [np.nan, np.nan]])
+    assert "The 2 main pixels of each pattern" in figure.layout.title.subtitle.text
+    assert (
+        "The 1 main pixel of" in plot.insights([pattern(**image)], max_features=1).layout.title.subtitle.text
+    )

@@ -1,0 +1,38 @@
+"""`tellwhy.plot` shows its figures and nothing else, and loads what they need."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import tellwhy
+from tellwhy.views.plots import colors
+
+FIGURES = [
+    "bar",
+    "beeswarm",
+    "cross_plot",
+    "flipping",
+    "heatmap",
+    "insights",
+    "node_maps",
+    "randomisation",
+    "region_flipping",
+    "scores",
+    "time_line",
+]
+
+
+def test_only_figures_are_shown() -> None:
+    assert dir(tellwhy.plot) == FIGURES
+    assert tellwhy.plot.__all__ == FIGURES
+
+
+def test_each_name_is_a_function_however_often_it_is_asked_for() -> None:
+    for name in FIGURES * 2:
+        assert getattr(tellwhy.plot, name).__name__ == name
+
+
+def test_colours_do_not_load_plotly() -> None:
+    code = f"import sys, {colors.__name__}; sys.exit('plotly' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
