@@ -8,6 +8,7 @@ import pytest
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.data import Table, as_table
+from tellwhy.data.places import mark_lines, place_of
 from tellwhy.data.table import frame_fingerprint
 
 COLUMNS = {"n": [1.5, 2.5], "t": ["a", None], "b": [True, False]}
@@ -115,3 +116,33 @@ def test_fingerprints_tell_values_names_and_types_apart():
     ]
     assert len({frame_fingerprint(frame) for frame in frames}) == len(frames)
     assert frame_fingerprint(frames[0]) == frame_fingerprint(frames[0].copy())
+
+
+@pytest.mark.parametrize(
+    ("obj", "source"),
+    [
+        (pd.DataFrame(COLUMNS), "pandas.DataFrame"),
+        (pl.DataFrame(COLUMNS), "polars.DataFrame"),
+        (COLUMNS, "dict of columns"),
+        (np.zeros((2, 2)), "numpy.ndarray"),
+    ],
+)
+def test_the_source_says_what_was_given(obj, source):
+    assert as_table(obj).source == source
+
+
+def test_rows_cut_out_of_a_file_keep_their_lines():
+    frame = pd.DataFrame({"a": range(6)})
+    mark_lines(frame, 2)
+    assert place_of(as_table(frame.iloc[3:]).frame, 0) == "row 3 (line 5 of the file)"
+    assert list(as_table(pd.DataFrame({"a": range(6)}).iloc[3:]).frame.index) == [0, 1, 2]
+
+
+def test_many_duplicates_are_counted():
+    names = [letter for letter in "abcdefg" for _ in range(2)]
+    with pytest.raises(
+        InvalidInput, match=r"'a' \(columns 1, 2\).*'e' \(columns 9, 10\) and 2 more\. Expected"
+    ):
+        as_table(pd.DataFrame([range(14)], columns=names))
+    with pytest.raises(InvalidInput, match=r"'a' \(columns 1, 2, 3\)\. Expected"):
+        as_table(pd.DataFrame([range(3)], columns=["a", "a", "a"]))

@@ -183,14 +183,13 @@ def shortened(text: Any, length: int = 60) -> str:
     return plain if len(plain) <= length else plain[: length - 1].rstrip() + "…"
 
 
-def listed(items: Sequence[str], last: str = "and") -> str:
-    """Join words as in a sentence.
+def wrong_labels(n_wrong: int, n_texts: int, texts: str) -> str:
+    """Say how many texts get another label than the one they came with.
 
     Examples
     --------
-    >>> listed(["TSH", "T3", "FTI"])
-    'TSH, T3 and FTI'
+    >>> wrong_labels(1, 40, "40 texts").replace(THIN, " ")
+    '1 of 40 texts gets another label than it came with (2.5 %).'
     """
-    if len(items) < 2:
-        return "".join(items)
-    return f"{', '.join(items[:-1])} {last} {items[-1]}"
+    words = "gets another label than it" if n_wrong == 1 else "get another label than they"
+    return f"{number(n_wrong)} of {texts} {words} came with ({share(n_wrong / n_texts)})."

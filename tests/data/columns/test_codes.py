@@ -3,7 +3,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tellwhy.data.columns.codes import DateCode, compressed, expanded, rarity, robust_scale
+from tellwhy.data.columns.codes import (
+    BooleanCode,
+    CategoryCode,
+    DateCode,
+    NumberCode,
+    compressed,
+    expanded,
+    rarity,
+    robust_scale,
+)
+from tellwhy.data.columns.values import Labels
 
 
 def dates(*texts):
@@ -57,6 +67,9 @@ CYCLES = {
     "days over years": (every(24 * 60, 1000), ("day of week", "day of year")),
     "days over a week": (every(24 * 60, 7), ()),
     "hours over one day": (every(60, 24), ()),
+    "hours over a day and a half": (every(60, 36), ()),
+    "days over ten days": (every(24 * 60, 11), ()),
+    "days over fifteen days": (every(24 * 60, 15), ("day of week",)),
     "firsts of the month": (
         np.arange("2000-01", "2010-01", dtype="datetime64[M]").astype("datetime64[us]"),
         ("day of year",),
@@ -95,3 +108,39 @@ def test_an_unusual_hour_stands_out_and_a_missing_date_does_not():
     assert night > 4 * noon
     assert missing == 0
     assert out[2, 0] == 0
+
+
+def test_the_day_of_the_week_does_not_depend_on_the_hour():
+    code = DateCode.learn(every(60 * 7, 5000), slice(None))
+    out = np.empty((2, code.width))
+    code.write(dates("2021-03-01T00:10", "2021-03-01T23:50"), out)
+    for cycle in ("day of week", "day of year"):
+        at = 1 + 2 * code.cycles.index(cycle)
+        np.testing.assert_array_equal(out[0, at : at + 2], out[1, at : at + 2])
+
+
+@pytest.mark.parametrize("share", [0.1, 0.9])
+def test_booleans_come_back_whichever_is_usual(share):
+    values = (np.random.default_rng(0).random(200) < share).astype(float)
+    code = BooleanCode.learn(values)
+    out = np.empty((200, 1))
+    code.write(values, out)
+    assert code.usual == (share > 0.5)
+    np.testing.assert_array_equal(code.decode(out), values == 1)
+
+
+def test_a_typical_deviation_from_a_constant_sets_the_scale():
+    code = NumberCode.around_constant(5.0, np.array([5.0, 6.0, 4.0, 6.0, 1005.0, np.nan]), 100)
+    out = np.empty((3, 1))
+    code.write(np.array([5.0, 6.0, 4.0]), out)
+    as_odd = rarity(np.array([0.5 / 100.5]))[0]  # what none of a hundred rows showed
+    np.testing.assert_allclose(out[:, 0], [0, as_odd, -as_odd])
+
+
+def test_cells_that_say_missing_and_cells_that_are_count_as_one_label():
+    said = Labels(np.array([0] * 3 + [1] * 5 + [-1] * 2), ("(missing)", "a"))
+    plain = Labels(np.array([-1] * 5 + [0] * 5), ("a",))
+    code, other = CategoryCode.learn(said, 9), CategoryCode.learn(plain, 9)
+    assert dict(zip(code.labels, code.scales, strict=True)) == dict(
+        zip(other.labels, other.scales, strict=True)
+    )

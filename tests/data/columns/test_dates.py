@@ -58,3 +58,14 @@ def test_days_and_back():
 def test_texts_have_a_time_only_where_it_says_something():
     assert iso_texts(np.array(["2024-05-31"], dtype="datetime64[us]")) == ["2024-05-31"]
     assert iso_texts(np.array(["2024-05-31T08:00"], dtype="datetime64[us]")) == ["2024-05-31T08:00:00"]
+
+
+def test_a_column_may_begin_with_something_else():
+    assert find_layout(pd.Series(["soon"] + ["2024-05-31"] * 300)) == "iso"
+    assert find_layout(pd.Series(["?"] * 9 + ["31.05.2024"] * 300)) == "day.month.year"
+
+
+def test_seconds_survive_the_way_through_days():
+    seconds = np.random.default_rng(0).integers(-(10**9), 4 * 10**9, 2000)
+    dates = np.datetime64("1970-01-01", "us") + seconds.astype("timedelta64[s]")
+    np.testing.assert_array_equal(dates_from_days(days_since_1970(dates)), dates)

@@ -396,3 +396,42 @@ def test_missing_cells_of_other_rows_are_counted():
     assert encoder.missing_in(pd.DataFrame({"x": [1.0, np.nan, np.nan]})) == [
         "Filled in missing numbers by the median: 'x' (2)."
     ]
+
+
+def test_a_label_with_gaps_is_constant_where_rows_with_gaps_are_dropped():
+    frame = FRAME.assign(note=["x", None] * (N // 2))
+    assert "note" in TableEncoder().fit(frame).columns_
+    assert set(TableEncoder(missing="drop").fit(frame).left_out_) == {"note"}
+
+
+def test_the_missing_cell_is_named_by_its_own_column():
+    frame = FRAME.assign(colour=FRAME["colour"].where(FRAME.index != 4))
+    with pytest.raises(
+        InvalidInput, match=r"Column 'colour' has no value in row 4 \(1 missing cells in all\)"
+    ):
+        TableEncoder(missing="error").fit(frame)
+
+
+def test_advice_on_identifiers_is_given_only_where_there_are_some():
+    constant = pd.DataFrame({f"c{i}": np.ones(9) for i in range(7)})
+    with pytest.raises(InvalidInput, match=r"'c4': every row has the same value; and 2 more\)\.$"):
+        TableEncoder().fit(constant)
+    with pytest.raises(InvalidInput, match="Name whole-number columns"):
+        TableEncoder().fit(constant.assign(n=range(9)))
+
+
+def test_long_lists_of_columns_are_cut_and_counted():
+    wide = pd.DataFrame(np.random.default_rng(0).normal(size=(9, 25)), columns=[f"c{i}" for i in range(25)])
+    with pytest.raises(InvalidParameter, match=r"'c19', … \(25 in all\)\.$"):
+        TableEncoder(columns=["zzz"]).fit(wide)
+    with pytest.raises(InvalidParameter, match=r"'c19'\.$"):
+        TableEncoder(columns=["zzz"]).fit(wide.iloc[:, :20])
+
+
+def test_a_constant_column_that_is_absent_from_the_scored_rows_stays_left_out():
+    reference = FRAME.assign(level=5.0)
+    assert set(TableEncoder().fit(reference, scored=FRAME).left_out_) == {"level"}
+
+
+def test_a_column_asked_for_twice_is_used_once():
+    assert TableEncoder(columns=["k", "x", "k"]).fit(FRAME).columns_ == ["k", "x"]

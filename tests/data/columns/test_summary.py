@@ -61,3 +61,14 @@ def test_nothing_to_describe():
     assert describe_column(pd.Series([pd.NaT]), "date").labels == ()
     with pytest.raises(InvalidParameter, match="Got 'colour'"):
         describe_column(pd.Series([1]), "colour")
+
+
+def test_days_have_no_time_although_quantiles_lie_between_them():
+    summary = describe_column(pd.Series(pd.to_datetime(["2024-01-01", "2024-01-02", None])), "date")
+    assert summary.labels[3] == "2024-01-01"
+    assert summary.quantiles[3] % 1 == 0.5
+
+
+def test_shares_are_of_all_rows_missing_ones_among_them():
+    shares = describe_column(pd.Series(["a", "b", "a", None, None]), "category").shares
+    assert shares == {"a": 0.4, "(missing)": 0.4, "b": 0.2}

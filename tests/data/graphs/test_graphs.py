@@ -83,6 +83,7 @@ def test_several_chains():
         (from_edges([(0, 1), (2, 1), (3, 4)]), True),
         (from_edges([(0, 1), (1, 2), (0, 2)]), False),
         (from_edges([], 3), True),
+        (from_edges([(0, 1), (1, 2), (0, 2)], 6), False),  # a ring, and nodes apart from it
     ],
     ids=str,
 )
@@ -119,8 +120,12 @@ def test_other_forms():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: from_edges([(0, 1), (2, 2)]), "Edge 1 joins row 2 with itself"),
+        (lambda: from_edges([(0, 1), (2, 2)]), r"Edge 1 joins row 2 with itself \(1 such edges in all\)"),
         (lambda: from_edges([(0, 1), (1, 2), (1, 0)]), "between rows 0 and 1 is given 2 times"),
+        (
+            lambda: from_edges([(4, 5), (2, 3), (0, 1), (3, 2), (5, 4), (2, 3)]),
+            r"between rows 2 and 3 is given 3 times \(2 such edges in all",
+        ),
         (lambda: from_edges([(0, 5)], 3), r"joins rows \(0, 5\); expected numbers from 0 to 2"),
         (lambda: from_edges([(0, -1)], 3), "expected numbers from 0 to 2"),
         (lambda: from_edges([(0, 1, 2)]), "pairs of row numbers"),
@@ -161,3 +166,13 @@ def test_generated_classes(graph):
     np.testing.assert_array_equal(again.X, toy.X)
     with pytest.raises(InvalidInput, match="chain"):
         latent_classes(from_edges([(0, 1)]))
+
+
+@pytest.mark.parametrize("graph", [chain(500), grid((20, 25))], ids=["chain", "grid"])
+def test_the_most_distorted_nodes_are_the_anomalies(graph):
+    toy = latent_classes(graph, 4.0, random_state=0)
+    centres = 4.0 / np.sqrt(2) * toy.classes[:, None]
+    np.testing.assert_allclose(toy.distortion, 0.5 * ((toy.X - centres) ** 2).sum(axis=1))
+    odd = toy.anomalies(0.1)
+    assert odd.sum() == 50
+    assert toy.distortion[odd].min() > toy.distortion[~odd].max()

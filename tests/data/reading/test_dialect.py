@@ -78,3 +78,22 @@ def test_duplicates_that_look_like_data_are_told(tmp_path):
         InvalidInput, match=r"'0.00' \(columns 2, 3\).*If the file has no line of column names, add one"
     ):
         detect_dialect(ByteSource(path, path.name), "utf-8-sig")
+
+
+@pytest.mark.parametrize(("n", "words"), [(5, "column_5."), (6, "column_5, ….")])
+def test_columns_without_a_name_are_counted(tmp_path, n, words):
+    path = tmp_path / "t.csv"
+    path.write_text("," * n + "z\n" + "1," * n + "2\n", encoding="utf-8")
+    (notice,) = detect_dialect(ByteSource(path, path.name), "utf-8-sig").notices
+    assert notice.startswith(f"{n} column(s) without a name are called column_1, column_2,")
+    assert notice.endswith(words)
+
+
+@pytest.mark.parametrize(
+    ("cells", "is_sure"), [("1.5;2", True), ("1,5;2.5", False), ("1,234;2", False), ("x;y", False)]
+)
+def test_the_decimal_sign_is_sure_only_where_a_cell_shows_it(tmp_path, cells, is_sure):
+    path = tmp_path / "t.csv"
+    path.write_text(f"a;b\n{cells}\n", encoding="utf-8")
+    found = detect_dialect(ByteSource(path, path.name), "utf-8-sig")
+    assert (found.decimal, found.decimal_is_sure) == (".", is_sure)

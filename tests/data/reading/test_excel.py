@@ -81,3 +81,16 @@ def test_without_openpyxl(book, monkeypatch):
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     with pytest.raises(MissingExtra, match=r"tellwhy\[excel\]"):
         read_table(path)
+
+
+def test_cells_that_hold_an_error_are_missing(book):
+    errors = ["#N/A", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!"]
+    frame = read_table(book(data=[["n"], [1.5], *([error] for error in errors)])).frame
+    assert frame["n"].dtype == np.float64
+    assert frame["n"].isna().sum() == len(errors)
+
+
+def test_columns_without_a_name_are_numbered_and_empty_ones_at_the_end_are_none(book):
+    frame = read_table(book(data=[["a", None, "c", None], [1, 2, 3, None], [4, 5, 6, None]])).frame
+    assert list(frame.columns) == ["a", "column_2", "c"]
+    assert frame["column_2"].tolist() == [2, 5]

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from tellwhy.data import read_table
+from tellwhy.data.places import place_of
 
 RECORDS = [{"n": 1, "t": "a", "on": "2024-05-31"}, {"n": 2.5, "t": "NA"}, {"t": "c", "flag": True, "n": None}]
 
@@ -67,3 +68,12 @@ def test_fast_and_slow_reader_agree(tmp_path):
     fast, slow = read_table(tmp_path / "t.jsonl").frame, read_table(tmp_path / "t.json").frame
     fast.attrs = {}
     pd.testing.assert_frame_equal(fast, slow)
+
+
+def test_lines_are_known_where_each_row_is_one(tmp_path):
+    (tmp_path / "t.jsonl").write_text('{"a": 1}\n{"a": 2}\n', encoding="utf-8")
+    assert place_of(read_table(tmp_path / "t.jsonl").frame, 1) == "row 1 (line 2 of the file)"
+    (tmp_path / "u.jsonl").write_text('{"a": 1}\n\n{"a": 2}\n', encoding="utf-8")
+    assert place_of(read_table(tmp_path / "u.jsonl").frame, 1) == "row 1"
+    (tmp_path / "v.json").write_text('[{"a": 1},\n{"a": 2}]', encoding="utf-8")
+    assert place_of(read_table(tmp_path / "v.json").frame, 1) == "row 1"

@@ -50,3 +50,13 @@ def test_what_unpacks_to_too_much_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(parquet, "LARGEST_UNPACKED", 10)
     with pytest.raises(UnreadableFile, match="unpacks to more than"):
         read_table(tmp_path / "t.parquet")
+
+
+def test_the_reason_of_damage_is_told(tmp_path):
+    path = tmp_path / "t.parquet"
+    FRAME.to_parquet(path)
+    path.write_bytes(path.read_bytes()[:-3])
+    with pytest.raises(
+        UnreadableFile, match=r"not written to the end \(.*[Pp]arquet.*\)\. Write or fetch it again\."
+    ):
+        read_table(path)

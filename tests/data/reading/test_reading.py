@@ -321,3 +321,73 @@ def test_given_settings_are_taken(tmp_path):
 def test_unknown_names_are_read_by_content(tmp_path):
     assert read_table(write(tmp_path / "table", b'{"a": 1}\n{"a": 2}\n')).frame["a"].tolist() == [1, 2]
     assert read_table(write(tmp_path / "other", b"a;b\n1;2\n")).frame["b"].tolist() == [2]
+
+
+@pytest.mark.parametrize(
+    ("start", "words"),
+    [
+        (b"\xd0\xcf\x11\xe0", "old Excel"),
+        (b"SQLite format 3", "SQLite"),
+        (b"\xfd7zXZ", "xz"),
+        (b"BZh", "bzip2"),
+        (b"\x28\xb5\x2f\xfd", "zstd"),
+        (b"%PDF", "PDF"),
+        (b"ARROW1", "Feather"),
+        (b"\x93NUMPY", "numpy"),
+        (b"\x89HDF", "HDF5"),
+        (b"\xff\xd8\xff", "picture"),
+        (b"<HTML>", "web page"),
+    ],
+)
+def test_formats_that_people_confuse_with_tables_are_known(tmp_path, start, words):
+    with pytest.raises(UnreadableFile, match=f"is not a text table but .*{words}"):
+        read_table(write(tmp_path / "t.csv", start + b" and more\n"))
+
+
+def test_the_line_where_an_encoding_fails_is_told(tmp_path, monkeypatch):
+    path = write(tmp_path / "t.csv", b"a,b\n1,2\n3,\xff\n5,6\n")
+    for block in (7, 4 * 2**20):
+        monkeypatch.setattr(byte_source, "_BLOCK", block)
+        with pytest.raises(UnreadableFile, match="not utf-8-sig text: invalid start byte in line 3"):
+            read_table(path, encoding="utf-8")
+    cut = write(tmp_path / "u.csv", TEXT.encode("utf-16")[:-1])
+    with pytest.raises(UnreadableFile, match="not utf-16 text: truncated data in line 3"):
+        read_table(cut)
+
+
+def test_an_encoding_by_its_mark_is_told(tmp_path):
+    assert read_table(write(tmp_path / "t.csv", TEXT.encode("utf-16"))).notices == (
+        "Read the text as utf-16.",
+    )
+    assert read_table(write(tmp_path / "u.csv", b"\xef\xbb\xbf" + TEXT.encode())).notices == ()
+
+
+@pytest.mark.parametrize("extra", ["folder/.DS_Store", "Thumbs.db", "__MACOSX/._t.csv", "folder/"])
+def test_what_systems_add_to_archives_is_no_table(tmp_path, extra):
+    expected_frame(read_table(zipped(tmp_path / "t.zip", {"folder/t.csv": TEXT, extra: b""})).frame)
+
+
+def test_archives_say_how_many_files_they_hold(tmp_path):
+    with pytest.raises(
+        UnreadableFile, match=r"holds 12 files \('0.csv'.*'9.csv', …\); expected exactly one table"
+    ):
+        read_table(zipped(tmp_path / "t.zip", {f"{i}.csv": TEXT for i in range(12)}))
+    with pytest.raises(UnreadableFile, match="holds no file; expected exactly one table"):
+        read_table(zipped(tmp_path / "u.zip", {"__MACOSX/._t.csv": b""}))
+
+
+def test_the_limit_is_told_in_the_right_unit():
+    assert "unpacks to more than 4 GiB" in str(byte_source.too_large("t.zip"))
+
+
+def test_a_row_over_several_lines_is_told_with_both_ends(tmp_path):
+    path = write(tmp_path / "t.csv", 'a,b\n1,2\n"3\n4\n5",6,7\n')
+    with pytest.raises(
+        UnreadableFile, match=r"line 3: found 3 fields, expected 2.* The row spans lines 3 to 5: "
+    ):
+        read_table(path)
+
+
+def test_delimited_text_may_begin_like_an_object(tmp_path):
+    table = read_table(write(tmp_path / "t.csv", '{"a";b\n1;2\n'), delimiter=";")
+    assert list(table.frame.columns) == ['{"a"', "b"]

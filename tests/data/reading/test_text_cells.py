@@ -58,3 +58,20 @@ def test_a_notice_shows_how_a_cell_was_read():
 def test_blanks():
     table = pa.table({"x": [" a ", " NA", "-", "", "b-c", None], "n": [1, 2, 3, 4, 5, 6]})
     assert blank_missing(table)["x"].to_pylist() == ["a", None, None, None, "b-c", None]
+
+
+@pytest.mark.parametrize("space", [" ", "\u00a0", "\u202f", "'", "’"])
+def test_every_sign_between_thousands(space):
+    cells = [f"12{space}345{space}678", "7"]
+    table, notices = read_numbers(pa.table({"x": pa.chunked_array([cells])}), decimal=".", is_sure=False)
+    assert table["x"].to_pylist() == [12345678, 7]
+    assert notices == [f"Read numbers in column 'x' as written for people: {cells[0]} is 12345678."]
+
+
+def test_a_word_after_many_numbers_keeps_the_column_text():
+    cells = ["1,234.5"] * 500 + ["n.d."]
+    table, notices = read_numbers(pa.table({"x": pa.chunked_array([cells])}), decimal=".", is_sure=False)
+    assert (table["x"].to_pylist(), notices) == (cells, [])
+    plain = ["1"] * 500 + ["n.d."]
+    table, _ = read_numbers(pa.table({"x": pa.chunked_array([plain])}), decimal=".", is_sure=False)
+    assert table["x"].to_pylist() == plain

@@ -117,7 +117,7 @@ def test_each_measure_of_a_comparison_stands_in_its_column(shown: Shown) -> None
             "mrr",
             "mrr_low",
             "mrr_high",
-            "hit_3",
+            "hits@3",
             "flipping",
             "unattributed",
             "seconds_per_row",

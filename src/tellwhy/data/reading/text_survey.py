@@ -112,10 +112,17 @@ def _survey_decoded(source: ByteSource, codec: str) -> TextSurvey:
         tally.take(decoder.decode(b"", final=True))
     except UnicodeError as error:
         raise UnreadableFile(
-            f"{source.path} is not {codec} text: {getattr(error, 'reason', error)}, after line {tally.n_feeds + 1}. "
-            "Pass another encoding, or save the file as UTF-8."
+            f"{source.path} is not {codec} text: {getattr(error, 'reason', error)} in line "
+            f"{tally.n_feeds + _lines_before(error, codec) + 1}. Pass another encoding, or save the file as UTF-8."
         ) from error
     return tally.result(codec, *([] if codec == "utf-8-sig" else [f"Read the text as {codec}."]))
+
+
+def _lines_before(error: UnicodeError, codec: str) -> int:
+    """Count the line ends of the block that could not be decoded, up to where it failed."""
+    if not isinstance(error, UnicodeDecodeError):
+        return 0
+    return error.object[: error.start].decode(codec, errors="replace").count("\n")
 
 
 def _survey_bytes(source: ByteSource) -> TextSurvey:

@@ -1,4 +1,4 @@
-"""The command line: `tellwhy explain`, `compare`, `report`, `methods`."""
+"""The command line: `tellwhy explain`, `compare`, `report`, `methods`, `insight`, `fit-svm`."""
 
 from tellwhy.views.cli.main import app, main
 

@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
-import json as json_text
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
 from tellwhy.core.errors import InvalidParameter
-from tellwhy.core.storage.files import plain
 from tellwhy.views.cli import screen
-from tellwhy.views.wording import count, share
+from tellwhy.views.cli.options import Json, Quiet, Seed, stem
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tellwhy.classifiers.training_job import Job
+
+
+class FittedSVM(Protocol):
+    """What is told of a fitted machine."""
+
+    classes_: Sequence[object]
+    n_features_in_: int
+    objective_: float
+    dual_gap_: float
+    n_iter_: int
+    density_: float
+    history_: Sequence[dict[str, float]]
 
 
 def fit_svm_command(
     file: Annotated[
         Path,
         typer.Argument(
-            help="Labelled rows: libsvm format, .npz, or a table (Parquet, CSV, Excel, JSON lines) with --label."
+            help="Labelled rows: libsvm format, .npz, or a table (Parquet, CSV, Excel, JSON lines) with "
+            "--label."
         ),
     ],
     *,
@@ -61,9 +78,9 @@ def fit_svm_command(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on from the checkpoint of the same command.")
     ] = False,
-    seed: Annotated[int, typer.Option(help="Seed of every random draw.")] = 0,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notices.")] = False,
+    seed: Seed = 0,
+    json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Train a multi-class SVM and write it to a folder; `tellwhy.classifiers.load` reads it.
 
@@ -81,72 +98,93 @@ def fit_svm_command(
     from tellwhy.classifiers.training_files import is_table
     from tellwhy.classifiers.training_job import Job, now_and_then, train
 
-    folder = Path(f"{file.name.partition('.')[0]}-svm") if out is None else out
+    folder = Path(f"{stem(file)}-svm") if out is None else out
     job = Job(
-        data=str(file), out=str(folder), loss=loss, C=c, tol=tol, max_epochs=max_epochs, ranks=ranks, threads=threads,
-        dtype=dtype, fit_intercept=intercept, label=label, seed=seed, checkpoint_every=checkpoint_every,
-        resume=resume, quiet=quiet, scale=text is None and (is_table(file) if scale is None else scale),
-    )  # fmt: skip
-
-    def show(line: str) -> None:
-        if not quiet:
-            screen.err().print(line)
-
+        data=str(file),
+        out=str(folder),
+        loss=loss,
+        C=c,
+        tol=tol,
+        max_epochs=max_epochs,
+        ranks=ranks,
+        threads=threads,
+        dtype=dtype,
+        fit_intercept=intercept,
+        label=label,
+        seed=seed,
+        checkpoint_every=checkpoint_every,
+        resume=resume,
+        quiet=quiet,
+        scale=text is None and (is_table(file) if scale is None else scale),
+    )
     asked = {"ngrams": ngrams, "held_out": held_out}
     given = {name: value for name, value in asked.items() if value is not None}
+    _check_options(text, bool(scale), list(given))
+    show = now_and_then(lambda line: None if quiet else screen.err().print(line))
+    if text is not None:
+        _fit_texts(job, text, show, as_json=json, quiet=quiet, **given)
+        return
+    with screen.warnings_as_notes():
+        model = train(job, show)
+    _tell(model, {"model": str(folder)}, [], as_json=json)
+
+
+def _check_options(text: str | None, scale: bool, of_texts: list[str]) -> None:
+    """Raise for options that only texts have, or that texts do not have."""
     if text is not None and scale:
         raise InvalidParameter(
             "--scale is for tables of numbers; the features of texts, with --text, have unit length."
         )
-    if text is None:
-        if given:
-            raise InvalidParameter(
-                f"--{next(iter(given)).replace('_', '-')} goes with --text, which names the texts."
-            )
-        with screen.warnings_as_notes():
-            model = train(job, now_and_then(show))
-        _tell(model, {"model": str(folder)}, [], as_json=json)
-        return
-    _fit_texts(job, text, now_and_then(show), as_json=json, quiet=quiet, **given)
+    if text is None and of_texts:
+        raise InvalidParameter(f"--{of_texts[0].replace('_', '-')} goes with --text, which names the texts.")
 
 
-def _fit_texts(job: Any, text: str, show: Any, *, as_json: bool, quiet: bool, **settings: Any) -> None:
+def _fit_texts(
+    job: Job, text: str, show: Callable[[str], None], *, as_json: bool, quiet: bool, **settings: Any
+) -> None:
     """Train on texts, write the report into the model's folder, and tell how many labels are right."""
     from tellwhy.views.report import write_text_report
+    from tellwhy.views.wording import count, wrong_labels
     from tellwhy.workflow.texts.text_training import train_on_texts
 
     with screen.progress_bar(quiet=quiet), screen.warnings_as_notes():
         run = train_on_texts(job, text, show=show, **settings)
         report = write_text_report(run.labels, Path(job.out) / "report.html")
-    if not (as_json or quiet):
-        for note in run.notes:
-            screen.note(note)
+    screen.notes(run.notes, quiet=as_json or quiet)
     found = run.labels
     told = {"model": job.out, "report": str(report), "texts": found.n_texts, "wrong": found.n_wrong}
-    texts = f"{found.n_texts:,} texts {'held out' if run.n_held else 'trained on'}"
-    wrong = found.n_wrong or 0
-    gets = "gets another label than it" if wrong == 1 else "get another label than they"
-    lines = [f"{wrong:,} of the {texts} {gets} came with ({share(wrong / found.n_texts)})."]
+    texts = f"the {count(found.n_texts, 'text')} {'held out' if run.n_held else 'trained on'}"
+    lines = [wrong_labels(found.n_wrong or 0, found.n_texts, texts)]
     _tell(run.model.classifier_, told | {"held_out": run.n_held}, lines, as_json=as_json)
 
 
-def _tell(model: Any, told: dict[str, Any], lines: list[str], *, as_json: bool) -> None:
-    told = {
-        **told, "classes": len(model.classes_), "features": model.n_features_in_, "objective": model.objective_,
-        "dual_gap": model.dual_gap_, "epochs": model.n_iter_, "seconds": model.history_[-1]["seconds"],
-        "density": model.density_,
-    }  # fmt: skip
+def _tell(model: FittedSVM, told: dict[str, Any], lines: list[str], *, as_json: bool) -> None:
+    """Print what was fitted and where it is, in words or as JSON."""
     if as_json:
-        typer.echo(json_text.dumps(plain(told), indent=2))
+        screen.print_json(
+            told
+            | {
+                "classes": len(model.classes_),
+                "features": model.n_features_in_,
+                "objective": model.objective_,
+                "dual_gap": model.dual_gap_,
+                "epochs": model.n_iter_,
+                "seconds": model.history_[-1]["seconds"],
+                "density": model.density_,
+            }
+        )
         return
-    typer.echo(
-        f"{told['classes']} classes, {count(told['features'], 'feature')}: objective {model.objective_:.6g}, certified "
-        f"to {abs(model.dual_gap_):.1e} in {count(model.n_iter_, 'epoch')}; {share(model.density_)} of the weights are "
-        "not zero."
-    )
-    for line in [
-        *lines,
-        f"Model: {told['model']}",
-        *([f"Report: {told['report']}"] if "report" in told else []),
-    ]:
+    for line in [_fit_words(model), *lines, f"Model: {told['model']}"]:
         typer.echo(line)
+    if "report" in told:
+        typer.echo(f"Report: {told['report']}")
+
+
+def _fit_words(model: FittedSVM) -> str:
+    from tellwhy.views.wording import count, share
+
+    return (
+        f"{len(model.classes_)} classes, {count(model.n_features_in_, 'feature')}: objective "
+        f"{model.objective_:.6g}, certified to {abs(model.dual_gap_):.1e} in {count(model.n_iter_, 'epoch')}; "
+        f"{share(model.density_)} of the weights are not zero."
+    )

@@ -7,19 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from rich import box
 from rich.markup import escape
-from rich.table import Table
 
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.views.cli import screen
+from tellwhy.views.cli.explain import print_run
 from tellwhy.views.report import write_report
 from tellwhy.workflow import GraphRun, explain_graph, save_run
 from tellwhy.workflow.graphs.node_picture import save_picture
 from tellwhy.workflow.run_io import anomaly_record
 
 
-def check_options(ways: Mapping[str, Any], table_only: Mapping[str, Any]) -> None:
+def check_options(ways: Mapping[str, object], table_only: Mapping[str, object]) -> None:
     """Raise unless exactly one way to read neighbours is given, and nothing that only tables have."""
     given = [name for name, value in ways.items() if value]
     if len(given) > 1:
@@ -31,16 +30,28 @@ def check_options(ways: Mapping[str, Any], table_only: Mapping[str, Any]) -> Non
             )
 
 
-def explain_nodes(file: Path, folder: Path, **settings: Any) -> GraphRun:
-    """Find and explain odd nodes, and write the folder of the run."""
-    found = explain_graph(file, **settings)
+def explain_and_tell(
+    file: Path, folder: Path, asked: Mapping[str, Any], *, as_json: bool, quiet: bool
+) -> None:
+    """Find odd nodes, write the folder of the run, and print what was found."""
+    with screen.progress_bar(quiet=quiet), screen.warnings_as_notes():
+        found = explain_graph(file, **asked)
+        _save(found, folder)
+    top = asked["top"]
+    if as_json:
+        print_run(found.run, records(found, top), folder)
+        return
+    screen.notes(found.run.notices, quiet=quiet)
+    show_nodes(found, top)
+    typer.echo(f"Report: {folder / 'report.html'}")
 
+
+def _save(found: GraphRun, folder: Path) -> None:
     def add(work: Path) -> None:
         save_picture(found.picture, work)
         write_report(found.run, work / "report.html", found.picture)
 
     save_run(found.run, folder, add=add)
-    return found
 
 
 def records(found: GraphRun, top: int) -> list[dict[str, Any]]:
@@ -56,26 +67,17 @@ def records(found: GraphRun, top: int) -> list[dict[str, Any]]:
 def show_nodes(found: GraphRun, top: int) -> None:
     """Print the ranked nodes with class, context and reasons."""
     extras = found.run.explanation.extras
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = screen.plain_table()
     table.add_column("#", justify="right", style="dim")
     table.add_column("node", style="bold")
     for name in ("class", "score", "of which context"):
         table.add_column(name, justify="right")
     table.add_column("why: column = value (what is usual in its class) · share of the score", overflow="fold")
     for k, anomaly in enumerate(found.run.anomalies[:top]):
-        why = "\n".join(escape(reason.text) for reason in anomaly.reasons) or "no column stands out"
-        mark = "" if anomaly.above_threshold else " [dim](below the threshold)[/]"
+        name = anomaly.id or f"row {anomaly.row}"
         share = f"{extras['context_share'][k]:.0%}"
-        cells = str(k + 1), escape(anomaly.id or ""), str(extras["class"][k]), f"{anomaly.score:.4g}", share
-        table.add_row(*cells, why + mark)
-    screen.out().print(table)
-    screen.out().print(escape(found.run.summary))
-
-
-def tell_nodes(found: GraphRun, top: int, folder: Path, *, quiet: bool) -> None:
-    """Print notices, the ranked nodes and where the report is."""
-    if not quiet:
-        for text in found.run.notices:
-            screen.note(text)
-    show_nodes(found, top)
-    typer.echo(f"Report: {folder / 'report.html'}")
+        cells = (str(k + 1), escape(name), str(extras["class"][k]), f"{anomaly.score:.4g}", share)
+        table.add_row(*cells, screen.reasons_of(anomaly) + screen.below_mark(anomaly))
+    console = screen.out()
+    console.print(table)
+    console.print(escape(found.run.summary))

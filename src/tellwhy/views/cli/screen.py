@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
@@ -17,12 +18,16 @@ from rich.table import Table
 
 from tellwhy.core.errors import TellwhyWarning
 from tellwhy.core.progress import show_with
-from tellwhy.views.wording import percentile
-from tellwhy.workflow import Run, TableComparison
-from tellwhy.workflow.tables.reasons import cell_words, plain_cell
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from tellwhy.workflow import Run, TableComparison
+    from tellwhy.workflow.run import Anomaly
 
 MOST_CHANGES = 3
 PIPE_WIDTH = 160  # a pipe has no width of its own; this keeps reasons on one line
+METHOD_COLUMNS = ("name", "family", "needs", "cost", "exactness")
 
 
 def out() -> Console:
@@ -57,7 +62,13 @@ def progress_bar(*, quiet: bool = False) -> Iterator[None]:
 
 @contextmanager
 def warnings_as_notes(options: Mapping[str, str] | None = None) -> Iterator[None]:
-    """Print this library's warnings as one line each on stderr; `options` put what they advise in a command's words."""
+    """Print this library's warnings as one line each on stderr.
+
+    Parameters
+    ----------
+    options
+        From what a warning advises to a caller of Python, to the same in the options of a command.
+    """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", TellwhyWarning)
         yield
@@ -67,7 +78,7 @@ def warnings_as_notes(options: Mapping[str, str] | None = None) -> Iterator[None
             for advice, option in (options or {}).items():
                 text = text.replace(advice, option)
             note(text)
-        else:
+        else:  # a warning of another library keeps its own way out
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
 
 
@@ -76,38 +87,72 @@ def note(text: str) -> None:
     err().print(f"[yellow]note:[/] {escape(text)}")
 
 
+def notes(texts: Iterable[str], *, quiet: bool) -> None:
+    """Print each notice of a run on stderr, unless the user wants none."""
+    if not quiet:
+        for text in texts:
+            note(text)
+
+
 def fail(text: str) -> None:
     """Print an error on stderr."""
     err().print(f"[bold red]error:[/] {escape(text)}")
 
 
+def print_json(value: object) -> None:
+    """Print a value as JSON on stdout."""
+    from tellwhy.core.storage.files import plain
+
+    sys.stdout.write(json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def plain_table(**settings: Any) -> Table:
+    """Return an empty table in the style of all commands."""
+    return Table(box=box.SIMPLE_HEAD, pad_edge=False, **settings)
+
+
 def show_run(run: Run, top: int) -> None:
     """Print the ranked anomalies with their reasons."""
-    named = any(a.id is not None for a in run.anomalies)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    from tellwhy.views.wording import percentile
+
+    named = any(anomaly.id is not None for anomaly in run.anomalies)
+    table = plain_table()
     table.add_column("#", justify="right", style="dim")
     table.add_column("id" if named else "row", justify="left" if named else "right", style="bold")
     table.add_column("score", justify="right")
     table.add_column("percentile", justify="right")
     table.add_column("why: column = value (what is usual) · share of the score", overflow="fold")
-    for rank, a in enumerate(run.anomalies[:top], start=1):
-        mark = "" if a.above_threshold else " [dim](below the threshold)[/]"
-        why = "\n".join(escape(r.text) for r in a.reasons) or "no column stands out"
-        if a.nearest_normal:
+    for rank, anomaly in enumerate(run.anomalies[:top], start=1):
+        why = reasons_of(anomaly)
+        if anomaly.nearest_normal:
             why += f"\n[dim]{escape(_normal_words(run, rank - 1))}[/]"
-        name = f"row {a.row}" if named and a.id is None else escape(a.id or str(a.row))
-        table.add_row(str(rank), name, f"{a.score:.4g}", percentile(a.percentile, 1), why + mark)
+        unnamed = f"row {anomaly.row}" if named else str(anomaly.row)
+        name = unnamed if anomaly.id is None else escape(anomaly.id)
+        figures = (f"{anomaly.score:.4g}", percentile(anomaly.percentile, 1))
+        table.add_row(str(rank), name, *figures, why + below_mark(anomaly))
     out().print(table)
+
+
+def reasons_of(anomaly: Anomaly) -> str:
+    """The reasons of an anomaly, one a line."""
+    return "\n".join(escape(reason.text) for reason in anomaly.reasons) or "no column stands out"
+
+
+def below_mark(anomaly: Anomaly) -> str:
+    """What is said of a row that is listed although it is not above the threshold."""
+    return "" if anomaly.above_threshold else " [dim](below the threshold)[/]"
 
 
 def _normal_words(run: Run, at: int) -> str:
     """'would look normal with A = 3.1 instead of 145'."""
-    a, row = run.anomalies[at], run.explanation.data.iloc[at]
+    from tellwhy.workflow.tables.reasons import cell_words, plain_cell
+
+    row = run.explanation.data.iloc[at]
     parts = [
         f"{name} = {cell_words(value)} instead of {cell_words(plain_cell(row[name]))}"
-        for name, value in (a.nearest_normal or {}).items()
+        for name, value in (run.anomalies[at].nearest_normal or {}).items()
     ]
-    if len(parts) > MOST_CHANGES:
+    if len(parts) > MOST_CHANGES:  # the report lists them all
         return f"no small change makes it look normal: {len(parts)} columns would have to differ"
     return f"would look normal with {' and '.join(parts)}"
 
@@ -116,7 +161,7 @@ def show_summary(run: Run) -> None:
     """Print what was done, and how far to trust it."""
     console = out()
     console.print(escape(run.summary))
-    area, random = run.evidence.flipping_area.get(run.explanation.method), None
+    area = run.evidence.flipping_area.get(run.explanation.method)
     random = run.evidence.flipping_area.get("RandomAttribution")
     if area is not None and random is not None:
         verdict = "better than" if area < random else "no better than"
@@ -125,57 +170,63 @@ def show_summary(run: Run) -> None:
             f"(area {area:.2f} against {random:.2f}; lower is better)."
         )
     if run.detection is not None:
-        d = run.detection
+        found = run.detection
         console.print(
-            f"Detection against {escape(d.label)} = {escape(d.positive)} ({d.n_positive} rows): "
-            f"AUROC {d.auroc:.3f}, average precision {d.average_precision:.3f}."
+            f"Detection against {escape(found.label)} = {escape(found.positive)} ({found.n_positive} rows): "
+            f"AUROC {found.auroc:.3f}, average precision {found.average_precision:.3f}."
         )
 
 
 def show_comparison(result: TableComparison) -> None:
     """Print the table of methods, best first, and the recommendation."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name, justify in (("method", "left"), ("finds the column", "right"), ("95 % interval", "right")):
-        table.add_column(name, justify=justify)  # type: ignore[arg-type]
-    for name in ("in its top 3", "flipping area", "unattributed", "ms a row"):
+    table = plain_table()
+    table.add_column("method")
+    for name in (
+        "finds the column",
+        "95 % interval",
+        "in its top 3",
+        "flipping area",
+        "unattributed",
+        "ms a row",
+    ):
         table.add_column(name, justify="right")
-    for line in result.table.itertuples(index=False):
+    for line in result.table.to_dict("records"):
         table.add_row(*_comparison_cells(line))
     console = out()
     console.print(table)
     console.print(escape(result.recommendation))
     console.print(
-        f"[dim]Measured on {result.n_rows} ordinary rows of {escape(result.source)}, each with one column changed by "
-        f"1 to 2 standard deviations, scored by a {escape(result.detector)}. 'Finds the column': mean reciprocal "
-        "rank of the changed column, 1 = always first.[/]"
+        f"[dim]Measured on {result.n_rows} ordinary rows of {escape(result.source)}, each with one column "
+        f"changed by 1 to 2 standard deviations, scored by a {escape(result.detector)}. 'Finds the column': "
+        "mean reciprocal rank of the changed column, 1 = always first.[/]"
     )
 
 
-def _comparison_cells(line: Any) -> list[str]:
-    if math.isnan(line.mrr):  # the method did not apply
-        return [line.method, "—", escape(line.note), "", "", "", ""]
-    share = line.unattributed
-    unattributed = "" if math.isnan(share) else ">100 %" if share > 1 else f"{100 * share:.0f} %"
-    interval = f"{line.mrr_low:.2f}–{line.mrr_high:.2f}"
-    top3 = f"{100 * line[4]:.0f} %"
+def _comparison_cells(line: Mapping[str, Any]) -> list[str]:
+    if math.isnan(line["mrr"]):  # the method did not apply
+        return [line["method"], "—", escape(line["note"]), "", "", "", ""]
     return [
-        line.method,
-        f"{line.mrr:.2f}",
-        interval,
-        top3,
-        f"{line.flipping:.2f}",
-        unattributed,
-        f"{1e3 * line.seconds_per_row:.2g}",
+        line["method"],
+        f"{line['mrr']:.2f}",
+        f"{line['mrr_low']:.2f}–{line['mrr_high']:.2f}",
+        f"{100 * line['hits@3']:.0f} %",
+        f"{line['flipping']:.2f}",
+        _unattributed(line["unattributed"]),
+        f"{1e3 * line['seconds_per_row']:.2g}",
     ]
 
 
-def show_methods(methods: Any) -> None:
+def _unattributed(share: float) -> str:
+    if math.isnan(share):  # a method whose values are no parts of the score
+        return ""
+    return ">100 %" if share > 1 else f"{100 * share:.0f} %"
+
+
+def show_methods(methods: pd.DataFrame) -> None:
     """Print the catalogue of explainers."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_lines=True)
-    for name in ("name", "family", "needs", "cost", "exactness"):
+    table = plain_table(show_lines=True)
+    for name in METHOD_COLUMNS:
         table.add_column(name, overflow="fold", style="bold" if name == "name" else "")
     for line in methods.itertuples(index=False):
-        table.add_row(
-            *(escape(str(getattr(line, c))) for c in ("name", "family", "needs", "cost", "exactness"))
-        )
+        table.add_row(*(escape(str(getattr(line, name))) for name in METHOD_COLUMNS))
     out().print(table)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from markupsafe import Markup, escape
 
@@ -14,8 +15,10 @@ from tellwhy.views import wording
 from tellwhy.views.report.limits import MOST_BYTES, clipped
 from tellwhy.views.report.page import assets, environment
 from tellwhy.views.report.svg import bar, element
-from tellwhy.workflow.texts.marked_text import Piece
-from tellwhy.workflow.texts.text_labels import ClassWords, TextLabels, TextReasons
+
+if TYPE_CHECKING:
+    from tellwhy.workflow.texts.marked_text import Piece
+    from tellwhy.workflow.texts.text_labels import ClassWords, TextLabels, TextReasons
 
 SHADES = 5  # of each colour
 _BREAK = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
@@ -124,9 +127,7 @@ def _headline(found: TextLabels) -> str:
         return (
             "The text got the label it came with." if alone else f"All {texts} got the label they came with."
         )
-    part = wording.share(found.n_wrong / found.n_texts)
-    words = "gets another label than it" if found.n_wrong == 1 else "get another label than they"
-    return f"{wording.number(found.n_wrong)} of {texts} {words} came with ({part})."
+    return wording.wrong_labels(found.n_wrong, found.n_texts, texts)
 
 
 def _figures(found: TextLabels, n: int) -> list[tuple[str, Text]]:

@@ -1,0 +1,66 @@
+"""The command `tellwhy compare`: which explainer to trust on a table."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tellwhy.views.cli import screen
+from tellwhy.views.cli.options import (
+    Columns,
+    Detector,
+    Exclude,
+    File,
+    Json,
+    Missing,
+    Normal,
+    Quiet,
+    Reference,
+    Seed,
+    listed,
+)
+
+
+def compare_command(
+    file: File,
+    *,
+    reference: Reference = None,
+    normal: Normal = None,
+    detector: Detector = "auto",
+    columns: Columns = None,
+    exclude: Exclude = None,
+    missing: Missing = "impute",
+    rows: Annotated[int, typer.Option(min=2, help="How many ordinary rows to change.")] = 100,
+    changed: Annotated[int, typer.Option(min=1, help="How many columns of each row to change.")] = 1,
+    json: Json = False,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Measure which explainer to trust on this table, on anomalies injected into its ordinary rows.
+
+    Example: `tellwhy compare data.csv --normal diagnosis=healthy`
+    """
+    from tellwhy.workflow import compare_table
+
+    with screen.progress_bar(quiet=quiet), screen.warnings_as_notes():
+        result = compare_table(
+            file,
+            reference=reference,
+            normal=normal,
+            detector=detector,
+            columns=listed(columns),
+            exclude=listed(exclude) or (),
+            missing=missing,
+            n_rows=rows,
+            n_features=changed,
+            random_state=seed,
+        )
+    if json:
+        # JSON has no NaN: what a method did not give is null.
+        lines = result.table.astype(object).where(result.table.notna(), None).to_dict("records")
+        told = {"methods": lines, "recommendation": result.recommendation, "detector": result.detector}
+        screen.print_json(told)
+        return
+    screen.notes(result.notices, quiet=quiet)
+    screen.show_comparison(result)

@@ -1,0 +1,138 @@
+"""The command `tellwhy explain`: odd rows of a table, or odd nodes of a grid, a sequence or a graph."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tellwhy.views.cli import screen
+from tellwhy.views.cli.options import (
+    Columns,
+    Detector,
+    Exclude,
+    File,
+    Json,
+    Missing,
+    Normal,
+    Quiet,
+    Reference,
+    Seed,
+    listed,
+    stem,
+)
+
+if TYPE_CHECKING:
+    from tellwhy.workflow import Run
+
+
+def explain_command(
+    file: File,
+    *,
+    reference: Reference = None,
+    normal: Normal = None,
+    id: Annotated[
+        str | None, typer.Option(metavar="COL", help="Column that names rows in the output.")
+    ] = None,
+    detector: Detector = "auto",
+    method: Annotated[str, typer.Option(help="auto, or a name from `tellwhy methods`.")] = "auto",
+    top: Annotated[int, typer.Option(min=1, max=10_000, help="How many rows to show.")] = 10,
+    contamination: Annotated[
+        float | None,
+        typer.Option(help="Share of rows above the threshold, e.g. 0.02; by default a robust fence."),
+    ] = None,
+    columns: Columns = None,
+    exclude: Exclude = None,
+    label: Annotated[
+        str | None,
+        typer.Option(metavar="COL[=VALUE]", help="Column that marks true anomalies; never a feature."),
+    ] = None,
+    missing: Missing = "impute",
+    grid: Annotated[
+        bool,
+        typer.Option(
+            "--grid", help="The file is an .npz with one array per feature: judge nodes in context."
+        ),
+    ] = False,
+    time: Annotated[
+        str | None,
+        typer.Option(metavar="COL", help="Order rows by this column, and judge each beside its neighbours."),
+    ] = None,
+    edges: Annotated[
+        Path | None,
+        typer.Option(help="Table of pairs of rows that are neighbours: row numbers, or names in --id."),
+    ] = None,
+    classes: Annotated[
+        int | None,
+        typer.Option(min=1, max=127, help="Latent classes of --grid, --time, --edges; found by default."),
+    ] = None,
+    neighbours: Annotated[
+        int | None, typer.Option(help="Of a node of --grid: 4 or 8, in a volume also 6, 26.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder for the run; by default tellwhy-<name> here.")
+    ] = None,
+    json: Json = False,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Rank the odd rows of a table and tell why each is odd.
+
+    Writes a folder with `report.html` (a page to send to a colleague), `anomalies.csv`, `scores.parquet`,
+    `explanation/` and `run.json`.
+
+    Examples
+    --------
+    - `tellwhy explain data.csv`
+    - `tellwhy explain today.csv --reference last_month.csv --id order_id`
+    - `tellwhy explain patients.csv --normal diagnosis=healthy --top 20`
+    - `tellwhy explain data.csv --label is_fraud --json`
+    - `tellwhy explain cube.npz --grid`, `tellwhy explain sensor.csv --time timestamp`: odd in their context
+    """
+    folder = Path(f"tellwhy-{stem(file)}") if out is None else out
+    asked: dict[str, Any] = {
+        "id_column": id,
+        "top": top,
+        "contamination": contamination,
+        "columns": listed(columns),
+        "exclude": listed(exclude) or (),
+        "random_state": seed,
+    }
+    table_only = {"reference": reference, "normal": normal, "label": label}
+    if grid or time is not None or edges is not None:
+        from tellwhy.views.cli import nodes
+
+        ways = {"--grid": grid, "--time": time, "--edges": edges}
+        nodes.check_options(ways, {f"--{name}": value for name, value in table_only.items()})
+        asked |= {"time": time, "edges": edges, "neighbours": neighbours, "n_classes": classes}
+        nodes.explain_and_tell(file, folder, asked, as_json=json, quiet=quiet)
+        return
+    asked |= {**table_only, "detector": detector, "method": method, "missing": missing}
+    _explain_rows(file, folder, asked, as_json=json, quiet=quiet)
+
+
+def _explain_rows(file: Path, folder: Path, asked: dict[str, Any], *, as_json: bool, quiet: bool) -> None:
+    from tellwhy.views.report import write_report
+    from tellwhy.workflow import explain_table, save_run
+    from tellwhy.workflow.run_io import anomaly_record
+
+    with screen.progress_bar(quiet=quiet), screen.warnings_as_notes():
+        run = explain_table(file, **asked)
+        save_run(run, folder, add=lambda work: write_report(run, work / "report.html"))
+    top = asked["top"]
+    if as_json:
+        print_run(run, [anomaly_record(anomaly) for anomaly in run.anomalies[:top]], folder)
+        return
+    screen.notes(run.notices, quiet=quiet)
+    screen.show_run(run, top)
+    screen.show_summary(run)
+    typer.echo(f"Report: {folder / 'report.html'}")
+
+
+def print_run(run: Run, found: list[dict[str, Any]], folder: Path) -> None:
+    """Print a run as JSON: what was found, how, and where it was written."""
+    detection = None if run.detection is None else vars(run.detection)
+    told: dict[str, Any] = {"anomalies": found, "detection": detection, "out": str(folder), **run.settings}
+    told |= {"threshold": run.threshold, "source": run.source, "notices": list(run.notices)}
+    screen.print_json(told)
