@@ -18,7 +18,8 @@ from _results import publish
 from _dmm_men import LOCAL, N_SEGMENTS, SAMPLES, Results, images, lime, trained
 from tellwhy.core.explanation import Explanation
 from tellwhy.explainers import DMMMEN, PRESETS, Priors
-from tellwhy.explainers.surrogate.sampler import Settings, design, sample
+from tellwhy.explainers.surrogate.conditionals.state import design
+from tellwhy.explainers.surrogate.sampler import Settings, sample
 
 FIGURE = Path(__file__).parent.parent / "docs" / "images" / "dmm-men-scaling.png"
 QUESTIONS = (SAMPLES, 4 * SAMPLES, 8 * SAMPLES)

@@ -22,9 +22,10 @@ from sklearn.metrics import adjusted_rand_score
 
 from tellwhy.core.errors import NotConverged
 from tellwhy.explainers import DMMMEN
-from tellwhy.explainers.surrogate import _compiled
+from tellwhy.explainers.surrogate.conditionals import _compiled
+from tellwhy.explainers.surrogate.conditionals.state import design, kept_arrays
 from tellwhy.explainers.surrogate.priors import Priors
-from tellwhy.explainers.surrogate.sampler import Settings, design, kept_arrays, sample
+from tellwhy.explainers.surrogate.sampler import Settings, sample
 
 OWN = Priors(
     alpha_shape=2.0,

@@ -3,8 +3,8 @@
 import numpy as np
 from scipy import special, stats
 
-from tellwhy.explainers.surrogate import _compiled
-from tellwhy.explainers.surrogate.sampler import design, empty_state, kept_arrays
+from tellwhy.explainers.surrogate.conditionals import _compiled, _compiled_nets
+from tellwhy.explainers.surrogate.conditionals.state import design, empty_state, kept_arrays
 
 STEPS = (
     "draw_assignments",
@@ -202,7 +202,7 @@ def metropolis_variances(prior_terms):
     def step(state, data, priors, rng):
         _compiled.draw_scales(state, data, priors, rng)
         p = state.coef.shape[1] - 1
-        rss = _compiled.residual_sums(state, data)
+        rss = _compiled_nets.residual_sums(state, data)
         for j, c in enumerate(state.c):
             lambda1, lambda2 = state.lambda1[c], state.lambda2[c]
             t = np.maximum(state.t[j], 1e-300)

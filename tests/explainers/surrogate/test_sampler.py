@@ -24,9 +24,11 @@ from scipy import stats
 
 from tellwhy.core import progress
 from tellwhy.core.errors import UnreadableFile
-from tellwhy.explainers.surrogate import _compiled, checkpoint, sampler
+from tellwhy.explainers.surrogate import checkpoint, sampler
+from tellwhy.explainers.surrogate.conditionals import _compiled
+from tellwhy.explainers.surrogate.conditionals.state import design
 from tellwhy.explainers.surrogate.priors import PRESETS, Priors
-from tellwhy.explainers.surrogate.sampler import Settings, design, sample
+from tellwhy.explainers.surrogate.sampler import Settings, sample
 
 
 @pytest.fixture(scope="module")
@@ -189,6 +191,7 @@ KILLED_WHILE_SAVING = """
 import os, signal, sys
 import numpy as np
 from tellwhy.explainers.surrogate import checkpoint, sampler
+from tellwhy.explainers.surrogate.conditionals.state import design
 from tellwhy.explainers.surrogate.priors import Priors
 
 saves, savez = [], np.savez
@@ -203,7 +206,7 @@ checkpoint.np.savez, sampler.SAVE_SECONDS = dying, 0.0
 X, y = np.random.default_rng(0).normal(size=(30, 2)), np.arange(30.0) / 30
 settings = sampler.Settings(n_components=2, n_sweeps=100, n_burn=60, n_chains=2)
 folder = sampler.Path(sys.argv[1])
-sampler.sample(sampler.design(X, y), Priors(), settings, rng=np.random.default_rng(1), folder=folder)
+sampler.sample(design(X, y), Priors(), settings, rng=np.random.default_rng(1), folder=folder)
 """
 
 
@@ -224,6 +227,17 @@ def test_process_killed_while_it_saves_is_resumed(tmp_path):
         for where in (folder, None)
     )
     np.testing.assert_array_equal(whole.coef, resumed.coef)
+
+
+def test_chains_are_saved_now_and_then_and_at_the_end(tmp_path, monkeypatch):
+    """All blocks are alike, and none but the last is the last one."""
+    saved_at = []
+    save = checkpoint.save
+    monkeypatch.setattr(checkpoint, "save", lambda *args: (saved_at.append(args[2][0].done), save(*args)))
+    data = design(np.random.default_rng(0).normal(size=(30, 2)), np.arange(30.0) / 30)
+    settings = Settings(n_components=2, n_sweeps=100, n_burn=60, n_chains=2)
+    sample(data, Priors(), settings, rng=np.random.default_rng(1), folder=tmp_path / "chains")
+    assert saved_at == [160]
 
 
 def test_checkpoints_of_something_else_are_refused(interrupted):

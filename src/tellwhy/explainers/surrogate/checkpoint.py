@@ -60,8 +60,8 @@ def resume(folder: Path, mark: str, chains: list[Chain]) -> None:
     head, arrays = FORMAT.read(folder)
     if head["data"] != mark or head["origins"] != [c.origin for c in chains]:
         raise UnreadableFile(
-            f"{folder} is a checkpoint of other rows, another model, other settings or another seed. Give the "
-            "same ones, or another folder."
+            f"{folder} is a checkpoint of other rows, another model, other settings or another seed. Give "
+            "the same ones, or another folder."
         )
     for i, chain in enumerate(chains):
         with FORMAT.reading(folder, f"chains.{i}"):

@@ -1,4 +1,4 @@
-"""The columns that a surrogate sees: constant ones left out, the rest scaled, in an order that is their own."""
+"""The columns that a surrogate sees: constant ones left out, the rest scaled, in an order of their own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tellwhy.core.scaling import ColumnSpread
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.tables import canonical_order
 
-MOST_GATES = 4
+MOST_GATES = 4  # coordinates of a place; more would drown the output, which tells components apart too
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,9 @@ def choose_columns(X: Floats, y: Floats, *, n_used: int | None, scale: str) -> C
     array([1])
     """
     spread = ColumnSpread.of(X)
-    centre, deviation = spread.mean, spread.deviation
+    centre = spread.mean
+    deviation = spread.deviation
+    # A column far from zero may vary by no more than its rounding errors.
     varying = np.flatnonzero(deviation > 1e-12 * (np.abs(centre) + deviation.max(initial=0.0)))
     unit = deviation[varying]
     if scale == "common":
@@ -62,8 +64,9 @@ def choose_columns(X: Floats, y: Floats, *, n_used: int | None, scale: str) -> C
     Z = (X[:, varying] - centre[varying]) / unit
     order = canonical_order(Z)
     if n_used is not None and n_used < len(order):
-        strength = np.abs(((y - y.mean())[:, None] * (Z / Z.std(axis=0))).sum(axis=0))[order]
-        order = order[np.sort(np.argsort(-strength, kind="stable")[:n_used])]
+        correlation = ((y - y.mean())[:, None] * (Z / Z.std(axis=0))).sum(axis=0)  # times a constant
+        strongest = np.argsort(-np.abs(correlation)[order], kind="stable")[:n_used]
+        order = order[np.sort(strongest)]
     chosen = varying[order]
     return Columns(chosen, centre[chosen], unit[order], X.shape[1])
 
@@ -81,6 +84,7 @@ class Gate:
 
 def choose_gate(Z: Floats) -> Gate:
     """Return up to four principal directions of scaled rows that vary."""
-    _, sizes, directions = np.linalg.svd(Z, full_matrices=False)
-    kept = min(MOST_GATES, int((sizes > 1e-9 * max(sizes.max(initial=0.0), 1e-300)).sum()))
-    return Gate(directions[:kept].T * (np.sqrt(len(Z)) / sizes[:kept]))
+    found = np.linalg.svd(Z, full_matrices=False)
+    varies = 1e-9 * max(found.S.max(initial=0.0), 1e-300) < found.S
+    kept = min(MOST_GATES, int(varies.sum()))
+    return Gate(found.Vh[:kept].T * (np.sqrt(len(Z)) / found.S[:kept]))

@@ -48,12 +48,13 @@ def split_r_hat(draws: Floats) -> Floats:
     >>> bool(split_r_hat(rng.normal(size=(2, 500)) + np.array([[0.0], [3.0]])) > 2)
     True
     """
+    # Halves of a chain that drifts differ as two chains would.
     half = draws.shape[1] // 2
     parts = np.concatenate([draws[:, :half], draws[:, draws.shape[1] - half :]])
     within = parts.var(axis=1, ddof=1).mean(axis=0)
     between = parts.mean(axis=1).var(axis=0, ddof=1)
     pooled = within * (half - 1) / half + between
-    constant = pooled <= 1e-20 * (1.0 + parts.mean(axis=(0, 1)) ** 2)
+    constant = pooled <= 1e-20 * (1.0 + parts.mean(axis=(0, 1)) ** 2)  # varies by rounding errors at most
     return np.asarray(np.where(constant, 1.0, np.sqrt(pooled / np.where(within > 0, within, 1e-300))))
 
 
@@ -69,6 +70,7 @@ def effective_draws(draws: Floats) -> Floats:
     chains, n = draws.shape[:2]
     flat = draws.reshape(chains, n, -1)
     centred = flat - flat.mean(axis=1, keepdims=True)
+    # All autocovariances at once; twice the length, so that the end does not wrap around to the start.
     spectrum = np.abs(np.fft.rfft(centred, 2 * n, axis=1)) ** 2
     covariance = np.fft.irfft(spectrum, axis=1)[:, :n].mean(axis=0) / n
     within = covariance[0] * n / (n - 1.0)
@@ -76,8 +78,12 @@ def effective_draws(draws: Floats) -> Floats:
     pooled = within * (n - 1.0) / n + between
     constant = pooled <= 1e-20 * (1.0 + flat.mean(axis=(0, 1)) ** 2)
     rho = 1.0 - (within - covariance) / np.where(constant, 1.0, pooled)
+    # In theory, sums of two neighbouring autocorrelations are positive and fall: what comes after the first
+    # that is not positive is noise, and none may exceed the one before (Geyer, 1992).
     pairs = rho[0 : n - n % 2 : 2] + rho[1:n:2]
-    falling = np.minimum.accumulate(np.where(np.cumprod(pairs > 0, axis=0) > 0, pairs, 0.0), axis=0)
+    positive = np.where(np.cumprod(pairs > 0, axis=0) > 0, pairs, 0.0)
+    falling = np.minimum.accumulate(positive, axis=0)
+    # Draws that alternate may be worth more than independent ones, but not much can be claimed from few.
     time = np.maximum(2.0 * falling.sum(axis=0) - 1.0, 1.0 / np.log10(max(chains * n, 10)))
     return np.asarray(np.where(constant, chains * n, chains * n / time).reshape(draws.shape[2:]))
 

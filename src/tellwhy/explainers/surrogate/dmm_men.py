@@ -1,4 +1,4 @@
-"""DMM-MEN: a Dirichlet-process mixture of regressions with multiple elastic nets that stands in for a model."""
+"""DMM-MEN: a mixture of regressions with multiple elastic nets, learned to stand in for a model."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tellwhy.core.errors import DataNotice, InvalidInput, InvalidParameter, NotConverged
+from tellwhy.core.errors import DataNotice, InvalidInput, InvalidParameter
 from tellwhy.core.explanation import Explanation
-from tellwhy.core.parallel import tracked_batches
 from tellwhy.core.params import (
     Rule,
     Rules,
@@ -25,19 +24,18 @@ from tellwhy.core.params import (
     validate_value,
 )
 from tellwhy.core.registry import register
-from tellwhy.core.score_function import Floats
+from tellwhy.core.score_function import Floats, Integers, ScoreFunction
 from tellwhy.core.tables import check_finite, column_names
 from tellwhy.explainers.base import Attribution, BackgroundExplainer, Rows
 from tellwhy.explainers.column_groups import group_numbers, groups_rule
+from tellwhy.explainers.surrogate.class_fit import TargetRows, check_targets, explain_by_class, fit_target
+from tellwhy.explainers.surrogate.convergence import Convergence
 from tellwhy.explainers.surrogate.insight import Fitted, Insight, component_insights, overall_insight
-from tellwhy.explainers.surrogate.local_fit import Neighbourhood, explain_locally
-from tellwhy.explainers.surrogate.mixture import Local, Plan, Surrogate, fit_surrogate
+from tellwhy.explainers.surrogate.local_fit import LocalPlan, Neighbourhood, explain_locally
+from tellwhy.explainers.surrogate.mixture import Explained, Plan, RowFits, Surrogate
 from tellwhy.explainers.surrogate.priors import Priors
 from tellwhy.explainers.surrogate.sampler import Settings
 from tellwhy.scoring.class_scores import as_class_scores, as_outputs, with_known_outputs
-
-R_HAT = 1.1
-LEAST_DRAWS = 20
 
 _background_rule = Rule(
     "'mean', a number, or an array shaped like one input",
@@ -50,18 +48,20 @@ _background_rule = Rule(
     family="surrogate",
     needs="any score, or a classifier with probabilities; background rows",
     cost="one fit (seconds to minutes), then some matrix products per row",
-    exactness="posterior mean of an approximation, with credible intervals; what it misses is stated as residual",
+    exactness="posterior mean of an approximation, with credible intervals; the residual is what it misses",
     citation="Guo, Huang, Tao, Xing, Lin, NeurIPS (2018)",
     applies=lambda _: True,
 )
 class DMMMEN(BackgroundExplainer):
-    """A Bayesian mixture of sparse regressions, fitted to a model's outputs; its coefficients explain the model.
+    """A Bayesian mixture of sparse regressions, fitted to a model's outputs; its coefficients explain it.
 
-    y_i | x_i ~ Σ_j π_j N(x_iᵀβ_j, σ_j²), with stick-breaking weights π and one of several elastic nets as the
-    prior of each β_j. A row is explained by E[β_z]⊙(x − x̄), z ~ p(z | x, y) given the model's own output y.
-    A classifier gets one mixture per class, of the log-odds of the rows it puts into that class. Components
-    are told apart by chains of a Gibbs sampler with slice steps, whose agreement (split-R̂, effective draws)
-    is in `convergence_`.
+    Rows that the model treats alike share one regression, of which most coefficients are near 0. In formulas,
+    y_i | x_i ~ Σ_j π_j N(x_iᵀβ_j, σ_j²). The shares π are pieces of a stick that is broken again and again,
+    so that later components get little unless rows need them; each β_j has one of several elastic nets as
+    its prior, which draws small coefficients to 0. A row is explained by E[β_z]⊙(x − x̄): z is the component that
+    it belongs to, given the model's own output. A classifier gets one mixture per class, of the log-odds of
+    the rows that it puts into that class. Everything is drawn by chains of a Gibbs sampler; how far they
+    agree (split-R̂, effective draws) is in `convergence_`.
 
     Parameters
     ----------
@@ -130,6 +130,8 @@ class DMMMEN(BackgroundExplainer):
         "random_state": seed,
     }
 
+    shape_: tuple[int, ...] = ()  # of one input; empty until `fit` has seen one
+
     def __init__(
         self,
         model: Any,
@@ -172,7 +174,7 @@ class DMMMEN(BackgroundExplainer):
         self.random_state = random_state
 
     @cached_property
-    def score(self) -> Any:
+    def score(self) -> ScoreFunction:
         """The log-odds of the preferred class, or the score, that is explained."""
         return as_class_scores(self.model)
 
@@ -191,8 +193,7 @@ class DMMMEN(BackgroundExplainer):
         return super().fit(X)
 
     def _fit(self, X: Any) -> None:
-        self._read_shape(X)
-        rows = self.rows(X)
+        rows = self._first_rows(X)
         self.names_ = self._names(X, rows)
         self.mean_ = rows.X.mean(axis=0)
         self.surrogates_: dict[int, Surrogate] = {}
@@ -207,43 +208,51 @@ class DMMMEN(BackgroundExplainer):
         chosen = outputs.argmax(axis=1)
         self.fitted_rows_ = {t: np.flatnonzero(chosen == t) for t in range(outputs.shape[1])}
         self.X_ = rows.X
+        # One stream of random numbers per class, also for those that get no mixture: which rows there are of
+        # one class does not change what is drawn for another.
         streams = generator(self.random_state).spawn(outputs.shape[1])
         for target, members in self.fitted_rows_.items():
             if len(members) >= 2:
-                folder = None if self.checkpoint_ is None else self.checkpoint_ / f"target-{target}"
-                y = outputs[members, target]
-                self._fit_target(target, rows.X[members], y, streams[target], folder)
+                name = self.targets_[target]
+                self.surrogates_[target] = fit_target(
+                    TargetRows(name, rows.X[members], outputs[members, target]),
+                    self._plan(),
+                    rng=streams[target],
+                    folder=None if self.checkpoint_ is None else self.checkpoint_ / f"target-{target}",
+                    label="sampling the mixture" + (f" of {name}" if len(self.targets_) > 1 else ""),
+                )
         self._say_what_is_missing()
 
-    def _fit_target(
-        self, target: int, X: Floats, y: Floats, rng: np.random.Generator, folder: Path | None
-    ) -> None:
-        name = self.targets_[target]
-        if np.ptp(y) <= 1e-9 * max(1.0, float(np.abs(y).max())):
-            text = (
-                f"The model gives {y[0]:.4g} for all {len(y)} rows of {name!r}: no feature can matter there."
-            )
-            warnings.warn(text, DataNotice, stacklevel=5)
-        label = f"sampling the mixture of {name}" if len(self.targets_) > 1 else "sampling the mixture"
-        fitted = fit_surrogate(X, y, self._plan(), rng=rng, folder=folder, label=label)
-        self.surrogates_[target] = fitted
-        agreement = fitted.posterior.convergence
-        if agreement.worst_r_hat > R_HAT or agreement.least_ess < LEAST_DRAWS:
-            warnings.warn(
-                f"The chains of {name!r} do not agree yet ({agreement.words()}; expected R̂ < {R_HAT} and at "
-                f"least {LEAST_DRAWS} effective draws): intervals may be too narrow. Raise n_burn and "
-                "n_sweeps, or lower n_components.",
-                NotConverged,
-                stacklevel=5,
-            )
+    def _first_rows(self, X: Any) -> Rows:
+        """Read the rows of a fit; learn from them what the model gives and which shape its inputs have."""
+        self.shape_ = ()  # an earlier fit may have seen others
+        given = np.shape(X)[1:]
+        first = self.rows(X).X[:2]  # of a table, in the columns that the model sees: there may be more of them
+        self.score = with_known_outputs(self.score, first.reshape(-1, *given) if len(given) > 1 else first)
+        self.targets_ = list(as_outputs(self.score).names)
+        rows = self.rows(X)
+        self.shape_ = given if len(given) > 1 else (rows.X.shape[1],)
+        return rows
+
+    def _say_what_is_missing(self) -> None:
+        """Warn, at the line that called `fit`, of classes that have too few rows for a mixture."""
+        lacking = [self.targets_[t] for t in self.fitted_rows_ if t not in self.surrogates_]
+        if not lacking:
+            return
+        warnings.warn(
+            f"The model puts fewer than 2 of the rows into {', '.join(lacking[:10])}: these got no mixture, "
+            "and rows of theirs cannot be explained.",
+            DataNotice,
+            stacklevel=5,
+        )
 
     @property
-    def convergence_(self) -> dict[str, Any]:
+    def convergence_(self) -> dict[str, Convergence]:
         """Split-R̂ and effective draws of each target's mixture."""
         return {self.targets_[t]: s.posterior.convergence for t, s in self.surrogates_.items()}
 
     def insights(self, k: int = 10, *, per: str = "component") -> list[Insight]:
-        """What the model has learned, per class and component: the k main features with intervals, where it applies.
+        """What the model has learned: for each class and component, the k main features and where it applies.
 
         With `per="target"`, one insight per class: the average over its rows, which does not depend on how
         components are labelled.
@@ -254,16 +263,25 @@ class DMMMEN(BackgroundExplainer):
         if self.is_local:
             raise InvalidInput("insights need a global fit: use features=None or a number of columns.")
         found: list[Insight] = []
-        for target, surrogate in self.surrogates_.items():
-            mine = self.fitted_rows_[target]
-            others = np.delete(self.X_, mine, axis=0)
-            name = self.targets_[target]
-            fitted = Fitted(surrogate, self.X_[mine], others, name, self.names_, self.shape_)
+        for target in self.surrogates_:
+            fitted = self._fitted(target)
             if per == "component":
                 found += component_insights(fitted, k=k, credibility=self.credibility)
             else:
                 found.append(overall_insight(fitted, k=k, credibility=self.credibility))
         return found
+
+    def _fitted(self, target: int) -> Fitted:
+        """What insights into one target are read from."""
+        mine = self.fitted_rows_[target]
+        return Fitted(
+            surrogate=self.surrogates_[target],
+            X=self.X_[mine],
+            others=np.delete(self.X_, mine, axis=0),
+            target=self.targets_[target],
+            names=self.names_,
+            shape=self.shape_,
+        )
 
     def explain(self, X: Any) -> Explanation:
         """Explain the output of each row: contributions of its features, with credible intervals."""
@@ -285,31 +303,20 @@ class DMMMEN(BackgroundExplainer):
         return Rows(self.score, array, np.arange(array.shape[1]), array.shape[1], shape[1:])
 
     def _check_shape(self, shape: tuple[int, ...]) -> None:
-        if shape != getattr(self, "shape_", shape):
+        """Raise for rows of another shape than those that `fit` saw."""
+        if self.shape_ and shape != self.shape_:
             raise InvalidInput(
                 f"X has rows of shape {shape} (columns, …), but fit saw rows of shape {self.shape_}."
             )
 
-    def _read_shape(self, X: Any) -> None:
-        """Learn the shape of an input, and whether a function gives probabilities."""
-        vars(self).pop("shape_", None)
-        shape = np.shape(X)[1:]
-        if len(shape) > 1:
-            self.shape_ = shape
-        rows = self.rows(X).X[:2]  # of a table, in the columns that the model sees: there may be more of them
-        self.score = with_known_outputs(self.score, rows.reshape(-1, *shape) if len(shape) > 1 else rows)
-        self.targets_ = list(as_outputs(self.score).names)
-
     def _names(self, X: Any, rows: Rows) -> list[str]:
-        if not hasattr(self, "shape_"):
-            self.shape_ = (rows.X.shape[1],)
+        """Return a name for each column: given, made from a raw column's, or from its place in the input."""
         given = self.score.feature_names or column_names(X)
         if given is not None and len(given) == rows.X.shape[1]:
             return list(given)
         if given is not None:
             return [f"{given[o]} ({i})" for i, o in enumerate(rows.owner)]
-        places = np.ndindex(*self.shape_)
-        return ["x" + "_".join(str(i) for i in place) for place in places]
+        return ["x" + "_".join(str(i) for i in place) for place in np.ndindex(*self.shape_)]
 
     def _outputs(self, rows: Rows, flat: Floats) -> Floats:
         """Outputs of the model for flattened inputs, shape (n, targets)."""
@@ -323,62 +330,65 @@ class DMMMEN(BackgroundExplainer):
             settings,
             self.priors or Priors(),
             n_used=n_used,
-            scale="common" if self.is_local else self.scale,
+            scale="common" if self.is_local else self.scale,  # columns of a local fit are all 0 or 1
             gating=self.gating,
             assignment=self.assignment,
             n_jobs=self.n_jobs,
         )
 
-    def _groups(self, rows: Rows) -> Any:
+    def _groups(self, rows: Rows) -> Integers | None:
+        """Group of each column, where groups were given; None where every row has segments of its own."""
         if isinstance(self.features, str):
             return None
         return group_numbers(self.features, rows.n_owners, self.names_)[rows.owner]
 
-    def _say_what_is_missing(self) -> None:
-        lacking = [self.targets_[t] for t in self.fitted_rows_ if t not in self.surrogates_]
-        if not lacking:
-            return
-        warnings.warn(
-            f"The model puts fewer than 2 of the rows into {', '.join(lacking[:10])}: these got no mixture, "
-            "and rows of theirs cannot be explained.",
-            DataNotice,
-            stacklevel=5,
-        )
-
     def _attribute(self, rows: Rows) -> Attribution:
         outputs = self._outputs(rows, rows.X)
         targets = outputs.argmax(axis=1)
-        scores = outputs[np.arange(len(outputs)), targets]
-        if self.is_local:
-            return self._explain_locally(rows, scores, targets)
-        lacking = sorted(set(targets.tolist()) - set(self.surrogates_))
-        if lacking:
-            row = int(np.argmax(targets == lacking[0]))
-            raise InvalidInput(
-                f"Row {row} belongs to {self.targets_[lacking[0]]!r} by the model, of which fit saw fewer "
-                "than 2 rows. Fit with rows of that class."
-            )
-        n_draws = len(next(iter(self.surrogates_.values())).coef)
-        uniforms = generator(_fixed(self.random_state)).random(n_draws)
-        owner = None if rows.n_owners == rows.X.shape[1] else rows.owner
-        found = []
-        for batch in tracked_batches(len(rows.X), 8 * n_draws * rows.X.shape[1], "explaining by the mixture"):
-            for i in range(batch.start, batch.stop):
-                surrogate = self.surrogates_[int(targets[i])]
-                found.append(
-                    surrogate.local(
-                        rows.X[i], scores[i], uniforms=uniforms, credibility=self.credibility, owner=owner
-                    )
-                )
+        explained = Explained(outputs[np.arange(len(outputs)), targets], targets)
+        found = self._locally(rows, explained) if self.is_local else self._by_class(rows, explained)
+        params = {"targets": self.targets_, "priors": repr(self.priors or Priors())}
         return Attribution(
-            np.array([f.values for f in found]),
-            scores,
-            np.array([f.base for f in found]),
-            stderr=np.array([f.stderr for f in found]),
-            extras={**_stacked(found, rows), "target": targets},
-            params={"targets": self.targets_, "priors": repr(self.priors or Priors())},
-            per_owner=True,
+            found.values,
+            explained.scores,
+            found.base,
+            stderr=found.stderr,
+            extras={
+                **{name: _shaped(extra, rows) for name, extra in found.extras.items()},
+                "target": targets,
+            },
+            params={**params, "features": str(self.features)} if self.is_local else params,
+            per_owner=not self.is_local,
         )
+
+    def _by_class(self, rows: Rows, explained: Explained) -> RowFits:
+        check_targets(explained.targets, self.surrogates_, self.targets_)
+        return explain_by_class(
+            rows.X,
+            explained,
+            self.surrogates_,
+            seed=_fixed(self.random_state),
+            credibility=self.credibility,
+            owner=None if rows.n_owners == rows.X.shape[1] else rows.owner,
+        )
+
+    def _locally(self, rows: Rows, explained: Explained) -> RowFits:
+        where = Neighbourhood(
+            shape=self.shape_,
+            background=self._background(),
+            group=self.group_,
+            n_neighbours=self.n_neighbours,
+            n_segments=self.n_segments,
+            kept=self.kept,
+        )
+        how = LocalPlan(
+            outputs=lambda flat: self._outputs(rows, flat),
+            where=where,
+            plan=self._plan(),
+            seed=_fixed(self.random_state),
+            credibility=self.credibility,
+        )
+        return explain_locally(rows.X, explained, how)
 
     def _background(self) -> Floats:
         """Values of replaced segments, one per column."""
@@ -392,53 +402,14 @@ class DMMMEN(BackgroundExplainer):
             )
         return np.broadcast_to(given.ravel() if given.ndim else given, self.mean_.shape)
 
-    def _explain_locally(self, rows: Rows, scores: Floats, targets: Any) -> Attribution:
-        where = Neighbourhood(
-            shape=self.shape_,
-            background=self._background(),
-            group=self.group_,
-            n_neighbours=self.n_neighbours,
-            n_segments=self.n_segments,
-            kept=self.kept,
-        )
-        found = explain_locally(
-            rows.X,
-            (scores, targets),
-            lambda flat: self._outputs(rows, flat),
-            where,
-            self._plan(),
-            seed=_fixed(self.random_state),
-            credibility=self.credibility,
-        )
-        return Attribution(
-            found.values,
-            scores,
-            found.base,
-            stderr=found.stderr,
-            extras={
-                **{name: _shaped(extra, rows) for name, extra in found.extras.items()},
-                "target": targets,
-            },
-            params={
-                "targets": self.targets_,
-                "priors": repr(self.priors or Priors()),
-                "features": str(self.features),
-            },
-        )
 
-
-def _stacked(found: list[Local], rows: Rows) -> dict[str, Floats]:
-    names = ("coefficients", "interval", "coefficient_interval")
-    return {name: _shaped(np.array([getattr(f, name) for f in found]), rows) for name in names}
-
-
-def _shaped(extra: Floats, rows: Rows) -> Floats:
+def _shaped(extra: Any, rows: Rows) -> Any:
     """Give an array per cell the shape of the inputs."""
     if rows.shape is None or extra.ndim < 2:
         return extra
     return extra.reshape(len(extra), *rows.shape, *extra.shape[2:])
 
 
-def _fixed(random_state: Any) -> Any:
+def _fixed(random_state: Any) -> int:
     """Return a seed that gives every row the same draws, whatever was drawn before."""
-    return random_state if isinstance(random_state, (int, np.integer)) else 0
+    return int(random_state) if isinstance(random_state, (int, np.integer)) else 0

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tellwhy.core.scaling import ColumnSpread
 from tellwhy.core.score_function import Floats, Integers
@@ -14,8 +15,11 @@ from tellwhy.core.tables import evenly_spread
 from tellwhy.explainers.surrogate.mixture import Surrogate
 from tellwhy.explainers.surrogate.modes import relabel
 
-LEAST_SHARE = 0.01
-MOST_EXAMPLES = 32
+if TYPE_CHECKING:
+    import pandas as pd
+
+LEAST_SHARE = 0.01  # of the rows: a component that describes fewer is no insight
+MOST_EXAMPLES = 32  # rows that an insight carries with it
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,26 +78,30 @@ class Insight:
         added = self.coefficients * (self.centre - baseline)
         return np.argsort(-added.ravel(), kind="stable")
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> pd.DataFrame:
         """One line per main feature: its coefficient, its limits and its effect."""
         import pandas as pd
 
-        flat, limits = self.coefficients.ravel()[self.top], self.interval.reshape(-1, 2)[self.top]
-        columns = {"feature": self.names, "coefficient": flat, "low": limits[:, 0], "high": limits[:, 1]}
-        return pd.DataFrame({**columns, "effect": self.effects.ravel()[self.top]})
+        limits = self.interval.reshape(-1, 2)[self.top]
+        return pd.DataFrame(
+            {
+                "feature": self.names,
+                "coefficient": self.coefficients.ravel()[self.top],
+                "low": limits[:, 0],
+                "high": limits[:, 1],
+                "effect": self.effects.ravel()[self.top],
+            }
+        )
 
     def __repr__(self) -> str:
-        what = (
-            "all rows"
-            if self.component < 0
-            else f"component {self.component}, {100 * self.share:.0f} % of rows"
-        )
+        one = f"component {self.component}, {100 * self.share:.0f} % of rows"
+        what = "all rows" if self.component < 0 else one
         return f"<Insight into {self.target!r} ({what}): {', '.join(self.names[:5])}>"
 
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """What insights are read from: a surrogate, its rows, rows of other targets, and the names of the features."""
+    """What insights are read from: a surrogate, its rows, rows of other targets, names and shape."""
 
     surrogate: Surrogate
     X: Floats
@@ -103,10 +111,20 @@ class Fitted:
     shape: tuple[int, ...]
 
 
+class _Pattern(NamedTuple):
+    """What one insight is made of."""
+
+    component: int  # −1 for the average over all
+    members: NDArray[np.bool_]  # which of the rows it describes
+    slopes: Floats  # (draws, columns)
+    shares: Floats  # of the rows, one per draw
+
+
 def component_insights(fitted: Fitted, *, k: int, credibility: float) -> list[Insight]:
     """One insight per component that describes at least 1 % of the rows, the largest first."""
     surrogate = fitted.surrogate
-    posterior, J = surrogate.posterior, surrogate.coef.shape[1]
+    posterior = surrogate.posterior
+    J = surrogate.coef.shape[1]
     permutations = relabel(posterior.z, J)
     draw = np.arange(len(permutations))[:, None]
     coef = np.empty_like(surrogate.coef)
@@ -117,54 +135,50 @@ def component_insights(fitted: Fitted, *, k: int, credibility: float) -> list[In
     order = np.argsort(-shares.mean(axis=1), kind="stable")
     found: list[Insight] = []
     for j in order[shares.mean(axis=1)[order] >= LEAST_SHARE]:
+        # Where the component is empty, its coefficients are mere draws from the prior: they say nothing.
         slopes = surrogate.slopes(coef[shares[j] > 0, j])
-        found.append(
-            _insight(fitted, len(found), usual == j, slopes, shares[j], k=k, credibility=credibility)
-        )
+        pattern = _Pattern(len(found), usual == j, slopes, shares[j])
+        found.append(_insight(fitted, pattern, k=k, credibility=credibility))
     return found
 
 
 def overall_insight(fitted: Fitted, *, k: int, credibility: float) -> Insight:
     """The mean of β_{z_i} over the rows: it does not depend on labels."""
-    posterior, coef = fitted.surrogate.posterior, fitted.surrogate.coef
-    shares = np.array([(posterior.z == j).mean(axis=1) for j in range(coef.shape[1])]).T  # (D, J)
+    z = fitted.surrogate.posterior.z
+    coef = fitted.surrogate.coef
+    shares = np.array([(z == j).mean(axis=1) for j in range(coef.shape[1])]).T  # (D, J)
     slopes = fitted.surrogate.slopes(np.einsum("dj,djk->dk", shares, coef))
     everyone = np.ones(len(fitted.X), dtype=bool)
-    return _insight(fitted, -1, everyone, slopes, np.ones(len(slopes)), k=k, credibility=credibility)
+    return _insight(
+        fitted, _Pattern(-1, everyone, slopes, np.ones(len(slopes))), k=k, credibility=credibility
+    )
 
 
-def _insight(
-    fitted: Fitted,
-    component: int,
-    members: Any,
-    slopes: Floats,
-    shares: Floats,
-    *,
-    k: int,
-    credibility: float,
-) -> Insight:
-    X, shape = fitted.X, fitted.shape
+def _insight(fitted: Fitted, pattern: _Pattern, *, k: int, credibility: float) -> Insight:
+    """Return a pattern with its k main features named, its intervals, and examples of its rows."""
+    X = fitted.X
+    shape = fitted.shape
     tails = [0.5 * (1.0 - credibility), 0.5 * (1.0 + credibility)]
-    mean = slopes.mean(axis=0)
+    mean = pattern.slopes.mean(axis=0)
     effects = mean * ColumnSpread.of(X).deviation
     top = np.argsort(-np.abs(effects), kind="stable")[:k]
     top = top[effects[top] != 0]
-    rows = np.flatnonzero(members)
-    low, high = np.quantile(shares, tails)
-    others = fitted.others if len(fitted.others) else X[~members]
+    rows = np.flatnonzero(pattern.members)
+    low, high = np.quantile(pattern.shares, tails)
+    others = fitted.others if len(fitted.others) else X[~pattern.members]
     return Insight(
         target=fitted.target,
-        component=component,
-        share=float(shares.mean()),
+        component=pattern.component,
+        share=float(pattern.shares.mean()),
         share_interval=(float(low), float(high)),
         coefficients=mean.reshape(shape),
-        interval=np.quantile(slopes, tails, axis=0).T.reshape(*shape, 2),
+        interval=np.quantile(pattern.slopes, tails, axis=0).T.reshape(*shape, 2),
         effects=effects.reshape(shape),
         top=top,
         names=tuple(fitted.names[i] for i in top),
         centre=(X[rows] if len(rows) else X).mean(axis=0).reshape(shape),
         rows=rows,
-        applies=_applies(X, members, fitted.names),
+        applies=_applies(X, pattern.members, fitted.names),
         credibility=credibility,
         examples=_some(X[rows]).reshape(-1, *shape),
         others=_some(others).reshape(-1, *shape),
@@ -177,7 +191,7 @@ def _some(X: Floats) -> Floats:
 
 
 def _applies(
-    X: Floats, members: Any, names: Sequence[str], n_features: int = 3
+    X: Floats, members: NDArray[np.bool_], names: Sequence[str], n_features: int = 3
 ) -> tuple[tuple[str, float, float], ...]:
     """Ranges of the members in the features whose means differ most from those of the other rows."""
     if members.all() or members.sum() < 2:
@@ -187,6 +201,5 @@ def _applies(
     apart /= np.where(spread.varies, spread.deviation, np.inf)  # a constant column tells nobody apart
     chosen = np.argsort(-apart, kind="stable")[:n_features]
     low, high = np.quantile(X[members][:, chosen], [0.1, 0.9], axis=0)
-    return tuple(
-        (names[c], float(a), float(b)) for c, a, b in zip(chosen, low, high, strict=True) if apart[c] > 0.1
-    )
+    ranges = [(names[c], float(low[i]), float(high[i])) for i, c in enumerate(chosen) if apart[c] > 0.1]
+    return tuple(ranges)

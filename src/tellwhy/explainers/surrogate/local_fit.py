@@ -4,23 +4,39 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from tellwhy.core.errors import NotConverged
 from tellwhy.core.progress import track
 from tellwhy.core.score_function import Floats, Integers
-from tellwhy.explainers.surrogate.mixture import Local, Plan, fit_surrogate
+from tellwhy.explainers.surrogate.mixture import Explained, Local, Plan, RowFits, fit_surrogate
 from tellwhy.explainers.surrogate.segments import neighbour_masks, neighbours, present_cells, segment
 
-R_HAT = 1.1
+R_HAT = 1.1  # chains agree below this
 
 
 @dataclass(frozen=True, eq=False)
 class Neighbourhood:
-    """How neighbours of a row are made: inputs of this shape, segments or fixed groups, replaced by a background."""
+    """How neighbours of a row are made: some of its segments are replaced by a background.
+
+    Attributes
+    ----------
+    shape
+        Of one input.
+    background
+        Values that replaced cells take, flat.
+    group
+        Segment of each cell, the same for all rows; None: every row has segments of its own.
+    n_neighbours
+        How many to make.
+    n_segments
+        About how many segments an image or sequence has.
+    kept
+        Share of the segments that neighbours keep.
+    """
 
     shape: tuple[int, ...]
     background: Floats
@@ -38,83 +54,94 @@ class Neighbourhood:
         return segment(x.reshape(self.shape), self.n_segments).ravel()
 
 
-@dataclass(eq=False)
-class LocalFits:
-    """Contributions of the cells of each row, and their evidence."""
+@dataclass(frozen=True, eq=False)
+class LocalPlan:
+    """How rows are explained one by one.
 
-    values: Floats
-    stderr: Floats
-    base: Floats
-    extras: dict[str, Any] = field(default_factory=dict)
+    Attributes
+    ----------
+    outputs
+        From flat inputs to the outputs of the model, one column per target.
+    where
+        How neighbours of a row are made.
+    plan
+        How a mixture is fitted to them.
+    seed
+        Of the random numbers, the same for every row: the explanation of a row does not depend on others.
+    credibility
+        Probability of the intervals.
+    """
+
+    outputs: Callable[[Floats], Floats]
+    where: Neighbourhood
+    plan: Plan
+    seed: int
+    credibility: float
 
 
-def explain_locally(
-    X: Floats,
-    explained: tuple[Floats, Integers],
-    outputs: Callable[[Floats], Floats],
-    where: Neighbourhood,
-    plan: Plan,
-    *,
-    seed: Any,
-    credibility: float,
-) -> LocalFits:
-    """Explain each row (its score, its target) by a mixture fitted to neighbours that keep some of its segments.
+class _OneFit(NamedTuple):
+    """What the mixture of one row says, per segment, and how far its chains agree."""
+
+    local: Local
+    r_hat: float
+
+
+def explain_locally(X: Floats, explained: Explained, how: LocalPlan) -> RowFits:
+    """Explain each row by a mixture of its own, fitted to neighbours that keep some of its segments.
 
     A segment's value is its coefficient: the change of the output when it is there. Its cells share it
     equally.
     """
-    scores, targets = explained
-    found = LocalFits(np.zeros(X.shape), np.zeros(X.shape), np.zeros(len(X)))
-    arrays = {name: np.zeros(shape) for name, shape in _shapes(X).items()}
-    apart = []
+    cells = {name: np.zeros(shape) for name, shape in _shapes(X).items()}
+    base = np.zeros(len(X))
+    r_hat = np.zeros(len(X))
     for i in track(range(len(X)), len(X), "explaining by local mixtures"):
-        label = where.label(X[i])
-        rng = np.random.default_rng(seed)
-        local, agreement = _fit_one(
-            X[i], label, (scores[i], int(targets[i])), outputs, where, plan, rng, credibility
-        )
-        apart.append(agreement)
-        sizes = np.bincount(label)[label]
-        found.values[i], found.stderr[i] = local.values[label] / sizes, local.stderr[label] / sizes
-        found.base[i] = local.base
-        arrays["segments"][i] = label
-        arrays["coefficients"][i] = local.coefficients[label]
-        arrays["interval"][i] = local.interval[label] / sizes[:, None]
-        arrays["coefficient_interval"][i] = local.coefficient_interval[label]
-    found.extras = {**arrays, "segments": arrays["segments"].astype(np.int64), "r_hat": np.array(apart)}
-    _warn(np.array(apart))
-    return found
+        label = how.where.label(X[i])
+        local, r_hat[i] = _fit_one(X[i], label, explained.scores[i], int(explained.targets[i]), how)
+        sizes = np.bincount(label)[label]  # of the segment that each cell belongs to
+        base[i] = local.base
+        cells["values"][i] = local.values[label] / sizes
+        cells["stderr"][i] = local.stderr[label] / sizes
+        cells["segments"][i] = label
+        cells["coefficients"][i] = local.coefficients[label]
+        cells["interval"][i] = local.interval[label] / sizes[:, None]
+        cells["coefficient_interval"][i] = local.coefficient_interval[label]
+    _warn(r_hat)
+    values = cells.pop("values")
+    stderr = cells.pop("stderr")
+    segments = cells["segments"].astype(np.int64)
+    return RowFits(values, stderr, base, {**cells, "segments": segments, "r_hat": r_hat})
 
 
 def _shapes(X: Floats) -> dict[str, tuple[int, ...]]:
+    """Shapes of what is recorded for each cell."""
     pairs = dict.fromkeys(("interval", "coefficient_interval"), (*X.shape, 2))
-    return {"segments": X.shape, "coefficients": X.shape, **pairs}
+    return {**dict.fromkeys(("values", "stderr", "segments", "coefficients"), X.shape), **pairs}
 
 
-def _fit_one(  # noqa: PLR0917
-    x: Floats,
-    label: Integers,
-    explained: tuple[float, int],
-    outputs: Callable[[Floats], Floats],
-    where: Neighbourhood,
-    plan: Plan,
-    rng: np.random.Generator,
-    credibility: float,
-) -> tuple[Local, float]:
+def _fit_one(x: Floats, label: Integers, score: float, target: int, how: LocalPlan) -> _OneFit:
+    """Fit a mixture to neighbours of one row, in columns that say which segments each one keeps."""
+    where = how.where
+    rng = np.random.default_rng(how.seed)
     n_segments = int(label.max()) + 1
     # Segments that already show the background cannot matter: they stay, and get no coefficient.
     differing = np.flatnonzero(np.bincount(label, x != where.background, minlength=n_segments))
     masks = np.ones((where.n_neighbours, n_segments))
     masks[:, differing] = neighbour_masks(len(differing), where.n_neighbours, rng, kept=where.kept)
-    y = outputs(neighbours(x, where.background, label, masks))[:, explained[1]]
-    surrogate = fit_surrogate(masks, y, plan, rng=rng, origin=np.zeros(n_segments))
-    uniforms = rng.random(len(surrogate.coef))
-    row = np.ones(n_segments)
-    local = surrogate.local(row, explained[0], uniforms=uniforms, credibility=credibility, owner=None)
-    return local, surrogate.posterior.convergence.worst_r_hat
+    y = how.outputs(neighbours(x, where.background, label, masks))[:, target]
+    surrogate = fit_surrogate(masks, y, how.plan, rng=rng, origin=np.zeros(n_segments))
+    local = surrogate.local(
+        np.ones(n_segments),  # the row itself keeps all of its segments
+        score,
+        uniforms=rng.random(len(surrogate.coef)),
+        credibility=how.credibility,
+        owner=None,
+    )
+    return _OneFit(local, surrogate.posterior.convergence.worst_r_hat)
 
 
 def _warn(r_hat: Floats) -> None:
+    """Say in how many rows chains do not agree, at the line that called `explain`."""
     apart = int((r_hat > R_HAT).sum())
     if apart:
         warnings.warn(
@@ -122,5 +149,5 @@ def _warn(r_hat: Floats) -> None:
             f"expected < {R_HAT}): their intervals may be too narrow. Raise n_burn and n_sweeps, or lower "
             "n_components.",
             NotConverged,
-            stacklevel=4,
+            stacklevel=7,
         )

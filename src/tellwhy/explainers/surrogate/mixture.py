@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
@@ -11,18 +12,22 @@ from scipy.special import logsumexp
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.explainers.surrogate.columns import Columns, Gate, choose_columns, choose_gate
+from tellwhy.explainers.surrogate.conditionals.state import design
 from tellwhy.explainers.surrogate.convergence import effective_draws
 from tellwhy.explainers.surrogate.modes import mode_coefficients
 from tellwhy.explainers.surrogate.priors import Priors
-from tellwhy.explainers.surrogate.sampler import Posterior, Settings, design, sample
+from tellwhy.explainers.surrogate.sampler import Posterior, Settings, sample
 
-LARGEST = 1e150
+LARGEST = 1e150  # squares of larger numbers overflow
 DIGITS = 8  # of the scaled target that are kept: a model's rounding errors must not steer the draws
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How a surrogate is fitted."""
+    """How a surrogate is fitted; the parameters of `DMMMEN` of the same names say what they mean.
+
+    `n_used` is the most columns that are used, None for all that vary.
+    """
 
     settings: Settings
     priors: Priors
@@ -31,6 +36,13 @@ class Plan:
     gating: str = "none"
     assignment: str = "component"
     n_jobs: int = -1
+
+
+class Explained(NamedTuple):
+    """What is explained of each row: the output of its target, and the number of that target."""
+
+    scores: Floats
+    targets: Integers
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +56,16 @@ class Local:
     coefficient_interval: Floats  # (p, 2)
     base: float
     weights: Floats  # (J,) mean posterior probability of each component
+
+
+@dataclass(frozen=True, eq=False)
+class RowFits:
+    """What mixtures say of many rows: values per column (or cell), standard errors, base values, evidence."""
+
+    values: Floats
+    stderr: Floats
+    base: Floats
+    extras: dict[str, Floats | Integers]
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,12 +98,12 @@ class Surrogate:
 
     def probabilities(self, X: Floats, y: Floats) -> Floats:
         """Posterior probability of each component, for each draw: shape (n, D, J)."""
-        Z, t = self.columns.scaled(X), (y - self.centre) / self.unit
+        Z = self.columns.scaled(X)
+        target = (y - self.centre) / self.unit
         post = self.posterior
         fitted = post.coef[:, :, 0] + np.einsum("ip,djp->idj", Z, post.coef[:, :, 1:])
-        logits = (
-            post.log_pi - 0.5 * np.log(post.sigma2) - 0.5 * (t[:, None, None] - fitted) ** 2 / post.sigma2
-        )
+        misfit = (target[:, None, None] - fitted) ** 2 / post.sigma2
+        logits = post.log_pi - 0.5 * np.log(post.sigma2) - 0.5 * misfit
         if self.gate is not None:
             place = self.gate.of(Z)[:, None, None, :]
             gates = np.log(post.gate_var) + (place - post.gate_mean) ** 2 / post.gate_var
@@ -98,18 +120,33 @@ class Surrogate:
     def local(
         self, x: Floats, y: float, *, uniforms: Floats, credibility: float, owner: Integers | None
     ) -> Local:
-        """Coefficients E[β_z] of a row, z ~ p(z | x, y) in every draw, and the contributions β·(x − origin).
+        """Say what the mixture says of one row x, whose output is y.
 
-        `uniforms` (D,) choose one component per draw, for the intervals; `owner` sums columns into the
-        user's.
+        In every draw, the row belongs to component z with probability p(z | x, y). The mean coefficients
+        E[β_z] and their contributions β·(x − origin) are averages over z; for the intervals, one z is chosen
+        per draw, since an average of two components may lie where neither is.
+
+        Parameters
+        ----------
+        x, y
+            A row in all columns, and the model's output for it.
+        uniforms
+            Numbers in [0, 1), one per draw, that choose the components.
+        credibility
+            Probability of the intervals.
+        owner
+            The user's column that each column was made from, whose contributions are added up; None: each
+            column is its own.
         """
         weights = self.probabilities(x[None], np.array([y]))[0]
         expected = np.einsum("dj,djk->dk", weights, self.coef)
-        chosen = np.minimum((weights.cumsum(axis=1) < uniforms[:, None]).sum(axis=1), weights.shape[1] - 1)
-        drawn = self.coef[np.arange(len(chosen)), chosen]
-        slopes, drawn_slopes = (self._in_units(c) for c in (expected, drawn))
+        below = (weights.cumsum(axis=1) < uniforms[:, None]).sum(axis=1)
+        chosen = np.minimum(below, weights.shape[1] - 1)  # rounding may leave the sum of weights below 1
+        drawn_slopes = self.slopes(self.coef[np.arange(len(chosen)), chosen])
+        slopes = self.slopes(expected)
         steps = x - self.origin
-        values, drawn_values = (_by_owner(s * steps, owner) for s in (slopes, drawn_slopes))
+        values = _by_owner(slopes * steps, owner)
+        drawn_values = _by_owner(drawn_slopes * steps, owner)
         draws = effective_draws(self.posterior.by_chain(values))
         tail = 0.5 * (1.0 - credibility)
         return Local(
@@ -124,18 +161,16 @@ class Surrogate:
 
     def slopes(self, coef: Floats) -> Floats:
         """Coefficients (…, 1 + p) as slopes in the user's units, over all columns."""
-        return self._in_units(coef)
-
-    def _in_units(self, coef: Floats) -> Floats:
         return self.columns.spread(coef[..., 1:] * (self.unit / self.columns.unit))
 
     def _at_origin(self, coef: Floats) -> Floats:
-        return np.asarray(
-            self.centre + self.unit * (coef[0] + self.columns.scaled(self.origin[None])[0] @ coef[1:])
-        )
+        """Prediction for the row that contributions are counted from."""
+        origin = self.columns.scaled(self.origin[None])[0]
+        return np.asarray(self.centre + self.unit * (coef[0] + origin @ coef[1:]))
 
 
 def _by_owner(values: Floats, owner: Integers | None) -> Floats:
+    """Add up the values of columns that were made from the same column of the user's."""
     if owner is None:
         return values
     found = np.zeros((int(owner.max()) + 1, len(values)))
@@ -144,6 +179,7 @@ def _by_owner(values: Floats, owner: Integers | None) -> Floats:
 
 
 def _check_sizes(what: str, values: Floats) -> None:
+    """Raise for numbers whose squares would overflow."""
     largest = float(np.abs(values).max(initial=0.0))
     if largest > LARGEST:
         raise InvalidInput(
@@ -162,11 +198,28 @@ def fit_surrogate(
     folder: Path | None = None,
     label: str = "sampling the mixture",
 ) -> Surrogate:
-    """Fit a mixture to rows and a model's outputs for them."""
+    """Fit a mixture to rows and a model's outputs for them.
+
+    Parameters
+    ----------
+    X, y
+        Rows, and the output of the model for each.
+    plan
+        How to fit.
+    rng
+        Random numbers of the chains.
+    origin
+        Row that contributions are counted from; the mean of the rows by default.
+    folder
+        For checkpoints.
+    label
+        What to show while it takes long.
+    """
     _check_sizes("the rows", X)
     _check_sizes("the model's outputs", y)
-    centre, unit = float(y.mean()), float(y.std())
-    unit = unit if unit > 1e-9 * max(1.0, abs(centre)) else 1.0
+    centre = float(y.mean())
+    spread = float(y.std())
+    unit = spread if spread > 1e-9 * max(1.0, abs(centre)) else 1.0  # outputs that are equal but for rounding
     target = np.round((y - centre) / unit, DIGITS)
     columns = choose_columns(X, target, n_used=plan.n_used, scale=plan.scale)
     Z = columns.scaled(X)

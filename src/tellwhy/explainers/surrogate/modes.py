@@ -1,20 +1,20 @@
-"""Components that overlap, merged into modes; labels of components made to agree between draws, for pictures."""
+"""Components that overlap, merged into modes; and labels of components made to agree between draws."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from scipy.sparse.csgraph import connected_components
 from scipy.special import softmax
 
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.tables import evenly_spread
+from tellwhy.explainers.surrogate.conditionals.state import Data
 from tellwhy.explainers.surrogate.sampler import Posterior
 
 OVERLAP = 0.25  # components confused this often are one mode
-MOST_ROWS = 500
+MOST_ROWS = 500  # that overlaps are estimated from
 
 
 def confusion(probabilities: Floats) -> Floats:
@@ -33,8 +33,11 @@ def confusion(probabilities: Floats) -> Floats:
     return np.asarray((probabilities.T @ given) / np.where(total > 0, total, 1.0)[:, None])
 
 
-def mode_coefficients(posterior: Posterior, data: Any) -> Floats:
-    """Coefficients of each component's mode: components that overlap, averaged with their weights π, in every draw."""
+def mode_coefficients(posterior: Posterior, data: Data) -> Floats:
+    """Coefficients of each component's mode: in every draw, the average of the components that overlap.
+
+    A mode is a set of components that rows are often confused between. Its members count by their shares π.
+    """
     some = evenly_spread(len(data.y), MOST_ROWS)
     X, y = data.X[some], data.y[some]
     merged = posterior.coef.copy()
@@ -52,11 +55,11 @@ def mode_coefficients(posterior: Posterior, data: Any) -> Floats:
     return merged
 
 
-def relabel(z: Integers, n_components: int, *, n_rounds: int = 5) -> Integers:
-    """Return the permutation of each draw that makes its components agree with the others' (Cron and West, 2011).
+def relabel(z: NDArray[np.integer], n_components: int, *, n_rounds: int = 5) -> Integers:
+    """Return new numbers for the components of each draw, by which draws agree (Cron and West, 2011).
 
-    Every draw's rows are matched with a reference assignment, which then becomes the commonest label of each
-    row.
+    A sampler may swap the numbers of components from draw to draw. Every draw's rows are matched with a
+    reference, which then becomes the commonest label of each row; and again, until the reference stays.
 
     Examples
     --------

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tellwhy.core.params import real, validate_value
-from tellwhy.explainers.surrogate._compiled import Numbers
+from tellwhy.explainers.surrogate.conditionals.state import Numbers
 
 
 @dataclass(frozen=True)
@@ -43,13 +43,14 @@ class Priors:
         for name, value in asdict(self).items():
             validate_value("Priors", name, value, real(0.0))
 
-    def numbers(self) -> Any:
+    def numbers(self) -> Numbers:
         """Return what the compiled code takes; the prior of the gates is weak and fixed."""
         own = {name: float(value) for name, value in asdict(self).items()}
         return Numbers(**own, gate_count=0.1, gate_shape=2.0, gate_scale=0.5)
 
 
 def _published(J: int, e: float, R: float, a: float) -> dict[str, Any]:
+    """One line of the table, in its letters; in all of them f = L = V = 1 and b = a."""
     priors = Priors(alpha_shape=e, lambda1_shape=R, variance_shape=a, variance_scale=a)
     return {"n_components": J, "n_elastic_nets": 3, "priors": priors}
 

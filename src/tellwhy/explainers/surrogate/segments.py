@@ -9,8 +9,8 @@ import numpy as np
 from tellwhy.core.score_function import Floats, Integers
 
 COMPACTNESS = 0.5  # weight of a segment's diameter against the standard deviation of the pixels
-ROUNDS = 10
-CHANNELS = (1, 3, 4)
+ROUNDS = 10  # of k-means
+CHANNELS = (1, 3, 4)  # lengths of an axis of channels: grey, colour, colour with opacity
 
 
 def spatial_axes(shape: Sequence[int]) -> tuple[int, ...]:
@@ -27,9 +27,10 @@ def spatial_axes(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def segment(x: Floats, n_segments: int) -> Integers:
-    """Return the segment of each cell of an image or sequence: k-means of places and values from a regular grid.
+    """Return the segment of each cell of an image or sequence, by k-means of places and values.
 
-    Every channel of a pixel belongs to the same segment; segments are numbered 0, 1, … without gaps.
+    Clusters start from a regular grid, so that the same input has the same segments. Every channel of a pixel
+    belongs to the same segment; segments are numbered 0, 1, … without gaps.
 
     Examples
     --------
@@ -40,9 +41,8 @@ def segment(x: Floats, n_segments: int) -> Integers:
     pixels = np.moveaxis(x, axes, range(len(axes)))
     sizes = pixels.shape[: len(axes)]
     values = pixels.reshape(int(np.prod(sizes)), -1)
-    places = np.stack(np.meshgrid(*(np.arange(s) for s in sizes), indexing="ij"), axis=-1).reshape(
-        len(values), -1
-    )
+    lines = [np.arange(size) for size in sizes]
+    places = np.stack(np.meshgrid(*lines, indexing="ij"), axis=-1).reshape(len(values), -1)
     step = (len(values) / min(n_segments, len(values))) ** (1 / len(axes))
     spread = values.std() or 1.0
     points = np.hstack([places * (COMPACTNESS / step), values / spread])
@@ -53,15 +53,19 @@ def segment(x: Floats, n_segments: int) -> Integers:
 
 def _grid(sizes: Sequence[int], step: float) -> Integers:
     """Flat positions of a regular grid of cells."""
-    lines = [np.unique(np.clip(np.arange(step / 2, s, step).astype(np.int64), 0, s - 1)) for s in sizes]
+    lines = []
+    for size in sizes:
+        line = np.arange(step / 2, size, step).astype(np.int64)
+        lines.append(np.unique(np.clip(line, 0, size - 1)))
     return np.ravel_multi_index(np.meshgrid(*lines, indexing="ij"), tuple(sizes)).ravel()
 
 
 def _k_means(points: Floats, starts: Integers) -> Integers:
+    """Return the cluster of each point; a cluster that loses all its points stays where it was."""
     centres = points[starts]
     label = np.zeros(len(points), dtype=np.int64)
     for _ in range(ROUNDS):
-        distances = (centres**2).sum(axis=1) - 2.0 * points @ centres.T
+        distances = (centres**2).sum(axis=1) - 2.0 * points @ centres.T  # less |point|², the same for all
         label = distances.argmin(axis=1)
         counts = np.bincount(label, minlength=len(centres))
         sums = np.stack([np.bincount(label, column, minlength=len(centres)) for column in points.T], axis=1)
@@ -70,7 +74,7 @@ def _k_means(points: Floats, starts: Integers) -> Integers:
 
 
 def present_cells(x: Floats, background: Floats) -> Integers:
-    """Return a segment of its own for each cell that differs from the background; the others share the last one.
+    """Return a segment of its own for each cell that differs from the background; all others share the last.
 
     Examples
     --------
@@ -101,9 +105,8 @@ def neighbour_masks(
     from scipy.stats import qmc
 
     shown = min(n_segments, qmc.Sobol.MAXDIM)
-    places = qmc.Sobol(shown, seed=rng).random_base2(max(0, int(n_neighbours - 1).bit_length()))[
-        :n_neighbours
-    ]
+    power = max(0, int(n_neighbours - 1).bit_length())  # the sequence is balanced at powers of two only
+    places = qmc.Sobol(shown, seed=rng).random_base2(power)[:n_neighbours]
     rest = rng.random((n_neighbours, n_segments - shown))
     masks = (np.hstack([places, rest]) < kept).astype(np.float64)
     masks[0] = 1.0
