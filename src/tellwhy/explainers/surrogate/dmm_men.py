@@ -227,7 +227,9 @@ class DMMMEN(BackgroundExplainer):
         """Read the rows of a fit; learn from them what the model gives and which shape its inputs have."""
         self.shape_ = ()  # an earlier fit may have seen others
         given = np.shape(X)[1:]
-        first = self.rows(X).X[:2]  # of a table, in the columns that the model sees: there may be more of them
+        first = self.rows(X).X[
+            :2
+        ]  # of a table, in the columns that the model sees: there may be more of them
         self.score = with_known_outputs(self.score, first.reshape(-1, *given) if len(given) > 1 else first)
         self.targets_ = list(as_outputs(self.score).names)
         rows = self.rows(X)
