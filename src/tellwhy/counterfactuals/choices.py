@@ -1,4 +1,4 @@
-"""What the cells of a row may become: numbers within a range or on a lattice, blocks of columns seen before."""
+"""What the cells of a row may become: numbers within a range or in steps, blocks of columns seen before."""
 
 from __future__ import annotations
 
@@ -69,13 +69,15 @@ class Choices:
 
     def allowed(self, values: Floats, columns: Any) -> Floats:
         """Return the allowed numbers nearest to some values of some columns."""
-        values = np.clip(values, self.low[columns], self.high[columns])
-        step, origin = self.steps[columns], self.origin[columns]
+        low = self.low[columns]
+        high = self.high[columns]
+        step = self.steps[columns]
+        origin = self.origin[columns]
+        values = np.clip(values, low, high)
         safe = np.where(step > 0, step, 1.0)
-        first, last = (
-            np.ceil((self.low[columns] - origin) / safe - 1e-9),
-            np.floor((self.high[columns] - origin) / safe + 1e-9),
-        )
+        # The ends of the range are steps themselves, but for rounding: 1e-9 of a step keeps them in.
+        first = np.ceil((low - origin) / safe - 1e-9)
+        last = np.floor((high - origin) / safe + 1e-9)
         stepped = origin + np.clip(np.round((values - origin) / safe), first, last) * safe
         return np.where(step > 0, stepped, values)
 
@@ -88,7 +90,7 @@ class Choices:
 
     def block_distances(self, X: Floats, Y: Floats) -> Floats:
         """Largest change |y − x|/s within each block, shape (n, blocks)."""
-        order = np.argsort(self.block, kind="stable")
+        order = np.argsort(self.block, kind="stable")  # reduceat takes columns that stand together
         starts = np.flatnonzero(np.diff(self.block[order], prepend=-1))
         return np.maximum.reduceat((np.abs(Y - X) / self.scales)[:, order], starts, axis=1)
 
@@ -104,7 +106,10 @@ def choices_of(
     origin: Floats,
     listed: Mask,
 ) -> Choices:
-    """Return what ordinary rows allow: numbers spread over those that occur, the most common values of a block."""
+    """Return what ordinary rows allow: numbers spread over those that occur, common values of a block.
+
+    Parameters are those of `Choices`; `owner` names the block of each column by any numbers.
+    """
     if owner.shape != scales.shape:
         raise InvalidInput(f"owner names a block for {len(owner)} columns; the rows have {len(scales)}.")
     block = np.unique(owner, return_inverse=True)[1].reshape(-1)
@@ -116,7 +121,7 @@ def choices_of(
 
 
 def _most_common(values: Floats) -> Floats:
-    """Return the values that occur most often; of equally common ones that do not all fit, evenly spread ones."""
+    """Return the 16 values that occur most often; of equally common ones that do not all fit, spread ones."""
     distinct, counts = np.unique(values, axis=0, return_counts=True)
     order = np.argsort(-counts, kind="stable")
     if len(order) > MOST_CANDIDATES:
@@ -128,7 +133,9 @@ def _most_common(values: Floats) -> Floats:
 
 
 def one_hot_blocks(X: Floats) -> Integers:
-    """Block of each column: neighbouring columns of 0 and 1 with a single 1 in every row are one, others stand alone.
+    """Return the block of each column, told by its first column.
+
+    Neighbouring columns of 0 and 1 with a single 1 in every row are one block; all others stand alone.
 
     Examples
     --------
@@ -136,10 +143,11 @@ def one_hot_blocks(X: Floats) -> Integers:
     array([0, 1, 1, 1, 4])
     """
     n, d = X.shape
-    ones = np.where(
-        ((X == 0) | (X == 1)).all(axis=0), X.sum(axis=0), n + 1
-    )  # other columns are too many for any block
-    block, start, total = np.arange(d), 0, 0.0
+    # A column that holds anything else counts for more ones than any block may have.
+    ones = np.where(((X == 0) | (X == 1)).all(axis=0), X.sum(axis=0), n + 1)
+    block = np.arange(d)
+    start = 0
+    total = 0.0  # ones in the columns from `start` to `last`: n of them, one in each row, make a block
     for last in range(d):
         total += ones[last]
         while start <= last and (total > n or ones[start] == 0):
@@ -147,7 +155,8 @@ def one_hot_blocks(X: Floats) -> Integers:
             start += 1
         if total == n and (X[:, start : last + 1].sum(axis=1) == 1).all():
             block[start : last + 1] = start
-            start, total = last + 1, 0.0
+            start = last + 1
+            total = 0.0
     return block
 
 

@@ -25,9 +25,9 @@ OWN_CELL = -1.0
 class CodedRows:
     """Rows of a table whose encoding can be undone cell by cell; see `UserRows`.
 
-    In a column of numbers or of dates a cell is told by its number (of seconds since 1970). In any other column
-    (text, booleans, numbers that are only two) it is told by the ordinary row that has it, −1 for the cell that
-    the row had: such a cell only ever becomes one that occurs.
+    In a column of numbers or dates, a cell is told by its number (dates by the seconds since 1970). In any
+    other column (text, booleans, two numbers that stand for yes and no) it is told by the number of an
+    ordinary row that has the cell, −1 for the row's own cell: such a cell only becomes one that occurs.
     """
 
     def __init__(self, explained: ExplainedRows):
@@ -67,8 +67,9 @@ class CodedRows:
         return Limits(is_number, steps, low, high)
 
     def nearest(self, rows: Integers) -> Floats:
-        """Search in the model's columns, where nothing needs to be encoded, and find the cells of what was found."""
-        explained, score = self._explained, self._explained.score
+        """Search in the model's columns, where nothing needs to be encoded, and tell the result in cells."""
+        explained = self._explained
+        score = explained.score
         nearest = nearest_normal(
             score.inner,
             self._Z[rows],
@@ -81,14 +82,15 @@ class CodedRows:
             left_out=explained.points(rows, score.inner),
         )
         Y = self._told(nearest.points, nearest.changed, rows)
-        # What the search changed by less than the cells can tell is no change to the user, and so no solution.
+        # A change that is too small to be told in cells is none to the user, and so no solution.
         lost = ~nearest.found | (nearest.changed.any(axis=1) & (self.X[rows] == Y).all(axis=1))
         Y[lost] = np.nan
         return Y
 
     def is_normal(self, Y: Floats, rows: Integers) -> Mask:
         """Encode points as the rows of a table that they stand for, and score them."""
-        explained, inner = self._explained, self._explained.score.inner
+        explained = self._explained
+        inner = explained.score.inner
         Z = explained.score.encode(self.frame(Y, rows))
         left_out = explained.points(rows, inner)
         scores = inner.value(Z) if left_out is None else inner.value(Z, left_out)

@@ -83,5 +83,5 @@ class UserRows(Protocol):
         ...
 
     def table(self, Y: Floats, rows: Integers) -> Any:
-        """Return points as the user has rows: an array of numbers, or a frame; all cells empty where one is NaN."""
+        """Return points as the user has rows: an array of numbers, or a frame; a row with NaN is empty."""
         ...

@@ -17,7 +17,7 @@ from tellwhy.core.errors import InvalidInput
 from tellwhy.core.parallel import row_batches
 from tellwhy.core.progress import track
 from tellwhy.core.score_function import Floats, Integers
-from tellwhy.counterfactuals.quadratics import FreeInverses
+from tellwhy.counterfactuals.quadratics import Evaluated, FreeInverses
 from tellwhy.counterfactuals.row_scores import RowScores
 from tellwhy.counterfactuals.surroundings import Distance, Surroundings
 from tellwhy.optimise.arrays import Array, counted, filled, namespace, placed, row_dot, true_rows
@@ -33,10 +33,10 @@ _ROWS_TOGETHER = 16
 
 @dataclass(frozen=True)
 class Minima:
-    """Local minima: `points` (n, m, d) for n rows and m sets of free columns, and which are `converged` (n, m)."""
+    """Local minima for n rows and m sets of free columns."""
 
-    points: Array
-    converged: Array
+    points: Array  # (n, m, d)
+    converged: Array  # (n, m): which of them are minima
 
 
 def minimise(
@@ -95,24 +95,22 @@ def minimise(
     free = np.atleast_2d(np.asarray(free, dtype=bool))
     if free.shape[1] != d:
         raise InvalidInput(f"free has {free.shape[1]} columns, X has {d}.")
-    around = Surroundings(
-        placed(X, np.ones(d) if scales is None else np.asarray(scales, dtype=np.float64)),
-        distance,
-        placed(
-            X,
-            np.zeros(d, dtype=bool)
-            if binary is None or radius is not None
-            else np.asarray(binary, dtype=bool),
-        ),
-    )
+    units = np.ones(d) if scales is None else np.asarray(scales, dtype=np.float64)
+    # Within a radius, binary columns are walled in like all others, and distance costs nothing.
+    is_walled = binary is None or radius is not None
+    flips = np.zeros(d, dtype=bool) if is_walled else np.asarray(binary, dtype=bool)
+    around = Surroundings(placed(X, units), distance, placed(X, flips))
     scores = score if isinstance(score, RowScores) else RowScores(score, X)
     weights = np.zeros(len(free)) if radius is not None else gamma / np.maximum(free.sum(axis=1), 1)
     return _in_batches(_Task(scores, X, placed(X, free), placed(X, weights), around, radius, anchors, slack))
 
 
 def _in_batches(whole: _Task) -> Minima:
-    (n, d), m = whole.X.shape, len(whole.free)
-    points, converged = filled(whole.X, (n, m, d), 0.0), filled(whole.X, (n, m), False)
+    n = whole.X.shape[0]
+    d = whole.X.shape[1]
+    m = len(whole.free)
+    points = filled(whole.X, (n, m, d), 0.0)
+    converged = filled(whole.X, (n, m), False)
     for masks in _mask_batches(n, m, d, whole):
         task = whole.part(masks, points[:, 0] if masks.start and whole.is_quick else None)
         for rows in row_batches(n, len(task.free) * problem_bytes(d), whole.room):
@@ -131,7 +129,7 @@ def _mask_batches(n: int, m: int, d: int, task: _Task) -> Any:
     n_forms = 0 if quadratics is None else len(quadratics.offsets)
     n_together = n if task.is_on_device else min(n, _ROWS_TOGETHER)
     per_mask = max(n_together * problem_bytes(d), 2 * n_forms * d * d)
-    n_first = 1 if task.is_quick else 0
+    n_first = 1 if task.is_quick else 0  # the first set goes alone: the others start from its minima
     rest = [slice(b.start + n_first, b.stop + n_first) for b in row_batches(m - n_first, per_mask, task.room)]
     batches = [slice(0, 1), *rest] if n_first else rest
     return track(batches, len(batches), "looking for the lowest scores nearby")
@@ -173,21 +171,21 @@ class _Task:
     def solve(self, rows: slice) -> tuple[Array, Array]:
         """Points (rows, masks, d) of some rows, and which are minima."""
         n = rows.stop - rows.start
-        number = counted(self.X, n * len(self.free))
+        number = counted(self.X, n * len(self.free))  # problem k is row k mod n with set k div n
         problems = _Problems(self, rows.start + number % n, number // n)
         start = filled(self.X, (len(number), self.X.shape[1]), 0.0)
         if self.scores.has_gradient:
             found = self._descended(problems, start, rows)
         else:
             targets = None if self.anchors is None else problems.seen_anchors
-            free, edges = self.free[problems.masks], problems.edges()
-            found = pattern_search(problems.value, start, free=free, targets=targets, edges=edges)
+            free = self.free[problems.masks]
+            found = pattern_search(problems.value, start, free=free, targets=targets, edges=problems.edges())
         shape = (len(self.free), n)
         points = problems.points(number, found.U).reshape(*shape, -1)
         return points.swapaxes(0, 1), found.converged.reshape(shape).T
 
     def _descended(self, problems: _Problems, start: Array, rows: slice) -> Descent:
-        """Go down from the minima of the first set, and from the rows where that ends higher than they are."""
+        """Go down from the minima of the first set; where that ends higher than the row is, from the row."""
         if not self.is_quick:
             return problems.descend(start, None)
         number = counted(self.X, rows.stop)[rows]
@@ -198,7 +196,8 @@ class _Task:
         higher = true_rows(found.values > slack.tops)
         if len(higher):
             again = problems.some(higher).descend(start[higher], slack.some(higher))
-            found.U[higher], found.converged[higher] = again.U, again.converged
+            found.U[higher] = again.U
+            found.converged[higher] = again.converged
         return found
 
     @cached_property
@@ -208,6 +207,7 @@ class _Task:
         if quadratics is None:
             return None
         s = self.around.scales
+        # The squared distance γ/|c|·u² bends by 2γ/|c| in every direction.
         return FreeInverses(quadratics.curvatures * np.outer(s, s), self.free, 2.0 * self.weights)
 
 
@@ -243,16 +243,16 @@ class _Problems:
         weights = self.task.weights[masks]
         return weights * row_dot(cost, self.task.free[masks]), weights[:, None] * slope
 
-    def evaluate(self, which: Array, U: Array) -> tuple[Array, Array, Array]:
+    def evaluate(self, which: Array, U: Array) -> Evaluated:
         """Value, slope and lowest quadratic form at coordinates U."""
         rows = self.rows[which]
         X = self.task.X[rows]
-        value, slopes, parts = self.task.scores.evaluate(self.task.around.points(X, U), rows)
+        score = self.task.scores.evaluate(self.task.around.points(X, U), rows)
         cost, cost_slope = self.cost(which, X, U)
-        G = slopes * self.task.around.scales
+        G = score.slope * self.task.around.scales  # y = x + s·u: by the chain rule, s times the slope by y
         G += cost_slope
         G *= self.task.free[self.masks[which]]
-        return value + cost, G, parts
+        return Evaluated(score.value + cost, G, score.form)
 
     def value(self, which: Integers, U: Floats) -> Floats:
         """Value alone, for scores without a gradient."""
@@ -280,9 +280,8 @@ class _Problems:
         low, high = task.around.walls(task.X[self.rows], task.radius)
         if task.radius is not None or not task.around.is_absolute:
             return Edges(None, low, high)
-        return Edges(
-            task.weights[self.masks, None] * (task.free[self.masks] & ~task.around.binary), low, high
-        )
+        has_kink = task.free[self.masks] & ~task.around.binary
+        return Edges(task.weights[self.masks, None] * has_kink, low, high)
 
     def seen_anchors(self, which: Integers) -> Floats:
         """Coordinates of the anchors around each problem's row, shape (problems, r, d)."""

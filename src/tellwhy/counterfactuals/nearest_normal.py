@@ -14,7 +14,14 @@ from tellwhy.core.progress import track
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.tables import as_floats
 from tellwhy.counterfactuals.change_search import SHORTLIST, ChangeSearch
-from tellwhy.counterfactuals.choices import Mask, as_mask, as_numbers, choices_of, one_hot_blocks
+from tellwhy.counterfactuals.choices import (
+    Choices,
+    Mask,
+    as_mask,
+    as_numbers,
+    choices_of,
+    one_hot_blocks,
+)
 from tellwhy.counterfactuals.row_scores import RowScores
 from tellwhy.counterfactuals.surroundings import column_scales
 from tellwhy.scoring.observed import whole_columns
@@ -130,23 +137,33 @@ def nearest_normal(
         origin=np.where(given_steps > 0, prototypes[0], 0.0),
         listed=as_mask(listed, d, "listed"),
     )
+    # A prototype that the model was trained on must not vouch for itself, any more than a row of X.
     own = RowScores(score, prototypes).value(prototypes, np.arange(len(prototypes)))
     level = _threshold(score, threshold, own)
-    search = ChangeSearch(
-        RowScores(score, X, left_out), X, choices, level, 1.0 if distance == "absolute" else 2.0
-    )
-    normal = prototypes[
-        (own <= level) & ((prototypes >= choices.low) & (prototypes <= choices.high)).all(axis=1)
-    ]
-    points = X.copy()
-    odd = np.flatnonzero(search.scores.value(X, np.arange(len(X))) > level)
+    power = 1.0 if distance == "absolute" else 2.0
+    search = ChangeSearch(RowScores(score, X, left_out), X, choices, level, power)
     order = None if ranking is None else _ranking(ranking, owner, choices.block, len(X))
-    batches = row_batches(len(odd), 8 * d * min(choices.n_blocks, SHORTLIST) * 4, _BATCH_BYTES)
+    points = _searched(search, prototypes[(own <= level) & _in_range(prototypes, choices)], order)
+    found = np.asarray(~np.isnan(points).any(axis=1))
+    return NearestNormal(points, found, found[:, None] & (points != X), level)
+
+
+def _in_range(prototypes: Floats, choices: Choices) -> Mask:
+    """Tell which prototypes lie within the range of changed cells: a given range may be narrower."""
+    return np.asarray(((prototypes >= choices.low) & (prototypes <= choices.high)).all(axis=1))
+
+
+def _searched(search: ChangeSearch, normal: Floats, ranking: Floats | None) -> Floats:
+    """Search for the rows that are above the level, in batches; the others stay as they are."""
+    points = search.X.copy()
+    odd = np.flatnonzero(search.scores.value(points, np.arange(len(points))) > search.level)
+    # A row is copied once for every block it may change, and a few times over.
+    bytes_per_row = 8 * points.shape[1] * min(search.choices.n_blocks, SHORTLIST) * 4
+    batches = row_batches(len(odd), bytes_per_row, _BATCH_BYTES)
     for some in track(batches, len(batches), "looking for the nearest normal rows"):
         rows = odd[some]
-        points[rows] = search.run(rows, normal, None if order is None else order[rows])
-    found = ~np.isnan(points).any(axis=1)
-    return NearestNormal(points, found, found[:, None] & (points != X), level)
+        points[rows] = search.run(rows, normal, None if ranking is None else ranking[rows])
+    return points
 
 
 def _threshold(score: Any, given: float | None, of_prototypes: Floats) -> float:
@@ -158,8 +175,9 @@ def _threshold(score: Any, given: float | None, of_prototypes: Floats) -> float:
 
 
 def _ranking(given: Any, owner: Any, block: Integers, n: int) -> Floats:
-    """Return one number per row and block; of values per owner, those of owners without a column are left out."""
-    values, n_blocks = np.asarray(given, dtype=np.float64), int(block.max()) + 1
+    """Return one number per row and block; values of owners that have no column are left out."""
+    values = np.asarray(given, dtype=np.float64)
+    n_blocks = int(block.max()) + 1
     if owner is None and values.shape == (n, len(block)):
         values = np.stack([values[:, block == b].sum(axis=1) for b in range(n_blocks)], axis=1)
     if owner is not None and values.ndim == 2 and values.shape[1] > np.max(owner):

@@ -47,7 +47,7 @@ class NormalVersions:
         self._as_shown = np.zeros(len(explained.values), dtype=bool)
 
     def __call__(self, rows: Integers) -> Any:
-        """Return the nearest normal version of each of these rows; NaN in all columns where none was found."""
+        """Return the nearest normal version of each of these rows; all NaN where none was found."""
         return self.of(rows).table
 
     def entry(self) -> dict[str, Deferred]:
@@ -78,7 +78,8 @@ class NormalVersions:
         """Look for the versions of rows that nobody has asked for yet."""
         if not len(rows):
             return
-        X, Y = self._rows.X[rows], self._rows.nearest(rows)
+        X = self._rows.X[rows]
+        Y = self._rows.nearest(rows)
         found = np.asarray(~np.isnan(Y).any(axis=1))
         moved = np.flatnonzero(found & (X != Y).any(axis=1))
         as_shown = found.copy()  # a row that is normal already is shown as it is
@@ -112,7 +113,7 @@ def normal_versions(
     >>> changed
     array([[False,  True]])
     """
-    threshold = getattr(score, "threshold", None)
+    threshold = score.threshold
     if threshold is None or values.ndim != 2 or len(np.shape(data)) != 2:
         return {}
     if _knows_rows(score):
@@ -124,7 +125,7 @@ def normal_versions(
 
 
 def _knows_rows(score: Any) -> bool:
-    """Whether the model behind a score keeps rows that it learned from, and they can be told in the user's columns."""
+    """Whether the model keeps rows that it learned from, and they can be told in the user's columns."""
     if isinstance(score, EncodedScore):
         return score.decode is not None and _knows_rows(score.inner)
     return isinstance(score, HasObserved) or support_points(score) is not None
@@ -133,7 +134,7 @@ def _knows_rows(score: Any) -> bool:
 def attach_nearest_normal(
     explanation: Explanation, score: Any, background: Any, *, threshold: float | None = None
 ) -> Explanation:
-    """Return the explanation with the nearest normal rows in `extras["nearest_normal"]`, in the columns of its data.
+    """Return the explanation with the nearest normal rows in `extras["nearest_normal"]`.
 
     Explainers do this themselves where the model tells its threshold and keeps rows that it learned from.
 
@@ -161,8 +162,8 @@ def attach_nearest_normal(
     """
     if np.shape(background)[1:] != np.shape(explanation.data)[1:]:
         raise InvalidInput(
-            f"background has shape {np.shape(background)}; expected rows like the explained ones, whose shape is "
-            f"{np.shape(explanation.data)}."
+            f"background has shape {np.shape(background)}; expected rows like the explained ones, "
+            f"whose shape is {np.shape(explanation.data)}."
         )
     level = score.threshold if threshold is None else threshold
     if level is None:

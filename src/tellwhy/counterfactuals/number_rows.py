@@ -36,7 +36,8 @@ class NumberRows:
 
     def nearest(self, rows: Integers) -> Floats:
         """Search in the columns themselves."""
-        explained, seen = self._explained, self._seen
+        explained = self._explained
+        seen = self._seen
         return nearest_normal(
             explained.score,
             self.X[rows],

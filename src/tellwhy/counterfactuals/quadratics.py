@@ -1,24 +1,34 @@
-"""Scores that are a soft minimum of quadratic forms, and the inverse curvatures that let descent go straight down.
+"""Scores that are a soft minimum of quadratic forms, and the inverse curvatures that lead straight down.
 
-Gaussian mixtures and reconstruction errors have this shape.
+Gaussian mixtures and reconstruction errors have this shape. A soft minimum of numbers is −log Σ exp(−number):
+close to the lowest of them, but smooth.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tellwhy.core.parallel import BATCH_BYTES, row_batches
 from tellwhy.core.score_function import Floats, Integers
+from tellwhy.optimise.arrays import Array
 from tellwhy.scoring.scores.mixture_score import MixtureScore
 from tellwhy.scoring.scores.projection_score import ProjectionScore
 
 Mask = NDArray[np.bool_]
 LARGEST_BYTES = 512 * 2**20
+
+
+class Evaluated(NamedTuple):
+    """What descent asks of a function at some points."""
+
+    value: Array  # (n,)
+    slope: Array  # (n, d)
+    form: Array  # (n,): the quadratic form that is lowest there, 0 for a function that is not made of them
 
 
 @dataclass(frozen=True)
@@ -28,8 +38,8 @@ class Quadratics:
     Examples
     --------
     >>> bowl = Quadratics(np.zeros(1), np.zeros((1, 2)), 2 * np.eye(2)[None])
-    >>> value, slope, _ = bowl.evaluate(np.array([[3.0, 4.0]]))
-    >>> value, slope
+    >>> found = bowl.evaluate(np.array([[3.0, 4.0]]))
+    >>> found.value, found.slope
     (array([25.]), array([[6., 8.]]))
     """
 
@@ -37,27 +47,28 @@ class Quadratics:
     centres: Floats  # (K, d)
     curvatures: Floats  # (K, d, d)
 
-    def evaluate(self, X: Floats) -> tuple[Floats, Floats, Integers]:
+    def evaluate(self, X: Floats) -> Evaluated:
         """Value, gradient, and the form that is lowest, for each row."""
-        heights, slopes = np.empty((len(X), len(self.offsets))), []
-        for k, (offset, centre, curvature) in enumerate(
-            zip(self.offsets, self.centres, self.curvatures, strict=True)
-        ):
-            deviation = X - centre
-            slopes.append(deviation @ curvature)
+        heights = np.empty((len(X), len(self.offsets)))
+        slopes = []
+        for k, offset in enumerate(self.offsets):
+            deviation = X - self.centres[k]
+            slopes.append(deviation @ self.curvatures[k])
             heights[:, k] = offset + 0.5 * np.einsum("ij,ij->i", deviation, slopes[k])
         if len(slopes) == 1:
-            return heights[:, 0], slopes[0], np.zeros(len(X), dtype=np.int64)
-        lowest = heights.min(axis=1)
+            return Evaluated(heights[:, 0], slopes[0], np.zeros(len(X), dtype=np.int64))
+        lowest = heights.min(axis=1)  # taken off before exp, which would underflow far from all centres
         shares = np.exp(lowest[:, None] - heights)
         total = shares.sum(axis=1)
         shares /= total[:, None]
         gradient = sum(share[:, None] * slope for share, slope in zip(shares.T, slopes, strict=True))
-        return lowest - np.log(total), np.asarray(gradient), heights.argmin(axis=1)
+        return Evaluated(lowest - np.log(total), np.asarray(gradient), heights.argmin(axis=1))
 
 
 def quadratics_of(score: Any) -> Quadratics | None:
-    """Return the quadratic forms that a score is made of; None for others, and where forms would take too much room.
+    """Return the quadratic forms that a score is made of.
+
+    None for a score that is made of something else, and where the forms would take too much room.
 
     Examples
     --------
@@ -66,25 +77,22 @@ def quadratics_of(score: Any) -> Quadratics | None:
     array([[[0., 0.],
             [0., 2.]]])
     """
-    if (
-        isinstance(score, MixtureScore)
-        and 8 * score.parts.means.size * score.feature_shape[0] <= LARGEST_BYTES
-    ):
-        return _of_mixture(score)
+    if isinstance(score, MixtureScore):
+        n_bytes = 8 * score.parts.means.size * score.feature_shape[0]
+        return _of_mixture(score) if n_bytes <= LARGEST_BYTES else None
     if isinstance(score, ProjectionScore) and 8 * score.feature_shape[0] ** 2 <= LARGEST_BYTES:
         V = score.projection.components
-        return Quadratics(
-            np.zeros(1), score.projection.mean[None], 2.0 * (np.eye(V.shape[1]) - V.T @ V)[None]
-        )
+        curvature = 2.0 * (np.eye(V.shape[1]) - V.T @ V)  # of the squared distance to the plane that V spans
+        return Quadratics(np.zeros(1), score.projection.mean[None], curvature[None])
     return None
 
 
 def _of_mixture(score: MixtureScore) -> Quadratics:
     """−log π_k N(x; μ_k, Σ_k) of each component, with P_k = W_k W_kᵀ in the units of the rows."""
     parts = score.parts
-    factors = (
-        parts.factors if parts.factors.ndim == 3 else parts.factors[:, :, None] * np.eye(len(parts.scale))
-    )
+    factors = parts.factors
+    if factors.ndim == 2:  # diagonal covariances keep only their diagonals
+        factors = factors[:, :, None] * np.eye(len(parts.scale))
     W = factors / parts.scale[:, None]
     return Quadratics(-score.log_peaks, parts.centre + parts.scale * parts.means, W @ W.swapaxes(1, 2))
 
@@ -110,12 +118,14 @@ class _Inverse:
 class FreeInverses:
     """(P_k + ridge·I)⁻¹ restricted to the free coordinates of each mask: the Newton step of one form.
 
-    Masks that fix few coordinates share one inverse B, from which B[:, S] B[S, S]⁻¹ B[S, :] is taken off;
-    those that fix many have their own.
+    Masks that fix few coordinates S share one inverse B, from which B[:, S] B[S, S]⁻¹ B[S, :] is taken off;
+    that costs less than an inverse for each mask. Masks that fix many have their own.
     """
 
     def __init__(self, curvatures: Floats, free: Mask, ridge: Floats):
-        self._curvatures, self._free = curvatures, free
+        self._curvatures = curvatures
+        self._free = free
+        # A form that is flat in some direction has no inverse; a ridge of rounding size gives it one.
         self._least = max(1e-14 * np.einsum("kii->ki", curvatures).max(), np.finfo(float).tiny)
         self._ridge = np.maximum(ridge, self._least)
         self._shared: dict[tuple[int, float], Floats] = {}
@@ -129,7 +139,7 @@ class FreeInverses:
     def apply(self, G: Floats, masks: Integers, parts: Integers) -> Floats:
         """Multiply each row by the inverse of its mask and form."""
         W = np.empty_like(G)
-        keys = masks * self.n_forms + parts
+        keys = masks * self.n_forms + parts  # rows with the same mask and form go through one product
         order = np.argsort(keys, kind="stable")
         starts = np.flatnonzero(np.diff(keys[order], prepend=-1))
         for start, stop in zip(starts, [*starts[1:], len(order)], strict=True):
@@ -140,11 +150,12 @@ class FreeInverses:
 
     def apply_along_walls(self, G: Floats, parts: Integers, diagonal: Floats) -> Floats:
         """Multiply each row by (P + its diagonal)⁻¹ among the columns where the row is not 0."""
-        W, d = np.empty_like(G), G.shape[1]
+        W = np.empty_like(G)
+        d = G.shape[1]
         for rows in row_batches(len(G), 24 * d * d, 4 * BATCH_BYTES):
             is_open = G[rows] != 0
             H = self._curvatures[parts[rows]]
-            H[~(is_open[:, :, None] & is_open[:, None, :])] = 0.0
+            H[~(is_open[:, :, None] & is_open[:, None, :])] = 0.0  # closed columns: a unit row each
             H[:, np.arange(d), np.arange(d)] += np.where(
                 is_open, np.maximum(diagonal[rows], self._least), 1.0
             )
@@ -157,7 +168,8 @@ class FreeInverses:
         return self._known[mask, part]
 
     def _make(self, mask: int, part: int) -> _Inverse:
-        free, fixed = np.flatnonzero(self._free[mask]), np.flatnonzero(~self._free[mask])
+        free = np.flatnonzero(self._free[mask])
+        fixed = np.flatnonzero(~self._free[mask])
         nothing = np.empty(0, dtype=np.int64)
         if len(fixed) > len(free) / 3:
             block = self._curvatures[part][np.ix_(free, free)] + self._ridge[mask] * np.eye(len(free))

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from copy import copy
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from tellwhy.core.capabilities import HasGradient, HasValueAndGradient, LeavesRowsOut, OnDevice
 from tellwhy.core.score_function import Floats, Integers
-from tellwhy.counterfactuals.quadratics import quadratics_of
+from tellwhy.counterfactuals.quadratics import Evaluated, quadratics_of
 from tellwhy.optimise.arrays import HOST, Array, Space, filled
 from tellwhy.scoring.training_rows import recorded_rows
 
 
 class RowScores:
-    """The score of points made from the rows of X; a row that the model was trained on is left out of its own points.
+    """The score of points made from the rows of X.
+
+    A row that the model was trained on is left out of the score of its own points: it would find them all
+    familiar.
 
     Parameters
     ----------
@@ -36,7 +40,7 @@ class RowScores:
 
     def __init__(self, score: Any, X: Floats, left_out: Integers | None = None):
         self.score = score
-        if left_out is None and hasattr(score, "match"):
+        if left_out is None and isinstance(score, LeavesRowsOut):
             left_out = score.match(X)
         self.left_out = left_out
         self.quadratics = None if self.left_out is not None else quadratics_of(score)
@@ -44,12 +48,15 @@ class RowScores:
     @property
     def has_gradient(self) -> bool:
         """Whether `evaluate` can be called."""
-        return self.quadratics is not None or getattr(self.score, "gradient", None) is not None
+        return self.quadratics is not None or isinstance(self.score, HasGradient)
 
     @property
     def space(self) -> Space:
-        """Where points are best made: a network's own device; `value` and `evaluate` take them from there too."""
-        return getattr(self.score, "space", HOST)
+        """Where points are best made: the device of a network, or this machine's memory.
+
+        `value` and `evaluate` take points from there too.
+        """
+        return cast(Space, self.score.space) if isinstance(self.score, OnDevice) else HOST
 
     def of_rows(self, rows: slice) -> RowScores:
         """Return the scores of points made from some of the rows, counted from the first of them."""
@@ -63,25 +70,28 @@ class RowScores:
             return self.score.evaluate_arrays(Y, with_gradient=False)[0]
         return np.asarray(self.score.value(Y, *self._without(rows)))
 
-    def evaluate(self, Y: Array, rows: Array) -> tuple[Array, Array, Array]:
-        """Value and gradient of each point, and the quadratic form that is lowest there (0 without such forms)."""
+    def evaluate(self, Y: Array, rows: Array) -> Evaluated:
+        """Value and gradient of each point, and the quadratic form that is lowest there."""
         if not isinstance(Y, np.ndarray):
-            return *self.score.evaluate_arrays(Y, with_gradient=True), filled(Y, (len(Y),), 0)
+            values, slopes = self.score.evaluate_arrays(Y, with_gradient=True)
+            return Evaluated(values, slopes, filled(Y, (len(Y),), 0))
         if self.quadratics is not None:
             return self.quadratics.evaluate(Y)
-        others = self._without(rows)
-        both = getattr(self.score, "value_and_gradient", None)
-        if both is not None and not others:
-            value, slope = both(Y)
-        else:
-            value, slope = self.score.value(Y, *others), self.score.gradient(Y, *others)
-        return np.asarray(value), np.asarray(slope), np.zeros(len(Y), dtype=np.int64)
+        value, slope = self._value_and_gradient(Y, self._without(rows))
+        return Evaluated(np.asarray(value), np.asarray(slope), np.zeros(len(Y), dtype=np.int64))
+
+    def _value_and_gradient(self, Y: Floats, others: tuple[Integers, ...]) -> tuple[Floats, Floats]:
+        """Ask for both at once where the score can do that for less."""
+        if isinstance(self.score, HasValueAndGradient) and not others:
+            return self.score.value_and_gradient(Y)
+        return self.score.value(Y, *others), self.score.gradient(Y, *others)
 
     def recorded(self) -> dict[str, Integers]:
         """The training rows that were left out, as an explanation records them."""
-        return (
-            {} if self.left_out is None else {"left_out": recorded_rows(self.left_out, self.score.expansion)}
-        )
+        if self.left_out is None:
+            return {}
+        return {"left_out": recorded_rows(self.left_out, self.score.expansion)}
 
     def _without(self, rows: Integers) -> tuple[Integers, ...]:
+        """Further argument of the score: the support point that each point's row leaves out."""
         return () if self.left_out is None else (self.left_out[rows],)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tellwhy.core.score_function import Floats, Integers
+from tellwhy.core.tables import Frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,7 +48,7 @@ class RowSpace:
         seen = [None if plain else column.unique() for column, plain in zip(columns, is_number, strict=True)]
         widths = [1 if values is None else len(values) for values in seen]
         owner = np.repeat(np.arange(len(widths)), widths)
-        return cls(list(frames[-1].columns), list(every.dtypes), seen, owner, hasattr(tables[-1], "columns"))
+        return cls(list(frames[-1].columns), list(every.dtypes), seen, owner, isinstance(tables[-1], Frame))
 
     @property
     def is_numeric(self) -> bool:
@@ -58,7 +59,8 @@ class RowSpace:
         """Return rows as numbers; a missing number stays NaN."""
         import pandas as pd
 
-        frame, parts = as_pandas(table), []
+        frame = as_pandas(table)
+        parts = []
         for i, values in enumerate(self.seen):
             column = frame.iloc[:, i]
             if values is None:
@@ -69,7 +71,7 @@ class RowSpace:
         return np.hstack(parts)
 
     def rows(self, Y: Floats) -> Any:
-        """Return rows of numbers in the columns of the table: a frame, or an array where an array was given."""
+        """Return rows of numbers as rows of the table: a frame, or an array where an array was given."""
         import pandas as pd
 
         cells: dict[Any, Any] = {}
@@ -86,15 +88,15 @@ def named_columns(table: Any, names: Sequence[str] | None) -> Any:
     if names is None:
         return table
     frame = as_pandas(table)
-    return frame[list(names)] if hasattr(table, "columns") else frame.set_axis(list(names), axis=1)
+    return frame[list(names)] if isinstance(table, Frame) else frame.set_axis(list(names), axis=1)
 
 
 def as_pandas(table: Any) -> pd.DataFrame:
     """Return an array or a frame as a pandas frame, its columns typed by what they hold."""
     import pandas as pd
 
-    if hasattr(table, "iloc"):
+    if isinstance(table, pd.DataFrame):
         return table
-    if hasattr(table, "to_pandas"):
-        return table.to_pandas()
+    if isinstance(table, Frame):  # polars
+        return table.to_pandas()  # type: ignore[attr-defined]
     return pd.DataFrame(np.asarray(table)).infer_objects()

@@ -18,9 +18,8 @@ from tellwhy.optimise.arrays import Array, at_least, filled, namespace
 Mask = NDArray[np.bool_]
 Distance = str | Callable[[Floats], Floats]
 
-_LEAST = (
-    1e-6  # binary cells stay this far from the end they did not start at, where the cross-entropy is infinite
-)
+# Binary cells stay this far from the end they did not start at, where the cross-entropy is infinite.
+_LEAST = 1e-6
 
 
 @dataclass(frozen=True)
@@ -52,13 +51,16 @@ class Surroundings:
         return X + self.scales * U
 
     def walls(self, X: Array, radius: float | None) -> tuple[Array | None, Array | None]:
-        """Lowest and highest coordinates: ±radius, or [0, 1] in binary columns; None where nothing is bounded."""
+        """Lowest and highest coordinates: ±radius, or those of 0 and 1 in binary columns; None where free."""
         if radius is not None:
             return filled(X, X.shape, -float(radius)), filled(X, X.shape, float(radius))
         if not self.has_binary:
             return None, None
-        low, high = filled(X, X.shape, -np.inf), filled(X, X.shape, np.inf)
-        x, s, sign = X[:, self.binary].clip(0.0, 1.0), self.scales[self.binary], namespace(X).sign
+        low = filled(X, X.shape, -np.inf)
+        high = filled(X, X.shape, np.inf)
+        x = X[:, self.binary].clip(0.0, 1.0)
+        s = self.scales[self.binary]
+        sign = namespace(X).sign  # 0 at the end where the cell started: there the wall is the end itself
         low[:, self.binary] = (_LEAST * sign(x) - X[:, self.binary]) / s
         high[:, self.binary] = (1.0 - _LEAST * sign(1.0 - x) - X[:, self.binary]) / s
         return low, high
@@ -73,34 +75,44 @@ class Surroundings:
         if callable(self.distance):
             cost, slope = self._of_function(U)
         elif self.is_absolute:
-            cost, slope = abs(U), filled(U, U.shape, 0.0)
+            cost = abs(U)
+            slope = filled(U, U.shape, 0.0)  # the kink of |u| is the business of `Edges`
         else:
-            cost, slope = U * U, 2.0 * U
+            cost = U * U
+            slope = 2.0 * U
         if self.has_binary:
-            cost[:, self.binary], slope[:, self.binary] = self._cross_entropy(
-                X[:, self.binary], U[:, self.binary]
-            )
+            entropy, entropy_slope = self._cross_entropy(X[:, self.binary], U[:, self.binary])
+            cost[:, self.binary] = entropy
+            slope[:, self.binary] = entropy_slope
         return cost, slope
 
     def bends(self, X: Floats, U: Floats) -> Floats:
         """Second derivative of the distance of each cell (2 where it is not u² or the cross-entropy)."""
         bends = np.full(U.shape, 2.0)
         if self.has_binary:
-            s, x = self.scales[self.binary], np.clip(X[:, self.binary], 0.0, 1.0)
+            s = self.scales[self.binary]
+            x = np.clip(X[:, self.binary], 0.0, 1.0)
             y = X[:, self.binary] + s * U[:, self.binary]
-            one, none = np.maximum(y, _LEAST / 2), np.maximum(1.0 - y, _LEAST / 2)
+            one = np.maximum(y, _LEAST / 2)
+            none = np.maximum(1.0 - y, _LEAST / 2)
             bends[:, self.binary] = s**2 * (x / one**2 + (1.0 - x) / none**2)
         return bends
 
     def _cross_entropy(self, X: Array, U: Array) -> tuple[Array, Array]:
-        s, x, log = self.scales[self.binary], X.clip(0.0, 1.0), namespace(X).log
+        s = self.scales[self.binary]
+        x = X.clip(0.0, 1.0)
+        log = namespace(X).log
         y = X + s * U
-        one, none = at_least(y, _LEAST / 2), at_least(1.0 - y, _LEAST / 2)  # points may still be outside
+        one = at_least(y, _LEAST / 2)  # a trial step may still be outside [0, 1]
+        none = at_least(1.0 - y, _LEAST / 2)
         return -x * log(one) - (1.0 - x) * log(none), s * ((1.0 - x) / none - x / one)
 
     def _of_function(self, U: Floats) -> tuple[Floats, Floats]:
-        distance, step = cast(Callable[[Floats], Floats], self.distance), 1e-6 * (1.0 + np.abs(U))
-        cost, above, below = (np.asarray(distance(V), dtype=np.float64) for V in (U, U + step, U - step))
+        distance = cast(Callable[[Floats], Floats], self.distance)
+        step = 1e-6 * (1.0 + np.abs(U))  # central differences: about the cube root of the machine precision
+        cost = np.asarray(distance(U), dtype=np.float64)
+        above = np.asarray(distance(U + step), dtype=np.float64)
+        below = np.asarray(distance(U - step), dtype=np.float64)
         if cost.shape != U.shape or not np.isfinite(cost).all():
             raise InvalidInput(
                 f"distance must give one finite number per cell: for differences of shape {U.shape} it gave "

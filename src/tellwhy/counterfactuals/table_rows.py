@@ -1,4 +1,7 @@
-"""Normal versions of table rows, looked for in the user's columns: for encodings that cannot be undone cell by cell."""
+"""Normal versions of table rows, looked for in the user's columns.
+
+This is for encodings that cannot be undone cell by cell.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tellwhy.core.score_function import Floats, Integers
+from tellwhy.core.tables import PandasRows
 from tellwhy.counterfactuals.choices import Mask
 from tellwhy.counterfactuals.explained_rows import ExplainedRows
 from tellwhy.counterfactuals.nearest_normal import nearest_normal
@@ -34,7 +38,7 @@ class TableRows:
 
     @property
     def limits(self) -> Limits:
-        """Whole numbers, and the 0 and 1 that stand for labels, are found as such and stay as they were found."""
+        """Whole numbers, and the 0 and 1 that stand for labels, stay as they were found."""
         P = self._prototypes
         return Limits(~whole_columns(P), np.zeros(P.shape[1]), P.min(axis=0), P.max(axis=0))
 
@@ -67,8 +71,8 @@ class TableRows:
         """Return rows of numbers as an array, rows with text as a frame."""
         if self._space.is_numeric:
             return Y
-        index = getattr(self._data, "index", None)
-        return _table(self._space, Y, None if index is None else index[rows])
+        index = self._data.index[rows] if isinstance(self._data, PandasRows) else None
+        return _table(self._space, Y, index)
 
 
 class _SpaceScore:
@@ -86,7 +90,7 @@ class _SpaceScore:
 
 
 def ordinary_rows(score: EncodedScore, background: Any) -> Any:
-    """Ordinary rows in the user's columns: those given, or what the model keeps of the rows it learned from."""
+    """Ordinary rows in the user's columns: those given, or those that the model keeps."""
     if background is None:
         seen: Any = observed_by(score.inner)
         assert score.decode is not None  # `normal_versions` asks before

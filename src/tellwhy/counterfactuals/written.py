@@ -17,7 +17,7 @@ _MOST_DECIMALS = 300  # 10³⁰⁰ is still a number
 
 
 class Rung(NamedTuple):
-    """One way to write numbers: with so many digits, rounded away from the row's, and so many units further."""
+    """One way to write numbers: so many digits, rounded away from the row's number, some units further."""
 
     digits: int | None  # None: all that the number has
     further: int  # units of the last digit; −1 is the neighbour on the row's side of what was found
@@ -89,7 +89,7 @@ def written(X: Floats, Y: Floats, limits: Limits, is_normal: Callable[[Floats, I
 
 
 def _on_rung(X: Floats, Y: Floats, limits: Limits, rung: Rung) -> Floats:
-    """Write the changed numbers in one way; NaN where the result is out of range, or reads like what the row had."""
+    """Write the changed numbers in one way; NaN where that is out of range or reads like the row's number."""
     changed = (X != Y) & limits.is_number
     away = np.sign(Y - X)
     units = _units(Y, limits.steps, rung.digits)
@@ -109,7 +109,7 @@ class _Units(NamedTuple):
 
 
 def _units(Y: Floats, steps: Floats, digits: int | None) -> _Units:
-    """Digits are counted from the first one that is not 0, but the part before the decimal point is kept whole."""
+    """Count digits from the first that is not 0; the part before the decimal point is kept whole."""
     with np.errstate(divide="ignore"):
         size = np.floor(np.log10(np.abs(Y)))
     size = np.where(np.isfinite(size), size, 0.0)
@@ -125,8 +125,9 @@ def _in_units(values: Floats, units: _Units) -> Floats:
 
 
 def _scaled(counts: Floats, units: _Units) -> Floats:
-    """Undo `_in_units`. A whole number divided by a power of ten is the float nearest to the decimal number."""
+    """Undo `_in_units`."""
     power = 10.0 ** np.abs(units.decimals)
+    # A division, since multiples of 0.001 are not: 3142 / 1000 is the float that "3.142" is read as.
     by_power = np.where(units.decimals >= 0, counts / power, counts * power)
     return np.where(units.steps > 0, counts * units.steps, by_power)
 
