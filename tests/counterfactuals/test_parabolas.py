@@ -16,7 +16,7 @@ def test_the_vertex_of_a_parabola_is_found_at_once():
 
 def test_where_there_is_no_vertex_inside_the_wider_side_is_halved():
     places = np.array([[0.0, 1.0, 5.0], [0.0, 4.0, 5.0], [0.0, 1.0, 2.0], [2.0, 2.0, 2.0]])
-    heights = np.array([[3.0, 2.0, -2.0], [3.0, 2.0, 1.0], [0.0, 5.0, 0.0], [1.0, 1.0, 1.0]])
+    heights = np.array([[3.0, 2.0, -2.0], [5.0, 1.0, 0.0], [0.0, 5.0, 0.0], [1.0, 1.0, 1.0]])
     np.testing.assert_array_equal(Bracket(places, heights).vertex(), [3.0, 2.0, 0.5, 2.0])
 
 
