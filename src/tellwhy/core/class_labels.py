@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.multiclass import check_classification_targets
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.score_function import Integers
 
 
-def class_labels(y: Any, owner: str) -> tuple[Any, Integers]:
+def class_labels(y: ArrayLike, owner: str) -> tuple[Any, Integers]:
     """Return the classes in order and the place of each row's class among them; one class is an error.
 
     Examples
@@ -34,7 +35,7 @@ def class_labels(y: Any, owner: str) -> tuple[Any, Integers]:
     return classes, labels.astype(np.int64)
 
 
-def class_places(y: Any, classes: Any) -> Integers:
+def class_places(y: ArrayLike, classes: ArrayLike) -> Integers:
     """Return the place of each row's class among known classes in order, or say which class is new."""
     y = np.asarray(y)
     known = np.isin(y, classes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import validate_data
 
 from tellwhy.core.errors import InvalidInput
@@ -13,7 +14,7 @@ from tellwhy.core.tables import check_finite, column_names, not_a_number
 
 def validated_rows(
     estimator: Any,
-    X: Any,
+    X: ArrayLike,
     *,
     reset: bool,
     dtype: Any = np.float64,

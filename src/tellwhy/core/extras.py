@@ -98,7 +98,7 @@ class Extras(Mapping[str, Any]):
         return Extras({name: _taken(held, index) for name, held in self._held.items()})
 
 
-def is_per_row(held: Any) -> bool:
+def is_per_row(held: object) -> bool:
     """Whether a result has one entry per row: an array or a frame."""
     return isinstance(held, (np.ndarray, Frame))
 

@@ -85,11 +85,11 @@ seed = Rule(
 )
 
 Rules = Rule | tuple[Rule, ...]
-Seed = int | np.random.Generator | np.random.RandomState | None
+Seed = int | np.random.Generator | np.random.RandomState | None  # what `seed` accepts
 """What `random_state` may be; `generator` makes one generator of it."""
 
 
-def validate_value(owner: str, name: str, value: Any, rules: Rules) -> None:
+def validate_value(owner: str, name: str, value: object, rules: Rules) -> None:
     """Raise `InvalidParameter` unless one of the rules accepts the value.
 
     Examples

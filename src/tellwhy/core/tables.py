@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tellwhy.core.capabilities import Capability
 from tellwhy.core.errors import InvalidInput
@@ -37,7 +38,7 @@ class PandasRows(Protocol, metaclass=Capability):
         ...
 
 
-def column_names(X: Any) -> list[str] | None:
+def column_names(X: object) -> list[str] | None:
     """Names of the columns of a pandas or polars frame; None for an array."""
     return [str(name) for name in X.columns] if isinstance(X, Frame) else None
 
@@ -123,7 +124,7 @@ def not_finite(
     )
 
 
-def as_floats(X: Any, *, what: str = "X", n_columns: int | None = None) -> Floats:
+def as_floats(X: ArrayLike, *, what: str = "X", n_columns: int | None = None) -> Floats:
     """Return X as a finite two-dimensional float64 array, or say what is wrong with it."""
     names = column_names(X)
     raw = np.asarray(X)

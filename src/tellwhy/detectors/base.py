@@ -6,6 +6,7 @@ from abc import abstractmethod
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -34,7 +35,7 @@ class Detector(SavedModel, OutlierMixin, BaseEstimator):
     threshold_: float
     observed_: Observed
 
-    def fit(self, X: Any, y: Any = None) -> Detector:  # noqa: ARG002
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Detector:  # noqa: ARG002
         """Learn what normal rows look like. `y` is ignored."""
         validate_parameters(self)
         rows = self._validated(X, reset=True)
@@ -50,20 +51,20 @@ class Detector(SavedModel, OutlierMixin, BaseEstimator):
     def to_score(self) -> ScoreFunction:
         """Return the outlierness as a score function."""
 
-    def outlierness(self, X: Any) -> Floats:
+    def outlierness(self, X: ArrayLike) -> Floats:
         """Return how odd each row is: high = anomalous."""
         check_is_fitted(self)
         return self.to_score().value(self._validated(X, reset=False))
 
-    def score_samples(self, X: Any) -> Floats:
+    def score_samples(self, X: ArrayLike) -> Floats:
         """Return minus the outlierness (scikit-learn's sign: low = anomalous)."""
         return -self.outlierness(X)
 
-    def decision_function(self, X: Any) -> Floats:
+    def decision_function(self, X: ArrayLike) -> Floats:
         """Return threshold − outlierness: negative for anomalies."""
         return self.score_samples(X) - self.offset_
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: ArrayLike) -> Any:
         """Return −1 for anomalies (outlierness above the threshold) and 1 for normal rows."""
         return np.where(self.decision_function(X) >= 0, 1, -1)
 
@@ -104,7 +105,7 @@ class Detector(SavedModel, OutlierMixin, BaseEstimator):
         """The threshold; None while `fit` scores the training rows to find it."""
         return self.threshold_ if "threshold_" in vars(self) else None
 
-    def _validated(self, X: Any, *, reset: bool) -> Floats:
+    def _validated(self, X: ArrayLike, *, reset: bool) -> Floats:
         rows: Floats = validated_rows(self, X, reset=reset, min_rows=2 if reset else 1)
         return rows
 
@@ -117,7 +118,7 @@ class RememberingDetector(Detector):
     the model has seen.
     """
 
-    def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> Any:
+    def fit_predict(self, X: ArrayLike, y: ArrayLike | None = None, **kwargs: Any) -> Any:
         """Fit, and return −1 for the rows that are anomalous among the others, 1 for normal ones."""
         self.fit(X, y, **kwargs)
         score = self.to_score()

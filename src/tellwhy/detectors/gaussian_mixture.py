@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.core.errors import InvalidInput, NotConverged
 from tellwhy.core.parallel import tracked_batches
-from tellwhy.core.params import Rule, Rules, generator, integer, one_of, real, seed
+from tellwhy.core.params import Rule, Rules, Seed, generator, integer, one_of, real, seed
 from tellwhy.core.registry import register
 from tellwhy.core.scaling import Scaling
 from tellwhy.core.score_function import Floats
@@ -110,7 +110,7 @@ class GaussianMixture(Detector):
         regularisation: str | float = 1e-3,
         validation_share: float = 0.2,
         false_alarms: float = 0.1,
-        random_state: Any = 0,
+        random_state: Seed = 0,
     ):
         self.n_components = n_components
         self.candidates = candidates

@@ -95,7 +95,7 @@ def new_file(target: Path) -> Iterator[Path]:
         work.unlink(missing_ok=True)
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """Turn numpy scalars, arrays, paths and tuples into what JSON can hold."""
     if isinstance(value, dict):
         return {str(k): plain(v) for k, v in value.items()}

@@ -198,7 +198,7 @@ def at_key(key: str) -> Iterator[None]:
         raise Misfit(str(error) or type(error).__name__, key) from error
 
 
-def check_type(path: Path, key: str, value: Any, types: Types) -> None:
+def check_type(path: Path, key: str, value: object, types: Types) -> None:
     """Raise `UnreadableFile` unless a value of the head is of one of some types."""
     # JSON has one kind of number: 3.0 may come back as 3. True is no number, though Python counts with it.
     is_number = float in types and isinstance(value, int) and not isinstance(value, bool)
@@ -210,12 +210,12 @@ def check_type(path: Path, key: str, value: Any, types: Types) -> None:
     raise UnreadableFile(f"{path} lacks {key!r} as {expected}: it holds {_shown(value)} there.")
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 40 else f"{text[:40]}…"
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: object) -> None:
     """Write indented JSON in UTF-8."""
     path.write_text(json.dumps(plain(value), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.core.errors import InvalidInput
-from tellwhy.core.params import Rules, generator, integer, one_of, real, seed
+from tellwhy.core.params import Rules, Seed, generator, integer, one_of, real, seed
 from tellwhy.core.registry import register
 from tellwhy.core.score_function import CentreDistance, Floats, Integers
 from tellwhy.data.graphs import as_graph
@@ -83,7 +84,7 @@ class ClusterSVDD(Detector):
         n_init: int = 5,
         max_iter: int = 100,
         false_alarms: float = 0.1,
-        random_state: Any = 0,
+        random_state: Seed = 0,
     ):
         self.n_classes = n_classes
         self.nu = nu
@@ -138,7 +139,7 @@ class ClusterSVDD(Detector):
             threshold=self._known_threshold,
         )
 
-    def assign(self, X: Any) -> Integers:
+    def assign(self, X: ArrayLike) -> Integers:
         """Return the nearest ball's centre for each row."""
         check_is_fitted(self)
         return squared_distances(self._validated(X, reset=False), self.expansion_.centres).argmin(axis=1)

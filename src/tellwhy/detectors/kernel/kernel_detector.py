@@ -6,6 +6,7 @@ import warnings
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.core.errors import NotConverged
@@ -74,7 +75,7 @@ class KernelDetector(Detector):
             threshold=self._known_threshold,
         )
 
-    def inlierness(self, X: Any) -> Floats:
+    def inlierness(self, X: ArrayLike) -> Floats:
         """g(x) = Σ_j α_j k(‖x − u_j‖), between 0 and k(0)."""
         check_is_fitted(self)
         score = self.to_score()

@@ -21,7 +21,8 @@ from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
 from tellwhy.core.parallel import row_batches
-from tellwhy.core.score_function import Floats
+from tellwhy.core.score_function import Floats, Integers
+from tellwhy.core.tables import random_sample
 from tellwhy.data.graphs.kinds import Graph
 from tellwhy.detectors.lccad.balls import Balls, Loss, fitted_balls, named_loss, squared_distances
 from tellwhy.detectors.lccad.couplings import (
@@ -110,16 +111,13 @@ class Alternation:
         self.linear = features if settings.on_features else features[:, :0]
         self.present = np.arange(len(features)) if graph.mask is None else np.flatnonzero(graph.mask)
         self.n_present = len(self.present)
-        self.sample = self.present  # nodes that couplings are learned from
-        if self.n_present > MOST_NODES:
-            self.sample = np.sort(rng.choice(self.present, MOST_NODES, replace=False))
+        # Nodes that couplings are learned from.
+        self.sample = self.present[np.sort(random_sample(self.n_present, MOST_NODES, rng))]
 
     @one_thread
     def start(self, rng: np.random.Generator) -> Floats:
         """Centres by k-means on (a sample of) the nodes that are there."""
-        rows = self.present
-        if len(rows) > _START_ROWS:
-            rows = rng.choice(rows, _START_ROWS, replace=False)
+        rows = self.present[random_sample(self.n_present, _START_ROWS, rng)]
         seed = int(rng.integers(2**31 - 1))
         points = self.features[rows].astype(np.float64)
         # k-means warns of more clusters than distinct points; what is missing is drawn from the points.
@@ -175,7 +173,7 @@ class Alternation:
         """Whether the few labels that still change may be due to labels that are not quite the best ones."""
         return found.gap > 0 and n_changed <= _FEW * self.n_present
 
-    def field(self, balls: Balls, couplings: Couplings, sizes: Any = None) -> Field:
+    def field(self, balls: Balls, couplings: Couplings, sizes: Integers | None = None) -> Field:
         """Return the costs of labels: of balls and emissions at nodes, of couplings on edges."""
         costs = self.ball_costs(balls, sizes)
         costs *= costs.dtype.type(self.settings.theta)  # a Python float would turn float32 into float64
@@ -187,7 +185,7 @@ class Alternation:
             costs[~self.graph.mask] = 0
         return Field(costs, -(1 - self.settings.theta) * couplings.pair, self.graph)
 
-    def ball_costs(self, balls: Balls, sizes: Any = None) -> NDArray[Any]:
+    def ball_costs(self, balls: Balls, sizes: Integers | None = None) -> NDArray[Any]:
         """ν t_k + ℓ(‖c_k − φ_i‖² − t_k), shape (n, K); ℓ/(n_k ν) in the paper's normalised form."""
         s = self.settings
         costs = squared_distances(self.features, balls.centres)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tellwhy.core.capabilities import Capability
 from tellwhy.core.parallel import row_batches
 from tellwhy.core.score_function import Floats, Integers, KernelExpansion
+from tellwhy.core.tables import random_sample
 from tellwhy.detectors.kernel.svdd import linear_ball
 from tellwhy.detectors.lccad.balls import squared_distances
 from tellwhy.detectors.map_inference.field import Labels
@@ -114,8 +115,7 @@ def _expansion(
     """
     if not len(members):
         return None
-    if len(members) > MOST_POINTS:
-        members = np.sort(rng.choice(members, MOST_POINTS, replace=False))
+    members = members[np.sort(random_sample(len(members), MOST_POINTS, rng))]
     weights = np.full(len(members), 1.0 / len(members))
     if model.loss == "hinge" and model.nu < 1:
         weights = linear_ball(features[members].astype(np.float64), nu=model.nu, tol=1e-6).weights

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from tellwhy.core.score_function import Floats
+from tellwhy.core.score_function import Floats, Integers
 from tellwhy.data.graphs.kinds import Graph
 from tellwhy.detectors.map_inference import Field, marginals, neighbour_counts
 from tellwhy.detectors.map_inference.field import Labels
@@ -58,7 +58,7 @@ def no_couplings(n_classes: int, n_features: int) -> Couplings:
     return Couplings(np.zeros((n_classes, n_classes)), np.zeros((n_classes, n_features + 1)))
 
 
-def gather(features: NDArray[Any], labels: Labels, graph: Graph, n_classes: int, rows: Any) -> Evidence:
+def gather(features: NDArray[Any], labels: Labels, graph: Graph, n_classes: int, rows: Integers) -> Evidence:
     """Return what the nodes in `rows` say."""
     counts = neighbour_counts(labels, graph, n_classes)[rows].astype(np.float64)
     constant = np.ones((len(counts), 1))

@@ -20,6 +20,7 @@ from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import (
     Rule,
     Rules,
+    Seed,
     boolean,
     function,
     generator,
@@ -173,7 +174,7 @@ class LCCAD(SavedModel, BaseEstimator):
         coupling: float = 1.0,
         normalised: bool = False,
         max_iter: int = 100,
-        random_state: Any = None,
+        random_state: Seed = None,
     ):
         self.n_classes = n_classes
         self.theta = theta
@@ -191,7 +192,7 @@ class LCCAD(SavedModel, BaseEstimator):
         self.max_iter = max_iter
         self.random_state = random_state
 
-    def fit(self, X: Any, graph: Any = None) -> LCCAD:
+    def fit(self, X: ArrayLike, graph: Any = None) -> LCCAD:
         """Learn classes, balls and couplings from the nodes of a graph.
 
         Parameters
@@ -222,15 +223,15 @@ class LCCAD(SavedModel, BaseEstimator):
         warn_of_lonely_nodes(graph)
         return self
 
-    def predict(self, X: Any, graph: Any = None) -> NDArray[np.int32]:
+    def predict(self, X: ArrayLike, graph: Any = None) -> NDArray[np.int32]:
         """Return the class of each node of a new graph; −1 where a node is missing."""
         return self.labelling(X, graph).labels
 
-    def labelling(self, X: Any, graph: Any = None) -> Labelling:
+    def labelling(self, X: ArrayLike, graph: Any = None) -> Labelling:
         """Return the classes of a new graph with their energy, and the bound that tells how good they are."""
         return best_labelling(self.field(X, graph), self.inference)
 
-    def field(self, X: Any, graph: Any = None) -> Field:
+    def field(self, X: ArrayLike, graph: Any = None) -> Field:
         """Return the energy that the learned parameters give to the classes of a graph's nodes."""
         check_is_fitted(self)
         rows, graph = self.checked(X, graph)
@@ -240,7 +241,7 @@ class LCCAD(SavedModel, BaseEstimator):
         balls = Balls(self.centres_ - self.middle_, self.squared_radii_)
         return alternation.field(balls, Couplings(self.couplings_, self.emissions_), self.class_sizes_)
 
-    def outlierness(self, X: Any = None, graph: Any = None) -> Floats:
+    def outlierness(self, X: ArrayLike | None = None, graph: Any = None) -> Floats:
         """Return how odd each node is for its class (high = anomalous), NaN where it is missing.
 
         Without arguments, of the nodes the model was fitted on; else of a new graph, with the learned
@@ -298,7 +299,7 @@ class LCCAD(SavedModel, BaseEstimator):
             max_iter=int(self.max_iter),
         )
 
-    def checked(self, X: Any, graph: Any, *, reset: bool = False) -> tuple[NDArray[Any], Graph]:
+    def checked(self, X: ArrayLike, graph: Any, *, reset: bool = False) -> tuple[NDArray[Any], Graph]:
         """Return rows as finite floats (missing nodes aside) and a graph of as many nodes."""
         names = column_names(X)
         rows, checked = checked_nodes(X, graph, names)

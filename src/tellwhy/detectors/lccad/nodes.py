@@ -6,7 +6,7 @@ import warnings
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tellwhy.core.capabilities import Capability
 from tellwhy.core.errors import DataNotice, InvalidInput, NotConverged
@@ -19,16 +19,16 @@ from tellwhy.data.graphs import Graph, Grid, as_graph
 class Transformer(Protocol, metaclass=Capability):
     """Makes features from rows, as scikit-learn's transformers do."""
 
-    def fit(self, X: Any) -> Any:
+    def fit(self, X: ArrayLike) -> Any:
         """Learn from rows."""
         ...
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: ArrayLike) -> Any:
         """Return one line of features per row."""
         ...
 
 
-def checked_nodes(X: Any, graph: Any, names: list[str] | None) -> tuple[NDArray[Any], Graph]:
+def checked_nodes(X: ArrayLike, graph: Any, names: list[str] | None) -> tuple[NDArray[Any], Graph]:
     """Return rows as finite floats (missing nodes aside) and a graph of as many nodes."""
     rows = _as_rows(X, graph)
     checked = as_graph(graph, len(rows))
@@ -109,7 +109,7 @@ def warn_of_lonely_nodes(graph: Graph) -> None:
         )
 
 
-def _as_rows(X: Any, graph: Any) -> NDArray[Any]:
+def _as_rows(X: ArrayLike, graph: Any) -> NDArray[Any]:
     """Return one row per node; float32 stays float32, which halves the memory of large grids."""
     raw = np.asarray(X)
     if isinstance(graph, Grid) and raw.ndim == len(graph.shape) + 1 and raw.shape[:-1] == graph.shape:
@@ -121,6 +121,8 @@ def _as_rows(X: Any, graph: Any) -> NDArray[Any]:
         )
     if raw.dtype in (np.float32, np.float64):
         return raw
+    if np.iscomplexobj(raw):
+        raise InvalidInput(f"Complex data not supported: X has dtype {raw.dtype}; expected real numbers.")
     try:
         return raw.astype(np.float64)
     except (TypeError, ValueError) as error:

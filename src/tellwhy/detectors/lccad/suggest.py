@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tellwhy.core.errors import TellwhyWarning
-from tellwhy.core.params import generator, integer, validate_value
+from tellwhy.core.params import Seed, generator, integer, validate_value
 from tellwhy.core.progress import track
 from tellwhy.detectors.lccad.alternation import Alternation
 from tellwhy.detectors.lccad.couplings import Couplings
@@ -42,7 +43,12 @@ class Suggestion:
 
 
 def suggest_lccad(
-    X: Any, graph: Any = None, *, max_classes: int = 5, n_classes: int | None = None, random_state: Any = 0
+    X: ArrayLike,
+    graph: Any = None,
+    *,
+    max_classes: int = 5,
+    n_classes: int | None = None,
+    random_state: Seed = 0,
 ) -> Suggestion:
     """Suggest θ and the number of classes K from the data alone.
 
@@ -83,7 +89,7 @@ def suggest_lccad(
     return Suggestion(best.n_classes, best.theta, tuple(candidates))
 
 
-def _candidate(X: Any, graph: Any, n_classes: int, rng: np.random.Generator) -> Candidate:
+def _candidate(X: ArrayLike, graph: Any, n_classes: int, rng: np.random.Generator) -> Candidate:
     settings: dict[str, Any] = {"model": "mrf", "gamma": 1.0, "random_state": int(rng.integers(2**31 - 1))}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TellwhyWarning)  # a collapse shows in the criterion

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from tellwhy.core.params import Rules, integer, one_of, real, store_parameters
+from tellwhy.core.params import Rules, Seed, integer, one_of, real, store_parameters
 from tellwhy.core.registry import register
 from tellwhy.core.score_function import Floats
 from tellwhy.detectors.networks.dagmm_score import LatentEnergy
@@ -121,7 +121,7 @@ class DAGMM(NetworkDetector):
         device: str = "auto",
         dtype: str = "float64",
         false_alarms: float = 0.1,
-        random_state: Any = 0,
+        random_state: Seed = 0,
     ):
         store_parameters(self, locals())
 

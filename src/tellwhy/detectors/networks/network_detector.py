@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tellwhy.core.optional import require
-from tellwhy.core.params import Rules, generator, integer, one_of, real, seed
+from tellwhy.core.params import Rules, Seed, generator, integer, one_of, real, seed
 from tellwhy.core.scaling import Scaling
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.tables import canonical_order
@@ -67,7 +67,7 @@ class NetworkDetector(Detector):
     device: str
     dtype: str
     false_alarms: float
-    random_state: Any
+    random_state: Seed
 
     network_: Mapping[str, Floats]
     scaling_: Scaling

@@ -7,6 +7,7 @@ from functools import cache, cached_property
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 from threadpoolctl import ThreadpoolController
 
 from tellwhy.core.errors import InvalidInput
@@ -102,15 +103,15 @@ class NetworkScore:
     def _scales(self) -> tuple[Array, Array]:
         return self.space.array(self.scaling.centre), self.space.array(self.scaling.scale)
 
-    def value(self, X: Any) -> Floats:
+    def value(self, X: ArrayLike) -> Floats:
         """Score of each row."""
         return on_host(self.evaluate_arrays(self._checked(X), with_gradient=False)[0])
 
-    def gradient(self, X: Any) -> Floats:
+    def gradient(self, X: ArrayLike) -> Floats:
         """Derivative of each row's score by each of its cells."""
         return self.value_and_gradient(X)[1]
 
-    def value_and_gradient(self, X: Any) -> tuple[Floats, Floats]:
+    def value_and_gradient(self, X: ArrayLike) -> tuple[Floats, Floats]:
         """Both, for the cost of the gradient."""
         value, slope = self.evaluate_arrays(self._checked(X), with_gradient=True)
         return on_host(value), on_host(slope)
@@ -135,7 +136,7 @@ class NetworkScore:
             )
         return values, slopes
 
-    def _terms(self, terms: Callable[[DenseNetwork, Array], Array], X: Any) -> Floats:
+    def _terms(self, terms: Callable[[DenseNetwork, Array], Array], X: ArrayLike) -> Floats:
         """What each column adds to the score, shape (n, d)."""
         X = self._checked(X)
         found = namespace(X).empty_like(X)
@@ -146,7 +147,7 @@ class NetworkScore:
         self._in_batches(X, fill)
         return on_host(found)
 
-    def _checked(self, X: Any) -> Array:
+    def _checked(self, X: ArrayLike) -> Array:
         check_columns(X, self.feature_names)
         return self.space.array(as_floats(X, n_columns=self.feature_shape[0]))
 

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.core.errors import InvalidInput
-from tellwhy.core.params import Rules, boolean, integer, one_of, store_parameters, validate_value
+from tellwhy.core.params import Rules, Seed, boolean, integer, one_of, store_parameters, validate_value
 from tellwhy.core.registry import register
 from tellwhy.core.scaling import Scaling
 from tellwhy.core.score_function import Floats, Integers
@@ -143,7 +143,7 @@ class VAE(NetworkDetector):
         device: str = "auto",
         dtype: str = "float64",
         false_alarms: float = 0.1,
-        random_state: Any = 0,
+        random_state: Seed = 0,
     ):
         store_parameters(self, locals())
 

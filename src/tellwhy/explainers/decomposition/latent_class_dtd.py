@@ -130,7 +130,7 @@ class LatentClassDTD:
     def _nodes(self, X: ArrayLike | None, graph: Any, nodes: ArrayLike | None) -> _Nodes:
         model = self.model
         is_training = X is None
-        rows, graph = (model.training_X_, model.graph_) if is_training else model.checked(X, graph)
+        rows, graph = (model.training_X_, model.graph_) if X is None else model.checked(X, graph)
         labels = model.labels_ if is_training else model.predict(rows, graph)
         numbers = _chosen(nodes, labels)
         own = rows[numbers].astype(np.float64)  # large graphs are kept in float32
