@@ -277,6 +277,11 @@ class BatchStatistics(nn.Module):
         return torch.batch_norm(x, None, None, None, None, True, 0.1, 1e-5, False)
 
 
+class Powers(nn.Module):
+    def forward(self, x):
+        return x.abs() ** x
+
+
 class ActiveDropout(nn.Module):
     def forward(self, x):
         return F.dropout(x, 0.5)
@@ -309,6 +314,7 @@ class ViewChanged(nn.Module):
     ("model", "message"),
     [
         (Dividing(), "no rule for 'div' in the model's own forward"),
+        (Powers(), r"no rule for 'pow' .* several of its arguments depend on the input"),
         (ActiveDropout(), "training mode although"),
         (RawDropout(), "training mode although"),
         (BatchStatistics(), "training mode although"),

@@ -187,8 +187,24 @@ def test_instance_norm_with_running_statistics_is_linear():
     np.testing.assert_allclose(LRP(model, rule="z").explain(x).values, expected, atol=1e-12)
 
 
+def negative_item(z):
+    y = F.relu(z).clone()
+    y[:, 0] = -1.0
+    return y
+
+
 @pytest.mark.parametrize(
-    "before", ["relu", "max_pool2d", "cat_constant", "negative_pad", "subtracted", "gelu"]
+    "before",
+    [
+        "relu",
+        "max_pool2d",
+        "cat_constant",
+        "negative_pad",
+        "negative_item",
+        "subtracted",
+        "difference",
+        "gelu",
+    ],
 )
 def test_signs_of_activations_are_known_or_looked_at(before):
     """z+ treats inputs that are below zero differently: skipping the look must not change anything."""
@@ -197,6 +213,8 @@ def test_signs_of_activations_are_known_or_looked_at(before):
         "max_pool2d": lambda z: F.max_pool2d(F.relu(z), 2),
         "cat_constant": lambda z: torch.cat([F.relu(z), -torch.ones_like(z)], dim=1),
         "negative_pad": lambda z: F.pad(F.relu(z), (1, 1), value=-2.0),
+        "negative_item": negative_item,
+        "difference": lambda z: F.relu(z) - F.relu(-z),
         "subtracted": lambda z: torch.add(F.relu(z), F.relu(-z), alpha=-1),
         "gelu": F.gelu,
     }

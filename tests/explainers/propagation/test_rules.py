@@ -122,6 +122,11 @@ def test_alpha_and_beta_must_differ_by_one(alpha, beta):
         RULES["alpha_beta"](alpha, beta)
 
 
+def test_settings_go_with_a_name():
+    with pytest.raises(InvalidParameter, match="settings of a rule that is given by its name"):
+        LRP(nn.Linear(2, 2).eval(), rule=RULES["z"](), rule_params={"epsilon": 1}).explain([[1.0, 2.0]])
+
+
 def test_settings_of_another_rule_are_refused():
     with pytest.raises(InvalidParameter, match="do not fit rule 'epsilon'"):
         LRP(nn.Linear(2, 2).eval(), rule="epsilon", rule_params={"gamma": 1}).explain([[1.0, 2.0]])

@@ -23,12 +23,16 @@ _EDGE = (none, real(), instance_of(np.ndarray, Tensor, words="an array that fits
 
 
 class DeepTaylor(RelevanceExplainer):
-    """Deep Taylor decomposition: every layer by the root point that its inputs' range allows.
+    """Deep Taylor decomposition: relevance by rules that follow from a Taylor expansion of each layer.
 
-    Hidden layers take the z+ rule. Layers that see the input take z^B for inputs in [low, high], z+ for
-    inputs that are not negative (low=0, no high), w² for unbounded inputs (neither). The method is defined
-    for positive outputs: where the explained output is negative all values are zero, `extras["undefined"]` is
-    true and the residual is the whole output. Montavon et al., Pattern Recognition 65 (2017).
+    A layer is expanded around a nearby point where its output is zero. Which points there are depends on the
+    range of its inputs, and so does the rule. Hidden layers, whose inputs are not negative, take the z+ rule.
+    Layers that see the input take z^B for inputs in [low, high], z+ for inputs that are not negative (low=0,
+    no high), w² for unbounded inputs (neither).
+
+    The method is defined for positive outputs: where the explained output is negative all values are zero,
+    `extras["undefined"]` is true and the residual is the whole output. Montavon et al., Pattern Recognition
+    65 (2017).
 
     Parameters
     ----------

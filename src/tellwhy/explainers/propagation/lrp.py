@@ -102,13 +102,13 @@ class LRP(RelevanceExplainer):
 
     def passes(self) -> list[Pass]:
         """One way down, by the rules of the composite."""
-        pooling = flat() if self.pooling == "flat" else None
-        residual = self._residual()
-        return [
-            Pass(
-                self.method(self._composite(), batch_norm=self.batch_norm, residual=residual, pooling=pooling)
-            )
-        ]
+        method = self.method(
+            self._composite(),
+            batch_norm=self.batch_norm,
+            residual=self._residual(),
+            pooling=flat() if self.pooling == "flat" else None,
+        )
+        return [Pass(method)]
 
     def _residual(self) -> Rule | None:
         """Rule of additions; None for "z", which is their derivative and needs no step."""
@@ -122,5 +122,9 @@ class LRP(RelevanceExplainer):
                 raise InvalidParameter("LRP takes either a rule or a composite. Got both.")
             return COMPOSITES[self.composite]() if isinstance(self.composite, str) else self.composite
         if isinstance(self.rule, Rule):
+            if self.rule_params is not None:
+                raise InvalidParameter(
+                    "rule_params are settings of a rule that is given by its name. Got a Rule."
+                )
             return Composite([(every, self.rule)])
         return Composite([(every, rule_named(self.rule or "epsilon", self.rule_params or {}))])

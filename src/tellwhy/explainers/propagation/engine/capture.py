@@ -72,7 +72,7 @@ class Capture(TorchFunctionMode):
         self.refusal: UnsupportedModel | None = None
         self.must_verify = False
         self.origins = Origins()
-        self._kinds = dict(KINDS)  # a copy: the table looks for entry points whenever it is read
+        self._kinds = KINDS.copy()
         for method in methods:
             self._kinds.update(method.operations)
         self._viewed: set[int] = set()  # where in memory those tensors are that have a view
