@@ -249,6 +249,41 @@ def test_compiled_loops_and_array_functions_go_the_same_way(precondition, slack)
 
 
 @pytest.mark.parametrize("kind", [ArrayRun, CompiledRun])
+def test_a_direction_that_goes_up_or_nowhere_is_replaced_by_the_slope(kind):
+    def uphill(problems, parts, U, slope):
+        return -slope * np.where(problems % 2, 1.0, np.nan)[:, None]
+
+    run = kind(Valleys(), START, module._rules(START, None, [1e-10] * 3), uphill)
+    _, slope, _ = Valleys()(np.arange(N), START)
+    run.aim(np.arange(N))
+    np.testing.assert_allclose(run.tables.D, -slope / np.abs(slope).max(axis=1, keepdims=True).clip(1.0))
+    np.testing.assert_allclose(run.tables.states["promise"], -(slope * run.tables.D).sum(axis=1))
+    run.go()
+    assert (run.tables.states["f"] < Valleys()(np.arange(N), START)[0]).all()
+
+
+@pytest.mark.parametrize("kind", [ArrayRun, CompiledRun])
+def test_a_precondition_is_told_the_part_of_the_points_that_it_gets(kind):
+    told = []
+
+    def part_of(U):
+        return (100.0 * U[:, 0]).astype(np.int64)
+
+    def evaluate(problems, U):
+        value, slope, _ = Valleys()(problems, U)
+        return value, slope, part_of(U)
+
+    def watched(problems, parts, U, slope):
+        told.append(len(np.unique(parts)))
+        np.testing.assert_array_equal(parts, part_of(U))
+        return newton(problems, parts, U, slope)
+
+    kind(evaluate, START, module._rules(START, None, [1e-14] * 9), watched).go()
+    assert len(told) > 3
+    assert max(told) > 3
+
+
+@pytest.mark.parametrize("kind", [ArrayRun, CompiledRun])
 def test_what_an_evaluation_gives_is_not_written_to(kind):
     given = []
 

@@ -1,4 +1,4 @@
-"""Labels and marginals of pairwise energies on graphs: exact where it can be done, with a bound where it cannot."""
+"""Labels and marginals of pairwise energies on graphs: exact where possible, else with a bound."""
 
 from tellwhy.detectors.map_inference.choice import METHODS, best_labelling
 from tellwhy.detectors.map_inference.field import (

@@ -3,16 +3,59 @@
 Costs are minimised. `arriving[i·n_dirs + d]` (grids) or `arriving[e]` (edges) is the message that node i
 receives from its neighbour in direction d, or along e; for a neighbour that is not there it stays zero.
 Directions d and n_dirs − 1 − d are opposite, and the first half leads to smaller indices.
+
+Grids have loops of their own: their edges follow from the shape, and listing them would cost memory and time.
+Loops read tables from named tuples once, before they begin: inside, every reading costs counting references.
 """
+
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
 
 
-@numba.njit(nogil=True, cache=True, inline="always")
+class Costs(NamedTuple):
+    """What labels cost, in one precision."""
+
+    unary: Any  # (n, K): of each label at each node
+    pair: Any  # (K, K): of the labels at the two ends of an edge
+
+
+class Cells(NamedTuple):
+    """A grid: which cells are nodes, and which are neighbours."""
+
+    present: Any  # (n,) of truths; empty if no cell is missing
+    box: tuple[int, int, int]  # depth, height, width
+    steps: Any  # (n_dirs, 3): from a cell to its neighbours
+
+
+class Links(NamedTuple):
+    """Listed edges: those of node i are indptr[i] … indptr[i + 1] − 1."""
+
+    indptr: Any
+    indices: Any  # the other end of each edge
+    reverse: Any  # place of the same edge, seen from the other end
+
+
+class Pass(NamedTuple):
+    """How messages are passed."""
+
+    backward: bool  # from the last node to the first
+    shared: bool  # split each node's cost among the chains through it (TRW-S)
+    damping: float  # share of the old message in the new one; of the costs' type
+    soft: bool  # sums of probabilities in place of minima
+
+
+# Inlined before compiling: as calls they would count references to all arrays for each of millions of nodes.
+_inlined = numba.njit(nogil=True, cache=True, inline="always")
+
+
+@_inlined
 def _neighbour(i, z, y, x, step, box, present):
     """Index of the neighbour at a step, or −1."""
-    a, b, c = z + step[0], y + step[1], x + step[2]
+    a = z + step[0]
+    b = y + step[1]
+    c = x + step[2]
     if a < 0 or b < 0 or c < 0 or a >= box[0] or b >= box[1] or c >= box[2]:
         return -1
     j = i + (step[0] * box[1] + step[1]) * box[2] + step[2]
@@ -21,9 +64,12 @@ def _neighbour(i, z, y, x, step, box, present):
     return j
 
 
-@numba.njit(nogil=True, cache=True, inline="always")
+@_inlined
 def _send(total, weight, arriving, back, out, pair, base, damping, soft):
-    """Put min_k (weight·total_k − arriving[back]_k + pair_kl) into arriving[out], least entry 0; return the least."""
+    """Put min_k (weight·total_k − arriving[back]_k + pair_kl) into arriving[out], less its least entry.
+
+    That entry is returned. Messages mean differences; with it they would grow without end.
+    """
     n_classes = len(total)
     for k in range(n_classes):
         base[k] = weight * total[k] - arriving[back, k]
@@ -32,7 +78,7 @@ def _send(total, weight, arriving, back, out, pair, base, damping, soft):
         best = base[0] + pair[0, t]
         for k in range(1, n_classes):
             best = min(best, base[k] + pair[k, t])
-        if soft:
+        if soft:  # −log Σ exp(−…), with the largest term taken out: none overflows
             mass = 0.0
             for k in range(n_classes):
                 mass += np.exp(best - base[k] - pair[k, t])
@@ -46,9 +92,9 @@ def _send(total, weight, arriving, back, out, pair, base, damping, soft):
     return least
 
 
-@numba.njit(nogil=True, cache=True, inline="always")
+@_inlined
 def _gather(unary, i, arriving, start, stop, total):
-    """total = unary[i] + the messages at start … stop − 1, least entry 0; return the least."""
+    """Set total to unary[i] + the messages at start … stop − 1, less its least entry, which is returned."""
     n_classes = len(total)
     for k in range(n_classes):
         total[k] = unary[i, k]
@@ -63,25 +109,48 @@ def _gather(unary, i, arriving, start, stop, total):
     return least
 
 
+@_inlined
+def _n_chains(i, z, y, x, steps, box, present):
+    """Count the chains through a node that lead from lower to higher nodes and share no edge, at least 1."""
+    half = len(steps) // 2
+    lower = 0
+    upper = 0
+    for d in range(half):
+        lower += _neighbour(i, z, y, x, steps[d], box, present) >= 0
+        upper += _neighbour(i, z, y, x, steps[half + d], box, present) >= 0
+    return max(lower, upper, 1)
+
+
 @numba.njit(nogil=True, cache=True)
-def sweep_grid(unary, pair, arriving, present, box, steps, backward, shared, damping, soft):
+def sweep_grid(costs, arriving, cells, how):
     """Pass messages once over all nodes of a grid, in order or in reverse order.
 
-    With `shared`, each node's cost is split among the monotonic chains through it (TRW-S); the returned value
-    is then a lower bound of the energy after a backward pass.
+    With `how.shared`, the returned value is a lower bound of the energy after a backward pass.
     """
-    depth, height, width = box
+    unary = costs.unary
+    pair = costs.pair
+    present = cells.present
+    box = cells.box
+    steps = cells.steps
+    backward = how.backward
+    height = box[1]
+    width = box[2]
+    n_lines = box[0] * height
     n_dirs = len(steps)
     half = n_dirs // 2
-    total, base = np.empty(unary.shape[1], unary.dtype), np.empty(unary.shape[1], unary.dtype)
-    one, bound = unary.dtype.type(1), 0.0
+    total = np.empty(unary.shape[1], unary.dtype)
+    base = np.empty(unary.shape[1], unary.dtype)
+    one = unary.dtype.type(1)
+    bound = 0.0
+    # Cells off the border of a full grid have all neighbours, at fixed distances: no need to look for them.
     flat = (steps[:, 0] * height + steps[:, 1]) * width + steps[:, 2]
     deep = np.abs(steps[:, 0]).max() > 0
     tall = np.abs(steps[:, 1]).max() > 0
-    for place in range(depth * height):
-        line = depth * height - 1 - place if backward else place
-        z, y = line // height, line % height
-        inner = not len(present) and (not deep or 0 < z < depth - 1) and (not tall or 0 < y < height - 1)
+    for place in range(n_lines):
+        line = n_lines - 1 - place if backward else place
+        z = line // height
+        y = line % height
+        inner = not len(present) and (not deep or 0 < z < box[0] - 1) and (not tall or 0 < y < height - 1)
         for spot in range(width):
             x = width - 1 - spot if backward else spot
             i = line * width + x
@@ -90,52 +159,64 @@ def sweep_grid(unary, pair, arriving, present, box, steps, backward, shared, dam
             free = inner and 0 < x < width - 1
             bound += _gather(unary, i, arriving, i * n_dirs, (i + 1) * n_dirs, total)
             weight = one
-            if shared and free:
-                weight = one / half
-            elif shared:
-                lower = upper = 0
-                for d in range(half):
-                    lower += _neighbour(i, z, y, x, steps[d], box, present) >= 0
-                    upper += _neighbour(i, z, y, x, steps[half + d], box, present) >= 0
-                weight = one / max(lower, upper, 1)
+            if how.shared:
+                weight = one / (half if free else _n_chains(i, z, y, x, steps, box, present))
             for d in range(0 if backward else half, half if backward else n_dirs):
                 j = i + flat[d] if free else _neighbour(i, z, y, x, steps[d], box, present)
                 if j >= 0:
+                    back = i * n_dirs + d
                     out = j * n_dirs + n_dirs - 1 - d
-                    bound += _send(total, weight, arriving, i * n_dirs + d, out, pair, base, damping, soft)
+                    bound += _send(total, weight, arriving, back, out, pair, base, how.damping, how.soft)
     return bound
 
 
 @numba.njit(nogil=True, cache=True)
-def sweep_edges(unary, pair, arriving, indptr, indices, reverse, backward, shared, damping, soft):
+def sweep_edges(costs, arriving, links, how):
     """As `sweep_grid`, over listed edges."""
+    unary = costs.unary
+    pair = costs.pair
+    indptr = links.indptr
+    indices = links.indices
+    reverse = links.reverse
     n, n_classes = unary.shape
-    total, base = np.empty(n_classes, unary.dtype), np.empty(n_classes, unary.dtype)
-    one, bound = unary.dtype.type(1), 0.0
+    total = np.empty(n_classes, unary.dtype)
+    base = np.empty(n_classes, unary.dtype)
+    one = unary.dtype.type(1)
+    bound = 0.0
     for place in range(n):
-        i = n - 1 - place if backward else place
-        start, stop = indptr[i], indptr[i + 1]
-        middle = start
+        i = n - 1 - place if how.backward else place
+        start = indptr[i]
+        stop = indptr[i + 1]
+        middle = start  # edges are sorted by their other end: those to lower nodes come first
         for e in range(start, stop):
             middle += indices[e] < i
         bound += _gather(unary, i, arriving, start, stop, total)
-        weight = one / max(middle - start, stop - middle, 1) if shared else one
-        for e in range(start if backward else middle, middle if backward else stop):
-            bound += _send(total, weight, arriving, e, reverse[e], pair, base, damping, soft)
+        weight = one / max(middle - start, stop - middle, 1) if how.shared else one
+        for e in range(start if how.backward else middle, middle if how.backward else stop):
+            bound += _send(total, weight, arriving, e, reverse[e], pair, base, how.damping, how.soft)
     return bound
 
 
 @numba.njit(nogil=True, cache=True)
-def decode_grid(unary, pair, arriving, present, box, steps, labels):
-    """Give labels in order: earlier neighbours count by their labels, later ones by their messages."""
-    depth, height, width = box
-    n_classes, n_dirs = unary.shape[1], len(steps)
+def decode_grid(costs, arriving, cells, labels):
+    """Give labels in order: earlier neighbours count by their labels, later ones by their messages.
+
+    So ties are broken alike everywhere: messages alone may let two neighbours choose different optima.
+    """
+    unary = costs.unary
+    pair = costs.pair
+    present = cells.present
+    box = cells.box
+    steps = cells.steps
+    n_classes = unary.shape[1]
+    n_dirs = len(steps)
     half = n_dirs // 2
     cost = np.empty(n_classes, np.float64)
-    for line in range(depth * height):
-        z, y = line // height, line % height
-        for x in range(width):
-            i = line * width + x
+    for line in range(box[0] * box[1]):
+        z = line // box[1]
+        y = line % box[1]
+        for x in range(box[2]):
+            i = line * box[2] + x
             if len(present) and not present[i]:
                 labels[i] = -1
                 continue
@@ -153,8 +234,12 @@ def decode_grid(unary, pair, arriving, present, box, steps, labels):
 
 
 @numba.njit(nogil=True, cache=True)
-def decode_edges(unary, pair, arriving, indptr, indices, labels):
-    """As `decode_grid`, over listed edges; labels of missing nodes are not touched by neighbours."""
+def decode_edges(costs, arriving, links, labels):
+    """As `decode_grid`, over listed edges. Missing nodes have none, and get any label."""
+    unary = costs.unary
+    pair = costs.pair
+    indptr = links.indptr
+    indices = links.indices
     n, n_classes = unary.shape
     cost = np.empty(n_classes, np.float64)
     for i in range(n):
@@ -168,13 +253,16 @@ def decode_edges(unary, pair, arriving, indptr, indices, labels):
 
 
 @numba.njit(nogil=True, cache=True)
-def count_grid(labels, present, box, steps, counts):
+def count_grid(labels, cells, counts):
     """Count the neighbours of each label."""
-    depth, height, width = box
-    for line in range(depth * height):
-        z, y = line // height, line % height
-        for x in range(width):
-            i = line * width + x
+    present = cells.present
+    box = cells.box
+    steps = cells.steps
+    for line in range(box[0] * box[1]):
+        z = line // box[1]
+        y = line % box[1]
+        for x in range(box[2]):
+            i = line * box[2] + x
             if len(present) and not present[i]:
                 continue
             for d in range(len(steps)):
@@ -184,24 +272,31 @@ def count_grid(labels, present, box, steps, counts):
 
 
 @numba.njit(nogil=True, cache=True)
-def count_edges(labels, indptr, indices, counts):
+def count_edges(labels, links, counts):
     """As `count_grid`, over listed edges."""
+    indptr = links.indptr
+    indices = links.indices
     for i in range(len(labels)):
         for e in range(indptr[i], indptr[i + 1]):
             counts[i, labels[indices[e]]] += 1
 
 
 @numba.njit(nogil=True, cache=True)
-def improve_grid(unary, pair, labels, present, box, steps):
+def improve_grid(costs, labels, cells):
     """Give each node in turn the label that is cheapest beside its neighbours; return how many changed."""
-    depth, height, width = box
+    unary = costs.unary
+    pair = costs.pair
+    present = cells.present
+    box = cells.box
+    steps = cells.steps
     n_classes = unary.shape[1]
     cost = np.empty(n_classes, np.float64)
     changed = 0
-    for line in range(depth * height):
-        z, y = line // height, line % height
-        for x in range(width):
-            i = line * width + x
+    for line in range(box[0] * box[1]):
+        z = line // box[1]
+        y = line % box[1]
+        for x in range(box[2]):
+            i = line * box[2] + x
             if len(present) and not present[i]:
                 continue
             for k in range(n_classes):
@@ -212,20 +307,24 @@ def improve_grid(unary, pair, labels, present, box, steps):
                     for k in range(n_classes):
                         cost[k] += pair[labels[j], k]
             best = np.argmin(cost)
-            if cost[best] < cost[labels[i]]:
+            if cost[best] < cost[labels[i]]:  # not for equal costs, or labels could change for ever
                 labels[i] = best
                 changed += 1
     return changed
 
 
 @numba.njit(nogil=True, cache=True)
-def improve_edges(unary, pair, labels, indptr, indices):
+def improve_edges(costs, labels, links):
     """As `improve_grid`, over listed edges."""
+    unary = costs.unary
+    pair = costs.pair
+    indptr = links.indptr
+    indices = links.indices
     n, n_classes = unary.shape
     cost = np.empty(n_classes, np.float64)
     changed = 0
     for i in range(n):
-        if labels[i] < 0:
+        if labels[i] < 0:  # a missing node
             continue
         for k in range(n_classes):
             cost[k] = unary[i, k]
@@ -240,19 +339,24 @@ def improve_edges(unary, pair, labels, indptr, indices):
 
 
 @numba.njit(nogil=True, cache=True)
-def energy_grid(unary, pair, labels, present, box, steps):
+def energy_grid(costs, labels, cells):
     """Σ_i unary + Σ_(i,j) pair of a labelling."""
-    depth, height, width = box
+    unary = costs.unary
+    pair = costs.pair
+    present = cells.present
+    box = cells.box
+    steps = cells.steps
     n_dirs = len(steps)
     energy = 0.0
-    for line in range(depth * height):
-        z, y = line // height, line % height
-        for x in range(width):
-            i = line * width + x
+    for line in range(box[0] * box[1]):
+        z = line // box[1]
+        y = line % box[1]
+        for x in range(box[2]):
+            i = line * box[2] + x
             if len(present) and not present[i]:
                 continue
             energy += unary[i, labels[i]]
-            for d in range(n_dirs // 2, n_dirs):
+            for d in range(n_dirs // 2, n_dirs):  # towards larger indices: every edge once
                 j = _neighbour(i, z, y, x, steps[d], box, present)
                 if j >= 0:
                     energy += pair[labels[i], labels[j]]
@@ -260,8 +364,12 @@ def energy_grid(unary, pair, labels, present, box, steps):
 
 
 @numba.njit(nogil=True, cache=True)
-def energy_edges(unary, pair, labels, indptr, indices):
+def energy_edges(costs, labels, links):
     """As `energy_grid`, over listed edges."""
+    unary = costs.unary
+    pair = costs.pair
+    indptr = links.indptr
+    indices = links.indices
     energy = 0.0
     for i in range(len(labels)):
         if labels[i] < 0:

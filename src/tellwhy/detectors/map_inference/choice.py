@@ -36,7 +36,7 @@ def best_labelling(
         Messages for 'trws' and 'lbp' to start from, changed in place.
     """
     if method in ("auto", "exact"):
-        if not field.pair.any():
+        if not field.pair.any():  # neighbours do not matter: each node by itself is exact
             found = field.cheapest_alone()
             energy = field.energy(found)
             return Labelling(found, energy, energy)
@@ -46,9 +46,9 @@ def best_labelling(
             return min_cut(field)
         if method == "exact":
             raise InvalidParameter(
-                "inference='exact' labels chains and trees, and two classes that attract each other on any graph; this "
-                f"graph has cycles and there are {field.n_classes} classes. Use inference='auto' or 'trws', whose gap_ "
-                "says how far from optimal the labels may be."
+                "inference='exact' labels chains and trees, and two classes that attract each other on any "
+                f"graph; this graph has cycles and there are {field.n_classes} classes. Use inference='auto' "
+                "or 'trws', whose gap_ says how far from optimal the labels may be."
             )
     if method == "icm":
         return icm(field)

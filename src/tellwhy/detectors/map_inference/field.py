@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 
 from tellwhy.data.graphs.kinds import EdgeGraph, Graph, Grid
 from tellwhy.detectors.map_inference import _compiled as _typed
+from tellwhy.detectors.map_inference._compiled import Cells, Costs, Links, Pass
 
 Labels = NDArray[np.int32]
 _compiled: Any = _typed
@@ -55,37 +56,58 @@ class Field:
         damping: float = 0.0,
         soft: bool = False,
     ) -> float:
-        """Pass messages once over the nodes, in place; return the sum of what was taken from costs and messages."""
-        costs = self.unary, self.pair.astype(self.unary.dtype), arriving
-        options = backward, shared, self.unary.dtype.type(damping), soft
+        """Pass messages once over the nodes, in place.
+
+        Parameters
+        ----------
+        arriving
+            Messages that the nodes receive (see `_compiled`).
+        backward
+            Whether the pass goes from the last node to the first.
+        shared
+            Whether each node's cost is split among the chains through it, as TRW-S needs it.
+        damping
+            Share of the old messages in the new ones.
+        soft
+            Whether messages sum probabilities instead of taking the least cost.
+
+        Returns
+        -------
+        The sum of what was taken off costs and messages to make the least of each 0. After a backward pass
+        with `shared`, it is a bound that no labelling can be below.
+        """
+        how = Pass(backward, shared, self.unary.dtype.type(damping), soft)
+        costs = self._costs(self.unary.dtype)
         if isinstance(self.graph, Grid):
-            return float(_compiled.sweep_grid(*costs, *_layout(self.graph), *options))
-        graph = self.graph
-        return float(_compiled.sweep_edges(*costs, graph.indptr, graph.indices, graph.reverse, *options))
+            return float(_compiled.sweep_grid(costs, arriving, _cells(self.graph), how))
+        return float(_compiled.sweep_edges(costs, arriving, _links(self.graph), how))
+
+    def _costs(self, dtype: Any) -> Costs:
+        return Costs(self.unary, self.pair.astype(dtype))
 
     def decode(self, arriving: NDArray[Any]) -> Labels:
         """Read a labelling from messages, each node given the labels of its earlier neighbours."""
         labels = np.empty(self.graph.n_nodes, dtype=np.int32)
-        costs = self.unary, self.pair.astype(self.unary.dtype), arriving
+        costs = self._costs(self.unary.dtype)
         if isinstance(self.graph, Grid):
-            _compiled.decode_grid(*costs, *_layout(self.graph), labels)
+            _compiled.decode_grid(costs, arriving, _cells(self.graph), labels)
         else:
-            _compiled.decode_edges(*costs, self.graph.indptr, self.graph.indices, labels)
+            _compiled.decode_edges(costs, arriving, _links(self.graph), labels)
         return unlabelled_where_missing(labels, self.graph)
 
     def improve(self, labels: Labels) -> int:
         """Give each node in turn its cheapest label, in place; return how many changed."""
-        costs = self.unary, self.pair.astype(np.float64), labels
+        costs = self._costs(np.float64)
         if isinstance(self.graph, Grid):
-            return int(_compiled.improve_grid(*costs, *_layout(self.graph)))
-        return int(_compiled.improve_edges(*costs, self.graph.indptr, self.graph.indices))
+            return int(_compiled.improve_grid(costs, labels, _cells(self.graph)))
+        return int(_compiled.improve_edges(costs, labels, _links(self.graph)))
 
     def energy(self, labels: Labels) -> float:
         """Return E(h)."""
-        costs = self.unary, self.pair.astype(np.float64), labels
+        costs = self._costs(np.float64)
         if isinstance(self.graph, Grid):
-            return float(_compiled.energy_grid(*costs, *_layout(self.graph)))
-        return float(_compiled.energy_edges(*costs, self.graph.indptr, self.graph.indices))
+            return float(_compiled.energy_grid(costs, labels, _cells(self.graph)))
+        return float(_compiled.energy_edges(costs, labels, _links(self.graph)))
 
     def cheapest_alone(self) -> Labels:
         """Return the labelling that ignores neighbours."""
@@ -109,11 +131,11 @@ class Labelling:
 def neighbour_counts(labels: Labels, graph: Graph, n_classes: int) -> NDArray[Any]:
     """Count, for each node, its neighbours of each label, shape (n, K)."""
     if isinstance(graph, Grid):
-        counts = np.zeros((graph.n_nodes, n_classes), dtype=np.uint8)
-        _compiled.count_grid(labels, *_layout(graph), counts)
+        counts = np.zeros((graph.n_nodes, n_classes), dtype=np.uint8)  # a cell has at most 26 neighbours
+        _compiled.count_grid(labels, _cells(graph), counts)
         return counts
     counts = np.zeros((graph.n_nodes, n_classes), dtype=np.int32)
-    _compiled.count_edges(labels, graph.indptr, graph.indices, counts)
+    _compiled.count_edges(labels, _links(graph), counts)
     return counts
 
 
@@ -125,7 +147,11 @@ def unlabelled_where_missing(labels: Labels, graph: Graph) -> Labels:
 
 
 def in_tree_order(field: Field) -> tuple[Field, NDArray[np.int64] | None]:
-    """Renumber the nodes of a forest so that each has at most one earlier neighbour; the order is None if it was so."""
+    """Renumber the nodes of a forest so that each has at most one earlier neighbour.
+
+    Returns the field with its nodes renumbered, and the old number of each node: None for grids, whose chains
+    have that order already.
+    """
     graph = field.graph
     if isinstance(graph, Grid):
         return field, None
@@ -133,19 +159,18 @@ def in_tree_order(field: Field) -> tuple[Field, NDArray[np.int64] | None]:
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
     mask = None if graph.mask is None else graph.mask[order]
-    return Field(
-        field.unary[order], field.pair, EdgeGraph.of(graph.n_nodes, place[graph.edges()], mask)
-    ), order
+    renumbered = EdgeGraph.of(graph.n_nodes, place[graph.edges()], mask)
+    return Field(field.unary[order], field.pair, renumbered), order
 
 
 def received_in_all(graph: Graph, arriving: NDArray[Any]) -> NDArray[Any]:
     """Sum the messages that each node receives, shape (n, K)."""
     if isinstance(graph, Grid):
         return np.asarray(arriving.reshape(graph.n_nodes, -1, arriving.shape[1]).sum(axis=1))
-    shape = (graph.n_nodes, len(arriving))
-    return np.asarray(
-        csr_array((np.ones(len(arriving)), np.arange(len(arriving)), graph.indptr), shape=shape) @ arriving
-    )
+    # Row i of this matrix has a 1 for each message that node i receives.
+    n = len(arriving)
+    receives = csr_array((np.ones(n), np.arange(n), graph.indptr), shape=(graph.n_nodes, n))
+    return np.asarray(receives @ arriving)
 
 
 def received_by(graph: Graph, arriving: NDArray[Any], node: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
@@ -162,5 +187,9 @@ def received_by(graph: Graph, arriving: NDArray[Any], node: int) -> tuple[NDArra
     return neighbours[kept], arriving[places]
 
 
-def _layout(graph: Grid) -> tuple[Any, ...]:
-    return (_NOBODY_MISSING if graph.mask is None else graph.mask), graph.box, graph.steps
+def _cells(graph: Grid) -> Cells:
+    return Cells(_NOBODY_MISSING if graph.mask is None else graph.mask, graph.box, graph.steps)
+
+
+def _links(graph: EdgeGraph) -> Links:
+    return Links(graph.indptr, graph.indices, graph.reverse)

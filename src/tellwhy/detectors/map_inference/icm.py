@@ -6,7 +6,9 @@ from tellwhy.detectors.map_inference.field import Field, Labelling, Labels
 
 
 def icm(field: Field, *, start: Labels | None = None, max_sweeps: int = 1000) -> Labelling:
-    """Descend from a labelling (by default the one that ignores neighbours) to one that no single change improves.
+    """Descend to a labelling that no change of a single node improves.
+
+    It starts from `start`, or from the labelling that ignores neighbours.
 
     Besag, "On the statistical analysis of dirty pictures", Journal of the Royal Statistical Society B 48
     (1986).

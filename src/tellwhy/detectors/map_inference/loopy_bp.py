@@ -12,7 +12,7 @@ from tellwhy.core.errors import NotConverged
 from tellwhy.core.progress import track
 from tellwhy.detectors.map_inference.field import Field, Labelling
 
-DAMPING = 0.3
+DAMPING = 0.3  # without it, messages on cycles may swing between two states for ever
 
 
 def loopy_bp(
@@ -59,7 +59,7 @@ def loopy_bp(
 def max_marginals(
     field: Field, *, max_sweeps: int = 30, damping: float = DAMPING, tol: float = 1e-4
 ) -> NDArray[Any]:
-    """Return the messages that nodes receive (see `_compiled`) when they have settled, or after `max_sweeps`."""
+    """Return the messages that nodes receive (see `_compiled`), settled or after `max_sweeps`."""
     arriving = field.no_messages()
     for _ in range(max_sweeps):
         if _to_and_fro(field, arriving, damping) <= tol * _unit(field):
@@ -77,4 +77,5 @@ def _to_and_fro(field: Field, arriving: NDArray[Any], damping: float) -> float:
 
 
 def _unit(field: Field) -> float:
+    """Return the scale of messages: a message differs by no more than the largest cost of a pair."""
     return max(float(np.abs(field.pair).max()), 1e-12)

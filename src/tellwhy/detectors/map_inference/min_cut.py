@@ -47,11 +47,9 @@ def min_cut(field: Field) -> Labelling:
     capacities, error = _capacities(ones_cost * scale, weight * scale, edges, n)
     flow = maximum_flow(capacities, n, n + 1)
     labels = _far_side(capacities - flow.flow, n)
-    constant = (
-        float(field.unary[:, 0].sum(dtype=np.float64))
-        + len(edges) * pair[0, 0]
-        + np.minimum(ones_cost, 0).sum()
-    )
+    # What every labelling costs: all nodes at label 0, less what nodes save that would rather have label 1.
+    constant = float(field.unary[:, 0].sum(dtype=np.float64)) + len(edges) * pair[0, 0]
+    constant += np.minimum(ones_cost, 0).sum()
     bound = constant + (float(flow.flow_value) - error) / scale
     labels = unlabelled_where_missing(labels, field.graph)
     energy = field.energy(labels)
@@ -67,9 +65,14 @@ def _scale(ones_cost: NDArray[np.float64], weight: float) -> float:
 def _capacities(
     ones_cost: NDArray[np.float64], weight: float, edges: NDArray[np.int64], n: int
 ) -> tuple[csr_array, float]:
-    """Node n is the source (label 0), n + 1 the sink (label 1); also the most that rounding may have changed."""
-    nodes, whole = np.arange(n), np.rint(ones_cost).astype(np.int64)
-    to_node, to_sink = whole > 0, whole < 0
+    """Return the network, and the most that rounding may have changed of a cut's cost.
+
+    Node n is the source (label 0), node n + 1 the sink (label 1).
+    """
+    nodes = np.arange(n)
+    whole = np.rint(ones_cost).astype(np.int64)
+    to_node = whole > 0
+    to_sink = whole < 0
     start = np.concatenate([edges[:, 0], edges[:, 1], np.full(to_node.sum(), n), nodes[to_sink]])
     end = np.concatenate([edges[:, 1], edges[:, 0], nodes[to_node], np.full(to_sink.sum(), n + 1)])
     between = np.full(2 * len(edges), round(weight))

@@ -34,7 +34,7 @@ class Marginals:
 
 
 def marginals(field: Field, *, max_sweeps: int = 100, tol: float = 1e-6) -> Marginals:
-    """Return the marginals: exact on forests after one pass each way, else by damped loopy belief propagation.
+    """Return the marginals: exact on forests, by one pass each way; else by loopy belief propagation, damped.
 
     Examples
     --------
@@ -59,9 +59,11 @@ def marginals(field: Field, *, max_sweeps: int = 100, tol: float = 1e-6) -> Marg
 def _read(field: Field, arriving: NDArray[Any], order: NDArray[np.int64] | None) -> Marginals:
     """Beliefs of nodes and edges; log Z = Σ_e log z_e − Σ_i (deg_i − 1) log z_i, in which messages cancel."""
     graph, n_classes = field.graph, field.n_classes
-    (i, j), from_j, from_i = graph.edges().T, *_both_ways(graph, arriving)
+    i, j = graph.edges().T
+    from_j, from_i = _both_ways(graph, arriving)
     total = field.unary + received_in_all(graph, arriving)
     nodes, node_log = _normalised(-total)
+    # What a node knows without the message over an edge, from both ends of the edge.
     joint = (total[i] - from_j)[:, :, None] + (total[j] - from_i)[:, None, :] + field.pair
     pairs, pair_log = _normalised(-joint.reshape(len(i), n_classes**2))
     expected = pairs.sum(axis=0).reshape(n_classes, n_classes)
@@ -73,13 +75,15 @@ def _read(field: Field, arriving: NDArray[Any], order: NDArray[np.int64] | None)
 
 
 def _both_ways(graph: Graph, arriving: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Messages along `graph.edges()`: those that the first node receives, and those that the second receives."""
+    """Messages along `graph.edges()`: those that the first nodes receive, and those that the second do."""
     if isinstance(graph, EdgeGraph):
         once = np.repeat(np.arange(graph.n_nodes), np.diff(graph.indptr)) < graph.indices
         return arriving[once], arriving[graph.reverse[once]]
-    half, edges = len(graph.steps) // 2, graph.edges()
+    half = len(graph.steps) // 2
+    edges = graph.edges()
     stride = np.array([graph.box[1] * graph.box[2], graph.box[2], 1])
     flat = graph.steps @ stride
+    # Steps are in order of their distances in memory: an edge's own distance tells its direction.
     direction = half + np.searchsorted(flat[half:], edges[:, 1] - edges[:, 0])
     here, there = edges.T * len(flat)
     return arriving[here + direction], arriving[there + len(flat) - 1 - direction]
@@ -87,7 +91,7 @@ def _both_ways(graph: Graph, arriving: NDArray[Any]) -> tuple[NDArray[Any], NDAr
 
 def _normalised(log_values: Floats) -> tuple[Floats, Floats]:
     """Probabilities ∝ exp(log_values) in each row, and the logarithm of what they were divided by."""
-    most = log_values.max(axis=1, keepdims=True, initial=-np.inf)
+    most = log_values.max(axis=1, keepdims=True, initial=-np.inf)  # taken out, so that none overflows
     shares = np.exp(log_values - most)
     mass = shares.sum(axis=1, keepdims=True)
     return shares / mass, (most + np.log(mass))[:, 0]

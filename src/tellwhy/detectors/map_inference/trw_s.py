@@ -6,6 +6,7 @@ Analysis and Machine Intelligence 28 (2006): the bound never falls.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from numpy.typing import NDArray
@@ -48,16 +49,14 @@ def trw_s(
     for _ in track(range(max_sweeps), max_sweeps, "labelling nodes"):
         field.sweep(arriving, backward=False, shared=True)
         bound = field.sweep(arriving, backward=True, shared=True)
-        gained = bound - best.bound
+        gained = bound - best.bound  # infinite after the first sweep
         labels = field.decode(arriving)
         field.improve(labels)
         energy = field.energy(labels)
         bound = max(bound, best.bound)
-        best = (
-            Labelling(labels, energy, bound)
-            if energy < best.energy
-            else Labelling(best.labels, best.energy, bound)
-        )
+        best = replace(best, bound=bound)
+        if energy < best.energy:
+            best = Labelling(labels, energy, bound)
         if min(best.gap, gained) <= tol * max(abs(best.energy), abs(bound)):
             break
     return polished(field, best)
