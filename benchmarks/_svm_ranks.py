@@ -1,4 +1,4 @@
-"""Multi-class SVMs under mpiexec, for `multiclass_svm_scaling.py ranks`: seconds per epoch and to a gap, memory."""
+"""Multi-class SVMs under mpiexec for `multiclass_svm_scaling.py ranks`: seconds an epoch and to a gap, memory."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from tellwhy.classifiers.svm.base import default_bundles
-from tellwhy.classifiers.svm.pair_engine import PairEngine
+from tellwhy.classifiers.svm.base import default_blocks
+from tellwhy.classifiers.svm.engines.pair_engine import PairEngine
+from tellwhy.classifiers.svm.engines.single_engine import SingleEngine
 from tellwhy.classifiers.svm.problem import Labels, make_problem
 from tellwhy.classifiers.svm.ranks.engines import RankPairEngine, RankSingleEngine
-from tellwhy.classifiers.svm.single_engine import SingleEngine
 from tellwhy.classifiers.svm.solver import Settings, solve
 from tellwhy.classifiers.training_job import Job, mpiexec, run_rank
 
@@ -34,7 +34,9 @@ def in_ranks(
 
     Rank 0 writes what it found into a file, line by line, as MPI may write lines of its own.
     """
-    told, log, n_told = place / "told.jsonl", place / "log.txt", 0
+    told = place / "told.jsonl"
+    log = place / "log.txt"
+    n_told = 0
     told.write_text("")
     command = [
         *mpiexec(),
@@ -70,29 +72,33 @@ def stored_rows(path: str) -> tuple[Any, Any]:
 
 
 def engine(X: Any, y: Any, comm: Any, what: dict[str, Any]) -> Any:
-    """The engine of one rank with so many bundles over all ranks, or for `bundles` 0 that of one process."""
-    loss, sizes, seed = what["loss"], np.bincount(y), np.random.default_rng([0, comm.rank])
-    n_classes, n_bundles = len(sizes), what["bundles"]
-    pairs, half = loss == "ww", max(n_bundles // (2 * comm.size), 1)
-    if pairs and n_bundles and comm.size > 1:
+    """The engine of one rank with so many class blocks over all ranks, or for `blocks` 0 that of one process."""
+    loss = what["loss"]
+    sizes = np.bincount(y)
+    n_classes = len(sizes)
+    n_blocks = what["blocks"]
+    common = {"n_jobs": what["threads"], "seed": np.random.default_rng([0, comm.rank])}
+    is_pair = loss == "ww"
+    half = max(n_blocks // (2 * comm.size), 1)
+    if is_pair and n_blocks and comm.size > 1:
         mine = np.flatnonzero(RankPairEngine.owners(sizes, comm.size, half, "float64")[y] == comm.rank)
         X, y = X[mine], y[mine]
     problem = make_problem(
         X, Labels.of_classes(y), np.ones(len(y)), n_classes=n_classes, loss=loss, dtype="float64"
     )
-    if not n_bundles:
-        kind: Any = PairEngine if pairs else SingleEngine
-        n = min(default_bundles(n_classes, pairs=pairs), n_classes)
-        return kind(problem, n_bundles=n, n_jobs=what["threads"], seed=seed)
-    if pairs:
-        return RankPairEngine(problem, sizes, comm=comm, n_jobs=what["threads"], seed=seed, half=half)
-    each = max(n_bundles // comm.size, 1)
-    return RankSingleEngine(problem, sizes, comm=comm, n_jobs=what["threads"], seed=seed, bundles=each)
+    if not n_blocks:
+        kind: Any = PairEngine if is_pair else SingleEngine
+        n = min(default_blocks(n_classes, pairs=is_pair), n_classes)
+        return kind(problem, n_blocks=n, **common)
+    if is_pair:
+        return RankPairEngine(problem, sizes, comm=comm, half=half, **common)
+    each = max(n_blocks // comm.size, 1)
+    return RankSingleEngine(problem, sizes, comm=comm, blocks=each, **common)
 
 
 def warm_up(X: Any, comm: Any, what: dict[str, Any]) -> None:
     """Have everything compiled."""
-    n_classes = max(2 * what["bundles"], 70)
+    n_classes = max(2 * what["blocks"], 70)
     X = sparse.csr_array(X[: 4 * n_classes])
     small = engine(X, np.arange(X.shape[0]) % n_classes, comm, what)
     solve(small, Settings(tol=0.1, max_epochs=4))
@@ -131,7 +137,7 @@ def seconds_to_a_gap(X: Any, y: Any, comm: Any, what: dict[str, Any]) -> dict[st
 
 
 def memory(comm: Any, what: dict[str, Any]) -> dict[str, Any]:
-    """By how much each rank grows when it trains from a file, as `tellwhy fit-svm` does, and rank 0 saves the model."""
+    """By how much each rank grows when it trains from a file as `tellwhy fit-svm` does; rank 0 saves the model."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     out = str(Path(what["data"]).with_name("model"))
     job = Job(

@@ -135,15 +135,15 @@ def ranks(tell: Tell) -> None:
 
 
 def measures(n: int, sets: dict[str, Path]) -> list[dict[str, Any]]:
-    """Seconds per epoch with the same bundles on any number of ranks, and to a gap with those that ranks have."""
+    """Seconds per epoch with the same class blocks on any number of ranks, and to a gap with those ranks have."""
     found: Lines = []
     for loss in LOSSES:
         for name, data in sets.items():
             what = {"name": name, "data": str(data), "loss": loss, "threads": 1}
             each = 2 if loss == "ww" else 1
-            bundles = [0, 2 * each] if n == 1 else [each * n]
-            found.append({**what, "measure": "epoch", "bundles": BUNDLES, "epochs": EPOCHS})
-            found += [{**what, "measure": "gap", "bundles": b, "epochs": 300} for b in bundles]
+            blocks = [0, 2 * each] if n == 1 else [each * n]
+            found.append({**what, "measure": "epoch", "blocks": BUNDLES, "epochs": EPOCHS})
+            found += [{**what, "measure": "gap", "blocks": b, "epochs": 300} for b in blocks]
     return found
 
 
@@ -155,8 +155,8 @@ def memory_of(data: Path, loss: str) -> dict[str, Any]:
 def in_words(n: int, what: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
     line = {"data": what["name"], "loss": what["loss"], "ranks": n}
     if what["measure"] == "gap":
-        how = "ranks" if n > 1 else "one rank" if what["bundles"] else "one process"
-        line |= {"how": how, "bundles": what["bundles"] or "default"}
+        how = "ranks" if n > 1 else "one rank" if what["blocks"] else "one process"
+        line |= {"how": how, "bundles": what["blocks"] or "default"}
     return line | found
 
 

@@ -25,15 +25,15 @@ from scipy import sparse
 
 from tellwhy.classifiers.model_io import check_place, load
 from tellwhy.classifiers.svm import checkpoint
-from tellwhy.classifiers.svm.base import MulticlassSVM, default_bundles
-from tellwhy.classifiers.svm.blocks import ranges
+from tellwhy.classifiers.svm.base import MulticlassSVM, default_blocks
 from tellwhy.classifiers.svm.crammer_singer import CrammerSingerSVM
+from tellwhy.classifiers.svm.engines.pair_engine import PairEngine
+from tellwhy.classifiers.svm.engines.single_engine import SingleEngine
+from tellwhy.classifiers.svm.engines.workers import ranges
 from tellwhy.classifiers.svm.lee_lin_wahba import LeeLinWahbaSVM
 from tellwhy.classifiers.svm.one_vs_rest import OneVsRestSVM
-from tellwhy.classifiers.svm.pair_engine import PairEngine
 from tellwhy.classifiers.svm.problem import Labels, Problem, make_problem, memory_for, with_intercept
 from tellwhy.classifiers.svm.ranks.engines import RankPairEngine, RankSingleEngine
-from tellwhy.classifiers.svm.single_engine import SingleEngine
 from tellwhy.classifiers.svm.solver import Progress, Settings, is_done, solve
 from tellwhy.classifiers.svm.weston_watkins import WestonWatkinsSVM
 from tellwhy.classifiers.training_files import ColumnScaling, check_is_file, is_table, read_rows, survey
@@ -251,9 +251,9 @@ def _engine(job: Job, comm: Any, problem: Problem, sizes: Any) -> Any:
     seed = np.random.default_rng([job.seed, comm.rank])
     pairs = job.loss in _PAIRS
     if comm.size == 1:
-        n = default_bundles(problem.n_classes, pairs=pairs)
+        n = default_blocks(problem.n_classes, pairs=pairs)
         kind: Any = PairEngine if pairs else SingleEngine
-        return kind(problem, n_bundles=min(n, problem.n_classes), n_jobs=job.threads, seed=seed)
+        return kind(problem, n_blocks=min(n, problem.n_classes), n_jobs=job.threads, seed=seed)
     return (RankPairEngine if pairs else RankSingleEngine)(
         problem, sizes, comm=comm, n_jobs=job.threads, seed=seed
     )

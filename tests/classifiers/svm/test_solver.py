@@ -5,9 +5,9 @@ import pytest
 from scipy import sparse
 
 from tellwhy.classifiers import CrammerSingerSVM, LeeLinWahbaSVM, OneVsRestSVM, WestonWatkinsSVM
-from tellwhy.classifiers.svm.pair_engine import PairEngine
+from tellwhy.classifiers.svm.engines.pair_engine import PairEngine
+from tellwhy.classifiers.svm.engines.single_engine import SingleEngine
 from tellwhy.classifiers.svm.problem import Labels, make_problem
-from tellwhy.classifiers.svm.single_engine import SingleEngine
 from tellwhy.classifiers.svm.solver import Certificate, Progress, Settings, is_done, solve
 from tellwhy.core.errors import NotConverged
 
@@ -21,9 +21,9 @@ class Counted(PairEngine):
         self.passes += 1
         super().dense_epoch()
 
-    def epoch(self, calm, patience):
+    def epoch(self, negligible, patience):
         self.passes += 1
-        return super().epoch(calm, patience)
+        return super().epoch(negligible, patience)
 
 
 def rows():
@@ -36,7 +36,7 @@ def engine(kind=Counted):
     problem = make_problem(
         sparse.csr_array(X), Labels.of_classes(y), np.ones(60), n_classes=5, loss="ww", dtype="float64"
     )
-    return kind(problem, n_bundles=1, n_jobs=1, seed=np.random.default_rng(0))
+    return kind(problem, n_blocks=1, n_jobs=1, seed=np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 4, 13])
@@ -116,9 +116,9 @@ def test_without_shrinking_every_variable_is_listed():
     assert max(listed[True]) < 60 * 4
 
 
-@pytest.mark.parametrize("n_bundles", [1, 3])
+@pytest.mark.parametrize("n_blocks", [1, 3])
 @pytest.mark.parametrize("loss", ["ww", "cs", "ovr"])
-def test_weights_that_no_variable_reaches_are_zero(loss, n_bundles):
+def test_weights_that_no_variable_reaches_are_zero(loss, n_blocks):
     rng, y, X = np.random.default_rng(1), np.arange(300) % 20, np.zeros((300, 200))
     for _ in range(4):
         X[np.arange(300), 10 * y + rng.integers(0, 10, 300)] += 1  # a word of the row's own class
@@ -127,7 +127,7 @@ def test_weights_that_no_variable_reaches_are_zero(loss, n_bundles):
     X = sparse.csr_array(X / np.linalg.norm(X, axis=1, keepdims=True))
     problem = make_problem(X, Labels.of_classes(y), np.ones(300), n_classes=20, loss=loss, dtype="float64")
     kind = SingleEngine if loss == "ovr" else PairEngine
-    solved = kind(problem, n_bundles=n_bundles, n_jobs=1, seed=rng)
+    solved = kind(problem, n_blocks=n_blocks, n_jobs=1, seed=rng)
     progress = solve(solved, Settings(tol=1e-6))
     W, held = solved.weights(), solved.duals().toarray()
     if loss != "ovr":

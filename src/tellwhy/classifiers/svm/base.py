@@ -16,7 +16,8 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from tellwhy.classifiers.svm.calibration import best_temperature, softmax
-from tellwhy.classifiers.svm.pair_engine import PairEngine
+from tellwhy.classifiers.svm.engines.pair_engine import PairEngine
+from tellwhy.classifiers.svm.engines.single_engine import SingleEngine
 from tellwhy.classifiers.svm.problem import (
     Labels,
     Problem,
@@ -27,7 +28,6 @@ from tellwhy.classifiers.svm.problem import (
     memory_for,
     with_intercept,
 )
-from tellwhy.classifiers.svm.single_engine import SingleEngine
 from tellwhy.classifiers.svm.solver import Progress, Settings, is_done, solve
 from tellwhy.core.errors import InvalidInput, InvalidParameter, NotConverged
 from tellwhy.core.explanation import Explanation
@@ -298,13 +298,13 @@ class MulticlassSVM(SavedModel, ClassifierMixin, BaseEstimator):
                 "sample_weight."
             )
         if self.class_weight is not None:
-            caps = caps * self._class_factors(labels)[labels.owned]
+            caps = caps * self._class_factors(labels)[labels.classes]
         return caps
 
     def _class_factors(self, labels: Labels) -> Floats:
         try:
             found = compute_class_weight(
-                self.class_weight, classes=self.classes_, y=self.classes_[labels.owned]
+                self.class_weight, classes=self.classes_, y=self.classes_[labels.classes]
             )
         except ValueError as error:
             raise InvalidInput(
@@ -329,7 +329,7 @@ class MulticlassSVM(SavedModel, ClassifierMixin, BaseEstimator):
         threads = joblib.effective_n_jobs(self.n_jobs)
         pairs = self._loss in ("ww", "cs")
         n = (
-            default_bundles(problem.n_classes, pairs=pairs)
+            default_blocks(problem.n_classes, pairs=pairs)
             if self.n_bundles == "auto"
             else int(self.n_bundles)
         )
@@ -337,7 +337,7 @@ class MulticlassSVM(SavedModel, ClassifierMixin, BaseEstimator):
         with memory_for(problem):
             return kind(
                 problem,
-                n_bundles=min(n, problem.n_classes),
+                n_blocks=min(n, problem.n_classes),
                 n_jobs=threads,
                 seed=generator(self.random_state),
             )
@@ -422,7 +422,7 @@ class MulticlassSVM(SavedModel, ClassifierMixin, BaseEstimator):
         return np.concatenate([compute(self._scores_of(rows[batch], weights)) for batch in batches])
 
 
-def default_bundles(n_classes: int, *, pairs: bool) -> int:
+def default_blocks(n_classes: int, *, pairs: bool) -> int:
     """How many bundles to cut classes into.
 
     A Weston–Watkins row is solved for all classes at once where they form one bundle; cut into several, it

@@ -1,4 +1,4 @@
-"""The dual problem of a multi-class SVM as arrays: rows without empty ones, labels, and the cap of each row."""
+"""The dual problem of a multi-class SVM as arrays: rows that are not empty, their labels and caps."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from tellwhy.classifiers.svm.engines.records import Entries
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.tables import not_finite
@@ -17,10 +18,10 @@ from tellwhy.core.tables import not_finite
 
 @dataclass(frozen=True)
 class Labels:
-    """Ragged labels: those of row i are `owned[at[i]:at[i + 1]]`, as class numbers."""
+    """Ragged labels: those of row i are `classes[at[i]:at[i + 1]]`, as class numbers."""
 
     at: Integers
-    owned: Integers
+    classes: Integers
 
     @classmethod
     def of_classes(cls, y: Any) -> Labels:
@@ -47,29 +48,27 @@ class Labels:
         counts = self.counts[rows]
         at = np.concatenate(([0], np.cumsum(counts)))
         inside = np.arange(at[-1]) - np.repeat(at[:-1], counts)
-        return Labels(at, self.owned[np.repeat(self.at[rows], counts) + inside])
+        return Labels(at, self.classes[np.repeat(self.at[rows], counts) + inside])
 
 
 @dataclass(frozen=True)
 class Problem:
     """Examples of a dual problem.
 
-    An example is a row with one label to defend (`labels`), the labels that are no rivals of it (`owned`,
-    among them its own) and a cap C_i. One-vs-rest and Lee–Lin–Wahba have one example per row and no single
-    label to defend. `constant` is the loss of empty rows, which no weights can change.
+    An example is a row with one label to defend (`labels`), all labels that are no rivals of it (`own`, among
+    them that one) and a cap C_i. One-vs-rest and Lee–Lin–Wahba have one example per row and no single label to
+    defend. `constant` is the loss of empty rows, which no weights can change.
     """
 
     loss: str
     n_classes: int
     n_features: int
-    indptr: Integers
-    indices: Any
-    values: Any
-    norms: Floats  # of each example
+    entries: Entries
+    squares: Floats  # ‖x‖² of each example
     rows: Integers  # of each example
     labels: Integers
     caps: Floats
-    owned: Labels
+    own: Labels
     constant: float
     source: Integers  # which row of X each example came from
 
@@ -78,30 +77,44 @@ class Problem:
         """Number of examples."""
         return len(self.rows)
 
+    @property
+    def dtype(self) -> Any:
+        """Precision of the entries, and so of weights and variables."""
+        return self.entries.values.dtype
+
+
+def _entries(X: Any, dtype: Any) -> Entries:
+    return Entries(X.indptr.astype(np.int64, copy=False), X.indices, X.data.astype(dtype, copy=False))
+
+
+def _squares(X: Any) -> Floats:
+    return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
+
 
 def make_problem(X: Any, labels: Labels, caps: Floats, *, n_classes: int, loss: str, dtype: Any) -> Problem:
     """Bring CSR rows, their labels and caps C_i into the arrays that the sweeps read."""
-    norms = np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
-    full = np.flatnonzero(norms > 0)
-    losing = {"ww": n_classes - 1, "llw": n_classes - 1, "cs": 1, "ovr": n_classes}[loss]
-    constant = float(losing * caps[norms == 0].sum())
-    kept = X if len(full) == len(norms) else X[full]
-    if len(full) < len(norms):
-        labels, caps, norms = labels.take(full), caps[full], norms[full]
+    squares = _squares(X)
+    full = np.flatnonzero(squares > 0)
+    # All scores of an empty row are 0, so that each class it is compared with costs 1.
+    n_lost = {"ww": n_classes - 1, "llw": n_classes - 1, "cs": 1, "ovr": n_classes}[loss]
+    constant = float(n_lost * caps[squares == 0].sum())
+    if len(full) < len(squares):
+        X = X[full]
+        labels = labels.take(full)
+        caps = caps[full]
+    is_pair = loss in ("ww", "cs")
     return Problem(
-        loss,
-        n_classes,
-        X.shape[1],
-        kept.indptr.astype(np.int64, copy=False),
-        kept.indices,
-        kept.data.astype(dtype, copy=False),
-        norms,
-        np.arange(len(norms)),
-        labels.owned if loss in ("ww", "cs") else np.zeros(len(norms), dtype=np.int64),
-        np.asarray(caps, dtype=np.float64),
-        labels,
-        constant,
-        full,
+        loss=loss,
+        n_classes=n_classes,
+        n_features=X.shape[1],
+        entries=_entries(X, dtype),
+        squares=squares[full],
+        rows=np.arange(len(full)),
+        labels=labels.classes if is_pair else np.zeros(len(full), dtype=np.int64),
+        caps=np.asarray(caps, dtype=np.float64),
+        own=labels,
+        constant=constant,
+        source=full,
     )
 
 
@@ -111,39 +124,41 @@ def make_multilabel_problem(X: Any, labels: Labels, caps: Floats, *, n_classes: 
     The last class is a threshold: each label should rank above it and it above every other class. With |Y|
     labels and |Ȳ| others, the cap of each pair is C_i / (|Y| |Ȳ|).
     """
-    n, threshold, counts = len(labels), n_classes - 1, labels.counts
+    n = len(labels)
+    threshold = n_classes - 1
+    counts = labels.counts
     pair_caps = caps / (np.maximum(counts, 1) * np.maximum(threshold - counts, 1))
+    # First one example per label of a row, then one per row that defends the threshold.
     rows = np.concatenate((np.repeat(np.arange(n), counts), np.arange(n)))
-    defended = np.concatenate((labels.owned, np.full(n, threshold)))
-    with_threshold = Labels(
-        labels.at + np.arange(n + 1), np.insert(labels.owned, labels.at[1:], np.full(n, threshold))
-    )
-    barred = labels.take(
-        rows[: len(labels.owned)]
-    )  # the threshold is a rival of each label, but not of itself
-    own = with_threshold.take(np.arange(n))
-    owned = Labels(
-        np.concatenate((barred.at, barred.at[-1] + own.at[1:])), np.concatenate((barred.owned, own.owned))
-    )
-    norms = np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()[rows]
-    full = np.flatnonzero(norms > 0)
-    rivals = n_classes - owned.counts
-    lost = np.setdiff1d(np.arange(len(rows)), full)
+    defended = np.concatenate((labels.classes, np.full(n, threshold)))
+    own = _own_labels(labels, rows[: len(labels.classes)], threshold)
+    squares = _squares(X)[rows]
+    full = np.flatnonzero(squares > 0)
+    losses_at_zero = pair_caps[rows] * (n_classes - own.counts)
     return Problem(
-        "ww",
-        n_classes,
-        X.shape[1],
-        X.indptr.astype(np.int64, copy=False),
-        X.indices,
-        X.data.astype(dtype, copy=False),
-        norms[full],
-        rows[full],
-        defended[full],
-        pair_caps[rows][full],
-        owned.take(full),
-        float((pair_caps[rows] * rivals)[lost].sum()),
-        rows[full],
+        loss="ww",
+        n_classes=n_classes,
+        n_features=X.shape[1],
+        entries=_entries(X, dtype),
+        squares=squares[full],
+        rows=rows[full],
+        labels=defended[full],
+        caps=pair_caps[rows][full],
+        own=own.take(full),
+        constant=float(losses_at_zero[squares == 0].sum()),
+        source=rows[full],
     )
+
+
+def _own_labels(labels: Labels, rows: Integers, threshold: int) -> Labels:
+    """Classes that are no rivals: of a label the row's labels, of the threshold itself and these too."""
+    of_labels = labels.take(rows)
+    everywhere = np.full(len(labels), threshold)
+    with_threshold = Labels(
+        labels.at + np.arange(len(labels) + 1), np.insert(labels.classes, labels.at[1:], everywhere)
+    )
+    at = np.concatenate((of_labels.at, of_labels.at[-1] + with_threshold.at[1:]))
+    return Labels(at, np.concatenate((of_labels.classes, with_threshold.classes)))
 
 
 def with_intercept(X: Any, scale: float) -> Any:
@@ -152,13 +167,18 @@ def with_intercept(X: Any, scale: float) -> Any:
 
 
 def feasible(duals: Any, problem: Problem) -> Any:
-    """Dual variables of other labels made fit for this problem: only one-vs-rest has any for a row's own labels."""
+    """Dual variables of other labels made fit for this problem, by dropping those of a row's own labels.
+
+    Only one-vs-rest has any of these.
+    """
     if problem.loss == "ovr":
         return duals
-    kept, n = sparse.coo_array(duals), problem.n_classes
+    kept = sparse.coo_array(duals)
     at, classes = (axis.astype(np.int64) for axis in kept.coords)
-    own = np.repeat(np.arange(problem.n_examples), problem.owned.counts) * n + problem.owned.owned
-    free = ~np.isin(at * n + classes, own)
+    own_rows = np.repeat(np.arange(problem.n_examples), problem.own.counts)
+    # A pair (row, class) as one number, so that sets of pairs can be compared.
+    own = own_rows * problem.n_classes + problem.own.classes
+    free = ~np.isin(at * problem.n_classes + classes, own)
     return sparse.csr_array((kept.data[free], (at[free], classes[free])), shape=kept.shape)
 
 
@@ -168,11 +188,11 @@ def memory_for(problem: Problem) -> Iterator[None]:
     try:
         yield
     except MemoryError as error:
-        size = problem.n_features * problem.n_classes * problem.values.dtype.itemsize
+        size = problem.n_features * problem.n_classes * problem.dtype.itemsize
         raise InvalidInput(
-            f"There is no memory for the weights of {problem.n_features:,} features and {problem.n_classes:,} classes "
-            f"({size / 2**30:,.1f} GiB). Leave out features that no row has, take single precision (dtype float32) or "
-            "train over several ranks."
+            f"There is no memory for the weights of {problem.n_features:,} features and "
+            f"{problem.n_classes:,} classes ({size / 2**30:,.1f} GiB). Leave out features that no row has, take "
+            "single precision (dtype float32) or train over several ranks."
         ) from error
 
 
@@ -181,5 +201,6 @@ def check_entries(rows: Any, names: list[str] | None = None, *, what: str = "X")
     bad = np.flatnonzero(~np.isfinite(rows.data))
     if len(bad) == 0:
         return
-    at = int(np.searchsorted(rows.indptr, bad[0], side="right")) - 1, int(rows.indices[bad[0]])
-    raise not_finite(what, rows.data[bad[0]], at, len(bad), names)
+    row = int(np.searchsorted(rows.indptr, bad[0], side="right")) - 1
+    column = int(rows.indices[bad[0]])
+    raise not_finite(what, rows.data[bad[0]], (row, column), len(bad), names)

@@ -1,4 +1,4 @@
-"""The loop that every multi-class SVM is solved by: dense sweeps, sweeps over what may move, certificates."""
+"""The loop that every multi-class SVM is solved by: dense epochs, epochs over what may move, certificates."""
 
 from __future__ import annotations
 
@@ -9,22 +9,33 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import numpy as np
+
+from tellwhy.classifiers.svm.engines.records import Swept
 from tellwhy.core.progress import track
 
-SLACK = 0.1  # variables whose margin is below 1 + SLACK are swept
-FAR = 0.5  # at a larger gap margins still move so much that only variables whose margin is below 1 are swept
-CALM = 0.1  # rows with less than this share of the mean violation are left out until the next certificate
-DENSE_EPOCHS = 2
-MOST_SWEEPS = 10  # between two certificates
+SLACK = 0.1  # variables whose margin is below 1 + SLACK are listed
+FAR = 0.5  # at a larger gap margins still move so much that only variables with a margin below 1 are listed
+NEGLIGIBLE = 0.1  # examples with less than this share of the mean violation are left out for a while
+PATIENCE = 1  # visits without more than that, until the next certificate brings them back
+DENSE_EPOCHS = 2  # at the start, where next to every variable moves
+MOST_EPOCHS = 10  # between two certificates
 
 
 @dataclass(frozen=True)
 class Visit:
-    """What one epoch met: the largest violation, the mean over rows of each row's largest, and rows visited."""
+    """What one epoch met: the largest violation, the mean of each example's largest, and examples visited."""
 
     worst: float
     mean: float
     visited: int
+
+    @classmethod
+    def of(cls, parts: list[Swept]) -> Visit:
+        """Join what the parts of an epoch met."""
+        summed = np.array([part.summed for part in parts]).sum()
+        visited = sum(part.visited for part in parts)
+        return cls(float(max(part.worst for part in parts)), float(summed / max(visited, 1)), int(visited))
 
 
 @dataclass(frozen=True)
@@ -46,13 +57,16 @@ class Engine(Protocol):
     """Weights and dual variables, in memory or spread over processes."""
 
     problem: Any
-    lists: Any  # of dual variables, by blocks
+    lists: Any  # of dual variables, by class block or tile
 
     def dense_epoch(self) -> None:
         """Visit every variable once."""
 
-    def epoch(self, calm: float, patience: int) -> Visit:
-        """Visit the listed variables once."""
+    def epoch(self, negligible: float, patience: int) -> Visit:
+        """Visit the listed variables once; an example idle for `patience` visits is left out.
+
+        A visit is idle where the example's violation is at most `negligible`.
+        """
         ...
 
     def certify(self, slack: float) -> Certificate:
@@ -102,23 +116,29 @@ def solve(
     """Ascend until the relative duality gap (or the largest violation) is at most `tol`, or epochs run out.
 
     Each certificate is a pass over all variables that changes none: it gives the gap, and it brings back
-    variables that were left out. Between two of them only variables that may have to move are swept. `report`
-    is called after each certificate; `warm` says that the engine holds variables to go on from.
+    variables that were left out. Between two of them only variables that may have to move are visited.
+    `report` is called after each certificate; `warm` says that the engine holds variables to go on from.
     """
     progress = progress or Progress()
     with _interrupts():
         if not warm:
             for _ in range(min(DENSE_EPOCHS, settings.max_epochs)):
-                started = time.perf_counter()
-                engine.dense_epoch()
+                with _timed(progress):
+                    engine.dense_epoch()
                 progress.epochs += 1
-                progress.seconds += time.perf_counter() - started
         for _ in track(_until_done(engine, settings, progress), settings.max_epochs, "fitting"):
             report(progress)
-    started = time.perf_counter()
-    _tidy(engine)
-    progress.seconds += time.perf_counter() - started
+    with _timed(progress):
+        _sum_weights_afresh(engine)
     return progress
+
+
+@contextmanager
+def _timed(progress: Progress) -> Iterator[None]:
+    """Count the seconds of what is done inside: reports and checkpoints between are not the solver's."""
+    started = time.perf_counter()
+    yield
+    progress.seconds += time.perf_counter() - started
 
 
 @contextmanager
@@ -132,42 +152,42 @@ def _interrupts() -> Iterator[None]:
         raise
 
 
-def _tidy(engine: Engine) -> None:
-    """Sum the weights afresh: variables that moved to and fro left rounding errors where a weight is zero."""
+def _sum_weights_afresh(engine: Engine) -> None:
+    """Compute the weights from the dual variables: those that moved to and fro left 1e-17 where zero is due."""
     if engine.problem.loss == "llw":  # whose weights have their mean taken off, so that hardly any is zero
         return
-    for piece in engine.lists.values():
-        piece.drop_zeros()
+    for lists in engine.lists.values():
+        lists.drop_zeros()
     engine.set_duals(engine.duals())
 
 
 def is_done(progress: Progress, settings: Settings) -> bool:
     """Whether the latest certificate meets the stopping rule."""
-    return (
-        bool(progress.history)
-        and progress.last["gap" if settings.stopping == "gap" else "violation"] <= settings.tol
-    )
+    reached = "gap" if settings.stopping == "gap" else "violation"
+    return bool(progress.history) and progress.last[reached] <= settings.tol
 
 
-def _until_done(engine: Engine, settings: Settings, progress: Progress) -> Any:
+def _until_done(engine: Engine, settings: Settings, progress: Progress) -> Iterator[Progress]:
     while True:
-        started = time.perf_counter()
-        found = engine.certify(_slack(progress, settings))
-        progress.seconds += time.perf_counter() - started
+        with _timed(progress):
+            found = engine.certify(_slack(progress, settings))
         progress.history.append(_line(found, progress))
         yield progress
         if is_done(progress, settings) or progress.epochs >= settings.max_epochs:
             return
-        started = time.perf_counter()
-        sweeps = min(_sweeps_ahead(progress, settings), settings.max_epochs - progress.epochs)
-        calm = 0.0
-        for _ in range(sweeps):
-            visit = engine.epoch(calm, 1)
-            progress.epochs += 1
-            calm = CALM * visit.mean if settings.shrinking else 0.0
-            if visit.visited == 0:
-                break
-        progress.seconds += time.perf_counter() - started
+        with _timed(progress):
+            _epochs_between(engine, settings, progress)
+
+
+def _epochs_between(engine: Engine, settings: Settings, progress: Progress) -> None:
+    """Visit listed variables until the next certificate is due."""
+    negligible = 0.0
+    for _ in range(min(_epochs_ahead(progress, settings), settings.max_epochs - progress.epochs)):
+        visit = engine.epoch(negligible, PATIENCE)
+        progress.epochs += 1
+        negligible = NEGLIGIBLE * visit.mean if settings.shrinking else 0.0
+        if visit.visited == 0:
+            break
 
 
 def _slack(progress: Progress, settings: Settings) -> float:
@@ -188,13 +208,15 @@ def _line(found: Certificate, progress: Progress) -> dict[str, Any]:
     }
 
 
-def _sweeps_ahead(progress: Progress, settings: Settings) -> int:
-    """Epochs until the target at the speed of the last ones, between 2 and `MOST_SWEEPS`."""
+def _epochs_ahead(progress: Progress, settings: Settings) -> int:
+    """Epochs until the target at the speed of the last ones, between 2 and `MOST_EPOCHS`."""
     if len(progress.history) < 2 or settings.stopping != "gap":
-        return MOST_SWEEPS // 2
+        return MOST_EPOCHS // 2
     before, now = progress.history[-2:]
     done = now["epoch"] - before["epoch"]
     if not 0 < now["gap"] < before["gap"]:
-        return MOST_SWEEPS
+        return MOST_EPOCHS
+    # The gap falls by about the same factor each epoch.
     speed = math.log(before["gap"] / now["gap"]) / max(done, 1)
-    return int(min(max(math.ceil(math.log(now["gap"] / settings.tol) / speed), 2), MOST_SWEEPS))
+    ahead = math.ceil(math.log(now["gap"] / settings.tol) / speed)
+    return int(min(max(ahead, 2), MOST_EPOCHS))

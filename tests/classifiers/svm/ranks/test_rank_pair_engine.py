@@ -1,15 +1,20 @@
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 import pytest
 from oracles.thread_ranks import in_ranks
 from scipy import sparse
 
-from tellwhy.classifiers.svm.pair_engine import PairEngine
+from tellwhy.classifiers.svm.engines.dual_lists import DualLists
+from tellwhy.classifiers.svm.engines.pair_engine import PairEngine
+from tellwhy.classifiers.svm.engines.records import Block, Entries, Examples, Sweep
+from tellwhy.classifiers.svm.engines.single_engine import SingleEngine
 from tellwhy.classifiers.svm.problem import Labels, make_problem
-from tellwhy.classifiers.svm.ranks import _compiled_guests as guest_loops, messages as rank_messages
-from tellwhy.classifiers.svm.ranks._compiled_two_bundles import sweep_two_bundles
+from tellwhy.classifiers.svm.ranks import _compiled_guests as loops, messages as rank_messages
+from tellwhy.classifiers.svm.ranks._compiled_two_blocks import sweep_two_blocks
 from tellwhy.classifiers.svm.ranks.engines import RankPairEngine, RankSingleEngine
 from tellwhy.classifiers.svm.ranks.messages import Guests
-from tellwhy.classifiers.svm.single_engine import SingleEngine
 from tellwhy.classifiers.svm.solver import Settings, solve
 
 TIGHT = Settings(tol=1e-7, max_epochs=3000)
@@ -69,7 +74,7 @@ def weights_of(found, n_classes):
 )
 def test_ranks_find_the_optimum_of_one_process(ranks, half, n_jobs, monkeypatch):
     X, y = documents()
-    alone = PairEngine(problem_of(X, y, 9), n_bundles=1, n_jobs=1, seed=np.random.default_rng(0))
+    alone = PairEngine(problem_of(X, y, 9), n_blocks=1, n_jobs=1, seed=np.random.default_rng(0))
     expected = solve(alone, TIGHT).last["objective"]
     found = in_ranks(ranks, solved(X, y, half=half, n_jobs=n_jobs), monkeypatch)
     for progress, *_, again in found:
@@ -88,9 +93,9 @@ def test_ranks_find_the_optimum_of_one_process(ranks, half, n_jobs, monkeypatch)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_bundles_may_be_empty(n_classes, monkeypatch):
+def test_class_blocks_may_be_empty(n_classes, monkeypatch):
     X, y = documents(60, n_classes)
-    alone = PairEngine(problem_of(X, y, n_classes), n_bundles=1, n_jobs=1, seed=np.random.default_rng(0))
+    alone = PairEngine(problem_of(X, y, n_classes), n_blocks=1, n_jobs=1, seed=np.random.default_rng(0))
     expected = solve(alone, TIGHT).last["objective"]
     for progress, *_ in in_ranks(2, solved(X, y), monkeypatch):
         assert progress.last["objective"] == pytest.approx(expected, rel=1e-6)
@@ -99,7 +104,7 @@ def test_bundles_may_be_empty(n_classes, monkeypatch):
 @pytest.mark.slow  # compiles everything again
 def test_single_precision(monkeypatch):
     X, y = documents()
-    alone = PairEngine(problem_of(X, y, 9), n_bundles=1, n_jobs=1, seed=np.random.default_rng(0))
+    alone = PairEngine(problem_of(X, y, 9), n_blocks=1, n_jobs=1, seed=np.random.default_rng(0))
     expected = solve(alone, TIGHT).last["objective"]
     settings = Settings(tol=1e-4, max_epochs=500)
     found = in_ranks(2, solved(X, y, dtype="float32", settings=settings), monkeypatch)
@@ -132,15 +137,15 @@ def test_ranks_go_on_from_given_variables(monkeypatch):
             assert certificate.primal == pytest.approx(first[0][0].last["objective"], rel=1e-9)
 
 
-@pytest.mark.parametrize("bundles", [1, 2])
-def test_lee_lin_wahba_ranks_find_the_optimum_of_one_process(bundles, monkeypatch):
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_lee_lin_wahba_ranks_find_the_optimum_of_one_process(blocks, monkeypatch):
     X, y = documents()
     problem = problem_of(X, y, 9, "llw")
-    expected = solve(SingleEngine(problem, n_bundles=4, n_jobs=1, seed=np.random.default_rng(0)), TIGHT)
+    expected = solve(SingleEngine(problem, n_blocks=4, n_jobs=1, seed=np.random.default_rng(0)), TIGHT)
 
     def work(comm):
         seed = np.random.default_rng([0, comm.rank])
-        engine = RankSingleEngine(problem, np.bincount(y), comm=comm, n_jobs=1, seed=seed, bundles=bundles)
+        engine = RankSingleEngine(problem, np.bincount(y), comm=comm, n_jobs=1, seed=seed, blocks=blocks)
         return solve(engine, TIGHT), *engine.own_weights()
 
     found = in_ranks(2, work, monkeypatch)
@@ -149,108 +154,125 @@ def test_lee_lin_wahba_ranks_find_the_optimum_of_one_process(bundles, monkeypatc
     np.testing.assert_allclose(sum(part[2].sum(axis=1) for part in found), 0, atol=1e-9)
 
 
-def block(n=50, m=12, m_own=10, d=30, seed=0):
-    """A block of examples with lists of variables for the classes of two bundles, as arrays."""
+@dataclass
+class Tile:
+    """Examples with lists of variables for the classes of two blocks, their own and another."""
+
+    entries: Entries
+    X: Any
+    examples: Examples
+    own: Block
+    own_lists: DualLists
+    other: Block
+    lists: DualLists
+    order: Any
+
+    def numbers(self):
+        """All that sweeps change."""
+        return (
+            self.own.weights,
+            self.other.weights,
+            self.own_lists.duals,
+            self.lists.duals,
+            self.lists.idle,
+        )
+
+
+def listed(chosen, rng):
+    lengths = chosen.sum(axis=1).astype(np.int32)
+    classes = np.nonzero(chosen)[1].astype(np.int32)
+    duals = rng.uniform(0, 1, len(classes)) * (rng.uniform(size=len(classes)) < 0.5)
+    starts = np.cumsum(lengths, dtype=np.int64) - lengths
+    return DualLists(starts, lengths, classes, duals, np.zeros(len(chosen), dtype=np.int8), len(classes))
+
+
+def tile(n=50, n_other=12, n_own=10, d=30, seed=0):
     rng = np.random.default_rng(seed)
     X = sparse.csr_array(sparse.random(n, d, 0.2, "csr", random_state=seed) + sparse.eye(n, d, k=2))
-    W_own, W = rng.normal(0, 0.3, (d, 16)), rng.normal(0, 0.3, (d, 16))
-    labels = rng.integers(0, m_own, n)
-    lists = []
-    for width, forbidden in ((m_own, labels), (m, None)):
-        chosen = rng.uniform(size=(n, width)) < 0.6
-        if forbidden is not None:
-            chosen[np.arange(n), forbidden] = False
-        count, cls = chosen.sum(axis=1).astype(np.int32), np.nonzero(chosen)[1].astype(np.int32)
-        start = np.cumsum(count, dtype=np.int64) - count
-        lists.append([start, count, cls, rng.uniform(0, 1, len(cls)) * (rng.uniform(size=len(cls)) < 0.5)])
-    norms = np.asarray(X.multiply(X).sum(axis=1)).ravel()
-    return X, W_own, W, labels, norms, np.ones(n), lists, rng.permutation(n)
+    own, other = (Block(rng.normal(0, 0.3, (d, 16)), 0, m) for m in (n_own, n_other))
+    labels = rng.integers(0, n_own, n)
+    chosen = rng.uniform(size=(n, n_own)) < 0.6
+    chosen[np.arange(n), labels] = False
+    own_lists = listed(chosen, rng)
+    lists = listed(rng.uniform(size=(n, n_other)) < 0.6, rng)
+    squares = np.asarray(X.multiply(X).sum(axis=1)).ravel()
+    unbounded = np.full(n, np.inf)
+    examples = Examples(np.arange(n), labels, squares, np.ones(n), unbounded, np.arange(n + 1), labels, False)
+    entries = Entries(X.indptr.astype(np.int64), X.indices, X.data)
+    return Tile(entries, X, examples, own, own_lists, other, lists, rng.permutation(n))
 
 
 @pytest.mark.parametrize("batch", [1, 7, 64])
 def test_guests_move_as_they_would_at_home(batch, monkeypatch):
     monkeypatch.setattr(rank_messages, "BATCH", (batch, batch))
-    X, W_own, W, labels, norms, tops, (own, other), order = block()
-    rows, idle, calm = np.arange(50), np.zeros(50, dtype=np.int8), 1.0
-    home = [W_own.copy(), W.copy(), own[3].copy(), other[3].copy(), idle.copy()]
-    entries = (X.indptr.astype(np.int64), X.indices, X.data)
-    expected = sweep_two_bundles(
-        order, rows, labels, norms, tops, *entries, 10, home[0], *own[:3], home[2],
-        12, home[1], *other[:3], home[3], home[4], 1, calm,
-    )  # fmt: skip
-    visitors = order[other[1][order] > 0]
-    problem = type("Rows", (), {"indptr": entries[0], "indices": entries[1], "values": entries[2]})
-    piece = type("Piece", (), dict(zip(("start", "count", "cls"), other, strict=False)))
-    guests = Guests.of(visitors, rows, problem, piece)
+    home, away = tile(), tile()
+    negligible = 1.0
+    expected = sweep_two_blocks(
+        home.order,
+        home.entries,
+        home.examples,
+        home.own,
+        home.own_lists.arrays,
+        home.other,
+        home.lists.arrays,
+        Sweep(1, negligible, True),
+    )
+    visitors = away.order[away.lists.lengths[away.order] > 0]
+    guests = Guests.of(visitors, away.examples.rows, away.entries, away.lists)
     heads = np.full(30, -1, dtype=np.int64)
-    worst, summed, visited = 0.0, 0.0, 0
+    parts = []
     for k in range(guests.n_batches):
-        host = Guests.read(guests.numbers(12), guests.values, [12])[0]
-        scores, steps = host.scores(k, W, 12), np.empty(guests.n_listed(k))
-        found = guest_loops.sweep_guests(
-            *guests.part(k), visitors, labels, norms, tops, *guests.arrays, scores, 10, W_own, *own,
-            12, other[0], other[3], idle, calm, heads, steps,
+        host = Guests.read(guests.numbers(12), guests.arrays.values, [12])[0]
+        scores, steps = host.scores(k, away.other), np.empty(guests.n_listed(k))
+        found = loops.sweep_guests(
+            *guests.part(k), visitors, away.examples, guests.arrays, scores, away.own, away.own_lists.arrays,
+            12, away.lists.arrays, negligible, heads, steps,
         )  # fmt: skip
-        host.add_steps(k, W, steps)
-        worst, summed, visited = max(worst, found[0]), summed + found[1], visited + found[2]
-    assert (worst, summed, visited) == pytest.approx(expected, rel=1e-9)
+        host.add_steps(k, away.other.weights, steps)
+        parts.append(found)
+    sums = (max(part.worst for part in parts), *np.array(parts)[:, 1:].sum(axis=0))
+    assert sums == pytest.approx(expected, rel=1e-9)
     assert (heads == -1).all()
-    for ours, theirs in zip((W_own, W, own[3], other[3], idle), home, strict=True):
+    for ours, theirs in zip(away.numbers(), home.numbers(), strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-10)
-    assert 0 < (idle > 0).sum() < 50
+    assert 0 < (away.lists.idle > 0).sum() < 50
 
 
-def test_two_bundles_are_balanced_by_one_visit():
-    X, W_own, W, labels, norms, tops, (own, other), _ = block()
-    entries, idle = (X.indptr.astype(np.int64), X.indices, X.data), np.zeros(50, dtype=np.int8)
-    for r in range(50):
-        sweep_two_bundles(
-            np.array([r]),
-            np.arange(50),
-            labels,
-            norms,
-            tops,
-            *entries,
-            10,
-            W_own,
-            *own,
-            12,
-            W,
-            *other,
-            idle,
-            1,
-            -1.0,
-        )
-        x = X[[r]].toarray()[0]
-        for (start, count, cls, val), weights in ((own, W_own), (other, W)):
-            at = slice(start[r], start[r] + count[r])
-            gain, a = 1 - x @ W_own[:, labels[r]] + x @ weights[:, cls[at]], val[at]
+def test_two_blocks_are_balanced_by_one_visit():
+    t = tile()
+    for e in range(50):
+        sweep_two_blocks(
+            np.array([e]), t.entries, t.examples, t.own, t.own_lists.arrays, t.other, t.lists.arrays,
+            Sweep(1, -1.0, True),
+        )  # fmt: skip
+        x = t.X[[e]].toarray()[0]
+        label_score = x @ t.own.weights[:, t.examples.labels[e]]
+        for lists, weights in ((t.own_lists, t.own.weights), (t.lists, t.other.weights)):
+            at = slice(lists.starts[e], lists.starts[e] + lists.lengths[e])
+            gain, a = 1 - label_score + x @ weights[:, lists.classes[at]], lists.duals[at]
             assert (np.abs(gain[(a > 0) & (a < 1)]) < 1e-9).all()
             assert (gain[a == 0] < 1e-9).all()
             assert (gain[a == 1] > -1e-9).all()
 
 
 def test_messages_keep_guests():
-    X, *_, (_, other), order = block()
-    problem = type("Rows", (), {"indptr": X.indptr, "indices": X.indices, "values": X.data})
-    piece = type("Piece", (), dict(zip(("start", "count", "cls"), other, strict=False)))
+    t = tile()
     none = np.empty(0, dtype=np.int64)
-    sent = [Guests.of(some, np.arange(50), problem, piece) for some in (order[:20], none, order[20:23])]
-    numbers, values = np.concatenate([g.numbers(12) for g in sent]), np.concatenate([g.values for g in sent])
+    some = (t.order[:20], none, t.order[20:23])
+    sent = [Guests.of(visitors, np.arange(50), t.entries, t.lists) for visitors in some]
+    numbers = np.concatenate([g.numbers(12) for g in sent])
+    values = np.concatenate([g.arrays.values for g in sent])
     for ours, theirs in zip(sent, Guests.read(numbers, values, [12, 12, 12]), strict=True):
+        assert ours.batch == theirs.batch
         for one, another in zip(ours.arrays, theirs.arrays, strict=True):
             np.testing.assert_array_equal(one, another)
-    everyone = np.full(50, 12, dtype=np.int32)
-    piece.count, piece.start, piece.cls = (
-        everyone,
-        12 * np.arange(50),
-        np.tile(np.arange(12, dtype=np.int32), 50),
-    )
-    whole = Guests.of(order, np.arange(50), problem, piece)
-    assert len(whole.numbers(12)) < len(whole.classes)
-    np.testing.assert_array_equal(
-        Guests.read(whole.numbers(12), whole.values, [12])[0].classes, whole.classes
-    )
+    t.lists.lengths[:] = 12
+    t.lists.starts[:] = 12 * np.arange(50)
+    t.lists.classes = np.tile(np.arange(12, dtype=np.int32), 50)
+    whole = Guests.of(t.order, np.arange(50), t.entries, t.lists)
+    assert len(whole.numbers(12)) < len(whole.arrays.classes)
+    again = Guests.read(whole.numbers(12), whole.arrays.values, [12])[0]
+    np.testing.assert_array_equal(again.arrays.classes, whole.arrays.classes)
 
 
 @pytest.mark.parametrize("n", [0, 1, 4, 5, 8, 13])

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from tellwhy.classifiers.svm.blocks import Workers
+from tellwhy.classifiers.svm.engines.records import Entries
+from tellwhy.classifiers.svm.engines.workers import Workers
 from tellwhy.classifiers.svm.problem import Labels, make_problem
 from tellwhy.classifiers.svm.threads import row_batches
-from tellwhy.classifiers.svm.threads.row_batches import LANES, Batches, Shards
+from tellwhy.classifiers.svm.threads.row_batches import PARTS, Batches, Shards
 
 N, D = 500, 120
 
@@ -21,33 +22,34 @@ def problem_of(density, n=N):
 
 
 def table_of(p):
-    return sparse.csr_array((p.values, p.indices, p.indptr), shape=(len(p.indptr) - 1, D)).toarray()
+    e = p.entries
+    return sparse.csr_array((e.values, e.indices, e.indptr), shape=(len(e.indptr) - 1, D)).toarray()
 
 
 @pytest.mark.parametrize("density", [0.01, 0.1])
-def test_lanes_of_a_batch_have_no_feature_in_common(density):
+def test_parts_of_a_batch_have_no_feature_in_common(density):
     p = problem_of(density)
-    batches = Batches.in_lanes(np.random.default_rng(1).permutation(N), p)
+    batches = Batches.separate(np.random.default_rng(1).permutation(N), p)
     np.testing.assert_array_equal(np.sort(batches.members), np.arange(N))
     features = table_of(p) != 0
     for at in batches.at:
         assert np.diff(at).tolist() == sorted(np.diff(at), reverse=True)
-        used = np.array([features[batches.members[at[k] : at[k + 1]]].any(axis=0) for k in range(LANES)])
+        used = np.array([features[batches.members[at[k] : at[k + 1]]].any(axis=0) for k in range(PARTS)])
         assert used.sum(axis=0).max() <= 1
     assert batches.at[0, 0] == 0
     np.testing.assert_array_equal(batches.at[1:, 0], batches.at[:-1, -1])
 
 
-def test_lanes_are_even_where_rows_have_little_in_common():
+def test_parts_are_even_where_rows_have_little_in_common():
     order = np.random.default_rng(1).permutation(N)
-    assert Batches.in_lanes(order, problem_of(0.004)).evenness > 3
-    assert Batches.in_lanes(order, problem_of(0.5)).evenness == pytest.approx(1)
-    assert Batches.in_lanes(order[:0], problem_of(0.5)).evenness == 0
+    assert Batches.separate(order, problem_of(0.004)).evenness > 3
+    assert Batches.separate(order, problem_of(0.5)).evenness == pytest.approx(1)
+    assert Batches.separate(order[:0], problem_of(0.5)).evenness == 0
 
 
 def test_features_of_a_full_batch_are_free_for_the_next():
-    batches = Batches.in_lanes(np.random.default_rng(1).permutation(3000), problem_of(0.004, 3000))
-    assert batches.sizes.mean() > 0.9 * LANES * row_batches.LANE_DEPTH
+    batches = Batches.separate(np.random.default_rng(1).permutation(3000), problem_of(0.004, 3000))
+    assert batches.sizes.mean() > 0.9 * PARTS * row_batches.PART_DEPTH
 
 
 def test_batches_of_a_size_know_the_inner_products_of_their_rows(monkeypatch):
@@ -66,11 +68,9 @@ def test_batches_of_a_size_know_the_inner_products_of_their_rows(monkeypatch):
 
 def test_entries_of_the_same_feature_are_summed():
     whole = problem_of(0.2)
+    e = whole.entries
     halves = replace(
-        whole,
-        indptr=2 * whole.indptr,
-        indices=np.repeat(whole.indices, 2),
-        values=0.5 * np.repeat(whole.values, 2),
+        whole, entries=Entries(2 * e.indptr, np.repeat(e.indices, 2), 0.5 * np.repeat(e.values, 2))
     )
     batches = [Batches.of_size(4, np.arange(N), p, Workers(1)) for p in (halves, whole)]
     for first, last in batches[0].at:
@@ -80,8 +80,10 @@ def test_entries_of_the_same_feature_are_summed():
 
 
 def test_batches_tell_their_rows():
-    batches = Batches(np.array([5, 3, 8, 1, 0]), np.array([[0, 1, 2], [2, 3, 3], [3, 4, 5]]))
-    assert batches.rows_of(np.array([2, 0])).tolist() == [1, 0, 5, 3]
+    batches = Batches(
+        np.array([5, 3, 8, 1, 0]), np.array([[0, 1, 2], [2, 3, 3], [3, 4, 5]]), np.empty((0, 0))
+    )
+    assert batches.examples_of(np.array([2, 0])).tolist() == [1, 0, 5, 3]
     wanted = np.zeros(9, dtype=bool)
     wanted[[8, 0]] = True
     assert batches.with_any(wanted).tolist() == [1, 2]
@@ -91,13 +93,14 @@ def test_batches_tell_their_rows():
 def test_shards_hold_every_entry_once_and_are_balanced():
     p = problem_of(0.5)
     shards = Shards.of(p)
-    sizes = np.diff(shards.cuts, axis=1)
+    e = shards.entries
+    sizes = np.diff(shards.entries.cuts, axis=1)
     assert shards.n == 2
-    assert abs(sizes.sum(axis=0) / len(p.indices) - 0.5).max() < 0.05
-    again = sparse.csr_array((shards.values, shards.indices, p.indptr), shape=(N, D))
+    assert abs(sizes.sum(axis=0) / len(p.entries.indices) - 0.5).max() < 0.05
+    again = sparse.csr_array((e.values, e.indices, p.entries.indptr), shape=(N, D))
     np.testing.assert_array_equal(again.toarray(), table_of(p))
     owner = np.full(D, -1)
     for s in range(shards.n):
-        features = np.concatenate([shards.indices[c[s] : c[s + 1]] for c in shards.cuts])
+        features = np.concatenate([e.indices[c[s] : c[s + 1]] for c in e.cuts])
         assert np.isin(owner[features], (-1, s)).all()
         owner[features] = s

@@ -1,262 +1,233 @@
-"""Compiled loops of multi-class SVMs over ranks: examples of one rank that are judged by the classes of another.
+"""Compiled loops of multi-class SVMs over ranks: examples of one rank, judged by the classes of another.
 
-Guests are examples in consecutive arrays: those of guest t are the entries indptr[t] … indptr[t + 1] and the
-classes listed[t] … listed[t + 1]. Their host, which has the weights of these classes, tells their scores; the
-rank that they come from solves for their variables, and the host adds the steps to its weights.
+Guests are examples in consecutive arrays. Their host, which has the weights of the classes they list, tells
+their scores; the rank that they come from solves for their variables, and the host adds the steps to its
+weights.
 """
 
-import numba
 import numpy as np
 
-from tellwhy.classifiers.svm._compiled_rows import (
-    FAST,
-    _all_scores,
-    _exact_step,
-    _listed_scores,
-    _one_score,
-    _violation,
-)
-from tellwhy.classifiers.svm.ranks._compiled_two_bundles import _add_own, add_own_steps, keep_steps
-
-_compiled = numba.njit(nogil=True, cache=True, fastmath=FAST)
+from tellwhy.classifiers.svm.engines._compiled_steps import compiled, exact_step, for_each_row, violation_of
+from tellwhy.classifiers.svm.engines._compiled_weights import listed_scores, one_score
+from tellwhy.classifiers.svm.engines.records import Limits, Swept
+from tellwhy.classifiers.svm.ranks._compiled_two_blocks import add_own, add_own_steps, keep_steps
+from tellwhy.classifiers.svm.ranks.records import Chain
 
 
-@_compiled
-def send_guests(
-    visitors,
-    rows,
-    row_indptr,
-    row_indices,
-    row_values,
-    start,
-    count,
-    cls,
-    indptr,
-    indices,
-    values,
-    listed,
-    classes,
-):
+@compiled
+def send_guests(visitors, rows, entries, lists, guests):
     """Copy entries and listed classes of some examples into arrays with room for them."""
     for t in range(len(visitors)):
-        r, at = visitors[t], indptr[t]
-        low, high = row_indptr[rows[r]], row_indptr[rows[r] + 1]
+        e = visitors[t]
+        at = guests.indptr[t]
+        low = entries.indptr[rows[e]]
+        high = entries.indptr[rows[e] + 1]
         for p in range(low, high):
-            indices[at + p - low] = row_indices[p]
-            values[at + p - low] = row_values[p]
-        indptr[t + 1] = at + high - low
-        at = listed[t]
-        for j in range(count[r]):
-            classes[at + j] = cls[start[r] + j]
-        listed[t + 1] = at + count[r]
+            guests.indices[at + p - low] = entries.indices[p]
+            guests.values[at + p - low] = entries.values[p]
+        guests.indptr[t + 1] = at + high - low
+        at = guests.listed[t]
+        for j in range(lists.lengths[e]):
+            guests.classes[at + j] = lists.classes[lists.starts[e] + j]
+        guests.listed[t + 1] = at + lists.lengths[e]
 
 
-@_compiled
-def score_guests(first, last, indptr, indices, values, listed, classes, m, W, scores):
+@compiled
+def score_guests(first, last, guests, block, scores):
     """Scores of guests first … last for the classes that they list."""
-    every = np.empty(m, W.dtype)
+    every = np.empty(block.n_classes, block.weights.dtype)
     for t in range(first, last):
-        at, n = listed[t], listed[t + 1] - listed[t]
-        out = scores[at - listed[first] :]
-        _listed_scores(indices, values, indptr[t], indptr[t + 1], W, m, classes, at, n, out, every)
+        at = guests.listed[t]
+        n = guests.listed[t + 1] - at
+        out = scores[at - guests.listed[first] :]
+        listed_scores(
+            guests, guests.indptr[t], guests.indptr[t + 1], block, guests.classes, at, n, out, every
+        )
 
 
-@_compiled
-def add_steps(first, last, indptr, indices, values, listed, classes, W, steps):
-    """Take what the steps of guests first … last contribute from the weights of the classes that they list."""
-    step, at_class = np.empty(W.shape[1], W.dtype), np.empty(W.shape[1], np.int64)
+@compiled
+def add_guest_steps(first, last, guests, W, steps):
+    """Take what the steps of guests first … last contribute from the weights of the classes they list."""
+    step = np.empty(W.shape[1], W.dtype)
+    step_classes = np.empty(W.shape[1], np.int64)
     for t in range(first, last):
-        changed = 0
-        for j in range(listed[t], listed[t + 1]):
-            if steps[j - listed[first]] != 0.0:
-                step[changed], at_class[changed] = steps[j - listed[first]], classes[j]
-                changed += 1
-        for p in range(indptr[t], indptr[t + 1]):
-            x, w = values[p], W[indices[p]]
-            for j in range(changed):
-                w[at_class[j]] -= x * step[j]
+        n_steps = 0
+        for j in range(guests.listed[t], guests.listed[t + 1]):
+            if steps[j - guests.listed[first]] != 0.0:
+                step[n_steps] = steps[j - guests.listed[first]]
+                step_classes[n_steps] = guests.classes[j]
+                n_steps += 1
+        for p in range(guests.indptr[t], guests.indptr[t + 1]):
+            x = guests.values[p]
+            w = W[guests.indices[p]]
+            for j in range(n_steps):
+                w[step_classes[j]] -= x * step[j]
 
 
-@_compiled
-def add_to_labels(rows, labels, indptr, indices, values, W, start, count, val):
-    """Add what the variables of a block contribute to the weights of the labels of its examples."""
-    for r in range(len(rows)):
+@compiled
+def add_to_labels(entries, examples, W, lists):
+    """Add what the variables of a tile contribute to the weights of the labels of its examples."""
+    for e in range(len(examples.rows)):
+        row = examples.rows[e]
         held = 0.0
-        for j in range(start[r], start[r] + count[r]):
-            held += val[j]
+        for j in range(lists.starts[e], lists.starts[e] + lists.lengths[e]):
+            held += lists.duals[j]
         if held != 0.0:
-            for p in range(indptr[rows[r]], indptr[rows[r] + 1]):
-                W[indices[p], labels[r]] += values[p] * held
+            for p in range(entries.indptr[row], entries.indptr[row + 1]):
+                W[entries.indices[p], examples.labels[e]] += entries.values[p] * held
 
 
-@_compiled
-def label_scores(rows, labels, indptr, indices, values, W):
-    """Scores of examples for their own labels."""
-    scores = np.empty(len(rows))
-    for r in range(len(rows)):
-        scores[r] = _one_score(indices, values, indptr[rows[r]], indptr[rows[r] + 1], W, labels[r])
-    return scores
+@compiled
+def _new_chain(heads, n_guests, n_entries, n_listed):
+    return Chain(
+        heads,
+        np.empty(n_entries, np.int64),
+        np.empty(n_entries, np.int64),
+        np.zeros(n_guests + 1, np.int64),
+        np.empty(n_listed),
+        np.empty(n_listed, np.int64),
+        np.empty(n_guests),
+        np.empty(n_guests, np.int64),
+        np.zeros(n_guests, np.bool_),
+    )
 
 
-@_compiled
-def _correct(
-    low,
-    high,
-    first_entry,
-    indices,
-    values,
-    heads,
-    links,
-    owner,
-    inner,
-    met,
-    near,
-    moved,
-    at_class,
-    step,
-    shift,
-):
+@for_each_row
+def _add_earlier_steps(low, high, first_entry, guests, chain, shift):
     """Sum what the guests before this one moved into `shift`: the change of its scores, class by class.
 
     Entries of guests that moved are linked by feature, so that inner products with all of them are one pass.
+    Returns how many guests had a feature in common.
     """
     n_met = 0
     for p in range(low, high):
-        x, e = values[p], heads[indices[p]]
+        x = guests.values[p]
+        e = chain.heads[guests.indices[p]]
         while e >= 0:
-            i = owner[e]
-            if not near[i]:
-                near[i] = True
-                inner[i] = 0.0
-                met[n_met] = i
+            i = chain.owner[e]
+            if not chain.is_near[i]:
+                chain.is_near[i] = True
+                chain.inner[i] = 0.0
+                chain.met[n_met] = i
                 n_met += 1
-            inner[i] += x * values[first_entry + e]
-            e = links[e]
+            chain.inner[i] += x * guests.values[first_entry + e]
+            e = chain.links[e]
     for k in range(n_met):
-        i = met[k]
-        near[i] = False
-        for q in range(moved[i], moved[i + 1]):
-            shift[at_class[q]] -= inner[i] * step[q]
+        i = chain.met[k]
+        chain.is_near[i] = False
+        for q in range(chain.moved[i], chain.moved[i + 1]):
+            shift[chain.step_classes[q]] -= chain.inner[i] * chain.steps[q]
     return n_met
 
 
-@_compiled
-def _link(low, high, first_entry, indices, heads, links, owner, i):
+@for_each_row
+def _link(low, high, first_entry, guests, chain, i):
     for p in range(low, high):
-        e, f = p - first_entry, indices[p]
-        links[e] = heads[f]
-        owner[e] = i
-        heads[f] = e
+        e = p - first_entry
+        f = guests.indices[p]
+        chain.links[e] = chain.heads[f]
+        chain.owner[e] = i
+        chain.heads[f] = e
 
 
-@_compiled
-def _unlink(low, high, indices, heads):
-    for p in range(low, high):
-        heads[indices[p]] = -1
+@for_each_row
+def _keep_guest_steps(i, at, n, told, listing, lists, duals, chain, steps):
+    """Keep the new values of a guest's variables and tell their steps; returns the sum of these."""
+    total = 0.0
+    for j in range(n):
+        if duals[j] != lists.duals[at + j]:
+            steps[told + j] = duals[j] - lists.duals[at + j]
+            chain.steps[chain.moved[i + 1]] = steps[told + j]
+            chain.step_classes[chain.moved[i + 1]] = listing[j]
+            chain.moved[i + 1] += 1
+            total += steps[told + j]
+            lists.duals[at + j] = duals[j]
+    return total
 
 
-@_compiled
+@for_each_row
+def _guest_gains(at, n, told, listing, lists, scores, shift, base, cap, gains, duals, steps):
+    """Set gains and variables of a guest for the classes of its host; returns Σ variables and its violation."""
+    held = 0.0
+    violation = 0.0
+    for j in range(n):
+        duals[j] = lists.duals[at + j]
+        held += duals[j]
+        gains[j] = scores[told + j] + shift[listing[j]] + base
+        violation = max(violation, violation_of(gains[j], duals[j], cap))
+        steps[told + j] = 0.0
+    return held, violation
+
+
+@compiled
 def sweep_guests(
-    first, last, visitors, labels, norms, tops, indptr, indices, values, listed, classes, scores,
-    m_own, W_own, own_start, own_count, own_cls, own_val, m, start, val, idle, calm, heads, steps,
-):  # fmt: skip
-    """Solve for guests first … last and the classes of their host and of their own bundle, as `sweep_two_bundles` does.
+    first,
+    last,
+    visitors,
+    examples,
+    guests,
+    scores,
+    own_block,
+    own_lists,
+    n_classes,
+    lists,
+    negligible,
+    heads,
+    steps,
+):
+    """Solve for guests first … last and the classes of their host and of their own block together.
 
-    `scores` are those before the first guest moved; the steps of the host's variables come into `steps`.
+    As `sweep_two_blocks` does. `scores` are those before the first guest moved; the steps of the host's
+    variables come into `steps`.
     """
-    n_guests, entries, most = last - first, indptr[last] - indptr[first], listed[last] - listed[first]
-    gains, v, a = (
-        np.empty(m + m_own, np.float64),
-        np.empty(m + m_own, np.float64),
-        np.empty(m + m_own, np.float64),
-    )
-    own_step, own_class, every = (
-        np.empty(m_own, W_own.dtype),
-        np.empty(m_own, np.int64),
-        np.empty(m_own, W_own.dtype),
-    )
-    links, owner = np.empty(entries, np.int64), np.empty(entries, np.int64)
-    inner, met, near = np.empty(n_guests), np.empty(n_guests, np.int64), np.zeros(n_guests, np.bool_)
-    moved, at_class, step = (
-        np.zeros(n_guests + 1, np.int64),
-        np.empty(most, np.int64),
-        np.empty(most, np.float64),
-    )
-    shift, worst, summed = np.zeros(m), 0.0, 0.0
+    first_entry = guests.indptr[first]
+    n_entries = guests.indptr[last] - first_entry
+    chain = _new_chain(heads, last - first, n_entries, guests.listed[last] - guests.listed[first])
+    width = n_classes + own_block.n_classes
+    gains = np.empty(width)
+    v = np.empty(width)
+    duals = np.empty(width)
+    own_steps = np.empty(own_block.n_classes, own_block.weights.dtype)
+    own_classes = np.empty(own_block.n_classes, np.int64)
+    every = np.empty(own_block.n_classes, own_block.weights.dtype)
+    shift = np.zeros(n_classes)
+    worst = 0.0
+    summed = 0.0
     for t in range(first, last):
-        i, r, low, high = t - first, visitors[t], indptr[t], indptr[t + 1]
-        at, n, told = start[r], listed[t + 1] - listed[t], listed[t] - listed[first]
-        listing = classes[listed[t] : listed[t + 1]]
-        n_met = _correct(
-            low, high, indptr[first], indices, values, heads, links, owner, inner, met, near, moved, at_class, step,
-            shift,
-        )  # fmt: skip
-        base = 1.0 - _one_score(indices, values, low, high, W_own, labels[r])
-        held, violation = 0.0, 0.0
-        for j in range(n):
-            a[j] = val[at + j]
-            held += a[j]
-            gains[j] = scores[told + j] + shift[listing[j]] + base
-            violation = max(violation, _violation(gains[j], a[j], tops[r]))
-            steps[told + j] = 0.0
+        i = t - first
+        e = visitors[t]
+        low = guests.indptr[t]
+        high = guests.indptr[t + 1]
+        at = lists.starts[e]
+        n = guests.listed[t + 1] - guests.listed[t]
+        told = guests.listed[t] - guests.listed[first]
+        listing = guests.classes[guests.listed[t] : guests.listed[t + 1]]
+        n_met = _add_earlier_steps(low, high, first_entry, guests, chain, shift)
+        base = 1.0 - one_score(guests, low, high, own_block.weights, examples.labels[e])
+        cap = examples.caps[e]
+        held, violation = _guest_gains(
+            at, n, told, listing, lists, scores, shift, base, cap, gains, duals, steps
+        )
         if n_met > 0:
             shift[:] = 0.0
-        worst, moved[i + 1] = max(worst, violation), moved[i]
+        worst = max(worst, violation)
         summed += violation
-        if violation <= calm:
-            idle[r] += 1
+        chain.moved[i + 1] = chain.moved[i]
+        if violation <= negligible:
+            lists.idle[e] += 1
             continue
-        idle[r] = 0
-        own, own_at = own_count[r], own_start[r]
-        _listed_scores(indices, values, low, high, W_own, m_own, own_cls, own_at, own, gains[n:], every)
-        held += _add_own(own_at, own, own_val, base, gains[n:], a[n:])
-        _exact_step(gains, a, v, n + own, norms[r], tops[r], np.inf, held)
-        change = 0.0
-        for j in range(n):
-            if a[j] != val[at + j]:
-                steps[told + j] = a[j] - val[at + j]
-                step[moved[i + 1]], at_class[moved[i + 1]] = steps[told + j], listing[j]
-                moved[i + 1] += 1
-                change += steps[told + j]
-                val[at + j] = a[j]
-        changed = keep_steps(own_at, own, own_cls, own_val, a[n:], own_step, own_class, 0)
-        add_own_steps(low, high, indices, values, W_own, labels[r], own_class, own_step, changed, change)
-        if moved[i + 1] > moved[i]:
-            _link(low, high, indptr[first], indices, heads, links, owner, i)
-    _unlink(indptr[first], indptr[last], indices, heads)
-    return worst, summed, n_guests
-
-
-@_compiled
-def certify_guests(first, last, indptr, indices, values, listed, classes, bases, tops, held, m, W, slack):
-    """Read-only pass over guests first … last and all classes of a host, with 1 − w_yᵀx of each in `bases`.
-
-    As `certify_pairs` does; returns the lists, their lengths, Σ losses, Σ α and the largest violation.
-    """
-    dtype = W.dtype
-    scores, a = np.empty(m, dtype), np.zeros(m, dtype)
-    size = max(16, 4 * (last - first))
-    cls, val, count = np.empty(size, np.int32), np.empty(size, dtype), np.empty(last - first, np.int32)
-    used, losses, mass, worst = 0, 0.0, 0.0, 0.0
-    bound = -slack
-    for t in range(first, last):
-        _all_scores(indices, values, indptr[t], indptr[t + 1], W, m, scores)
-        for j in range(listed[t], listed[t + 1]):
-            a[classes[j]] = held[j]
-            mass += held[j]
-        if used + m > len(cls):
-            more_cls, more_val = np.empty(2 * len(cls) + m, np.int32), np.empty(2 * len(cls) + m, dtype)
-            more_cls[:used], more_val[:used] = cls[:used], val[:used]
-            cls, val = more_cls, more_val
-        before, loss, top = used, 0.0, tops[t]
-        for c in range(m):
-            gain = scores[c] + bases[t]
-            loss += max(gain, 0.0)
-            if gain > bound or a[c] > 0.0:
-                cls[used], val[used] = c, a[c]
-                used += 1
-                worst = max(worst, _violation(gain, a[c], top))
-                a[c] = 0.0
-        losses += top * loss
-        count[t - first] = used - before
-    return cls[:used].copy(), val[:used].copy(), count, losses, mass, worst
+        lists.idle[e] = 0
+        own = own_lists.lengths[e]
+        own_at = own_lists.starts[e]
+        listed_scores(guests, low, high, own_block, own_lists.classes, own_at, own, gains[n:], every)
+        held += add_own(e, own_lists, base, gains[n:], duals[n:])
+        exact_step(gains, duals, v, n + own, Limits(examples.squares[e], cap, np.inf), held)
+        total = _keep_guest_steps(i, at, n, told, listing, lists, duals, chain, steps)
+        n_steps = keep_steps(e, own_lists, duals[n:], own_steps, own_classes)
+        label = examples.labels[e]
+        add_own_steps(low, high, guests, own_block.weights, label, own_classes, own_steps, n_steps, total)
+        if chain.moved[i + 1] > chain.moved[i]:
+            _link(low, high, first_entry, guests, chain, i)
+    for p in range(first_entry, guests.indptr[last]):
+        heads[guests.indices[p]] = -1
+    return Swept(worst, summed, last - first)

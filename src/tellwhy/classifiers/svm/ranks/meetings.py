@@ -1,6 +1,6 @@
-"""Who meets whom where classes are spread over ranks: two levels, ranks in rounds and the bundles of two ranks.
+"""Which ranks work together when: two levels, pairs of ranks in rounds and the class blocks of two ranks.
 
-Rank r holds bundles 2nr … 2n(r + 1), in two halves of n. When two ranks meet, the rows of one half of each
+Rank r holds class blocks 2nr … 2n(r + 1), in two halves of n. When two ranks meet, the rows of one half of each
 visit one half of the other, so that neither works on weights that the other's rows visit.
 """
 
@@ -8,24 +8,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tellwhy.classifiers.svm.schedule import rounds
+from tellwhy.classifiers.svm.engines.schedule import rounds
 
 HALVES = ((0, 0), (0, 1), (1, 1), (1, 0))  # (own half, half of the other) of the lower rank, in turn
 
-Block = tuple[int, int]
+Tile = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Meeting:
-    """Our bundles meet those of another rank, each another one; their rows meet those of our `hosts`."""
+    """Rows of our blocks visit blocks of another rank, each another one; its rows visit our `hosts`."""
 
     other: int
-    blocks: list[Block]
+    tiles: list[Tile]
     hosts: list[int]
 
 
-def bundles_of(rank: int, n: int, half: int | None = None) -> range:
-    """Bundles of a rank, or of one of its halves of n."""
+def blocks_of(rank: int, n: int, half: int | None = None) -> range:
+    """Class blocks of a rank, or of one of its halves of n."""
     whole = range(2 * n * rank, 2 * n * (rank + 1))
     return whole if half is None else whole[half * n : (half + 1) * n]
 
@@ -48,7 +48,7 @@ def turns(me: int, size: int, n: int) -> list[list[Meeting]]:
     Examples
     --------
     >>> turns(0, 2, 1)[1], turns(1, 2, 1)[1]
-    ([Meeting(other=1, blocks=[(0, 3)], hosts=[1])], [Meeting(other=0, blocks=[(2, 1)], hosts=[3])])
+    ([Meeting(other=1, tiles=[(0, 3)], hosts=[1])], [Meeting(other=0, tiles=[(2, 1)], hosts=[3])])
     """
     return [
         [] if other is None else _meetings(me, other, n, halves)
@@ -60,9 +60,12 @@ def turns(me: int, size: int, n: int) -> list[list[Meeting]]:
 def _meetings(me: int, other: int, n: int, halves: tuple[int, int]) -> list[Meeting]:
     """The higher of two ranks sends to what the lower neither sends from nor to."""
     mine, theirs = halves if me < other else (1 - halves[1], 1 - halves[0])
-    ours, foreign, lent = bundles_of(me, n, mine), bundles_of(other, n, theirs), bundles_of(me, n, 1 - mine)
-    shifts = [[(i + shift) % n for i in range(n)] for shift in range(n)]
-    return [
-        Meeting(other, [(ours[i], foreign[turn[i]]) for i in range(n)], [lent[i] for i in turn])
-        for turn in shifts
-    ]
+    ours = blocks_of(me, n, mine)
+    foreign = blocks_of(other, n, theirs)
+    lent = blocks_of(me, n, 1 - mine)
+    found = []
+    for shift in range(n):
+        turn = [(i + shift) % n for i in range(n)]
+        tiles = [(ours[i], foreign[turn[i]]) for i in range(n)]
+        found.append(Meeting(other, tiles, [lent[i] for i in turn]))
+    return found

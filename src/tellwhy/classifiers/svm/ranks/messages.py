@@ -1,4 +1,4 @@
-"""What ranks tell each other: messages of any size, and the examples that they send to each other's classes."""
+"""What ranks tell each other: messages of any size, and the examples they send to each other's classes."""
 
 from __future__ import annotations
 
@@ -6,25 +6,34 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
-from tellwhy.classifiers.svm.ranks import _compiled_guests as guest_loops
+from tellwhy.classifiers.svm.engines.dual_lists import DualLists
+from tellwhy.classifiers.svm.engines.records import Block, Entries
+from tellwhy.classifiers.svm.ranks import _compiled_guests as loops
+from tellwhy.classifiers.svm.ranks.records import GuestArrays
 from tellwhy.core.score_function import Integers
 
-kernels: Any = guest_loops
-LOOKS, OFFERS = 300, 3000
+LOOKS = 300  # before the core is offered to others
+OFFERS = 3000  # before napping
 NAP = 5e-5  # seconds
 LARGEST = 2**30  # bytes of a message: MPI counts them in 32 bits
-NUMBERS, VALUES, SCORES, STEPS = 1, 2, 3, 4  # tags
+NUMBERS = 1  # tags of messages
+VALUES = 2
+SCORES = 3
+STEPS = 4
 BATCH_ENTRIES = 8192  # of guests that are solved for between two messages: more need more inner products
 BATCH = (32, 256)  # guests, at least and at most
 
 
 def wait(is_done: Callable[[], bool]) -> None:
-    """Look often, then offer the core to others, then nap: with more ranks than cores the others need this one's."""
+    """Look often, then offer the core to others, then nap.
+
+    With more ranks than cores the others need this one's.
+    """
     for look in range(LOOKS + OFFERS):
         if is_done():
             return
@@ -68,7 +77,7 @@ def cut(whole: Any, lengths: list[int]) -> list[Any]:
 
 
 class Post:
-    """Sends and receives arrays; nothing blocks, so that two ranks can send to each other whatever the size."""
+    """Sends and receives arrays; nothing blocks, so that two ranks can send to each other at any size."""
 
     def __init__(self, comm: Any):
         self.comm = comm
@@ -118,43 +127,38 @@ class Post:
 class Guests:
     """Examples that are judged by classes of another rank: their entries, and the classes that they list.
 
-    Guest t has the entries indptr[t] … indptr[t + 1] and lists classes[listed[t]] … classes[listed[t + 1]].
     They are solved for in batches of `batch`, between which ranks talk.
     """
 
-    indptr: Integers
-    indices: Any
-    values: Any
-    listed: Integers
-    classes: Any
+    arrays: GuestArrays
     batch: int
 
     @classmethod
-    def of(cls, visitors: Integers, rows: Integers, problem: Any, piece: Any) -> Guests:
-        """Gather some examples; `piece` holds their lists."""
+    def of(cls, visitors: Integers, rows: Integers, entries: Entries, lists: DualLists) -> Guests:
+        """Gather some examples and what they list."""
         own = rows[visitors]
-        n, n_entries = len(visitors), int((problem.indptr[own + 1] - problem.indptr[own]).sum())
-        n_listed = int(piece.count[visitors].sum())
+        n = len(visitors)
+        n_entries = int((entries.indptr[own + 1] - entries.indptr[own]).sum())
+        n_listed = int(lists.lengths[visitors].sum())
         batch = min(max(BATCH_ENTRIES * n // max(n_entries, 1), BATCH[0]), BATCH[1])
         batch = max(-(-n // max(round(n / batch), 1)), 1)  # of even size
-        found = cls(
-            np.zeros(n + 1, dtype=np.int64), np.empty(n_entries, dtype=np.int32),
-            np.empty(n_entries, dtype=problem.values.dtype), np.zeros(n + 1, dtype=np.int64),
-            np.empty(n_listed, dtype=np.int32), batch,
-        )  # fmt: skip
-        kernels.send_guests(
-            visitors, rows, problem.indptr, problem.indices, problem.values, piece.start, piece.count, piece.cls,
-            found.indptr, found.indices, found.values, found.listed, found.classes,
-        )  # fmt: skip
-        return found
+        arrays = GuestArrays(
+            np.zeros(n + 1, dtype=np.int64),
+            np.empty(n_entries, dtype=np.int32),
+            np.empty(n_entries, dtype=entries.values.dtype),
+            np.zeros(n + 1, dtype=np.int64),
+            np.empty(n_listed, dtype=np.int32),
+        )
+        loops.send_guests(visitors, rows, entries, lists.arrays, arrays)
+        return cls(arrays, batch)
 
     def __len__(self) -> int:
-        return len(self.indptr) - 1
+        return len(self.arrays.indptr) - 1
 
     @property
-    def arrays(self) -> tuple[Any, ...]:
-        """Entries and lists, as the kernels take them."""
-        return self.indptr, self.indices, self.values, self.listed, self.classes
+    def entries(self) -> Entries:
+        """Entries of the guests, one row each."""
+        return Entries(self.arrays.indptr, self.arrays.indices, self.arrays.values)
 
     @property
     def n_batches(self) -> int:
@@ -168,46 +172,57 @@ class Guests:
     def n_listed(self, k: int) -> int:
         """Number of variables in batch k."""
         first, last = self.part(k)
-        return int(self.listed[last] - self.listed[first])
+        return int(self.arrays.listed[last] - self.arrays.listed[first])
 
     def numbers(self, m: int) -> Any:
         """Whole numbers of a message; lists of all m classes are not spelt out."""
-        n, spelt = len(self), len(self.classes) < len(self) * m
-        head = np.array([n, len(self.indices), len(self.classes), self.batch], dtype=np.int32)
-        counts = (np.diff(self.indptr), np.diff(self.listed))
-        parts = [
-            head,
-            *(c.astype(np.int32) for c in counts),
-            self.indices,
-            *([self.classes] if spelt else []),
-        ]
-        return np.concatenate(parts)
+        n = len(self)
+        indices = self.arrays.indices
+        classes = self.arrays.classes
+        head = np.array([n, len(indices), len(classes), self.batch], dtype=np.int32)
+        n_entries = np.diff(self.arrays.indptr).astype(np.int32)
+        n_listed = np.diff(self.arrays.listed).astype(np.int32)
+        spelt = [classes] if len(classes) < n * m else []
+        return np.concatenate([head, n_entries, n_listed, indices, *spelt])
 
     @classmethod
     def read(cls, numbers: Any, values: Any, ms: list[int]) -> list[Guests]:
-        """Guests of several bundles from the numbers and values of a message; `ms` has the classes of each bundle."""
-        found, at, value = [], 0, 0
+        """Guests of several blocks from a message; `ms` has the number of classes of each block."""
+        found = []
         for m in ms:
-            n, n_entries, n_listed, batch = (int(number) for number in numbers[at : at + 4])
-            cuts = np.cumsum([at + 4, n, n, n_entries, n_listed if n_listed < n * m else 0])
-            counts, lists, indices, classes = (numbers[a:b] for a, b in pairwise(cuts))
-            if n_listed and n_listed == n * m:
-                classes = np.tile(np.arange(m, dtype=np.int32), n)
-            indptr, listed = (np.concatenate(([0], np.cumsum(c, dtype=np.int64))) for c in (counts, lists))
-            found.append(cls(indptr, indices, values[value : value + n_entries], listed, classes, batch))
-            at, value = int(cuts[-1]), value + n_entries
+            guests, n_numbers = cls._read_one(numbers, values, m)
+            found.append(guests)
+            numbers = numbers[n_numbers:]
+            values = values[len(guests.arrays.indices) :]
         return found
 
-    def scores(self, k: int, W: Any, m: int) -> Any:
-        """Scores of batch k for the classes it lists, whose weights are W."""
-        out = np.empty(self.n_listed(k), dtype=W.dtype)
-        kernels.score_guests(*self.part(k), *self.arrays, m, W, out)
+    @classmethod
+    def _read_one(cls, numbers: Any, values: Any, m: int) -> tuple[Guests, int]:
+        """The guests at the beginning of a message, and how many numbers they took."""
+        n = int(numbers[0])
+        n_entries = int(numbers[1])
+        n_listed = int(numbers[2])
+        is_whole = n_listed > 0 and n_listed == n * m
+        lengths = [4, n, n, n_entries, 0 if is_whole else n_listed]
+        parts = cut(numbers[: sum(lengths)], lengths)
+        classes = np.tile(np.arange(m, dtype=np.int32), n) if is_whole else parts[4]
+        arrays = GuestArrays(_ends(parts[1]), parts[3], values[:n_entries], _ends(parts[2]), classes)
+        return cls(arrays, int(numbers[3])), sum(lengths)
+
+    def scores(self, k: int, block: Block) -> Any:
+        """Scores of batch k for the classes of a block that it lists."""
+        out = np.empty(self.n_listed(k), dtype=block.weights.dtype)
+        loops.score_guests(*self.part(k), self.arrays, block, out)
         return out
 
     def add_steps(self, k: int, W: Any, steps: Any) -> None:
         """Add to the weights what the steps of batch k contribute."""
-        kernels.add_steps(*self.part(k), *self.arrays, W, steps)
+        loops.add_guest_steps(*self.part(k), self.arrays, W, steps)
 
     def add_all_steps(self, W: Any, steps: Any) -> None:
         """Add to the weights what steps of all guests contribute."""
-        kernels.add_steps(0, len(self), *self.arrays, W, steps)
+        loops.add_guest_steps(0, len(self), self.arrays, W, steps)
+
+
+def _ends(lengths: Any) -> Integers:
+    return np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))

@@ -8,12 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from tellwhy.classifiers.svm.blocks import Bundles, Lists, ranges
-from tellwhy.classifiers.svm.pair_engine import PairEngine, Sums
+from tellwhy.classifiers.svm.engines._compiled_certificate import certify
+from tellwhy.classifiers.svm.engines.certified_lists import Sums
+from tellwhy.classifiers.svm.engines.class_blocks import ClassBlocks
+from tellwhy.classifiers.svm.engines.dual_lists import DualLists, Part
+from tellwhy.classifiers.svm.engines.pair_engine import PairEngine
+from tellwhy.classifiers.svm.engines.records import Certified, Examples, ListArrays, Sweep, Swept
+from tellwhy.classifiers.svm.engines.workers import ranges
 from tellwhy.classifiers.svm.problem import Problem
-from tellwhy.classifiers.svm.ranks import _compiled_guests as guest_loops
-from tellwhy.classifiers.svm.ranks._compiled_two_bundles import sweep_two_bundles
-from tellwhy.classifiers.svm.ranks.meetings import Block, Meeting, bundles_of, partners, turns
+from tellwhy.classifiers.svm.ranks import _compiled_guests as loops
+from tellwhy.classifiers.svm.ranks._compiled_two_blocks import sweep_two_blocks
+from tellwhy.classifiers.svm.ranks.meetings import Meeting, Tile, blocks_of, partners, turns
 from tellwhy.classifiers.svm.ranks.messages import (
     NUMBERS,
     SCORES,
@@ -30,19 +35,18 @@ from tellwhy.classifiers.svm.solver import Certificate, Visit
 from tellwhy.core.score_function import Integers
 
 MEETINGS = (
-    20  # of a bundle, an epoch: where there are few bundles they meet on more and smaller parts of the rows
+    20  # of a block, an epoch: where there are few blocks they meet on more and smaller parts of the rows
 )
 FEWEST_PARTS = 2
 
-guest_kernels: Any = guest_loops
-Choose = Callable[[Lists, Integers], Integers]  # which of some examples of a block are to be visited
+Choose = Callable[[DualLists, Integers], Integers]  # which of some examples of a tile are to be visited
 
 
 @dataclass(frozen=True)
 class Sending:
-    """Examples of a block that are sent to another rank, by their numbers in their group."""
+    """Examples of a tile that are sent to another rank, by their numbers in their group."""
 
-    block: Block
+    tile: Tile
     visitors: Integers
     guests: Guests
 
@@ -61,7 +65,7 @@ class RankPairEngine(PairEngine):
     n_jobs
         Threads of each rank.
     half
-        Bundles in each half of a rank, one for each thread unless told; all ranks must have as many.
+        Class blocks in each half of a rank, one for each thread unless told; all ranks must have as many.
     """
 
     def __init__(
@@ -74,61 +78,56 @@ class RankPairEngine(PairEngine):
         seed: np.random.Generator,
         half: int | None = None,
     ):
-        self.comm, self.half, self.post = comm, half or n_jobs, Post(comm)
-        bundles = self._bundled(sizes, comm.size, self.half, problem.values.dtype)
-        self._set_up(problem, bundles, bundles_of(comm.rank, self.half), n_jobs, seed)
+        self.comm = comm
+        self.half = half or n_jobs
+        self.post = Post(comm)
+        blocks = self._cut(sizes, comm.size, self.half, problem.dtype)
+        self._set_up(problem, blocks, blocks_of(comm.rank, self.half), n_jobs, seed)
         self.turns = turns(comm.rank, comm.size, self.half)
-        self._shared = np.random.default_rng(
-            int(largest(comm, float(seed.integers(2**31))))
-        )  # the same for all ranks
+        # The same for all ranks, so that they draw the same order of meetings.
+        self._shared = np.random.default_rng(int(largest(comm, float(seed.integers(2**31)))))
         self.heads = np.full((self.half, problem.n_features), -1, dtype=np.int64)
 
     @staticmethod
-    def _bundled(sizes: Integers, n_ranks: int, half: int, dtype: Any) -> Bundles:
-        return Bundles.of(sizes, 2 * half * n_ranks, np.dtype(dtype).itemsize)
+    def _cut(sizes: Integers, n_ranks: int, half: int, dtype: Any) -> ClassBlocks:
+        return ClassBlocks.of(sizes, 2 * half * n_ranks, np.dtype(dtype).itemsize)
 
     @classmethod
     def owners(cls, sizes: Integers, n_ranks: int, half: int, dtype: Any) -> Integers:
         """The rank that holds each class."""
-        bundles = cls._bundled(sizes, n_ranks, half, dtype)
-        return bundles.position // bundles.width // (2 * half)
+        blocks = cls._cut(sizes, n_ranks, half, dtype)
+        return blocks.position // blocks.width // (2 * half)
 
     def _others(self) -> list[int]:
         """The ranks that this one meets, in the order of the rounds."""
         return [other for other in partners(self.comm.rank, self.comm.size) if other is not None]
 
-    def _m(self, b: int) -> int:
-        return len(self.bundles.members[b])
-
     def dense_epoch(self) -> None:
         """Visit every variable once."""
-        for (g, b), piece in self.lists.items():
-            if b not in self.own and len(self.groups[g].rows):
-                _list_all(piece, self._m(b))
+        for (g, b), lists in self.lists.items():
+            if b not in self.held and len(self.members[g]):
+                _list_all(lists, self.blocks.n_classes(b))
         self._meet_everyone(self._dense, lambda _, order: order, 0.0)
 
-    def epoch(self, calm: float, patience: int) -> Visit:
-        """Visit the listed variables once, leaving out rows that were calm before."""
+    def epoch(self, negligible: float, patience: int) -> Visit:
+        """Visit the listed variables once, leaving out examples that were idle before."""
 
-        def active(piece: Lists, order: Integers) -> Integers:
-            return order[(piece.count[order] > 0) & (piece.idle[order] < patience)]
+        def active(lists: DualLists, order: Integers) -> Integers:
+            return order[(lists.lengths[order] > 0) & (lists.idle[order] < patience)]
 
-        found = self._meet_everyone(
-            lambda block, order: self._sparse(block, order, calm, patience), active, calm
-        )
-        sums = np.array([sum(f[1] for f in found), sum(f[2] for f in found)], dtype=np.float64)
-        total = summed(self.comm, sums)
-        return Visit(
-            largest(self.comm, max(f[0] for f in found)), float(total[0] / max(total[1], 1)), int(total[1])
-        )
+        sweep = Sweep(patience, negligible, is_exact=True)
+        found = self._meet_everyone(lambda tile, order: self._sparse(tile, order, sweep), active, negligible)
+        mine = Visit.of(found)
+        total = summed(self.comm, np.array([sum(f.summed for f in found), mine.visited], dtype=np.float64))
+        return Visit(largest(self.comm, mine.worst), float(total[0] / max(total[1], 1)), int(total[1]))
 
-    def _meet_everyone(self, visit: Any, choose: Choose, calm: float) -> list[Any]:
-        """Let all bundles meet: those of this rank, then those of the ranks it meets, a part of the rows at a time.
+    def _meet_everyone(self, visit: Any, choose: Choose, negligible: float) -> list[Any]:
+        """Let all blocks meet: those of this rank, then those of other ranks, a part of the rows at a time.
 
         Guests of a meeting are sent before the work of the meeting before it.
         """
-        orders = {g: self._rng.permutation(len(group.rows)) for g, group in self.groups.items()}
-        n = max(FEWEST_PARTS, -(-MEETINGS // len(self.bundles)))
+        orders = {g: self._rng.permutation(len(members)) for g, members in self.members.items()}
+        n = max(FEWEST_PARTS, -(-MEETINGS // len(self.blocks)))
         parts = [{g: order[i::n] for g, order in orders.items()} for i in range(n)]
         orders_of_turns = [self._shared.permutation(len(self.turns)) for _ in parts]
         meetings = [[meeting for turn in order for meeting in self.turns[turn]] for order in orders_of_turns]
@@ -138,174 +137,216 @@ class RankPairEngine(PairEngine):
         found: list[Any] = []
         sent = next(ahead, [])
         for part, some in zip(parts, meetings, strict=True):
-            found += self._meet_at_home(visit, part)
+            found += self._for_held_tiles(visit, part)
             for meeting in some:
-                ours, theirs, sent = sent, self._welcome(meeting), next(ahead, [])
+                ours = sent
+                theirs = self._welcome(meeting)
+                sent = next(ahead, [])
                 for k in range(max(g.n_batches for g in [*(sending.guests for sending in ours), *theirs])):
-                    found += self._exchange(meeting, k, ours, theirs, calm)
+                    found += self._exchange(meeting, k, ours, theirs, negligible)
         self.post.finish()
         return found
 
     def _send(self, meeting: Meeting, part: dict[int, Integers], choose: Choose) -> list[Sending]:
         """Send the rows that are to be visited in a meeting to their hosts."""
         found = []
-        for block in meeting.blocks:
-            visitors = choose(self.lists[block], part[block[0]])
-            guests = Guests.of(visitors, self.groups[block[0]].rows, self.problem, self.lists[block])
-            found.append(Sending(block, visitors, guests))
-        numbers = [sending.guests.numbers(self._m(sending.block[1])) for sending in found]
+        for tile in meeting.tiles:
+            visitors = choose(self.lists[tile], part[tile[0]])
+            rows = self.groups[tile[0]].rows
+            guests = Guests.of(visitors, rows, self.problem.entries, self.lists[tile])
+            found.append(Sending(tile, visitors, guests))
+        numbers = [sending.guests.numbers(self.blocks.n_classes(sending.tile[1])) for sending in found]
         self.post.send(meeting.other, NUMBERS, joined(numbers))
-        self.post.send(meeting.other, VALUES, joined([sending.guests.values for sending in found]))
+        self.post.send(meeting.other, VALUES, joined([sending.guests.arrays.values for sending in found]))
         return found
 
     def _welcome(self, meeting: Meeting) -> list[Guests]:
         """Receive the rows that another rank sends to our classes."""
         numbers = self.post.receive(meeting.other, NUMBERS, np.int32)
-        values = self.post.receive(meeting.other, VALUES, self.problem.values.dtype)
-        return Guests.read(numbers, values, [self._m(b) for b in meeting.hosts])
+        values = self.post.receive(meeting.other, VALUES, self.problem.dtype)
+        return Guests.read(numbers, values, [self.blocks.n_classes(b) for b in meeting.hosts])
 
     def _exchange(
-        self, meeting: Meeting, k: int, ours: list[Sending], theirs: list[Guests], calm: float
-    ) -> list[Any]:
+        self, meeting: Meeting, k: int, ours: list[Sending], theirs: list[Guests], negligible: float
+    ) -> list[Swept]:
         """Solve for batch k of our guests while the other rank does so for its own."""
-        hosts = [(guests, self.W[b], self._m(b)) for guests, b in zip(theirs, meeting.hosts, strict=True)]
-        told = joined(self.workers.map(lambda host: host[0].scores(k, *host[1:]), hosts))
-        n_ours, n_theirs = (
-            [sending.guests.n_listed(k) for sending in ours],
-            [guests.n_listed(k) for guests in theirs],
-        )
-        scores, steps = (
-            self.post.swap(meeting.other, SCORES, told, sum(n_ours)),
-            np.empty(sum(n_ours), told.dtype),
-        )
+        hosted = list(zip(theirs, meeting.hosts, strict=True))
+        told = joined(self.workers.map(lambda host: host[0].scores(k, self._block(host[1])), hosted))
+        n_ours = [sending.guests.n_listed(k) for sending in ours]
+        n_theirs = [guests.n_listed(k) for guests in theirs]
+        scores = self.post.swap(meeting.other, SCORES, told, sum(n_ours))
+        steps = np.empty(sum(n_ours), told.dtype)
         tasks = zip(ours, cut(scores, n_ours), cut(steps, n_ours), self.heads, strict=True)
-        found = self.workers.map(lambda task: self._solve(k, *task, calm=calm), tasks)
+        found = self.workers.map(lambda task: self._solve(k, *task, negligible=negligible), tasks)
         back = cut(self.post.swap(meeting.other, STEPS, steps, sum(n_theirs)), n_theirs)
         self.workers.map(
-            lambda task: task[0][0].add_steps(k, task[0][1], task[1]), zip(hosts, back, strict=True)
+            lambda task: task[0][0].add_steps(k, self.W[task[0][1]], task[1]), zip(hosted, back, strict=True)
         )
         return found
 
-    def _solve(self, k: int, sending: Sending, scores: Any, steps: Any, heads: Any, *, calm: float) -> Any:
-        (g, b), guests = sending.block, sending.guests
-        group, own, piece = self.groups[g], self.lists[g, g], self.lists[g, b]
-        return guest_kernels.sweep_guests(
-            *guests.part(k), sending.visitors, group.labels, group.norms, group.tops, *guests.arrays, scores,
-            self._m(g), self.W[g], own.start, own.count, own.cls, own.val,
-            self._m(b), piece.start, piece.val, piece.idle, calm, heads, steps,
-        )  # fmt: skip
+    def _solve(
+        self, k: int, sending: Sending, scores: Any, steps: Any, heads: Any, *, negligible: float
+    ) -> Swept:
+        g, b = sending.tile
+        found: Swept = loops.sweep_guests(
+            *sending.guests.part(k),
+            sending.visitors,
+            self.groups[g],
+            sending.guests.arrays,
+            scores,
+            self._block(g),
+            self.lists[g, g].arrays,
+            self.blocks.n_classes(b),
+            self.lists[g, b].arrays,
+            negligible,
+            heads,
+            steps,
+        )
+        return found
 
-    def _sparse(self, block: Block, order: Integers, calm: float, patience: int) -> Any:
-        (g, b), p = block, self.problem
+    def _sparse(self, tile: Tile, order: Integers, sweep: Sweep) -> Swept:
+        g, b = tile
         if g == b:
-            return super()._sparse(block, order, calm, patience)
-        group, own, piece = self.groups[g], self.lists[g, g], self.lists[block]
-        return sweep_two_bundles(
-            order, group.rows, group.labels, group.norms, group.tops, p.indptr, p.indices, p.values,
-            self._m(g), self.W[g], own.start, own.count, own.cls, own.val,
-            self._m(b), self.W[b], piece.start, piece.count, piece.cls, piece.val, piece.idle, patience, calm,
-        )  # fmt: skip
+            return super()._sparse(tile, order, sweep)
+        own = (self._block(g), self.lists[g, g].arrays)
+        other = (self._block(b), self.lists[tile].arrays)
+        found: Swept = sweep_two_blocks(order, self.problem.entries, self.groups[g], *own, *other, sweep)
+        return found
 
     def certify(self, slack: float) -> Certificate:
         """Both objectives over all ranks, and lists of every variable that may have to move."""
-        found = [self._certified([(g, b) for g in self.own for b in self.own], slack)]
+        found = [self._certified([(g, b) for g in self.held for b in self.held], slack)]
+        bases = self._bases(self.held)
         for other in self._others():
-            theirs = bundles_of(other, self.half)
-            for i, g in enumerate(self.own):
+            theirs = blocks_of(other, self.half)
+            for i, g in enumerate(self.held):
                 for j, b in enumerate(theirs):
-                    found.append(self._certify_away((g, b), (theirs[i], self.own[j]), other, slack))
-        mine = self._certificate(Sums(sum(f.losses for f in found), sum(f.mass for f in found), 0.0))
+                    tiles = ((g, b), (theirs[i], self.held[j]))
+                    found.append(self._certify_away(*tiles, other, bases[g], slack))
+        mine = self._certificate(Sums(sum(f.losses for f in found), sum(f.dual_sum for f in found), 0.0))
         total = summed(self.comm, np.array([mine.primal, mine.dual, mine.listed], dtype=np.float64))
         worst = largest(self.comm, max(f.worst for f in found))
         return Certificate(float(total[0]), float(total[1]), worst, int(total[2]))
 
-    def _send_all(self, block: Block, other: int, extra: list[Any]) -> None:
-        """Send all rows of a block with numbers of theirs to the host of its classes."""
-        piece, group = self.lists[block], self.groups[block[0]]
-        piece.drop_zeros()
-        guests = Guests.of(np.arange(len(group.rows)), group.rows, self.problem, piece)
-        self.post.send(other, NUMBERS, guests.numbers(self._m(block[1])))
-        self.post.send(other, VALUES, np.concatenate([guests.values, *extra, piece.val[: piece.used]]))
+    def _send_all(self, tile: Tile, other: int, extra: list[Any]) -> None:
+        """Send all rows of a tile with numbers of theirs to the host of its classes."""
+        lists = self.lists[tile]
+        rows = self.groups[tile[0]].rows
+        lists.drop_zeros()
+        guests = Guests.of(np.arange(len(rows)), rows, self.problem.entries, lists)
+        self.post.send(other, NUMBERS, guests.numbers(self.blocks.n_classes(tile[1])))
+        self.post.send(
+            other, VALUES, np.concatenate([guests.arrays.values, *extra, lists.duals[: lists.used]])
+        )
 
     def _receive_all(self, host: int, other: int) -> tuple[Guests, Any]:
         """Receive what `_send_all` sent: guests, and the numbers behind their values."""
         numbers = self.post.receive(other, NUMBERS, np.int32)
-        values = self.post.receive(other, VALUES, self.problem.values.dtype)
-        return Guests.read(numbers, values, [self._m(host)])[0], values[numbers[1] :]
+        values = self.post.receive(other, VALUES, self.problem.dtype)
+        return Guests.read(numbers, values, [self.blocks.n_classes(host)])[0], values[numbers[1] :]
 
-    def _certify_away(self, block: Block, theirs: Block, other: int, slack: float) -> Sums:
-        """Let another rank certify our rows of one block while we certify its of another."""
-        group, dtype = self.groups[block[0]], self.problem.values.dtype
-        bases = 1 - guest_kernels.label_scores(
-            group.rows,
-            group.labels,
-            self.problem.indptr,
-            self.problem.indices,
-            self.problem.values,
-            self.W[block[0]],
-        )
-        self._send_all(block, other, [bases.astype(dtype), group.tops.astype(dtype)])
+    def _certify_away(self, tile: Tile, theirs: Tile, other: int, bases: Any, slack: float) -> Sums:
+        """Let another rank certify our rows of one tile while we certify its of another."""
+        dtype = self.problem.dtype
+        self._send_all(tile, other, [bases.astype(dtype), self.groups[tile[0]].caps.astype(dtype)])
         guests, extra = self._receive_all(theirs[1], other)
-        n, W, m = len(guests), self.W[theirs[1]], self._m(theirs[1])
-        told = (*guests.arrays, extra[:n], extra[n : 2 * n], extra[2 * n :], m, W, slack)
-        parts = self.workers.map(lambda part: guest_kernels.certify_guests(*part, *told), ranges(n))
-        sums = np.array([[*part[3:]] for part in parts])
-        self.post.send(
-            other, NUMBERS, np.concatenate([part[2] for part in parts] + [part[0] for part in parts])
-        )
-        self.post.send(other, VALUES, np.concatenate([part[1] for part in parts]))
-        self.post.send(other, SCORES, np.array([*sums[:, :2].sum(axis=0), sums[:, 2].max()]))
-        self._take_lists(self.lists[block], other)
-        losses, mass, worst = self.post.receive(other, SCORES, np.float64)
+        host = _Host(guests, extra)
+        block = self._block(theirs[1])
+        parts = self.workers.map(lambda part: host.certified(part, block, slack), ranges(len(guests)))
+        classes = [part.classes for part in parts]
+        self.post.send(other, NUMBERS, np.concatenate([host.lists.lengths, *classes]))
+        self.post.send(other, VALUES, np.concatenate([part.duals for part in parts]))
+        self.post.send(other, SCORES, np.array(_joined_sums(parts)))
+        self._take_lists(self.lists[tile], other)
+        told = self.post.receive(other, SCORES, np.float64)
         self.post.finish()
-        return Sums(float(losses), float(mass), float(worst))
+        return Sums(*(float(number) for number in told))
 
-    def _take_lists(self, piece: Lists, other: int) -> None:
-        numbers, n = self.post.receive(other, NUMBERS, np.int32), len(piece.count)
-        piece.count[:] = numbers[:n]
-        piece.start[:] = np.cumsum(piece.count, dtype=np.int64) - piece.count
-        values = self.post.receive(other, VALUES, self.problem.values.dtype)
-        piece.replace_parts([(0, n, numbers[n:], values)])
+    def _take_lists(self, lists: DualLists, other: int) -> None:
+        n = len(lists.lengths)
+        numbers = self.post.receive(other, NUMBERS, np.int32)
+        lists.lengths[:] = numbers[:n]
+        lists.starts[:] = np.cumsum(lists.lengths, dtype=np.int64) - lists.lengths
+        duals = self.post.receive(other, VALUES, self.problem.dtype)
+        lists.replace_parts([Part(0, n, numbers[n:], duals)])
 
     def set_duals(self, table: Any) -> None:
         """Start from given dual variables of this rank's examples × all classes."""
-        p = self.problem
-        for g in self.own:
+        for g in self.held:
             self.W[g][:] = 0
         for g, b in self.lists:
-            part = table[self.groups[g].examples][:, self.bundles.members[b]]
-            if b in self.own:
-                self._set_block((g, b), part)
+            part = table[self.members[g]][:, self.blocks.members[b]]
+            if b in self.held:
+                self._set_tile((g, b), part)
             else:
-                piece, group = self.lists[g, b], self.groups[g]
-                piece.set_from(part, p.values.dtype)
-                guest_kernels.add_to_labels(
-                    group.rows, group.labels, p.indptr, p.indices, p.values, self.W[g],
-                    piece.start, piece.count, piece.val,
-                )  # fmt: skip
+                lists = self.lists[g, b]
+                lists.set_from(part, self.problem.dtype)
+                loops.add_to_labels(self.problem.entries, self.groups[g], self.W[g], lists.arrays)
         for other in self._others():
-            theirs = bundles_of(other, self.half)
-            for g in self.own:
+            theirs = blocks_of(other, self.half)
+            for g in self.held:
                 for j, b in enumerate(theirs):
                     self._send_all((g, b), other, [])
-                    guests, held = self._receive_all(self.own[j], other)
-                    guests.add_all_steps(self.W[self.own[j]], held)
+                    guests, held = self._receive_all(self.held[j], other)
+                    guests.add_all_steps(self.W[self.held[j]], held)
                     self.post.finish()
 
     def own_weights(self) -> tuple[Integers, Any]:
         """Classes held here and their weights, features × classes."""
-        classes = np.concatenate([self.bundles.members[b] for b in self.own])
-        columns = [self.W[b][:, : len(self.bundles.members[b])] for b in self.own]
+        classes = np.concatenate([self.blocks.members[b] for b in self.held])
+        columns = [self.W[b][:, : self.blocks.n_classes(b)] for b in self.held]
         return classes, np.concatenate(columns, axis=1)
 
 
-def _list_all(piece: Lists, m: int) -> None:
-    """List all m classes of every example of a block."""
-    n = len(piece.count)
-    if piece.used == n * m:
+class _Host:
+    """Guests as the examples of a certificate: none has a label among the classes of its host."""
+
+    def __init__(self, guests: Guests, extra: Any):
+        n = len(guests)
+        self.guests = guests
+        self.bases = extra[:n].astype(np.float64)
+        none = np.zeros(n, dtype=np.int64)
+        self.examples = Examples(
+            rows=np.arange(n),
+            labels=none,
+            squares=np.ones(n),
+            caps=extra[n : 2 * n].astype(np.float64),
+            sum_caps=np.full(n, np.inf),
+            own_at=np.zeros(n + 1, dtype=np.int64),
+            own=none[:0],
+            own_is_positive=False,
+        )
+        listed = guests.arrays.listed
+        lengths = np.diff(listed).astype(np.int32)
+        self.lists = ListArrays(
+            listed[:-1].copy(), lengths, guests.arrays.classes, extra[2 * n :], np.zeros(n, dtype=np.int8)
+        )
+
+    def certified(self, part: tuple[int, int], block: Any, slack: float) -> Certified:
+        """Certify some guests against the classes of a block."""
+        found: Certified = certify(
+            *part, self.guests.entries, self.examples, self.bases, block, self.lists, slack
+        )
+        return found
+
+
+def _joined_sums(parts: list[Certified]) -> list[float]:
+    """Σ losses, Σ dual variables and the largest violation of all parts."""
+    losses = sum(part.losses for part in parts)
+    dual_sum = sum(part.dual_sum for part in parts)
+    return [losses, dual_sum, max(part.worst for part in parts)]
+
+
+def _list_all(lists: DualLists, m: int) -> None:
+    """List all m classes of every example of a tile."""
+    n = len(lists.lengths)
+    if lists.used == n * m:
         return
-    val = np.zeros((n, m), dtype=piece.val.dtype)
-    at = np.repeat(np.arange(n), piece.count), piece.cls[: piece.used]
-    val[at] = piece.val[: piece.used]
-    piece.start[:], piece.count[:] = m * np.arange(n), m
-    piece.cls, piece.val, piece.used = np.tile(np.arange(m, dtype=np.int32), n), val.ravel(), n * m
+    duals = np.zeros((n, m), dtype=lists.duals.dtype)
+    at = np.repeat(np.arange(n), lists.lengths), lists.classes[: lists.used]
+    duals[at] = lists.duals[: lists.used]
+    lists.starts[:] = m * np.arange(n)
+    lists.lengths[:] = m
+    lists.classes = np.tile(np.arange(m, dtype=np.int32), n)
+    lists.duals = duals.ravel()
+    lists.used = n * m

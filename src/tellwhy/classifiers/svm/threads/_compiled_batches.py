@@ -1,162 +1,165 @@
-"""Compiled loops that put rows into batches, features into shards, and lists of variables together."""
+"""Compiled loops that put rows into batches, and entries of rows into shards."""
 
-import numba
 import numpy as np
 
-from tellwhy.classifiers.svm._compiled_rows import FAST
+from tellwhy.classifiers.svm.engines._compiled_steps import compiled
+from tellwhy.classifiers.svm.threads.records import Filling, ShardedEntries
 
-FREE, TORN = -1, -2  # a row whose features are in no lane of a batch, and one whose features are in several
+FREE = -1  # no part of a batch has a feature of the row
+SEVERAL = -2  # several parts have
 
-_compiled = numba.njit(nogil=True, cache=True, fastmath=FAST)
 
-
-@_compiled
-def _lane_of_row(low, high, indices, owner, lane):
-    """For each open batch, the lane that the features of a row are in."""
-    lane[:] = FREE
+@compiled
+def _parts_of_row(low, high, entries, filling, parts):
+    """For each open batch, the part that has the features of a row."""
+    parts[:] = FREE
     for p in range(low, high):
-        held = owner[indices[p]]
-        for s in range(len(lane)):
+        held = filling.part_of_feature[entries.indices[p]]
+        for s in range(len(parts)):
             if held[s] >= 0:
-                lane[s] = held[s] if lane[s] == FREE or lane[s] == held[s] else TORN
+                parts[s] = held[s] if parts[s] == FREE or parts[s] == held[s] else SEVERAL
 
 
-@_compiled
-def _fitting_lane(lane, filled, depth):
-    """The open batch and lane where a row makes lanes least uneven, best one with its features; −1 if all are full."""
-    least, batch, place = np.inf, -1, 0
-    for s in range(len(lane)):
-        k = np.argmin(filled[s]) if lane[s] == FREE else lane[s]
+@compiled
+def _best_place(parts, filled, depth):
+    """The open batch and part where a row leaves parts least uneven; batch −1 if there is no room for it."""
+    least = np.inf
+    batch = -1
+    place = 0
+    for s in range(len(parts)):
+        k = np.argmin(filled[s]) if parts[s] == FREE else parts[s]
         if k >= 0 and filled[s, k] < depth:
-            uneven = filled[s, k] - filled[s].min() - (0.5 if lane[s] != FREE else 0.0)
+            # Of two even places the one that has the row's features already: others stay free for other rows.
+            uneven = filled[s, k] - filled[s].min() - (0.5 if parts[s] != FREE else 0.0)
             if uneven < least:
-                least, batch, place = uneven, s, k
+                least = uneven
+                batch = s
+                place = k
     return batch, place
 
 
-@_compiled
-def _hand_over(s, room, filled, rows, indptr, indices, owner, found, at, n_found, n_batches):
-    """Append the lanes of an open batch, the longest first, and empty it."""
-    for k in np.argsort(-filled[s], kind="mergesort"):
-        for j in range(filled[s, k]):
-            r = room[s, k, j]
-            found[n_found] = r
-            n_found += 1
-            for p in range(indptr[rows[r]], indptr[rows[r] + 1]):
-                owner[indices[p], s] = FREE
-    lanes = np.sort(filled[s])[::-1]
-    at[n_batches, 0] = n_found - lanes.sum()
-    for k in range(len(lanes)):
-        at[n_batches, k + 1] = at[n_batches, k] + lanes[k]
-    filled[s] = 0
-    return n_found, n_batches + 1
+@compiled
+def _close_batch(s, filling, entries, rows, members, bounds, used):
+    """Append the parts of an open batch, the longest first, and empty it; returns the new `used`."""
+    bounds[0] = used
+    line = 1
+    for k in np.argsort(-filling.filled[s], kind="mergesort"):
+        for j in range(filling.filled[s, k]):
+            e = filling.examples[s, k, j]
+            members[used] = e
+            used += 1
+            for p in range(entries.indptr[rows[e]], entries.indptr[rows[e] + 1]):
+                filling.part_of_feature[entries.indices[p], s] = FREE
+        bounds[line] = used
+        line += 1
+    filling.filled[s] = 0
+    return used
 
 
-@_compiled
-def rows_in_lanes(order, rows, indptr, indices, n_features, n_lanes, depth, n_open):
-    """Put each row into an open batch where its features are in one lane at most.
+@compiled
+def separate_batches(order, entries, rows, n_features, shape):
+    """Batches of parts that have no feature in common, filled with examples in about this order.
 
-    Returns the rows by batch and lane, and where the lanes of each batch begin and end.
+    Each example goes into an open batch where its features are in one part at most. Returns the examples by
+    batch and part, and where the parts of each batch begin and end.
     """
-    owner, filled = np.full((n_features, n_open), FREE, np.int8), np.zeros((n_open, n_lanes), np.int64)
-    room, lane = np.empty((n_open, n_lanes, depth), np.int64), np.empty(n_open, np.int64)
-    found, at = np.empty(len(order), np.int64), np.empty((len(order), n_lanes + 1), np.int64)
-    n_found, n_batches = 0, 0
-    for r in order:
-        low, high = indptr[rows[r]], indptr[rows[r] + 1]
-        _lane_of_row(low, high, indices, owner, lane)
-        s, k = _fitting_lane(lane, filled, depth)
+    filling = Filling(
+        np.full((n_features, shape.n_open), FREE, np.int8),
+        np.zeros((shape.n_open, shape.n_parts), np.int64),
+        np.empty((shape.n_open, shape.n_parts, shape.depth), np.int64),
+    )
+    parts = np.empty(shape.n_open, np.int64)
+    members = np.empty(len(order), np.int64)
+    at = np.empty((len(order), shape.n_parts + 1), np.int64)
+    used = 0
+    n_batches = 0
+    for e in order:
+        low = entries.indptr[rows[e]]
+        high = entries.indptr[rows[e] + 1]
+        _parts_of_row(low, high, entries, filling, parts)
+        s, k = _best_place(parts, filling.filled, shape.depth)
         if s < 0:
-            s, k = np.argmax(filled.sum(axis=1)), 0
-            n_found, n_batches = _hand_over(
-                s, room, filled, rows, indptr, indices, owner, found, at, n_found, n_batches
-            )
-        room[s, k, filled[s, k]] = r
-        filled[s, k] += 1
+            s = np.argmax(filling.filled.sum(axis=1))
+            k = 0
+            used = _close_batch(s, filling, entries, rows, members, at[n_batches], used)
+            n_batches += 1
+        filling.examples[s, k, filling.filled[s, k]] = e
+        filling.filled[s, k] += 1
         for p in range(low, high):
-            owner[indices[p], s] = k
-    for s in range(n_open):
-        if filled[s].max() > 0:
-            n_found, n_batches = _hand_over(
-                s, room, filled, rows, indptr, indices, owner, found, at, n_found, n_batches
-            )
-    return found, at[:n_batches].copy()
+            filling.part_of_feature[entries.indices[p], s] = k
+    for s in range(shape.n_open):
+        if filling.filled[s].max() > 0:
+            used = _close_batch(s, filling, entries, rows, members, at[n_batches], used)
+            n_batches += 1
+    return members, at[:n_batches].copy()
 
 
-@_compiled
-def _most_entries(first, last, at, members, rows, indptr):
+@compiled
+def _most_entries(first, last, batches, entries, rows):
+    """Entries of the batch that has the most."""
     most = 0
     for b in range(first, last):
-        entries = 0
-        for q in range(at[b, 0], at[b, 1]):
-            entries += indptr[rows[members[q]] + 1] - indptr[rows[members[q]]]
-        most = max(most, entries)
+        n = 0
+        for q in range(batches.at[b, 0], batches.at[b, 1]):
+            row = rows[batches.members[q]]
+            n += entries.indptr[row + 1] - entries.indptr[row]
+        most = max(most, n)
     return most
 
 
-@_compiled
-def inner_products(first, last, at, members, rows, indptr, indices, values, n_features, products):
-    """Inner product products[q, j] of each row with the j-th row of its batch, for batches first..last.
+@compiled
+def inner_products(first, last, batches, entries, rows, n_features):
+    """Set the inner products of the examples of batches first … last with those before them.
 
-    The entries of a batch are chained by feature: a row meets only entries of earlier rows with a feature of
-    its own.
+    The entries of a batch are chained by feature, each to the one before it: a row meets only entries of
+    earlier rows with a feature of its own.
     """
-    most = _most_entries(first, last, at, members, rows, indptr)
-    newest, older = np.full(n_features, -1, np.int64), np.empty(most, np.int64)
-    holder, held = np.empty(most, np.int64), np.empty(most, values.dtype)
+    most = _most_entries(first, last, batches, entries, rows)
+    newest = np.full(n_features, -1, np.int64)
+    older = np.empty(most, np.int64)
+    holder = np.empty(most, np.int64)
+    held = np.empty(most, entries.values.dtype)
     for b in range(first, last):
-        used, begin, end = 0, at[b, 0], at[b, 1]
+        begin = batches.at[b, 0]
+        end = batches.at[b, 1]
+        used = 0
         for q in range(begin, end):
-            products[q] = 0.0
-            for p in range(indptr[rows[members[q]]], indptr[rows[members[q]] + 1]):
-                e = newest[indices[p]]
-                older[used], holder[used], held[used], newest[indices[p]] = e, q - begin, values[p], used
+            batches.products[q] = 0.0
+            row = rows[batches.members[q]]
+            for p in range(entries.indptr[row], entries.indptr[row + 1]):
+                f = entries.indices[p]
+                x = entries.values[p]
+                e = newest[f]
+                older[used] = e
+                holder[used] = q - begin
+                held[used] = x
+                newest[f] = used
                 used += 1
                 while e >= 0:
-                    products[q, holder[e]] += values[p] * held[e]
+                    batches.products[q, holder[e]] += x * held[e]
                     e = older[e]
+        # Only what was set is cleared: a batch has far fewer entries than there are features.
         for q in range(begin, end):
-            for p in range(indptr[rows[members[q]]], indptr[rows[members[q]] + 1]):
-                newest[indices[p]] = -1
+            row = rows[batches.members[q]]
+            for p in range(entries.indptr[row], entries.indptr[row + 1]):
+                newest[entries.indices[p]] = -1
 
 
-@_compiled
-def shard_rows(shard, n_shards, indptr, indices, values):
-    """Order the entries of each row by shard: the cuts between shards, indices and values."""
-    n = len(indptr) - 1
+@compiled
+def shard_rows(shard, n_shards, entries):
+    """Order the entries of each row by the shard of their features."""
+    n = len(entries.indptr) - 1
     cuts = np.empty((n, n_shards + 1), np.int64)
-    new_indices, new_values = np.empty_like(indices), np.empty_like(values)
+    indices = np.empty_like(entries.indices)
+    values = np.empty_like(entries.values)
     for r in range(n):
-        at = indptr[r]
+        at = entries.indptr[r]
         cuts[r, 0] = at
         for s in range(n_shards):
-            for p in range(indptr[r], indptr[r + 1]):
-                if shard[indices[p]] == s:
-                    new_indices[at], new_values[at] = indices[p], values[p]
+            for p in range(entries.indptr[r], entries.indptr[r + 1]):
+                if shard[entries.indices[p]] == s:
+                    indices[at] = entries.indices[p]
+                    values[at] = entries.values[p]
                     at += 1
             cuts[r, s + 1] = at
-    return cuts, new_indices, new_values
-
-
-@_compiled
-def drop_zeros(start, count, cls, val, kept_cls, kept_val):
-    """Copy the listed variables that are not zero into arrays with room for them."""
-    used = 0
-    for r in range(len(start)):
-        at, start[r] = start[r], used
-        for j in range(at, at + count[r]):
-            if val[j] != 0.0:
-                kept_cls[used], kept_val[used] = cls[j], val[j]
-                used += 1
-        count[r] = used - start[r]
-
-
-@_compiled
-def close_up(members, start, count, cls, val, used):
-    """Move the lists of some rows together, which lie in this order behind the `used` entries; returns that number."""
-    for r in members:
-        at, start[r] = start[r], used
-        for j in range(at, at + count[r]):
-            cls[used], val[used] = cls[j], val[j]
-            used += 1
-    return used
+    return ShardedEntries(cuts, indices, values)

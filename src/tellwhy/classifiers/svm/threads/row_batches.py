@@ -7,12 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from tellwhy.classifiers.svm.blocks import Workers, ranges
+from tellwhy.classifiers.svm.engines.workers import Workers, ranges
 from tellwhy.classifiers.svm.problem import Problem
-from tellwhy.classifiers.svm.threads import _compiled_batches as kernels
-from tellwhy.core.score_function import Integers
+from tellwhy.classifiers.svm.threads import _compiled_batches as loops
+from tellwhy.classifiers.svm.threads.records import BatchArrays, BatchShape, ShardedEntries
+from tellwhy.core.score_function import Floats, Integers
 
-LANES, LANE_DEPTH, OPEN_BATCHES = 4, 32, 16
+PARTS = 4  # of a batch of separate parts: threads that find work in one at the same time
+PART_DEPTH = 32  # examples of a part at most
+OPEN_BATCHES = 16  # filled at the same time: the more, the likelier is one where a row fits
 ENTRIES_A_SHARD = 24  # at least
 FEW_ENTRIES_A_SHARD = 8  # the same with many classes, where each entry is more work
 MANY_CLASSES = 256
@@ -22,81 +25,85 @@ BATCHES_A_TASK = 256
 
 @dataclass(frozen=True)
 class Batches:
-    """Rows by batches: those of lane k of batch b are members[at[b, k] : at[b, k + 1]].
+    """Examples by batches: those of part k of batch b are members[at[b, k] : at[b, k + 1]].
 
-    `products[q, j]` is the inner product of the row at q with the j-th row of its batch, for those before it;
-    batches of several lanes need none.
+    `products[q, j]` is the inner product of the example at q with the j-th of its batch, for those before it;
+    batches of separate parts need none.
     """
 
     members: Integers
     at: Integers
-    products: Any = None
+    products: Floats
 
     @classmethod
     def none(cls) -> Batches:
-        """No rows."""
-        return cls(np.empty(0, dtype=np.int64), np.empty((0, 2), dtype=np.int64))
+        """No examples."""
+        return cls(np.empty(0, dtype=np.int64), np.empty((0, 2), dtype=np.int64), np.empty((0, 0)))
 
     @classmethod
-    def in_lanes(cls, order: Integers, problem: Problem) -> Batches:
-        """Batches of lanes that have no feature in common, of rows in about this order."""
-        p = problem
-        shape = (LANES, LANE_DEPTH, OPEN_BATCHES)
-        return cls(*kernels.rows_in_lanes(order, p.rows, p.indptr, p.indices, p.n_features, *shape))
+    def separate(cls, order: Integers, problem: Problem) -> Batches:
+        """Batches of parts that have no feature in common, of examples in about this order."""
+        shape = BatchShape(PARTS, PART_DEPTH, OPEN_BATCHES)
+        members, at = loops.separate_batches(order, problem.entries, problem.rows, problem.n_features, shape)
+        return cls(members, at, np.empty((0, 0)))
 
     @classmethod
     def of_size(cls, size: int, order: Integers, problem: Problem, workers: Workers) -> Batches:
-        """Batches of consecutive rows."""
-        p, at = problem, np.array(ranges(len(order), size))
-        products = np.empty((len(order), size))
+        """Batches of consecutive examples, of one part each."""
+        found = cls(order, np.array(ranges(len(order), size)), np.empty((len(order), size)))
         if size > 1:
-            given = (at, order, p.rows, p.indptr, p.indices, p.values, p.n_features, products)
-            tasks = ranges(len(at), BATCHES_A_TASK)
-            workers.map(lambda task: kernels.inner_products(task[0], task[1], *given), tasks)
-        return cls(order, at, products)
+            given = (found.arrays, problem.entries, problem.rows, problem.n_features)
+            workers.map(lambda task: loops.inner_products(*task, *given), ranges(len(found), BATCHES_A_TASK))
+        return found
+
+    @property
+    def arrays(self) -> BatchArrays:
+        """The arrays as the compiled loops take them."""
+        return BatchArrays(self.members, self.at, self.products)
 
     def __len__(self) -> int:
         return len(self.at)
 
     @property
     def sizes(self) -> Integers:
-        """Rows of each batch."""
+        """Examples of each batch."""
         return np.asarray(self.at[:, -1] - self.at[:, 0])
 
     @property
     def evenness(self) -> float:
-        """How many lanes could be visited at the same time: all rows over those of the longest lanes."""
-        return len(self.members) / max(int(np.diff(self.at, axis=1).max(axis=1, initial=0).sum()), 1)
+        """How many parts could be visited at the same time: all examples over those of the longest parts."""
+        longest = np.diff(self.at, axis=1).max(axis=1, initial=0)
+        return len(self.members) / max(int(longest.sum()), 1)
 
-    def rows_of(self, batches: Integers) -> Integers:
-        """Rows of some batches, one batch after the other."""
+    def examples_of(self, batches: Integers) -> Integers:
+        """Examples of some batches, one batch after the other."""
         sizes = self.sizes[batches]
         inside = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         return np.asarray(self.members[np.repeat(self.at[batches, 0], sizes) + inside])
 
     def with_any(self, wanted: Any) -> Integers:
-        """Batches with a row that is wanted."""
+        """Batches with an example that is wanted."""
         hits = np.concatenate(([0], np.cumsum(wanted[self.members])))
         return np.flatnonzero(hits[self.at[:, -1]] > hits[self.at[:, 0]])
 
 
 @dataclass(frozen=True)
 class Shards:
-    """Rows whose entries are ordered by shards of features: those of shard s are cuts[row, s] … cuts[row, s + 1]."""
+    """The features in n parts, and rows whose entries are ordered by them."""
 
     n: int
-    cuts: Any
-    indices: Any
-    values: Any
+    entries: ShardedEntries
 
     @classmethod
     def of(cls, problem: Problem) -> Shards:
-        """Cut the features into as many shards as the entries of a row are worth, frequent and rare ones in each."""
-        mean = problem.indptr[-1] / max(len(problem.indptr) - 1, 1)
+        """Cut the features into as many shards as the entries of a row are worth."""
+        entries = problem.entries
+        mean = entries.indptr[-1] / max(len(entries.indptr) - 1, 1)
         least = ENTRIES_A_SHARD if problem.n_classes < MANY_CLASSES else FEW_ENTRIES_A_SHARD
         n = int(np.clip(2 ** np.floor(np.log2(max(mean / least, 1))), 2, MOST_SHARDS))
-        often = np.bincount(problem.indices, minlength=problem.n_features)
+        # Dealt out to and fro from the most frequent on (0 1 1 0 0 1 …), so that each has about as much work.
+        often = np.bincount(entries.indices, minlength=problem.n_features)
         turn = np.arange(problem.n_features) % (2 * n)
         shard = np.empty(problem.n_features, dtype=np.int64)
         shard[np.argsort(-often, kind="stable")] = np.minimum(turn, 2 * n - 1 - turn)
-        return cls(n, *kernels.shard_rows(shard, n, problem.indptr, problem.indices, problem.values))
+        return cls(n, loops.shard_rows(shard, n, entries))

@@ -1,4 +1,7 @@
-"""Threads that wait for each other, and that share out tasks, inside compiled loops."""
+"""Threads that wait for each other, and that share out tasks, inside compiled loops.
+
+numba has no atomic counters of its own, so that these few instructions are written for LLVM directly.
+"""
 
 import sys
 
@@ -6,7 +9,7 @@ import numba
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-LINE = 8  # counters in a cache line
+LINE = 8  # counters in a cache line: threads that write to the same one would slow each other down
 _LOOKS = 3000  # before the core is offered to others
 
 
@@ -17,10 +20,11 @@ def _place(context, builder, signature, args):
 
 
 @intrinsic
-def _tell(typingctx, counters, at, value):
-    """Set a counter after everything that was written before."""
+def _set_count(typingctx, counters, at, value):
+    """Set a counter, after everything that was written before."""
 
     def generate(context, builder, signature, args):
+        # "release": whoever sees this count also sees what this thread wrote before it.
         builder.store_atomic(args[2], _place(context, builder, signature, args), "release", 8)
         return context.get_dummy_value()
 
@@ -28,8 +32,8 @@ def _tell(typingctx, counters, at, value):
 
 
 @intrinsic
-def _look(typingctx, counters, at):
-    """Read a counter before everything that is read after."""
+def _read_count(typingctx, counters, at):
+    """Read a counter, before everything that is read after."""
 
     def generate(context, builder, signature, args):
         return builder.load_atomic(_place(context, builder, signature, args), "acquire", 8)
@@ -63,14 +67,15 @@ else:
 
 
 @numba.njit(nogil=True, cache=True)
-def meet(t, n_threads, team, meeting):
-    """Wait until all threads have come to this meeting."""
-    if n_threads == 1:
+def wait_for_all(t, barrier, times):
+    """Let thread t come to the barrier for the `times`-th time and wait until all threads have."""
+    if barrier.n_threads == 1:
         return
-    _tell(team, LINE * t, meeting)
-    for other in range(n_threads):
+    _set_count(barrier.arrived, LINE * t, times)
+    for other in range(barrier.n_threads):
         looks = 0
-        while _look(team, LINE * other) < meeting:
+        # Threads are some microseconds apart, far less than sleeping and waking would take.
+        while _read_count(barrier.arrived, LINE * other) < times:
             looks += 1
             if looks > _LOOKS:
                 _offer_core()

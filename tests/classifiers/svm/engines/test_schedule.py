@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
-from tellwhy.classifiers.svm.schedule import balanced_bundles, partner, rounds
+from tellwhy.classifiers.svm.engines.schedule import balanced_blocks, partner, rounds
 
 
 @pytest.mark.parametrize("n", range(1, 14))
@@ -39,7 +39,7 @@ def test_the_printed_schedule_fails_where_ours_holds(n):
 def test_bundles_are_balanced_by_classes_and_rows():
     rng = np.random.default_rng(0)
     sizes = np.sort(rng.pareto(1.0, size=101) * 10).astype(int) + 1
-    bundles = balanced_bundles(sizes, 4)
+    bundles = balanced_blocks(sizes, 4)
     assert sorted(np.concatenate(bundles)) == list(range(101))
     assert {len(b) for b in bundles} == {25, 26}
     rows = [sizes[b].sum() for b in bundles]

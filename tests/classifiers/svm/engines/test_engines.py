@@ -4,10 +4,10 @@ from oracles.multiclass_svm import optimum, primal
 from scipy import sparse
 from scipy.optimize import brentq, minimize
 
-from tellwhy.classifiers.svm._compiled_rows import block_level, coordinate_steps
-from tellwhy.classifiers.svm.pair_engine import PairEngine
+from tellwhy.classifiers.svm.engines._compiled_steps import block_level, coordinate_steps
+from tellwhy.classifiers.svm.engines.pair_engine import PairEngine
+from tellwhy.classifiers.svm.engines.single_engine import SingleEngine
 from tellwhy.classifiers.svm.problem import Labels, make_problem
-from tellwhy.classifiers.svm.single_engine import SingleEngine
 from tellwhy.classifiers.svm.solver import Settings, solve
 
 LOSSES = ("ww", "cs", "llw", "ovr")
@@ -21,12 +21,12 @@ def tiny(n_classes, seed=0, n=12, d=5):
     return X, y, rng.uniform(0.5, 2.0, n)
 
 
-def engine_of(X, y, caps, n_classes, loss, n_bundles=1, dtype="float64", seed=0, **options):
+def engine_of(X, y, caps, n_classes, loss, n_blocks=1, dtype="float64", seed=0, **options):
     problem = make_problem(
         sparse.csr_array(X), Labels.of_classes(y), caps, n_classes=n_classes, loss=loss, dtype=dtype
     )
     kind = PairEngine if loss in ("ww", "cs") else SingleEngine
-    return kind(problem, n_bundles=n_bundles, n_jobs=1, seed=np.random.default_rng(seed), **options)
+    return kind(problem, n_blocks=n_blocks, n_jobs=1, seed=np.random.default_rng(seed), **options)
 
 
 @pytest.mark.parametrize("C", [0.05, 1.0, 30.0])
@@ -71,11 +71,11 @@ def test_coordinate_step_has_the_sign_of_algorithm_3():
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize(("n_classes", "n_bundles"), [(2, 1), (3, 1), (3, 3), (4, 4), (5, 2)])
-def test_objective_and_weights_equal_the_quadratic_programme(loss, n_classes, n_bundles):
+@pytest.mark.parametrize(("n_classes", "n_blocks"), [(2, 1), (3, 1), (3, 3), (4, 4), (5, 2)])
+def test_objective_and_weights_equal_the_quadratic_programme(loss, n_classes, n_blocks):
     X, y, caps = tiny(n_classes)
     value, W = optimum(X, y, caps, n_classes, loss)
-    engine = engine_of(X, y, caps, n_classes, loss, n_bundles)
+    engine = engine_of(X, y, caps, n_classes, loss, n_blocks)
     progress = solve(engine, Settings(tol=1e-9, max_epochs=20_000))
     assert progress.last["objective"] == pytest.approx(value, rel=1e-6)
     np.testing.assert_allclose(engine.weights().T, W, atol=2e-5)
@@ -111,13 +111,13 @@ def test_weights_are_those_of_the_dual_variables(loss):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_certificates_do_not_depend_on_bundles(loss):
+def test_certificates_do_not_depend_on_blocks(loss):
     X, y, caps = tiny(5, seed=4)
     first = engine_of(X, y, caps, 5, loss)
     first.dense_epoch()
     found = []
-    for n_bundles in (1, 2, 5):
-        engine = engine_of(X, y, caps, 5, loss, n_bundles)
+    for n_blocks in (1, 2, 5):
+        engine = engine_of(X, y, caps, 5, loss, n_blocks)
         engine.set_duals(first.duals())
         found.append(engine.certify(0.1))
     assert found[0].worst > 0.01

@@ -1,0 +1,1 @@
+"""Weights and dual variables in memory, and the compiled loops that move them."""

@@ -1,0 +1,106 @@
+"""The compiled certificate of all losses: a pass over all variables that moves none."""
+
+import numpy as np
+
+from tellwhy.classifiers.svm.engines._compiled_lists import has_room, longer, unlist
+from tellwhy.classifiers.svm.engines._compiled_scratch import scratch
+from tellwhy.classifiers.svm.engines._compiled_steps import (
+    NEVER,
+    compiled,
+    for_each_row,
+    inlined,
+    sum_violation,
+    violation_of,
+)
+from tellwhy.classifiers.svm.engines._compiled_weights import all_scores
+from tellwhy.classifiers.svm.engines.records import Certified, Judged, Limits, ListArrays, Listed
+
+
+@for_each_row
+def _judge(gains, duals, n_classes, limits, dual_sum, slack):
+    """What an example costs, and which of its variables may have to move.
+
+    Its violation is told only where the sum of its variables is bounded; else each has one of its own.
+    """
+    if limits.sum_cap == np.inf:
+        loss = 0.0
+        for c in range(n_classes):
+            loss += max(gains[c], 0.0)
+        # An infinite slack lists every class but the example's own labels.
+        return Judged(limits.cap * loss, max(-slack, 0.5 * NEVER), 0.0)
+    most = 0.0
+    least_held = np.inf
+    for c in range(n_classes):
+        most = max(most, gains[c])
+        if duals[c] > 0.0:
+            least_held = min(least_held, gains[c])
+    # With one bound for all, a variable may have to move as soon as its gain comes near that of one held.
+    bound = max(max(0.0, min(most, least_held)) - slack, 0.5 * NEVER)
+    worst = sum_violation(most, least_held, dual_sum, limits.sum_cap)
+    return Judged(limits.sum_cap * most, bound, worst)
+
+
+@for_each_row
+def _set_gains(e, entries, examples, base, block, gains):
+    """Gains of an example for all classes of a block: base + score, other signs or none for its own labels."""
+    n = block.n_classes
+    low = entries.indptr[examples.rows[e]]
+    high = entries.indptr[examples.rows[e] + 1]
+    all_scores(entries, low, high, block.weights, n, gains)
+    for j in range(examples.own_at[e], examples.own_at[e + 1]):
+        c = examples.own[j] - block.offset
+        if 0 <= c < n:
+            gains[c] = -gains[c] if examples.own_is_positive else NEVER
+    for c in range(n):
+        gains[c] += base
+
+
+@inlined
+def _certify_example(e, entries, examples, bases, block, lists, slack, gains, duals, found, used):
+    """List the variables of example e that are not zero, or whose gain is above −slack, in `found`."""
+    n = block.n_classes
+    _set_gains(e, entries, examples, bases[e], block, gains)
+    held = unlist(e, lists, n, duals)
+    limits = Limits(examples.squares[e], examples.caps[e], examples.sum_caps[e])
+    judged = _judge(gains, duals, n, limits, held, slack)
+    worst = judged.worst
+    found.starts[e] = used
+    for c in range(n):
+        if gains[c] > judged.bound or duals[c] > 0.0:
+            found.classes[used] = c
+            found.duals[used] = duals[c]
+            used += 1
+            if limits.sum_cap == np.inf:
+                worst = max(worst, violation_of(gains[c], duals[c], limits.cap))
+    found.lengths[e] = used - found.starts[e]
+    return Listed(used, judged.loss, held, worst)
+
+
+@compiled
+def certify(first, last, entries, examples, bases, block, lists, slack):
+    """Losses, dual sum and new lists of examples first … last against the classes of a block.
+
+    `bases` are what all classes of an example add to their scores to make gains. Listed afterwards: variables
+    that are not zero, and those whose gain is above −slack. `lists.starts` then counts from this part's first
+    entry.
+    """
+    n = block.n_classes
+    gains = scratch(n, block.weights.dtype)
+    duals = scratch(n, block.weights.dtype)
+    size = max(16, 4 * (last - first))
+    classes = np.empty(size, lists.classes.dtype)
+    values = np.empty(size, lists.duals.dtype)
+    found = ListArrays(lists.starts, lists.lengths, classes, values, lists.idle)
+    used = 0
+    losses = 0.0
+    dual_sum = 0.0
+    worst = 0.0
+    for e in range(first, last):
+        if not has_room(found, used + n):
+            found = longer(found, used + n)
+        listed = _certify_example(e, entries, examples, bases, block, lists, slack, gains, duals, found, used)
+        used = listed.used
+        losses += listed.loss
+        dual_sum += listed.dual_sum
+        worst = max(worst, listed.worst)
+    return Certified(found.classes[:used].copy(), found.duals[:used].copy(), losses, dual_sum, worst)

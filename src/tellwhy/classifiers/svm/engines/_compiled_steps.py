@@ -1,0 +1,186 @@
+"""Compiled maths of one example: the best values of its dual variables, and how far they are from them."""
+
+from typing import Any
+
+import numba
+import numpy as np
+
+jit: Any = numba.njit  # Any: its types do not know the option _nrt
+# Sums may be reordered into vector instructions; NaN and infinity keep their meaning.
+FAST = {"reassoc", "contract", "arcp", "nsz"}
+compiled = jit(nogil=True, cache=True, fastmath=FAST)
+# What is called for each row allocates nothing, so that counting references to its arrays (_nrt) is waste: by
+# atomic operations, which take up to half of the time where rows are short.
+for_each_row = jit(nogil=True, cache=True, fastmath=FAST, _nrt=False)
+# The same for what is called in one place of a loop: handing over all its arrays would cost as much again.
+inlined = jit(nogil=True, cache=True, fastmath=FAST, _nrt=False, forceinline=True)
+# Steps are added to weights without fast math: a weight gets the same bits however its loop was cut up.
+to_the_bit = jit(nogil=True, cache=True, _nrt=False)
+NEVER = -1e30  # a gain so low that an example's own label is never taken for a rival
+NEWTON_STEPS = 200  # far more than the bracket needs: each halves it at worst
+
+
+@for_each_row
+def block_level(v, n, cap, sum_cap, guess):
+    """Root t of Σ_c clip(v_c − t, 0, cap) = min(t, sum_cap), by Newton steps kept inside a bracket.
+
+    Weston–Watkins: cap = C_i, sum_cap = ∞. Crammer–Singer: cap = ∞, sum_cap = C_i.
+    """
+    # The left side falls and the right side rises with t: the root lies below Σ clip(v, 0, cap) and max v.
+    high = 0.0
+    most = 0.0
+    for j in range(n):
+        high += min(max(v[j], 0.0), cap)
+        most = max(most, v[j])
+    high = min(high, most)
+    low = 0.0
+    t = min(max(guess, 0.0), high)
+    for _ in range(NEWTON_STEPS):
+        total = 0.0
+        slope = 0.0
+        for j in range(n):
+            u = v[j] - t
+            total += min(max(u, 0.0), cap)
+            slope += 1.0 if (u > 0.0 and u < cap) else 0.0
+        if t < sum_cap:
+            excess = total - t
+            slope += 1.0
+        else:
+            excess = total - sum_cap
+        if abs(excess) <= 1e-14 * max(1.0, t):
+            break
+        if excess > 0.0:
+            low = t
+        else:
+            high = t
+        # Both sides are piecewise linear, so that plain Newton can jump between two kinks for ever: a step
+        # that leaves the bracket is replaced by its middle.
+        step = t + excess / slope if slope > 0.0 else low
+        if not (step > low and step < high):
+            step = 0.5 * (low + high)
+        if step == t:
+            break
+        t = step
+    return t
+
+
+@for_each_row
+def coordinate_steps(gains, duals, n, square, cap):
+    """Algorithm 3: one class of an example after the other; `duals` change in place. Returns Σ steps."""
+    moved = 0.0
+    for j in range(n):
+        # Earlier steps moved the label's weights too, which lowers the gain of every class by ‖x‖² of each.
+        step = min(max((gains[j] - square * moved) / (2.0 * square), -duals[j]), cap - duals[j])
+        if step != 0.0:
+            duals[j] += step
+            moved += step
+    return moved
+
+
+@for_each_row
+def exact_step(gains, duals, v, n, limits, dual_sum):
+    """Set all variables of an example to their best values together; v is room to work in."""
+    for j in range(n):
+        v[j] = gains[j] / limits.square + duals[j] + dual_sum
+    level = block_level(v, n, limits.cap, limits.sum_cap, dual_sum)
+    for j in range(n):
+        duals[j] = min(max(v[j] - level, 0.0), limits.cap)
+
+
+@for_each_row
+def violation_of(gain, dual, cap):
+    """How far a variable is from its optimality condition: at a bound, only one sign of the gain counts."""
+    if gain > 0.0:
+        return gain if dual < cap else 0.0
+    return -gain if dual > 0.0 else 0.0
+
+
+@for_each_row
+def sum_violation(most, least_held, dual_sum, sum_cap):
+    """The same where the sum of an example's variables is bounded: all that are held should gain the most.
+
+    `most` is the largest gain, `least_held` the smallest gain of a variable that is not zero.
+    """
+    worst = max(most, 0.0) - least_held if dual_sum > 0.0 else 0.0
+    # A sum at its bound cannot grow, so that a positive gain is no violation; rounding leaves it just below.
+    return worst if dual_sum >= sum_cap * (1.0 - 1e-12) else max(worst, most)
+
+
+@for_each_row
+def solve_listed(gains, base, limits, n, old, new, v, sweep):
+    """Solve for the n variables `old` of an example into `new`, unless its violation is negligible.
+
+    Returns the violation. `gains` come as scores; 1 − the score of the label, `base`, is added to them.
+    """
+    dual_sum = 0.0
+    violation = 0.0
+    most = NEVER
+    least_held = np.inf
+    for j in range(n):
+        new[j] = old[j]
+        dual_sum += new[j]
+        gains[j] += base
+        most = max(most, gains[j])
+        if new[j] > 0.0:
+            least_held = min(least_held, gains[j])
+        violation = max(violation, violation_of(gains[j], new[j], limits.cap))
+    if limits.sum_cap < np.inf:
+        violation = sum_violation(most, least_held, dual_sum, limits.sum_cap)
+    if violation > sweep.negligible:
+        if sweep.is_exact:
+            exact_step(gains, new, v, n, limits, dual_sum)
+        else:
+            coordinate_steps(gains, new, n, limits.square, limits.cap)
+    return violation
+
+
+@for_each_row
+def bar_own(e, examples, block, gains):
+    """Give the labels of an example among the classes of a block a gain that no step can follow."""
+    for j in range(examples.own_at[e], examples.own_at[e + 1]):
+        c = examples.own[j] - block.offset
+        if 0 <= c < block.n_classes:
+            gains[c] = NEVER
+
+
+@for_each_row
+def solve_all(e, scores, base, limits, examples, block, duals, v, steps, is_exact):
+    """Solve for the variables `duals` of an example against all classes of a block, in place.
+
+    Returns whether there is a step, and the sum of the steps. `scores` are lost: the old values need room.
+    """
+    n = block.n_classes
+    dual_sum = 0.0
+    for c in range(n):
+        dual_sum += duals[c]
+    for c in range(n):
+        v[c] = (base + scores[c]) / limits.square + duals[c] + dual_sum if is_exact else base + scores[c]
+        scores[c] = duals[c]
+    bar_own(e, examples, block, v)
+    if is_exact:
+        level = block_level(v, n, limits.cap, limits.sum_cap, dual_sum)
+        for c in range(n):
+            duals[c] = min(max(v[c] - level, 0.0), limits.cap)
+    else:
+        coordinate_steps(v, duals, n, limits.square, limits.cap)
+    moved = 0
+    total = 0.0
+    for c in range(n):
+        steps[c] = duals[c] - scores[c]
+        total += steps[c]
+        moved |= steps[c] != 0.0
+    return moved, total
+
+
+@for_each_row
+def collect_steps(at, n, classes, old, new, steps, step_classes):
+    """List the steps from `old` to `new` that are not zero with their classes: how many, and their sum."""
+    n_steps = 0
+    total = 0.0
+    for j in range(n):
+        steps[n_steps] = new[j] - old[j]
+        if steps[n_steps] != 0.0:
+            total += steps[n_steps]
+            step_classes[n_steps] = classes[at + j]
+            n_steps += 1
+    return n_steps, total

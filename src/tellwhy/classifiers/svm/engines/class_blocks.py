@@ -1,0 +1,94 @@
+"""Class blocks: the classes cut into parts, with the weights of each part in an array of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tellwhy.classifiers.svm.engines.records import Block, Examples
+from tellwhy.classifiers.svm.engines.schedule import balanced_blocks
+from tellwhy.classifiers.svm.engines.workers import ranges
+from tellwhy.classifiers.svm.problem import Problem
+from tellwhy.core.score_function import Integers
+
+CACHE_LINE = 64
+TRANSPOSED_FEATURES = 256  # few enough to stay in the cache
+
+
+@dataclass(frozen=True)
+class ClassBlocks:
+    """Classes cut into blocks: class c is column `position[c] % width` of block `position[c] // width`."""
+
+    members: list[Integers]
+    position: Integers
+    width: int
+
+    @classmethod
+    def of(cls, sizes: Integers, n_blocks: int, itemsize: int) -> ClassBlocks:
+        """Balance classes with so many examples each."""
+        members = balanced_blocks(sizes, n_blocks)
+        # Whole cache lines: threads that write to different blocks would else slow each other down.
+        a_line = CACHE_LINE // itemsize
+        width = -(-max(len(m) for m in members) // a_line) * a_line
+        position = np.empty(len(sizes), dtype=np.int64)
+        for b, classes in enumerate(members):
+            position[classes] = b * width + np.arange(len(classes))
+        return cls(members, position, width)
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def n_classes(self, b: int) -> int:
+        """Number of classes of a block."""
+        return len(self.members[b])
+
+    def block_of(self, classes: Integers) -> Integers:
+        """The block that each of some classes is in."""
+        return np.asarray(self.position[classes] // self.width)
+
+    def as_block(self, b: int, weights: Any) -> Block:
+        """Weights of a block as the compiled loops take them."""
+        return Block(weights, b * self.width, self.n_classes(b))
+
+    def joined(self, weights: dict[int, Any]) -> Any:
+        """Weights of all classes, features × classes, in memory one class after the other."""
+        n_features = weights[0].shape[0]
+        found = np.empty((len(self.position), n_features), dtype=weights[0].dtype)
+        # A few features at a time: writing whole columns of a large array would miss the cache every time.
+        for b, classes in enumerate(self.members):
+            for first, last in ranges(n_features, TRANSPOSED_FEATURES):
+                found[classes, first:last] = weights[b][first:last, : len(classes)].T
+        return found.T
+
+
+def examples_of(problem: Problem, chosen: Integers, blocks: ClassBlocks) -> Examples:
+    """Some examples of a problem as the compiled loops take them."""
+    caps = problem.caps[chosen]
+    unbounded = np.full(len(chosen), np.inf)
+    has_sum_cap = problem.loss == "cs"
+    own = problem.own.take(chosen)
+    return Examples(
+        rows=problem.rows[chosen],
+        labels=blocks.position[problem.labels[chosen]] % blocks.width,
+        squares=problem.squares[chosen],
+        caps=unbounded if has_sum_cap else caps,
+        sum_caps=caps if has_sum_cap else unbounded,
+        own_at=own.at,
+        own=blocks.position[own.classes],
+        own_is_positive=problem.loss == "ovr",
+    )
+
+
+def aligned_zeros(shape: tuple[int, int], dtype: Any) -> Any:
+    """Zeros that begin with a cache line."""
+    size = shape[0] * shape[1] * np.dtype(dtype).itemsize
+    room = np.zeros(size + CACHE_LINE, dtype=np.uint8)
+    skip = -room.ctypes.data % CACHE_LINE
+    return room[skip : skip + size].view(dtype).reshape(shape)
+
+
+def half_square(weights: dict[int, Any]) -> float:
+    """½ Σ ‖W‖² over blocks, summed in double precision."""
+    return 0.5 * float(sum(np.einsum("fc,fc->", W, W, dtype=np.float64) for W in weights.values()))

@@ -1,0 +1,164 @@
+"""Dual ascent on losses that judge each class on its own: Lee–Lin–Wahba and one-vs-rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from tellwhy.classifiers.svm.engines import _compiled_singles as loops
+from tellwhy.classifiers.svm.engines._compiled_certificate import certify
+from tellwhy.classifiers.svm.engines.certified_lists import certify_lists
+from tellwhy.classifiers.svm.engines.class_blocks import ClassBlocks, examples_of, half_square
+from tellwhy.classifiers.svm.engines.dual_lists import DualLists, gathered
+from tellwhy.classifiers.svm.engines.records import Block, Certified, Entries, Examples, Sweep, Swept
+from tellwhy.classifiers.svm.engines.workers import Workers, ranges
+from tellwhy.classifiers.svm.problem import Problem
+from tellwhy.classifiers.svm.solver import Certificate, Visit
+from tellwhy.core.score_function import Floats, Integers
+
+RECENTRINGS = 10  # an epoch: with a stale mean, classes would be judged by scores that do not sum to zero
+
+Found = TypeVar("Found")
+
+
+class SingleEngine:
+    """Weights and dual variables of a Lee–Lin–Wahba or one-vs-rest problem in memory.
+
+    Classes are independent of each other given w̄, so that blocks of them are swept at the same time. For
+    Lee–Lin–Wahba the weights are w_c = v_c + w̄ with v_c = −Σ_i α_ic x_i and w̄ = −mean_c v_c: `W` holds v_c,
+    `centre` holds w̄, and `class_sums` the sum of each block's v_c. One-vs-rest has w̄ = 0.
+    """
+
+    def __init__(self, problem: Problem, *, n_blocks: int, n_jobs: int, seed: np.random.Generator):
+        sizes = np.bincount(problem.own.classes, minlength=problem.n_classes)
+        blocks = ClassBlocks.of(sizes, n_blocks, problem.dtype.itemsize)
+        self._set_up(problem, blocks, range(len(blocks)), n_jobs, seed)
+
+    def _set_up(
+        self, problem: Problem, blocks: ClassBlocks, held: range, n_jobs: int, seed: np.random.Generator
+    ) -> None:
+        """Hold weights and variables of the blocks `held`."""
+        self.problem = problem
+        self.blocks = blocks
+        self.held = held
+        self._rng = seed
+        dtype = problem.dtype
+        self.examples = examples_of(problem, np.arange(problem.n_examples), blocks)
+        self.W = {b: np.zeros((problem.n_features, blocks.width), dtype=dtype) for b in held}
+        self.class_sums = {b: np.zeros(problem.n_features) for b in held}
+        self.centre = np.zeros(problem.n_features)
+        self.lists = {b: DualLists.empty(problem.n_examples, dtype) for b in held}
+        self.workers = Workers(n_jobs)
+
+    @property
+    def _is_centred(self) -> bool:
+        return self.problem.loss == "llw"
+
+    def dense_epoch(self) -> None:
+        """Visit every variable once."""
+        self._for_all_blocks(self._dense)
+
+    def epoch(self, negligible: float, patience: int) -> Visit:
+        """Visit the listed variables once, leaving out examples that were idle for `patience` visits."""
+        sweep = Sweep(patience, negligible, is_exact=True)
+        return Visit.of(self._for_all_blocks(lambda b, order: self._sparse(b, order, sweep)))
+
+    def certify(self, slack: float) -> Certificate:
+        """Both objectives, and lists of every variable that may have to move."""
+        self.recentre()
+        bases = self._bases()
+
+        def certify_part(b: int, part: tuple[int, int]) -> Certified:
+            entries = self.problem.entries
+            arrays = self.lists[b].arrays
+            found: Certified = certify(*part, entries, self.examples, bases, self._block(b), arrays, slack)
+            return found
+
+        sums = certify_lists(self.lists, certify_part, self.workers)
+        norm = self.half_norm()
+        constant = self.problem.constant
+        listed = sum(len(lists.classes) for lists in self.lists.values())
+        return Certificate(norm + sums.losses + constant, sums.dual_sum + constant - norm, sums.worst, listed)
+
+    def _bases(self) -> Floats:
+        """1 + w̄ᵀx of all examples."""
+        bases = np.empty(self.problem.n_examples)
+        self.workers.map(
+            lambda part: loops.centre_bases(*part, self.problem.entries, self.centre, bases),
+            ranges(len(bases)),
+        )
+        return bases
+
+    def _class_sum(self) -> Floats:
+        """Sum of v_c over the classes held here."""
+        return np.asarray(np.stack(list(self.class_sums.values())).sum(axis=0))
+
+    def recentre(self) -> None:
+        """Set w̄ so that the weights of all classes sum to zero."""
+        if self._is_centred:
+            self.centre = -self._class_sum() / self.problem.n_classes
+
+    def half_norm(self) -> float:
+        """½ Σ_c ‖v_c + w̄‖² over the classes held here."""
+        n_classes = sum(self.blocks.n_classes(b) for b in self.held)
+        across = float(self._class_sum() @ self.centre)
+        return half_square(self.W) + across + 0.5 * n_classes * float(self.centre @ self.centre)
+
+    def weights(self) -> Any:
+        """Weights of all classes, features × classes."""
+        self.recentre()
+        flat = np.concatenate(list(self.W.values()), axis=1)[:, self.blocks.position]
+        return flat + self.centre[:, None].astype(flat.dtype) if self._is_centred else flat
+
+    def duals(self) -> Any:
+        """Dual variables, examples × classes."""
+        examples = np.arange(self.problem.n_examples)
+        parts = [lists.nonzeros(examples, self.blocks.members[b]) for b, lists in self.lists.items()]
+        return gathered(parts, (self.problem.n_examples, self.problem.n_classes))
+
+    def set_duals(self, table: Any) -> None:
+        """Start from given dual variables, examples × classes."""
+        for b, lists in self.lists.items():
+            self.W[b][:] = 0
+            self.class_sums[b][:] = 0
+            lists.set_from(table[:, self.blocks.members[b]], self.problem.dtype)
+            class_sum = self.class_sums[b]
+            loops.add_singles(self.problem.entries, self.examples, self._block(b), class_sum, lists.arrays)
+
+    def forget_duals(self) -> None:
+        """Free the dual variables: only weights are left."""
+        self.lists = {}
+
+    def close(self) -> None:
+        """End the threads."""
+        self.workers.close()
+
+    def _for_all_blocks(self, visit: Callable[[int, Integers], Found]) -> list[Found]:
+        """Visit all blocks, recentring before each part of the examples."""
+        order = self._rng.permutation(self.problem.n_examples)
+        found: list[Found] = []
+        n_parts = RECENTRINGS if self._is_centred else 1
+        for first in range(n_parts):
+            self.recentre()
+            found += self._for_blocks(visit, order[first::n_parts])
+        return found
+
+    def _for_blocks(self, visit: Callable[[int, Integers], Found], part: Integers) -> list[Found]:
+        return self.workers.map(lambda b: visit(b, part), self.held)
+
+    def _block(self, b: int) -> Block:
+        return self.blocks.as_block(b, self.W[b])
+
+    def _read(self, b: int) -> tuple[Entries, Examples, Block, Floats, Floats]:
+        """What the compiled sweeps read and write of a block, besides its lists."""
+        return self.problem.entries, self.examples, self._block(b), self.centre, self.class_sums[b]
+
+    def _dense(self, b: int, order: Integers) -> None:
+        lists = self.lists[b]
+        lists.keep(*loops.sweep_singles_dense(order, *self._read(b), lists.arrays, lists.used))
+
+    def _sparse(self, b: int, order: Integers, sweep: Sweep) -> Swept:
+        found: Swept = loops.sweep_singles(order, *self._read(b), self.lists[b].arrays, sweep)
+        return found

@@ -1,0 +1,183 @@
+"""Sweeps over rows that several threads solve together, where all classes form one block."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from tellwhy.classifiers.svm.engines._compiled_lists import close_up
+from tellwhy.classifiers.svm.engines._compiled_scratch import GAP
+from tellwhy.classifiers.svm.engines.dual_lists import DualLists
+from tellwhy.classifiers.svm.engines.records import Block, Examples, Sweep, Swept
+from tellwhy.classifiers.svm.engines.workers import Workers
+from tellwhy.classifiers.svm.problem import Problem
+from tellwhy.classifiers.svm.threads._compiled_barrier import LINE
+from tellwhy.classifiers.svm.threads._compiled_separate import sweep_separate, sweep_separate_dense
+from tellwhy.classifiers.svm.threads._compiled_shards import sweep_shards, sweep_shards_dense
+from tellwhy.classifiers.svm.threads.records import Barrier
+from tellwhy.classifiers.svm.threads.row_batches import PART_DEPTH, PARTS, Batches, Shards
+from tellwhy.classifiers.svm.threads.thread_choice import ThreadChoice
+from tellwhy.core.score_function import Floats, Integers
+
+WORTH_SEPARATING = 1.6  # parts that could be visited at the same time
+ROWS_TRIED = 2_000  # to see whether that is so
+WORTH_SHARING = 1_000  # entries of a row times classes: with less work threads would wait more than they gain
+MUCH_WORK = 20_000  # the same: with less, threads wait for each other only every few rows
+BATCH = 8  # rows then
+FRESH_ENTRIES = 250_000  # of variables that a call makes room for
+
+Found = TypeVar("Found")
+
+
+class RowSweeps(ABC):
+    """Sweeps over all examples and classes of an engine with one class block, whose weights and lists move."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        examples: Examples,
+        W: Any,
+        lists: DualLists,
+        workers: Workers,
+        *,
+        size: int,
+        most_threads: int,
+    ):
+        """`size`: examples of a batch at most; `most_threads`: threads that it has work for."""
+        self.problem = problem
+        self.examples = examples
+        self.block = Block(W, 0, problem.n_classes)
+        self.lists = lists
+        self.workers = workers
+        self.size = size
+        self.batches = Batches.none()
+        n = min(workers.n_threads, most_threads)
+        self.dense_choice = ThreadChoice(n, size)
+        self.choice = ThreadChoice(n, size)
+
+    def sweep_all(self, rng: np.random.Generator, exact: bool) -> None:
+        """Visit every variable of all examples."""
+        self._compose(rng.permutation(len(self.examples.rows)))
+        order = rng.permutation(len(self.batches))
+        self.dense_choice.share(order, lambda batches, n: self._in_calls(batches, n, exact))
+
+    def _in_calls(self, order: Integers, n: int, exact: bool) -> None:
+        """Visit every variable of some batches, by calls that list not too many variables each."""
+        calls = (np.cumsum(self.batches.sizes[order]) * self.block.n_classes - 1) // FRESH_ENTRIES
+        for part in np.split(order, np.flatnonzero(np.diff(calls)) + 1):
+            self._visit_all(part, n, exact)
+
+    def sweep(self, rng: np.random.Generator, sweep: Sweep) -> Swept:
+        """Visit the listed variables of examples that were not idle for too long."""
+        violations = np.full(len(self.examples.rows), -1.0)
+        self._keep_composed(rng)
+        wanted = (self.lists.lengths > 0) & (self.lists.idle < sweep.patience)
+        order = rng.permutation(self.batches.with_any(wanted))
+        self.choice.share(order, lambda batches, n: self._visit_listed(batches, n, sweep, violations))
+        visited = violations[violations >= 0]
+        return Swept(visited.max(initial=0.0), visited.sum(), len(visited))
+
+    def _keep_composed(self, rng: np.random.Generator) -> None:
+        """Compose batches anew where an example is missing, or where fewer than half of them are listed."""
+        listed = np.flatnonzero(self.lists.lengths)
+        missing = np.setdiff1d(listed, self.batches.members, assume_unique=True)
+        if len(missing) or 2 * len(listed) < len(self.batches.members):
+            self._compose(rng.permutation(listed))
+
+    def _together(self, n: int, sweep: Callable[[int, Barrier], Found]) -> list[Found]:
+        """Let n threads call sweep(t, barrier)."""
+        barrier = Barrier(n, np.zeros(LINE * n, dtype=np.int64))
+        try:
+            return self.workers.map(lambda t: sweep(t, barrier), range(n))
+        except BaseException:
+            # Those that run must not wait for one that an interrupt kept from starting.
+            barrier.arrived[:] = np.iinfo(barrier.arrived.dtype).max
+            raise
+
+    @abstractmethod
+    def _compose(self, order: Integers) -> None:
+        """Put examples into batches, in about this order."""
+
+    @abstractmethod
+    def _visit_all(self, order: Integers, n: int, exact: bool) -> None:
+        """Visit every variable of some batches with n threads."""
+
+    @abstractmethod
+    def _visit_listed(self, order: Integers, n: int, sweep: Sweep, violations: Floats) -> None:
+        """Visit the listed variables of some batches with n threads; sets their violations."""
+
+
+class SeparateRows(RowSweeps):
+    """For rows with few features: each thread visits other rows, which have no feature in common."""
+
+    def __init__(self, problem: Problem, examples: Examples, W: Any, lists: DualLists, workers: Workers):
+        size = PARTS * PART_DEPTH
+        super().__init__(problem, examples, W, lists, workers, size=size, most_threads=PARTS)
+
+    def _compose(self, order: Integers) -> None:
+        self.batches = Batches.separate(order, self.problem)
+
+    def _visit_all(self, order: Integers, n: int, exact: bool) -> None:
+        n_classes = self.block.n_classes
+        sizes = self.batches.sizes[order]
+        self.lists.make_room(int(sizes.sum()) * n_classes)
+        places = self.lists.used + n_classes * (np.cumsum(sizes) - sizes)
+        given = (*self._given(order), places, exact)
+        self._together(n, lambda t, barrier: sweep_separate_dense(t, barrier, *given))
+        self.lists.used = close_up(self.batches.examples_of(order), self.lists.arrays, self.lists.used)
+
+    def _visit_listed(self, order: Integers, n: int, sweep: Sweep, violations: Floats) -> None:
+        given = (*self._given(order), sweep, violations)
+        self._together(n, lambda t, barrier: sweep_separate(t, barrier, *given))
+
+    def _given(self, order: Integers) -> tuple[Any, ...]:
+        """What both loops read; the first are counters by which threads take parts of each batch."""
+        tasks = np.zeros(len(order), dtype=np.int64)
+        entries = self.problem.entries
+        return tasks, order, self.batches.arrays, entries, self.examples, self.block, self.lists.arrays
+
+
+class ShardedRows(RowSweeps):
+    """For rows with many features: each thread has some features of all rows, and they wait once a batch."""
+
+    def __init__(self, problem: Problem, examples: Examples, W: Any, lists: DualLists, workers: Workers):
+        entries = problem.entries
+        work = problem.n_classes * len(entries.indices) / max(len(entries.indptr) - 1, 1)
+        is_worth_it = work >= WORTH_SHARING
+        self.shards = Shards.of(problem)
+        size = BATCH if is_worth_it and work < MUCH_WORK else 1
+        most_threads = self.shards.n if is_worth_it else 1
+        super().__init__(problem, examples, W, lists, workers, size=size, most_threads=most_threads)
+
+    def _compose(self, order: Integers) -> None:
+        self.batches = Batches.of_size(self.size, order, self.problem, self.workers)
+
+    def _visit_all(self, order: Integers, n: int, exact: bool) -> None:
+        self.lists.make_room(int(self.batches.sizes[order].sum()) * self.block.n_classes)
+        partial = self._partial_scores(self.block.n_classes, self.block.weights.dtype)
+        given = (*self._given(order), self.lists.used, exact, partial)
+        self.lists.used = self._together(n, lambda t, barrier: sweep_shards_dense(t, barrier, *given))[0]
+
+    def _visit_listed(self, order: Integers, n: int, sweep: Sweep, violations: Floats) -> None:
+        partial = self._partial_scores(int(self.lists.lengths.max(initial=1)) + 1, np.float64)
+        given = (*self._given(order), sweep, partial, violations)
+        self._together(n, lambda t, barrier: sweep_shards(t, barrier, *given))
+
+    def _given(self, order: Integers) -> tuple[Any, ...]:
+        arrays = self.lists.arrays
+        return order, self.batches.arrays, self.shards.entries, self.examples, self.block, arrays
+
+    def _partial_scores(self, width: int, dtype: Any) -> Any:
+        """Room for what each shard contributes to the scores of the rows of one batch and of the next."""
+        # Longer rows than needed: two threads never write to the same cache line.
+        return np.empty((2, self.shards.n, self.size, width + GAP), dtype=dtype)
+
+
+def row_sweeps(problem: Problem, examples: Examples, W: Any, lists: DualLists, workers: Workers) -> RowSweeps:
+    """Separate rows where they have so few features in common that it pays, otherwise shared ones."""
+    some = np.random.default_rng(0).permutation(problem.n_examples)[:ROWS_TRIED]
+    pays = Batches.separate(some, problem).evenness >= WORTH_SEPARATING
+    return (SeparateRows if pays else ShardedRows)(problem, examples, W, lists, workers)

@@ -1,0 +1,50 @@
+"""How many threads to visit batches with: all, or one where the others would only be waited for."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from tellwhy.core.score_function import Integers
+
+TRIAL = 8  # one of so many batches is visited by one thread, and one by all, to see which is faster
+TRIAL_EVERY = 4  # sweeps
+TRIALS_KEPT = 2
+TRIAL_ROWS = 64  # at least
+TRIAL_BATCHES = 2  # at least
+
+
+class ThreadChoice:
+    """Whether all threads or one visit the batches, by what was faster.
+
+    Threads that have to wait for a core cost more than none. The best of the latest trials counts, as
+    whatever else runs on the machine only ever makes a trial slower. Results do not depend on it.
+    """
+
+    def __init__(self, n_threads: int, rows_a_batch: int = 1):
+        # Seconds per batch of the latest trials, by number of threads.
+        self.seconds: dict[int, deque[float]] = {n: deque(maxlen=TRIALS_KEPT) for n in (n_threads, 1)}
+        self.least = max(TRIAL_ROWS // rows_a_batch, TRIAL_BATCHES)
+        self.sweeps = 0
+
+    def share(self, order: Integers, visit: Callable[[Integers, int], Any]) -> None:
+        """Call `visit(batches, number of threads)` for consecutive parts of the batches."""
+        trial = len(order) // TRIAL
+        if trial < self.least:
+            visit(order, 1)
+            return
+        first = 0
+        if self.sweeps % TRIAL_EVERY == 0:
+            # One thread first, as a first call may have to compile; then the other half finds it compiled.
+            self._time(order[:trial], 1, visit)
+            self._time(order[trial : 2 * trial], max(self.seconds), visit)
+            first = 2 * trial
+        self.sweeps += 1
+        visit(order[first:], min(self.seconds, key=lambda n: min(self.seconds[n])))
+
+    def _time(self, part: Integers, n: int, visit: Callable[[Integers, int], Any]) -> None:
+        started = time.perf_counter()
+        visit(part, n)
+        self.seconds[n].append((time.perf_counter() - started) / len(part))

@@ -1,0 +1,39 @@
+import numpy as np
+
+from tellwhy.classifiers.svm.threads import thread_choice
+from tellwhy.classifiers.svm.threads.thread_choice import ThreadChoice
+
+
+def test_all_threads_work_only_while_that_is_faster(monkeypatch):
+    clock = {"now": 0.0}
+    used = []
+    seen = []
+    monkeypatch.setattr(thread_choice.time, "perf_counter", lambda: clock["now"])
+
+    def visits(cost):
+        def visit(batches, n):
+            used.append((n, len(batches)))
+            clock["now"] += cost[n] * len(batches)
+            seen.extend(batches)
+
+        return visit
+
+    order = np.arange(3200)
+    choice = ThreadChoice(2)
+    choice.share(order, visits({1: 1.0, 2: 0.6}))
+    assert used == [(1, 400), (2, 400), (2, 2400)]
+    for _ in range(8):
+        choice.share(order, visits({1: 1.0, 2: 5.0}))
+    assert used[-1] == (1, 2400)  # after two trials in which all threads were slower
+    choice.share(order, visits({1: 1.0}))
+    assert used[-1] == (1, 3200)
+    np.testing.assert_array_equal(seen, np.tile(order, 10))
+    used.clear()
+    alone = ThreadChoice(1)
+    for _ in range(2):
+        alone.share(order, visits({1: 1.0}))
+    assert used == [(1, 400), (1, 400), (1, 2400), (1, 3200)]
+    choice.share(order[:500], visits({1: 1.0}))
+    assert used[-1] == (1, 500)
+    for rows, least in ((1, 64), (8, 8), (128, 2)):
+        assert ThreadChoice(2, rows).least == least
