@@ -75,12 +75,8 @@ class Evidence:
 
     explains: str  # which scalar was explained
     unattributed: float  # median share of the score that no column received
-    flipping: Mapping[
-        str, Sequence[float]
-    ]  # method -> mean score (first = 1) as its main features are reset in turn
-    flipping_area: Mapping[
-        str, float
-    ]  # method -> normalised area, lower is better; "RandomAttribution" beside it
+    flipping: Mapping[str, Sequence[float]]  # method -> mean score (first = 1) as features are reset in turn
+    flipping_area: Mapping[str, float]  # method -> area below it, less is better; "RandomAttribution" beside
     agreement: Sequence[Agreement]
 
 

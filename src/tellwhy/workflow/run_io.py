@@ -1,4 +1,4 @@
-"""A run's folder: run.json, anomalies.csv, scores.parquet, explanation/ (and report.html, which a view adds)."""
+"""A run's folder: run.json, anomalies.csv, scores.parquet and explanation/; a view adds report.html."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tellwhy.core.storage.folders import read_versioned, write_json
 from tellwhy.workflow.run import SCHEMA, Agreement, Anomaly, Detection, Evidence, Group, Reason, Run, Typical
 
 HEAD = "run.json"
+# A cell that begins like this is run as a formula by spreadsheets, whoever wrote it.
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -80,7 +81,8 @@ def _head(run: Run) -> dict[str, Any]:
 
 
 def _run(head: dict[str, Any], scores: Any, explanation: Explanation) -> Run:
-    evidence, detection = head["evidence"], head["detection"]
+    evidence = head["evidence"]
+    detection = head["detection"]
     agreement = [Agreement(**each) for each in evidence["agreement"]]
     return Run(
         **{

@@ -7,7 +7,8 @@ import pytest
 from tellwhy.data.graphs import grid
 from tellwhy.workflow import explain_graph
 from tellwhy.workflow.graphs.graph_input import GraphRequest, nodes_of
-from tellwhy.workflow.graphs.graph_run import _kind, _sample
+from tellwhy.workflow.graphs.graph_run import _kind
+from tellwhy.workflow.graphs.latent_classes import _sample
 
 
 def two_levels(n=300, seed=0):
@@ -150,6 +151,14 @@ class TestNodes:
         assert backwards.names(7) == "n7"
         assert backwards.rows[7] == 42
         np.testing.assert_array_equal(backwards.frame["flow"], frame["flow"])
+
+    def test_days_before_months_are_read_as_such(self):
+        days = pd.date_range("2024-01-20", periods=40)
+        written = pd.DataFrame(
+            {"day": days.strftime("%d.%m.%Y"), "x": np.random.default_rng(0).normal(size=40)}
+        )
+        nodes = nodes_of(written.sample(frac=1, random_state=0), GraphRequest(time="day"))
+        assert [nodes.names(i) for i in range(40)] == written["day"].tolist()
 
     def test_the_middle_of_a_large_grid_suggests_the_classes(self):
         shape = (200, 300)

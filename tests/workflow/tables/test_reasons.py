@@ -1,5 +1,7 @@
 """Reasons in words: which columns are named, in what order, with which numbers beside them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -63,9 +65,15 @@ def test_small_shares_are_told_of_odd_values_only(share, cell, is_told):
 
 def test_the_first_reason_is_told_however_usual_its_value():
     assert [r.feature for r in told([0.1, 0.1, 0.1, 0.1, 0.6], [0.0] * 5)] == ["e"]
-    spread = told([1.0] * 5, [0.0] * 5)
-    assert spread[0].feature == "a"
-    assert spread[0].share == pytest.approx(0.2)
+    many = list("abcdefgh")
+    e = Explanation(
+        values=np.ones((1, 8)),
+        scores=np.ones(1),
+        data=pd.DataFrame(np.zeros((1, 8)), columns=many),
+        method="M",
+    )
+    (found,) = reasons_of(replace(e, feature_names=many), dict.fromkeys(many, USUAL["a"]))
+    assert [(r.feature, r.share) for r in found] == [("a", 0.125)]  # too small a share for any but the first
 
 
 def test_columns_that_speak_against_are_no_reasons():

@@ -40,6 +40,15 @@ def test_each_anomaly_is_about_its_own_row(table, run):
     np.testing.assert_allclose(run.explanation.scores, [a.score for a in run.anomalies])
 
 
+def test_a_row_whose_score_is_the_threshold_is_not_above_it():
+    """Of 101 rows, the highest tenth is drawn at the score of a row."""
+    run = explain_table(make_table(101)[["a", "b", "c"]], contamination=0.1, top=20)
+    assert run.anomalies[10].score == run.threshold
+    assert [a.above_threshold for a in run.anomalies] == [True] * 10 + [False] * 10
+    assert " 10 rows are above the threshold" in run.summary
+    assert run.anomalies[10].nearest_normal is None
+
+
 def test_shares_are_those_of_the_explanation(run):
     shares = run.explanation.shares()
     for i, anomaly in enumerate(run.anomalies):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,6 +17,7 @@ from tellwhy.core.params import Rules, integer, none, one_of, real, seed, valida
 from tellwhy.core.scaling import Scaling
 from tellwhy.core.score_function import Integers
 from tellwhy.data import Table, TableEncoder
+from tellwhy.data.columns.dates import find_layout, parse_dates
 from tellwhy.data.graphs import Graph, chain, from_edges, grid
 from tellwhy.data.graphs.reading import read_edges, read_grid
 from tellwhy.workflow.tables.request import cell_text, check_column
@@ -82,7 +84,7 @@ class NodeData:
     owner: Integers
     graph: Graph
     rows: Integers  # 0-based data row of each node
-    names: Any  # node -> text
+    names: Callable[[int], str]  # what a node is called
     source: str
     notices: tuple[str, ...]
     fingerprint: str
@@ -107,57 +109,71 @@ def _grid_nodes(path: Any, request: GraphRequest) -> NodeData:
     there = np.isfinite(values).all(axis=1)
     if not there.any():
         raise InvalidInput(f"Every node of {found.source} has a value that is missing or infinite.")
-    scaled = Scaling.of(values[there], constant=1.0).apply(values)
     notices = list(found.notices)
     if not there.all():
         notices.append(f"{int((~there).sum()):,} nodes have missing values and are left out of the grid.")
     neighbours = request.neighbours or (4 if len(found.shape) == 2 else 6)
-    graph = grid(found.shape, neighbours, mask=there)
-    frame = pd.DataFrame(values, columns=list(kept))
-    shape = found.shape
-
-    def name(node: int) -> str:
-        return "(" + ", ".join(str(int(i)) for i in np.unravel_index(node, shape)) + ")"
-
-    X = scaled.astype(values.dtype)
-    everything = np.arange(len(X))
-    owner = np.arange(X.shape[1])
     return NodeData(
-        "grid", frame, X, owner, graph, everything, name, found.source, tuple(notices), found.fingerprint
+        kind="grid",
+        frame=pd.DataFrame(values, columns=list(kept)),
+        # Large grids come in single precision, and stay so: they would not fit otherwise.
+        X=Scaling.of(values[there], constant=1.0).apply(values).astype(values.dtype),
+        owner=np.arange(values.shape[1]),
+        graph=grid(found.shape, neighbours, mask=there),
+        rows=np.arange(len(values)),
+        names=partial(_place, found.shape),
+        source=found.source,
+        notices=tuple(notices),
+        fingerprint=found.fingerprint,
     )
 
 
+def _place(shape: tuple[int, ...], node: int) -> str:
+    """Name a node of a grid by its place: '(3, 17)'."""
+    return "(" + ", ".join(str(int(i)) for i in np.unravel_index(node, shape)) + ")"
+
+
 def _table_nodes(table: Table, request: GraphRequest) -> NodeData:
+    chosen = _features(table, request)
+    order = _order(table, request.time) if request.time is not None else np.arange(len(table.frame))
+    frame = table.frame[chosen].iloc[order].reset_index(drop=True)
+    encoder = TableEncoder(missing="impute", columns=None if request.columns is None else chosen).fit(frame)
+    X = np.asarray(encoder.transform(frame))
+    ids = _ids(table, request, order)
+    graph: Graph = chain(len(X))
+    if request.edges is not None:
+        graph = from_edges(read_edges(request.edges, ids, len(X)), len(X))
+    names = [str(int(row)) for row in order] if ids is None else ids
+    return NodeData(
+        kind="time" if request.time is not None else "edges",
+        frame=frame[encoder.columns_],
+        X=X,
+        owner=encoder.owner_,
+        graph=graph,
+        rows=order,
+        names=names.__getitem__,
+        source=table.source,
+        notices=(*table.notices, *encoder.notices_),
+        fingerprint=table.fingerprint,
+    )
+
+
+def _features(table: Table, request: GraphRequest) -> list[str]:
+    """Columns to use, after checking that all columns that were asked for exist."""
     asked = [request.time, request.id_column, *(request.columns or ()), *request.exclude]
     for column in asked:
         if column is not None:
             check_column(table, column)
-    order = _order(table, request.time) if request.time is not None else np.arange(len(table.frame))
-    special = {request.time, request.id_column} - {None}
-    chosen = [
-        c for c in (request.columns or table.frame.columns) if c not in special and c not in request.exclude
-    ]
-    frame = table.frame[chosen].iloc[order].reset_index(drop=True)
-    encoder = TableEncoder(missing="impute", columns=None if request.columns is None else chosen).fit(frame)
-    X = np.asarray(encoder.transform(frame))
+    others = {request.time, request.id_column, *request.exclude}
+    return [column for column in (request.columns or table.frame.columns) if column not in others]
+
+
+def _ids(table: Table, request: GraphRequest, order: Integers) -> list[str] | None:
+    """What each node is called: by its id, else by its time; None where it has neither."""
     named = request.id_column or request.time
-    cells = None if named is None else table.frame[named].iloc[order]
-    ids = None if cells is None else [cell_text(cell) for cell in cells]
-    graph: Graph = chain(len(X))
-    if request.edges is not None:
-        graph = from_edges(read_edges(request.edges, ids, len(X)), len(X))
-    return NodeData(
-        "time" if request.time is not None else "edges",
-        frame[encoder.columns_],
-        X,
-        encoder.owner_,
-        graph,
-        order,
-        (lambda node: str(int(order[node]))) if ids is None else (lambda node: ids[node]),
-        table.source,
-        (*table.notices, *encoder.notices_),
-        table.fingerprint,
-    )
+    if named is None:
+        return None
+    return [cell_text(cell) for cell in table.frame[named].iloc[order]]
 
 
 def _order(table: Table, time: str) -> Integers:
@@ -171,10 +187,21 @@ def _order(table: Table, time: str) -> Integers:
     if pd.api.types.is_numeric_dtype(cells) or pd.api.types.is_datetime64_any_dtype(cells):
         keys = cells.to_numpy()
     else:
-        try:
-            keys = pd.to_datetime(cells, format="mixed").to_numpy()
-        except (ValueError, TypeError) as error:
-            raise InvalidInput(
-                f"Column {time!r} of {table.source} cannot be read as times ({error}). Use numbers or ISO dates."
-            ) from error
+        keys = _times(table, time)
     return np.argsort(keys, kind="stable").astype(np.int64)
+
+
+def _times(table: Table, time: str) -> NDArray[np.datetime64]:
+    """Read times that are written as text."""
+    text = table.frame[time].astype("string")
+    layout = find_layout(text)
+    if layout is not None:  # pandas would read 03.04.2024 as the 4th of March
+        moments = parse_dates(text, layout)
+        if not np.isnat(moments).any():
+            return moments
+    try:
+        return np.asarray(pd.to_datetime(table.frame[time], format="mixed").to_numpy())
+    except (ValueError, TypeError) as error:
+        raise InvalidInput(
+            f"Column {time!r} of {table.source} cannot be read as times ({error}). Use numbers or ISO dates."
+        ) from error

@@ -72,9 +72,11 @@ def load_model(name: str) -> Any:
     2
     >>> load_model("math")
     Traceback (most recent call last):
-    tellwhy.core.errors.InvalidParameter: The model must be given as module:name, e.g. my_models:predict. Got 'math'.
+    tellwhy.core.errors.InvalidParameter: The model must be given as module:name, ... Got 'math'.
     """
-    module_name, _, attribute = name.partition(":")
+    parts = name.split(":", maxsplit=1)
+    module_name = parts[0]
+    attribute = parts[-1] if len(parts) == 2 else ""
     if not module_name or not attribute:
         raise InvalidParameter(
             f"The model must be given as module:name, e.g. my_models:predict. Got {name!r}."

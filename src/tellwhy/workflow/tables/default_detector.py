@@ -37,11 +37,11 @@ def make_detector(name: str, Z: Floats, *, is_clean: bool) -> tuple[Any, str]:
         raise InvalidInput(f"There are only {len(Z)} rows to learn from; at least {LEAST_ROWS} are needed.")
     if name != "auto":
         chosen = card("detector", name)
-        takes_false_alarms = "false_alarms" in inspect.signature(chosen.cls).parameters
-        return chosen.cls(**({"false_alarms": 0.01} if takes_false_alarms else {})).fit(Z), chosen.name
+        settings: dict[str, Any] = {}
+        if "false_alarms" in inspect.signature(chosen.cls).parameters:
+            settings["false_alarms"] = 0.01  # the share that the default detector of a clean reference has
+        return chosen.cls(**settings).fit(Z), chosen.name
     share = 0.25 if is_clean else 0.5
-    width = share * median_distance(Z)
-    words = (
-        f"kernel density (Gaussian, bandwidth {'a quarter' if is_clean else 'half'} of the median distance)"
-    )
-    return KernelDensity(bandwidth=width).fit(Z), words
+    in_words = "a quarter" if is_clean else "half"
+    model = KernelDensity(bandwidth=share * median_distance(Z)).fit(Z)
+    return model, f"kernel density (Gaussian, bandwidth {in_words} of the median distance)"

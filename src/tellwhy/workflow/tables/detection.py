@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from tellwhy.core.errors import InvalidInput
@@ -13,6 +12,7 @@ from tellwhy.data import Table
 from tellwhy.workflow.run import Detection
 from tellwhy.workflow.tables.request import cell_text, split_marker
 
+# A label by one of these names means what is odd, even if it is the more common of two.
 POSITIVE_WORDS = frozenset(
     {"1", "true", "yes", "anomaly", "anomalous", "outlier", "abnormal", "fraud", "attack"}
 )
@@ -28,13 +28,19 @@ def detection_of(table: Table, label: str | None, rows: Integers, scores: Floats
     truth = cells == positive
     if truth.all() or not truth.any():
         raise InvalidInput(
-            f"The label {column} = {positive!r} marks {int(truth.sum())} of {len(truth)} rows; both kinds are needed."
+            f"The label {column} = {positive!r} marks {int(truth.sum())} of {len(truth)} rows; "
+            "both kinds are needed."
         )
-    auroc, precision = roc_auc_score(truth, scores), average_precision_score(truth, scores)
-    return Detection(column, positive, int(truth.sum()), float(auroc), float(precision))
+    return Detection(
+        label=column,
+        positive=positive,
+        n_positive=int(truth.sum()),
+        auroc=float(roc_auc_score(truth, scores)),
+        average_precision=float(average_precision_score(truth, scores)),
+    )
 
 
-def _positive_value(column: str, cells: Any) -> str:
+def _positive_value(column: str, cells: NDArray[np.object_]) -> str:
     """Return the value that means 'anomaly': by its name, else the rarer of two."""
     values, counts = np.unique(cells.astype(str), return_counts=True)
     named = [v for v in values if v.lower() in POSITIVE_WORDS]

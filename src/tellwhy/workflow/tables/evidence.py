@@ -8,24 +8,30 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from tellwhy.core.errors import TellwhyError
+from tellwhy.core.explainer import LearnsFromRows
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.registry import card
+from tellwhy.core.score_function import Floats, ScoreFunction
 from tellwhy.evaluation import flipping
 from tellwhy.evaluation.compare import unattributed_share
 from tellwhy.workflow.run import Agreement, Evidence
 
 EVIDENCE_ROWS = 50
-OPERATIONS = 5e10  # a few seconds
+OPERATIONS = 5e10  # a few seconds: second opinions must not take longer than the explanation
 SECOND_OPINIONS = ("OneClassDTD", "Occlusion", "GaussianNLL")
 
 
-def evidence_of(explanation: Explanation, score: Any, background: Any) -> Evidence:
-    """Flip features against a random order, and ask other methods about the same rows."""
+def evidence_of(explanation: Explanation, score: ScoreFunction, background: Any) -> Evidence:
+    """Flip features against a random order, and ask other methods about the same rows.
+
+    `background` are ordinary rows, in the columns that the score takes.
+    """
     some = explanation[:EVIDENCE_ROWS]
-    curves, areas = {}, {}
+    curves = {}
+    areas = {}
     for each in (some, _explained_by("RandomAttribution", score, some.data, background)):
         flipped = flipping(each, score, background=background)
-        if np.isfinite(flipped.area):
+        if np.isfinite(flipped.area):  # it is not where no row is odd enough to be flipped
             curves[each.method] = [float(v) for v in flipped.mean_curve()]
             areas[each.method] = flipped.area
     return Evidence(
@@ -37,15 +43,15 @@ def evidence_of(explanation: Explanation, score: Any, background: Any) -> Eviden
     )
 
 
-def _explained_by(method: str, score: Any, data: Any, background: Any) -> Explanation:
+def _explained_by(method: str, score: ScoreFunction, data: Any, background: Any) -> Explanation:
     explainer = card("explainer", method).cls(score)
-    if hasattr(explainer, "fit"):
+    if isinstance(explainer, LearnsFromRows):
         explainer.fit(background)
     found: Explanation = explainer.explain(data)
     return found
 
 
-def _agreements(explanation: Explanation, score: Any, background: Any) -> list[Agreement]:
+def _agreements(explanation: Explanation, score: ScoreFunction, background: Any) -> list[Agreement]:
     found = []
     for method in SECOND_OPINIONS:
         if method == explanation.method:
@@ -60,7 +66,7 @@ def _agreements(explanation: Explanation, score: Any, background: Any) -> list[A
 
 
 def _affordable_rows(method: str, explanation: Explanation, n_background: int) -> int:
-    """Occlusion scores every column of every row 32 times: few rows, or none, where there are many columns."""
+    """Occlusion scores every column of every row 32 times: few rows, or none, of a wide table."""
     if method != "Occlusion":
         return len(explanation)
     return int(OPERATIONS / (64.0 * explanation.values.shape[1] ** 2 * n_background))
@@ -72,7 +78,7 @@ def _agreement(one: Explanation, other: Explanation) -> Agreement:
     return Agreement(other.method, same, float(np.mean(correlations)))
 
 
-def _rank_correlation(a: Any, b: Any) -> float:
+def _rank_correlation(a: Floats, b: Floats) -> float:
     """Spearman's; 1 for a single feature, 0 where one of the two does not order the features."""
     if len(a) == 1:
         return 1.0

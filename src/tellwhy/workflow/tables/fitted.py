@@ -58,7 +58,7 @@ class FittedTable:
         return self._scored(np.arange(len(self.selection.frame)))
 
     def reference_scores(self, scores: Floats) -> Floats:
-        """Scores of the reference rows (of a separate reference: those learned from), each as if it were new."""
+        """Scores of the reference rows (if it is separate, of those learned from), each as if it were new."""
         if self.selection.own is not None:
             return scores[self.selection.own]
         return self._scored(self.learned)
@@ -74,6 +74,7 @@ class FittedTable:
         self, positions: Integers, explanation: Explanation, threshold: float
     ) -> NormalVersions:
         """Return the search for versions of the explained rows that score at most the threshold."""
+        # The rows that an explainer given the same background would remember: so the answers are the same.
         some = kept_rows((len(self.sample), self.selection.reference.shape[1]))
         return NormalVersions(
             ExplainedRows(
@@ -108,17 +109,19 @@ class FittedTable:
             if kind == "number" and not is_numeric_dtype(rows[name]):
                 rows[name] = numbers_of(rows, name)
             elif kind == "date" and not is_datetime64_any_dtype(rows[name]):
+                # The encoder knows how the column writes dates, but puts a date where one is missing.
                 rows[name] = decoded[name].where(rows[name].notna())
         return rows
 
     def training_rows(self, known: Integers) -> Integers:
-        """Number, in the order the detector saw them, of each of some known rows; −1 for one it did not see."""
+        """Number of some known rows in the order the detector saw them; −1 for a row that it did not see."""
         place = np.full(len(self.known.encoded), -1, dtype=np.int64)
         place[self.learned] = np.arange(len(self.learned))
         return np.asarray(place[known])
 
     def _scored(self, known: Integers) -> Floats:
-        inner, Z = self.score.inner, self.known.encoded[known]
+        inner = self.score.inner
+        Z = self.known.encoded[known]
         if not isinstance(inner, LeavesRowsOut):
             return np.asarray(inner.value(Z))
         points = points_of(self.training_rows(known), inner.expansion)

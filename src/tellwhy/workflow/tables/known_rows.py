@@ -17,9 +17,9 @@ from tellwhy.scoring import EncodedScore
 class KnownRows:
     """Encoded rows, and tables whose cells say where in them to look.
 
-    Explainers and tests of explanations take tables: they pick rows, and they put rows together from the cells
-    of several. They get tables of the user's columns in which every cell is a row number: cell (i, c) = r means
-    that row i has in column c what row r of the encoded rows has there. To encode such a table is to look up.
+    Explainers and tests of explanations take tables: they pick rows, and they put rows together from the
+    cells of several. They get tables of the user's columns in which every cell is a row number: r in row i
+    and column c means that row i has there what row r has. To encode such a table is to look its cells up.
 
     Attributes
     ----------
@@ -46,9 +46,8 @@ class KnownRows:
 
     def table(self, rows: Integers) -> pd.DataFrame:
         """Return some of the rows, told by their numbers."""
-        return pd.DataFrame(
-            np.repeat(np.asarray(rows)[:, None], len(self.columns), axis=1), columns=self.columns
-        )
+        numbers = np.repeat(np.asarray(rows)[:, None], len(self.columns), axis=1)
+        return pd.DataFrame(numbers, columns=self.columns)
 
     def encode(self, table: Any) -> Floats:
         """Look the cells of a table of row numbers up."""

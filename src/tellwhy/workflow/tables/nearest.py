@@ -13,7 +13,7 @@ from tellwhy.workflow.tables.reasons import plain_cell
 
 
 def nearest_normals(versions: NormalVersions, ranking: Ranking, n: int) -> list[dict[str, Any] | None]:
-    """Return, for the first n ranked rows above the threshold, the cells to change and the values that would do.
+    """Return the cells to change, and values that would do, for the first n ranked rows above the threshold.
 
     None stands for a row that is below the threshold, beyond the first n, or not made normal by any change
     found. The changes are those of `extras["nearest_normal"]`. Each was scored as it is shown: the row with

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,14 +15,17 @@ from tellwhy.data import ColumnSummary
 from tellwhy.workflow.run import Anomaly, Group, Reason, Typical
 
 MOST_REASONS = 3
-LEAST_SHARE = 0.05
-LEAST_SHARE_OF_USUAL = 0.15
+LEAST_SHARE = (
+    0.05  # of a reason that is told; and of the rows that must have a value for it to be called usual
+)
+LEAST_SHARE_OF_USUAL = 0.15  # of a reason that is told though its value is usual by itself
 GROUP_SHARE = 0.5
 
 
 def reasons_of(explanation: Explanation, typical: Mapping[str, Typical]) -> list[list[Reason]]:
     """Return the main reasons of each explained row, largest share first."""
-    names, shares = explanation.names(), explanation.shares()
+    names = explanation.names()
+    shares = explanation.shares()
     is_share = explanation.kind == "attribution"
     found = []
     for i in range(len(explanation)):
@@ -32,9 +36,8 @@ def reasons_of(explanation: Explanation, typical: Mapping[str, Typical]) -> list
             for c in order
             if shares[i, c] > 0
         ]
-        found.append(
-            main[:1] + [reason for reason in main[1:] if _is_worth_telling(reason, typical[reason.feature])]
-        )
+        worth = [reason for reason in main[1:] if _is_worth_telling(reason, typical[reason.feature])]
+        found.append(main[:1] + worth)  # the first is told in any case: a row without a reason helps nobody
     return found
 
 
@@ -56,9 +59,9 @@ def is_usual(value: Any, usual: Typical) -> bool:
 def _reason(name: str, cell: Any, usual: Typical, share: float, *, is_share: bool) -> Reason:
     value = plain_cell(cell)
     text = f"{name} = {cell_words(value)} ({usual_words(usual)})"
-    return Reason(
-        name, value, usual_values(usual), share, f"{text} · {100 * share:.0f} %" if is_share else text
-    )
+    if is_share:
+        text = f"{text} · {100 * share:.0f} %"
+    return Reason(name, value, usual_values(usual), share, text)
 
 
 def plain_cell(cell: Any) -> Any:
@@ -71,7 +74,7 @@ def plain_cell(cell: Any) -> Any:
         return int(cell)
     if isinstance(cell, (float, np.floating)):
         return float(cell)
-    if hasattr(cell, "isoformat"):
+    if isinstance(cell, (datetime.date, datetime.time, pd.Timedelta)):
         return str(cell.isoformat()).removesuffix("T00:00:00")
     return str(cell)
 
@@ -132,10 +135,11 @@ def typical_of(name: str, summary: ColumnSummary) -> Typical:
 
 
 def groups_of(anomalies: Sequence[Anomaly]) -> list[Group]:
-    """Anomalies that share the columns which make up half of their score; groups of at least two, largest first."""
+    """Group anomalies by the columns that make up half of their score: at least two each, largest first."""
     members: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for anomaly in anomalies:
-        key, total = [], 0.0
+        key = []
+        total = 0.0
         for reason in anomaly.reasons:
             if total >= GROUP_SHARE:
                 break

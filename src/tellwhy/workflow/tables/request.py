@@ -98,14 +98,12 @@ def check_column(table: Table, name: str) -> None:
 
 
 def split_marker(table: Table, text: str) -> tuple[str, str | None]:
-    """Column and value of 'COLUMN=VALUE'; the value is None for 'COLUMN'. Column names may hold an equals sign."""
+    """Column and value of 'COLUMN=VALUE'; the value is None for 'COLUMN'. A column's name may hold an '='."""
     if text in table.frame.columns:
         return text, None
-    column, equals, value = text.rpartition("=")
-    if not equals:
-        check_column(table, text)
-    check_column(table, column)
-    return column, value
+    parts = text.rsplit("=", maxsplit=1)
+    check_column(table, parts[0])
+    return parts[0], parts[1]
 
 
 def rows_equal_to(table: Table, column: str, value: str) -> Integers:

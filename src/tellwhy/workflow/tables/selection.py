@@ -47,13 +47,11 @@ class Selection:
 
     def without(self, frame_rows: Integers, reference_rows: Integers) -> Selection:
         """Keep only some frame positions and, of a separate reference, some of its own."""
+        kept = replace(self, frame=self.frame.iloc[frame_rows], rows=self.rows[frame_rows])
         if self.own is None:
-            own, reference = None, self.reference.iloc[reference_rows]
-        else:
-            own = np.flatnonzero(np.isin(frame_rows, self.own))
-            reference = self.frame.iloc[frame_rows].iloc[own]
-        kept = self.frame.iloc[frame_rows]
-        return Selection(kept, self.rows[frame_rows], reference, own, self.words, self.is_clean)
+            return replace(kept, reference=self.reference.iloc[reference_rows])
+        own = np.flatnonzero(np.isin(frame_rows, self.own))  # counted among the rows that are kept
+        return replace(kept, reference=kept.frame.iloc[own], own=own)
 
 
 def select(table: Table, reference: Table | None, request: Request) -> Selection:

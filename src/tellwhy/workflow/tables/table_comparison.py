@@ -74,7 +74,10 @@ def compare_table(
 
 
 def _split(n: int, n_rows: int, rng: np.random.Generator) -> tuple[Integers, Integers]:
-    """Rows to learn from, and others to change: a changed row must not have its original among the support points."""
+    """Rows to learn from, and others to change.
+
+    A changed row must not have its original among the support points: it would be found by that alone.
+    """
     order = rng.permutation(n)
     n_held_out = min(2 * n_rows, n // 3)
     return np.sort(order[n_held_out:]), np.sort(order[:n_held_out])

@@ -82,7 +82,8 @@ def _findings(table: Table, request: Request, fitted: FittedTable, ranking: Rank
     told = fitted.explain(ranking.positions, request.method)
     stage("checking the explanation")
     versions = fitted.normal_versions(ranking.positions, told, ranking.threshold)
-    reference, encoder = fitted.selection.reference, fitted.encoder
+    reference = fitted.selection.reference
+    encoder = fitted.encoder
     return _Findings(
         table,
         request,
@@ -101,9 +102,8 @@ def _findings(table: Table, request: Request, fitted: FittedTable, ranking: Rank
 def encoded_selection(selection: Selection, request: Request) -> tuple[Selection, TableEncoder]:
     """Fit the encoding of columns to the reference rows, and drop rows with missing cells where asked to."""
     other_rows = None if selection.reference is selection.frame else selection.frame
-    named = (
-        None if request.columns is None else list(selection.frame.columns)
-    )  # used even if they look like numbering
+    # Columns that the user named are used even if they look like a numbering of the rows.
+    named = None if request.columns is None else list(selection.frame.columns)
     encoder = TableEncoder(missing=request.missing, columns=named).fit(selection.reference, scored=other_rows)
     if other_rows is not None:
         encoder.notices_ += [f"In the scored rows: {text}" for text in encoder.missing_in(other_rows)]
@@ -142,7 +142,8 @@ def _run(found: _Findings) -> Run:
 
 def _anomalies(found: _Findings) -> list[Anomaly]:
     """One entry per explained row, in the order of the ranking."""
-    ranking, name = found.ranking, found.request.id_column
+    ranking = found.ranking
+    name = found.request.id_column
     ids = None if name is None else found.table.frame[name]
     read = replace(found.explanation, data=found.fitted.read_rows(ranking.positions))
     reasons = reasons_of(read, found.typical)

@@ -19,7 +19,10 @@ class Piece:
 
 @dataclass(frozen=True)
 class MarkedText:
-    """The pieces of a text, in order; `elsewhere` is the relevance of features whose words it does not show."""
+    """The pieces of a text, in order.
+
+    `elsewhere` is the relevance of features whose words are not among the pieces.
+    """
 
     pieces: tuple[Piece, ...]
     elsewhere: float
@@ -52,7 +55,8 @@ def marked_text(text: str, relevance: Mapping[str, float], *, most: int = 2_000)
     """
     spans = [match.span() for match in _WORD.finditer(text)]
     marks = _relevance_of_words([text[start:end].lower() for start, end in spans], relevance)
-    pieces, at = [], 0
+    pieces = []
+    at = 0
     for (start, end), mark in zip(spans, marks, strict=True):
         if end > most:
             break
@@ -76,6 +80,7 @@ def _relevance_of_words(words: list[str], relevance: Mapping[str, float]) -> lis
 def _places(words: list[str], relevance: Mapping[str, float]) -> dict[str, list[list[int]]]:
     """Where each feature stands: for every occurrence, the numbers of its words."""
     longest = max((feature.count(" ") + 1 for feature in relevance), default=1)
+    # Vectorizers drop words of one letter before they form pairs: "a moon" and "moon" are the same to them.
     long = [k for k, word in enumerate(words) if len(word) > 1]
     places: dict[str, list[list[int]]] = {}
     for k, word in enumerate(words):

@@ -21,12 +21,13 @@ from tellwhy.workflow.texts.marked_text import MarkedText, marked_text
 
 BATCH = 1_000  # texts scored at once
 MOST_CLASSES = 60
-WORDS_OF_CLASS, WORDS_OF_TEXT = 8, 6
+WORDS_OF_CLASS = 8
+WORDS_OF_TEXT = 6
 
 
 @dataclass(frozen=True)
 class TextReasons:
-    """One text: its label, the runner-up, how far the label is ahead, and what each word adds to that lead."""
+    """One text: its label, the runner-up, how far the label is ahead, and what each word adds to that."""
 
     row: int
     label: str
@@ -103,7 +104,8 @@ def explain_texts(
     Examples
     --------
     >>> from tellwhy.classifiers import TextClassifier
-    >>> texts = ["the engine will not start", "new brakes for my car", "a rocket to the moon", "orbit of the moon"]
+    >>> texts = ["the engine will not start", "new brakes for my car"]
+    >>> texts += ["a rocket to the moon", "orbit of the moon"]
     >>> labels = ["autos", "autos", "space", "space"]
     >>> found = explain_texts(TextClassifier().fit(texts, labels), ["a new moon"], ["space"])
     >>> found.n_wrong, found.shown[0].label, found.shown[0].rival
@@ -115,8 +117,8 @@ def explain_texts(
     steps, last = linear_parts(model)
     if steps is None:
         raise UnsupportedModel(
-            f"explain_texts needs a model that takes texts: a TextClassifier, or a pipeline that begins with a "
-            f"vectorizer. Got {type(model).__name__}."
+            "explain_texts needs a model that takes texts: a TextClassifier, or a pipeline that begins "
+            f"with a vectorizer. Got {type(model).__name__}."
         )
     told = checked_texts(texts)
     own = None if truth is None else _one_each(truth, len(told), "label").astype(str)
@@ -152,7 +154,8 @@ def _one_each(given: Any, n: int, what: str) -> Any:
 def _labels_and_leads(steps: Any, last: Any, texts: list[str]) -> tuple[Any, Floats]:
     """Return each text's label and how far it is ahead of the runner-up."""
     coef, intercept = weights_of_all(last)
-    places, leads = [], []
+    places = []
+    leads = []
     parts = range(0, len(texts), BATCH)
     for start in track(parts, len(parts), "labelling texts"):
         product = sparse.csr_array(steps.transform(texts[start : start + BATCH])) @ coef.T
@@ -184,10 +187,12 @@ def _order_words(n: int, wrong: Integers | None, n_shown: int) -> str:
 
 def _reasons(explanation: Explanation, text: str, row: int, truth: str | None) -> TextReasons:
     """Reasons of one text, from its explanation."""
-    values, names = explanation.values[0], explanation.names()
+    values = explanation.values[0]
+    names = explanation.names()
     present = np.flatnonzero(values)
     ranked = present[np.argsort(-np.abs(values[present]), kind="stable")]
-    strongest, others = ranked[:WORDS_OF_TEXT], ranked[WORDS_OF_TEXT:]
+    strongest = ranked[:WORDS_OF_TEXT]
+    others = ranked[WORDS_OF_TEXT:]
     return TextReasons(
         row=row,
         label=str(explanation.extras["explained"][0]),
@@ -205,7 +210,9 @@ def _reasons(explanation: Explanation, text: str, row: int, truth: str | None) -
 def _class_words(last: Any, labels: Any, explanation: Explanation) -> tuple[ClassWords, ...]:
     """Words of the classes that occur, the most frequent first: weights above the mean of all classes."""
     coef, _ = weights_of_all(last)
-    mean, names = np.asarray(coef.mean(axis=0)).ravel(), explanation.names()
+    # Adding the same weights to every class changes no label: only what is above the mean tells them apart.
+    mean = np.asarray(coef.mean(axis=0)).ravel()
+    names = explanation.names()
     named, counts = np.unique(labels.astype(str), return_counts=True)
     number = dict(zip(named.tolist(), counts.tolist(), strict=True))
     ranked = sorted(range(len(last.classes_)), key=lambda c: -number.get(str(last.classes_[c]), 0))

@@ -88,7 +88,8 @@ def train_on_texts(
     at = held if len(held) else rest
     labels = explain_texts(
         model, [columns.texts[i] for i in at], columns.labels[at],
-        rows=columns.rows[at], source=Path(job.data).name, notes=(_told(len(held), len(rest)), *columns.notes),
+        rows=columns.rows[at], source=Path(job.data).name,
+        notes=(_told(len(held), len(rest)), *columns.notes),
     )  # fmt: skip
     return TextRun(model, labels, len(held), columns.notes)
 
@@ -96,7 +97,8 @@ def train_on_texts(
 def read_text_columns(path: Path, text: str, label: str | None) -> TextColumns:
     """Read texts and labels from a table of any kind; rows where one of them is missing are left out."""
     table = read_table(path)
-    frame, names = table.frame, [str(name) for name in table.frame.columns]
+    frame = table.frame
+    names = [str(name) for name in frame.columns]
     for option, name in (("--text", text), ("--label", label)):
         if name is None or name not in names:
             got = "none" if name is None else repr(name)
@@ -112,26 +114,29 @@ def read_text_columns(path: Path, text: str, label: str | None) -> TextColumns:
         raise InvalidInput(f"No row of {path} has both a text in {text!r} and a label in {label!r}.")
     lost = int((~kept).sum())
     notes = (f"Rows left out, without a text or a label: {lost:,}.",) if lost else ()
-    texts, labels = [str(t) for t in frame[text].to_numpy()[kept]], _as_labels(frame[label].to_numpy()[kept])
+    texts = [str(cell) for cell in frame[text].to_numpy()[kept]]
+    labels = _as_labels(frame[label].to_numpy()[kept])
     return TextColumns(texts, labels, np.flatnonzero(kept), (*table.notices, *notes))
 
 
 def _as_labels(column: Any) -> Any:
-    """Whole numbers and truths as they are, all else as text; whole numbers beside gaps were read as floats."""
+    """Whole numbers and truths as they are, all else as text."""
+    # Whole numbers beside gaps were read as floats; beyond 2⁵³ a float is no longer a certain whole number.
     if column.dtype.kind == "f" and (np.abs(column) < 2**53).all() and (column == np.round(column)).all():
         return column.astype(np.int64)
     return column if column.dtype.kind in "biu" else column.astype(str)
 
 
 def _held(n: int, share: float, seed: int) -> Integers:
-    n_held = min(round(share * n), MOST_HELD, n - 2)
+    n_held = min(round(share * n), MOST_HELD, n - 2)  # two are left to learn from, of one class each
     return np.sort(np.random.default_rng(seed).permutation(n)[: max(n_held, 0)])
 
 
 def _told(n_held: int, n_rest: int) -> str:
+    trained = f"Trained on {n_rest:,} texts"
     if n_held:
-        return f"Trained on {n_rest:,} texts; those counted and shown here are {n_held:,} others, chosen at random."
-    return f"Trained on {n_rest:,} texts, the same that are counted and shown here: errors on new texts will be more."
+        return f"{trained}; those counted and shown here are {n_held:,} others, chosen at random."
+    return f"{trained}, the same that are counted and shown here: errors on new texts will be more."
 
 
 def _trained(job: Job, rows: Any, labels: Any, show: Callable[[str], None]) -> Any:

@@ -1,0 +1,96 @@
+"""What the pictures of a run on nodes show, computed once for report and terminal."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from sklearn.ensemble import IsolationForest
+
+from tellwhy.core.score_function import Floats, Integers
+from tellwhy.data.graphs import Grid
+from tellwhy.detectors import LCCAD, ClusterSVDD
+from tellwhy.explainers import LatentClassDTD
+from tellwhy.workflow.graphs.graph_input import NodeData
+from tellwhy.workflow.graphs.node_picture import NodePicture
+from tellwhy.workflow.run import Run
+
+MOST_TRAINED_ON = 200_000  # rows that the isolation forest learns from
+
+
+def picture_of(nodes: NodeData, model: LCCAD, scores: Floats, run: Run) -> NodePicture:
+    """Return what is drawn: the slice of a volume that holds the oddest node, or all nodes."""
+    plane = _plane(nodes, int(run.explanation.extras["row"][0]))
+    shown = plane.nodes
+    there = model.labels_[shown] >= 0
+    # Every node that is drawn is explained; how its neighbours pull at it is not drawn.
+    told = LatentClassDTD(model, neighbour_pull=False).explain(nodes=shown[there])
+    values = np.full((len(shown), nodes.frame.shape[1]), np.nan)
+    values[there] = by_owner(told.values, nodes)
+    context = np.full(len(shown), np.nan)
+    context[there] = told.extras["context"]
+    return NodePicture(
+        kind=nodes.kind,
+        shape=plane.shape,
+        at=plane.at,
+        names=tuple(nodes.frame.columns),
+        data=_numbers(nodes.frame.iloc[shown]),
+        classes=model.labels_[shown].astype(np.int64),
+        scores=scores[shown],
+        context=context,
+        values=values,
+        others=_others(nodes.X[shown], there, model.n_classes),
+        places=tuple(nodes.names(int(node)) for node in shown) if nodes.kind == "time" else (),
+        all_classes=model.labels_.astype(np.int8),
+        threshold=run.threshold,
+    )
+
+
+class _Plane(NamedTuple):
+    """What can be drawn at once."""
+
+    nodes: Integers
+    shape: tuple[int, ...]
+    at: int | None  # the slice of a volume
+
+
+def _plane(nodes: NodeData, oddest: int) -> _Plane:
+    everyone = np.arange(len(nodes.X))
+    if not isinstance(nodes.graph, Grid) or len(nodes.graph.shape) == 1:
+        return _Plane(everyone, (len(everyone),), None)
+    shape = nodes.graph.shape[-2:]
+    if len(nodes.graph.shape) == 2:
+        return _Plane(everyone, shape, None)
+    size = int(np.prod(shape))
+    at = oddest // size
+    return _Plane(everyone[at * size : (at + 1) * size], shape, at)
+
+
+def by_owner(values: Floats, nodes: NodeData) -> Floats:
+    """Sum values per encoded column over the user's columns."""
+    summed = np.zeros((len(values), nodes.frame.shape[1]))
+    for column, owner in enumerate(nodes.owner):
+        summed[:, owner] += values[:, column]
+    return summed
+
+
+def _numbers(frame: pd.DataFrame) -> Floats:
+    """Columns as numbers to draw; NaN where they are none."""
+    return np.column_stack(
+        [pd.to_numeric(frame[c], errors="coerce").to_numpy(np.float64) for c in frame.columns]
+    )
+
+
+def _others(X: Any, there: Any, n_classes: int) -> dict[str, Floats]:
+    """Scores of detectors that do not see the graph, to compare with."""
+    rows = X[there].astype(np.float64)
+    if len(rows) <= n_classes:
+        return {}
+    forest = -IsolationForest(random_state=0).fit(rows[:MOST_TRAINED_ON]).score_samples(rows)
+    clusters = ClusterSVDD(n_classes, n_init=2).fit(rows).outlierness(rows)
+    found = {}
+    for name, scores in (("isolation forest", forest), ("ClusterSVDD", clusters)):
+        found[name] = np.full(len(X), np.nan)
+        found[name][there] = scores
+    return found
