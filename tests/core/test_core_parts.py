@@ -110,5 +110,5 @@ def test_registry_finds_names_however_written():
 
 
 def test_a_missing_extra_says_how_to_install_it():
-    with pytest.raises(MissingExtra, match=r"pip install 'tellwhy\[ray\]'"):
-        require("ray.no_such_part", "running on a cluster")
+    with pytest.raises(MissingExtra, match=r"pip install 'tellwhy\[mpi\]'"):
+        require("mpi4py.no_such_part", "training over ranks")

@@ -9,11 +9,6 @@ from tellwhy.core.errors import MissingExtra
 
 _INSTALLS = {
     "torch": "tellwhy[torch]",
-    "dash": "tellwhy[app]",
-    "dash_ag_grid": "tellwhy[app]",
-    "fastapi": "tellwhy[serve]",
-    "uvicorn": "tellwhy[serve]",
-    "ray": "tellwhy[ray]",
     "mpi4py": "tellwhy[mpi]",
     "openpyxl": "tellwhy[excel]",
 }

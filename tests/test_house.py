@@ -1,0 +1,90 @@
+"""The house: folders as CONTRIBUTING draws them, imports as it allows them, files that stay readable."""
+
+import ast
+import importlib
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "tellwhy"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+MOST_FILES = 15
+LONGEST_LINE = 110
+
+
+def folders(where):
+    return {path.name for path in where.iterdir() if path.is_dir() and path.name != "__pycache__"}
+
+
+def drawn():
+    """The table of folders in CONTRIBUTING: name → (what it holds, what it may import)."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^\| `(\w+)/` \| (.*) \| (.*) \|$", text, flags=re.MULTILINE)
+    return {name: (holds, imports) for name, holds, imports in lines}
+
+
+def test_every_folder_is_on_the_map():
+    assert set(drawn()) == folders(PACKAGE)
+
+
+@pytest.mark.parametrize("name", sorted(folders(PACKAGE)))
+def test_sub_folders_are_on_the_map(name):
+    named = set(re.findall(r"`(\w+)/?`", drawn()[name][0]))
+    for path in PACKAGE.joinpath(name).rglob("*"):
+        if path.is_dir() and path.name != "__pycache__":
+            assert path.name in named, f"CONTRIBUTING does not name {path.relative_to(PACKAGE)}"
+
+
+def test_the_map_allows_what_the_contracts_allow():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = settings["tool"]["importlinter"]["contracts"]
+    allowed = {}
+    for contract in contracts:
+        if " imports " in contract["name"]:
+            name, _, words = contract["name"].partition(" imports ")
+            forbidden = {module.removeprefix("tellwhy.") for module in contract["forbidden_modules"]}
+            allowed[name] = words
+            assert contract["source_modules"] == [f"tellwhy.{name}"]
+            assert forbidden == set(drawn()) - {name, *words.split(", ")}
+    listed = {name: imports for name, (_, imports) in drawn().items() if not imports.startswith(("all", "–"))}
+    assert listed == allowed
+
+
+@pytest.mark.parametrize("folder", sorted({path.parent for path in MODULES}), ids=lambda f: f.name)
+def test_folders_stay_small(folder):
+    assert len(list(folder.glob("*.py"))) <= MOST_FILES
+
+
+def lazy_packages():
+    found = [
+        path for path in MODULES if path.name == "__init__.py" and "lazy_names" in path.read_text("utf-8")
+    ]
+    return [".".join(path.relative_to(PACKAGE.parent).parent.parts) for path in found]
+
+
+@pytest.mark.parametrize("name", lazy_packages())
+def test_names_loaded_when_used_are_those_that_types_are_checked_with(name):
+    package = importlib.import_module(name)
+    tree = ast.parse(Path(package.__file__).read_text(encoding="utf-8"))
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    typed = {
+        alias.name: line.module.removeprefix(f"{name}.")
+        for line in block.body
+        if isinstance(line, ast.ImportFrom)
+        for alias in line.names
+    }
+    assert typed == package._PLACES
+    assert set(package._PLACES) <= set(package.__all__)
+    assert set(dir(package)) == set(package._PLACES)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_lines_are_short_and_assign_at_most_two_names(path):
+    text = path.read_text(encoding="utf-8")
+    assert max(map(len, text.splitlines()), default=0) <= LONGEST_LINE
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple):
+            assert len(node.targets[0].elts) <= 2, f"line {node.lineno} assigns to three or more names"
