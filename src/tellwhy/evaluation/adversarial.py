@@ -10,7 +10,7 @@ import numpy as np
 from tellwhy.core.params import generator, integer, validate_value
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.evaluation.changed_inputs import InputSample
-from tellwhy.explainers.surrogate import Insight
+from tellwhy.evaluation.fidelity import RanksFeatures
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class Vulnerabilities:
 
 
 def adversarial(
-    insight: Insight, *, k: int = 100, baseline: float = 0.0, random_state: Any = 0
+    insight: RanksFeatures, *, k: int = 100, baseline: float = 0.0, random_state: Any = 0
 ) -> Vulnerabilities:
     """Build inputs that exploit an insight, from the rows that it carries with it.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,6 @@ from tellwhy.core.params import generator, integer, real, seed, validate_value
 from tellwhy.core.progress import track
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.evaluation.changed_inputs import InputSample
-from tellwhy.explainers.surrogate import Insight
 from tellwhy.scoring.class_scores import as_class_scores, with_known_outputs
 from tellwhy.scoring.scores.log_odds import ClassScores
 
@@ -67,8 +66,36 @@ class Fidelity:
         return pd.DataFrame(lines, columns=names)
 
 
+class RanksFeatures(Protocol):
+    """What is known of a target by its features; an `Insight` of `DMMMEN` is one."""
+
+    @property
+    def target(self) -> str:
+        """The class, or the score, that it is about."""
+        ...
+
+    @property
+    def coefficients(self) -> Floats:
+        """One number per feature, in the shape of a row."""
+        ...
+
+    @property
+    def examples(self) -> Floats:
+        """Rows of the target."""
+        ...
+
+    @property
+    def others(self) -> Floats:
+        """Rows outside of the target."""
+        ...
+
+    def ranking(self, baseline: float) -> Integers:
+        """Features in the order of what they say about the target, against a baseline."""
+        ...
+
+
 def fidelity(
-    insight: Insight,
+    insight: RanksFeatures,
     model: Any,
     X: Any,
     *,
@@ -156,7 +183,7 @@ def _measure(
         rates[name][place] = is_positive(changed).mean() if len(changed) else np.nan
 
 
-def _rows(X: Any, insight: Insight) -> Floats:
+def _rows(X: Any, insight: RanksFeatures) -> Floats:
     """Return the rows as numbers, after checking that the insight is about rows of this shape."""
     rows = np.asarray(X, dtype=np.float64)
     if rows.shape[1:] != insight.coefficients.shape:
