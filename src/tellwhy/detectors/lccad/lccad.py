@@ -31,7 +31,7 @@ from tellwhy.core.params import (
     validate_parameters,
 )
 from tellwhy.core.progress import track
-from tellwhy.core.score_function import Floats
+from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.storage.saved_models import SavedModel
 from tellwhy.core.tables import column_names
 from tellwhy.data.graphs import Graph
@@ -49,7 +49,15 @@ from tellwhy.detectors.lccad.nodes import (
     warn_of_empty_classes,
     warn_of_lonely_nodes,
 )
-from tellwhy.detectors.map_inference import METHODS, Field, Labelling, best_labelling
+from tellwhy.detectors.map_inference import (
+    METHODS,
+    Field,
+    Labelling,
+    best_labelling,
+    max_marginals,
+    received_by,
+    received_in_all,
+)
 
 _transformer = Rule("a transformer with fit and transform", lambda v: isinstance(v, Transformer))
 _centres = Rule("an array of centres, one line per class", lambda v: np.ndim(v) == 2)
@@ -240,6 +248,19 @@ class LCCAD(SavedModel, BaseEstimator):
         )
         balls = Balls(self.centres_ - self.middle_, self.squared_radii_)
         return alternation.field(balls, Couplings(self.couplings_, self.emissions_), self.class_sizes_)
+
+    def received(self, X: ArrayLike, graph: Any = None) -> Floats:
+        """Return what the neighbours of each node send to it in all, shape (nodes, classes).
+
+        Messages are costs: the class that the neighbours favour has received least.
+        """
+        field = self.field(X, graph)
+        return received_in_all(field.graph, max_marginals(field))
+
+    def received_from(self, node: int) -> tuple[Integers, Floats]:
+        """Return the neighbours of a fitted node and what each sends to it, shape (neighbours, classes)."""
+        field = self.field(self.training_X_, self.graph_)
+        return received_by(self.graph_, max_marginals(field), node)
 
     def outlierness(self, X: ArrayLike | None = None, graph: Any = None) -> Floats:
         """Return how odd each node is for its class (high = anomalous), NaN where it is missing.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from tellwhy.core.capabilities import Capability
 from tellwhy.core.errors import InvalidInput, UnsupportedModel
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.extras import Extras
@@ -16,8 +17,6 @@ from tellwhy.core.params import Rules, boolean, validate_parameters
 from tellwhy.core.registry import register
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.data.graphs import Graph
-from tellwhy.detectors import LCCAD
-from tellwhy.detectors.map_inference import max_marginals, received_by, received_in_all
 from tellwhy.explainers.decomposition.one_class_dtd import OneClassDTD
 
 
@@ -43,6 +42,27 @@ class _Nodes:
     X: Floats
     classes: Integers
     is_training: bool
+
+
+@runtime_checkable
+class HasLatentClasses(Protocol, metaclass=Capability):
+    """A model that puts the nodes of graphs into classes by their values and their neighbours, as `LCCAD` does."""
+
+    def checked(self, X: Any, graph: Any) -> tuple[NDArray[Any], Graph]:
+        """Return rows and graph, after checking that they fit together and to the model."""
+        ...
+
+    def predict(self, X: Any, graph: Any = None) -> NDArray[Any]:
+        """Return the class of each node."""
+        ...
+
+    def received(self, X: Any, graph: Any = None) -> Floats:
+        """Return what the neighbours of each node send to it in all, as costs of its classes."""
+        ...
+
+    def received_from(self, node: int) -> tuple[Integers, Floats]:
+        """Return the neighbours of a fitted node, and what each sends to it."""
+        ...
 
 
 @register(
@@ -81,6 +101,7 @@ class LatentClassDTD:
     Examples
     --------
     >>> from tellwhy.data.graphs import chain
+    >>> from tellwhy.detectors import LCCAD
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(300, 2)) + np.repeat([[0.0, 0.0], [3.0, 0.0], [0.0, 0.0]], 100, axis=0)
     >>> X[50] = [3.0, 0.2]
@@ -93,10 +114,10 @@ class LatentClassDTD:
     kind: ClassVar[str] = "attribution"
     _parameters: ClassVar[dict[str, Rules]] = {"neighbour_pull": boolean}
 
-    def __init__(self, model: LCCAD, *, neighbour_pull: bool = True):
-        self.model = model
+    def __init__(self, model: HasLatentClasses, *, neighbour_pull: bool = True):
+        self.model: Any = model
         self.neighbour_pull = neighbour_pull
-        if not isinstance(model, LCCAD):
+        if not isinstance(model, HasLatentClasses):
             raise UnsupportedModel(f"LatentClassDTD explains a fitted LCCAD; got {type(model).__name__}.")
         check_is_fitted(model)
         validate_parameters(self)
@@ -160,8 +181,7 @@ class LatentClassDTD:
         of_classes = model.scores_.all(chosen.X, is_training=True, rows=chosen.numbers)[0]
         h = int(chosen.classes[0])
         of_classes[h] = np.inf
-        field = model.field(model.training_X_, model.graph_)
-        neighbours, arriving = received_by(model.graph_, max_marginals(field), node)
+        neighbours, arriving = model.received_from(node)
         # messages are costs: a neighbour that prefers h has sent less for h than for the next best class
         pulls = arriving[:, int(of_classes.argmin())] - arriving[:, h]
         return [(int(j), float(pull)) for j, pull in zip(neighbours, pulls, strict=True)]
@@ -189,8 +209,7 @@ class LatentClassDTD:
 
     def _pull(self, nodes: _Nodes, other: Integers) -> Floats:
         """Σ_j M_ji(h) − M_ji(k*): in costs, what is received for k* minus what is received for h."""
-        arriving = max_marginals(self.model.field(nodes.rows, nodes.graph))
-        total = received_in_all(nodes.graph, arriving)[nodes.numbers].astype(np.float64)
+        total = self.model.received(nodes.rows, nodes.graph)[nodes.numbers].astype(np.float64)
         place = np.arange(len(nodes.numbers))
         return np.asarray(total[place, other] - total[place, nodes.classes])
 

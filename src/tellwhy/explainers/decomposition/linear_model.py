@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from tellwhy.classifiers.text_classifier import TextClassifier
 from tellwhy.core.capabilities import Capability
 from tellwhy.core.errors import InvalidInput, UnsupportedModel
 from tellwhy.core.score_function import Floats
@@ -122,15 +122,22 @@ class LinearModel:
 
 def is_linear(model: object) -> bool:
     """Whether a model is a fitted linear classifier, or a pipeline that ends in one."""
-    if isinstance(model, TextClassifier):
+    if _reads_texts(model):
         return "classifier_" in vars(model)
     last = linear_parts(model)[1] if isinstance(model, Pipeline) else model
     return isinstance(last, IsLinear) and is_classifier(last)
 
 
+def _reads_texts(model: object) -> bool:
+    """Whether a classifier takes texts and keeps the linear classifier of its words, as `TextClassifier` does."""
+    if isinstance(model, Pipeline) or not is_classifier(model):
+        return False
+    return bool(get_tags(model).input_tags.string)
+
+
 def linear_parts(model: Any) -> tuple[Any, Any]:
     """Return what turns rows into features (None: nothing does) and the classifier at the end of a model."""
-    if isinstance(model, TextClassifier):
+    if _reads_texts(model):
         check_is_fitted(model)
         return model, model.classifier_
     if isinstance(model, Pipeline):

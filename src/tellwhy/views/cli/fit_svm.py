@@ -15,7 +15,7 @@ from tellwhy.views.cli.options import Json, Quiet, Seed, stem
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tellwhy.classifiers.training_job import Job
+    from tellwhy.workflow.training import Job
 
 
 class FittedSVM(Protocol):
@@ -95,8 +95,7 @@ def fit_svm_command(
     - `tellwhy fit-svm data.svm --c 1 --loss ww --ranks 4`
     - `tellwhy fit-svm data.svm --c 1 --loss ww --ranks 4 --resume`
     """
-    from tellwhy.classifiers.training_files import is_table
-    from tellwhy.classifiers.training_job import Job, now_and_then, train
+    from tellwhy.workflow.training import Job, is_table, now_and_then, train
 
     folder = Path(f"{stem(file)}-svm") if out is None else out
     job = Job(

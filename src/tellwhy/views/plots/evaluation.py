@@ -15,7 +15,7 @@ from tellwhy.views.plots.colors import CURVES, NEUTRAL
 from tellwhy.views.plots.style import finish, label, legend_inside
 
 if TYPE_CHECKING:
-    from tellwhy.evaluation import Flipping, Randomisation, RegionFlipping
+    from tellwhy.workflow.results import Flipping, Randomisation, RegionFlipping
 
 Found = TypeVar("Found")
 Style = tuple[str, str]  # colour and dash
@@ -92,7 +92,7 @@ def region_flipping(
     >>> region_flipping(result).data[0].x
     (0.0, 50.0, 100.0)
     """
-    from tellwhy.evaluation import RegionFlipping
+    from tellwhy.workflow.results import RegionFlipping
 
     named = _named(results, RegionFlipping, "region_flipping")
     figure = go.Figure()
@@ -136,7 +136,7 @@ def randomisation(
     >>> randomisation(found).data[0].y
     (1.0, 0.5, 0.1)
     """
-    from tellwhy.evaluation import Randomisation
+    from tellwhy.workflow.results import Randomisation
 
     named = _named(results, Randomisation, "randomisation")
     first = next(iter(named.values()))
