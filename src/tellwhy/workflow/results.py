@@ -1,6 +1,26 @@
 """What views draw besides runs and explanations: views look no further down than here."""
 
-from tellwhy.data.graphs.kinds import Grid
-from tellwhy.evaluation import Flipping, Randomisation, RegionFlipping
+from typing import TYPE_CHECKING
 
-__all__ = ["Flipping", "Grid", "Randomisation", "RegionFlipping"]
+from tellwhy.core.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from tellwhy.data.graphs.kinds import Grid
+    from tellwhy.evaluation import (
+        Flipping,
+        Randomisation,
+        RegionFlipping,
+    )
+    from tellwhy.explainers.surrogate.convergence import Convergence
+    from tellwhy.explainers.surrogate.insight import Insight
+
+_PLACES = {
+    "Convergence": "explainers.surrogate.convergence",
+    "Flipping": "evaluation",
+    "Grid": "data.graphs.kinds",
+    "Insight": "explainers.surrogate.insight",
+    "Randomisation": "evaluation",
+    "RegionFlipping": "evaluation",
+}
+__getattr__, __dir__ = lazy_names("tellwhy", _PLACES)
+__all__ = ["Convergence", "Flipping", "Grid", "Insight", "Randomisation", "RegionFlipping"]

@@ -13,9 +13,8 @@ from tellwhy.views.cli import screen
 from tellwhy.views.cli.options import Json, Quiet, Seed, stem
 
 if TYPE_CHECKING:
-    from tellwhy.explainers.surrogate.convergence import Convergence
-    from tellwhy.explainers.surrogate.insight import Insight
     from tellwhy.workflow.insights.insight_run import InsightRun
+    from tellwhy.workflow.results import Convergence, Insight
 
 MOST_SHOWN = 8  # features per line; the files hold all
 OPTIONS = {"Raise n_burn and n_sweeps, or lower n_components": "Raise --sweeps, or lower --components"}

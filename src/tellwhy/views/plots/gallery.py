@@ -17,7 +17,7 @@ from tellwhy.views.plots.style import channel_axis, distinct_labels, finish, lab
 from tellwhy.views.wording import between, count, number
 
 if TYPE_CHECKING:
-    from tellwhy.explainers.surrogate.insight import Insight
+    from tellwhy.workflow.results import Insight
 
 STYLES = ("auto", "heatmap", "bars", "words")
 MOST_FEATURES = 12  # bars or words of a panel, unless told otherwise
