@@ -13,10 +13,10 @@ from tellwhy.bases.feature_map import FeatureMap
 from tellwhy.bases.kernel_errors import mean_pair_error
 from tellwhy.bases.projections import draw_projection
 from tellwhy.bases.training import Plan
-from tellwhy.core.class_labels import class_labels, class_places
 from tellwhy.core.errors import InvalidParameter
-from tellwhy.core.estimator_rows import validated_rows
 from tellwhy.core.params import Rules, boolean, generator, integer, one_of, real, seed, validate_parameters
+from tellwhy.core.rows.class_labels import class_labels, class_places
+from tellwhy.core.rows.estimator_rows import validated_rows
 from tellwhy.core.score_function import Integers
 from tellwhy.core.storage.saved_models import SavedModel
 from tellwhy.kernels.bandwidth import neighbour_distance

@@ -20,9 +20,7 @@ from tellwhy.classifiers.softmax import (
     one_pass,
     train_softmax,
 )
-from tellwhy.core.class_labels import class_labels, class_places
 from tellwhy.core.errors import InvalidInput
-from tellwhy.core.estimator_rows import validated_rows
 from tellwhy.core.parallel import tracked_batches
 from tellwhy.core.params import (
     Rule,
@@ -36,6 +34,8 @@ from tellwhy.core.params import (
     seed,
     validate_parameters,
 )
+from tellwhy.core.rows.class_labels import class_labels, class_places
+from tellwhy.core.rows.estimator_rows import validated_rows
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.storage.saved_models import SavedModel
 

@@ -13,7 +13,7 @@ from scipy import sparse
 from tellwhy.classifiers.libsvm_format import libsvm_chunks
 from tellwhy.classifiers.svm.problem import check_entries
 from tellwhy.core.errors import InvalidInput, UnreadableFile
-from tellwhy.core.scaling import Scaling
+from tellwhy.core.rows.scaling import Scaling
 from tellwhy.core.score_function import Integers
 from tellwhy.core.storage.folders import read_arrays
 from tellwhy.core.tables import check_finite

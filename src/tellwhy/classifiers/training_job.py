@@ -37,10 +37,10 @@ from tellwhy.classifiers.svm.ranks.engines import RankPairEngine, RankSingleEngi
 from tellwhy.classifiers.svm.solver import Progress, Settings, is_done, solve
 from tellwhy.classifiers.svm.weston_watkins import WestonWatkinsSVM
 from tellwhy.classifiers.training_files import ColumnScaling, check_is_file, is_table, read_rows, survey
-from tellwhy.core.class_labels import class_labels
 from tellwhy.core.errors import InvalidInput, InvalidParameter, MissingExtra, TellwhyError, UnreadableFile
 from tellwhy.core.optional import require
 from tellwhy.core.params import integer, one_of, real, validate_value
+from tellwhy.core.rows.class_labels import class_labels
 from tellwhy.core.score_function import Integers
 from tellwhy.core.storage.files import new_file
 

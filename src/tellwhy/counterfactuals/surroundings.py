@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellwhy.core.errors import InvalidInput
-from tellwhy.core.scaling import ColumnSpread
+from tellwhy.core.rows.scaling import ColumnSpread
 from tellwhy.core.score_function import Floats
 from tellwhy.optimise.arrays import Array, at_least, filled, namespace
 

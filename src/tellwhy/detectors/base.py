@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.core.capabilities import LeavesRowsOut
 from tellwhy.core.errors import InvalidInput
-from tellwhy.core.estimator_rows import validated_rows
 from tellwhy.core.params import Rules, real, validate_parameters, validate_value
+from tellwhy.core.rows.estimator_rows import validated_rows
 from tellwhy.core.score_function import Floats, ScoreFunction
 from tellwhy.core.storage.saved_models import SavedModel
 from tellwhy.core.tables import random_sample

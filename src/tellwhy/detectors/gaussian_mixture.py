@@ -15,7 +15,7 @@ from tellwhy.core.errors import InvalidInput, NotConverged
 from tellwhy.core.parallel import tracked_batches
 from tellwhy.core.params import Rule, Rules, Seed, generator, integer, one_of, real, seed
 from tellwhy.core.registry import register
-from tellwhy.core.scaling import Scaling
+from tellwhy.core.rows.scaling import Scaling
 from tellwhy.core.score_function import Floats
 from tellwhy.detectors.base import Detector, calibration_rows
 from tellwhy.detectors.networks.moved_cells import MovedCells

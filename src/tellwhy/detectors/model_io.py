@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tellwhy.bases.basis_io import BASIS_PARTS
 from tellwhy.core.errors import InvalidInput, MissingExtra
 from tellwhy.core.registry import cards
-from tellwhy.core.scaling import Scaling
+from tellwhy.core.rows.scaling import Scaling
 from tellwhy.core.score_function import CentreDistance, KernelExpansion, NeighbourDistance
 from tellwhy.core.storage.saved_models import SavedKind
 from tellwhy.core.storage.values import Fit, Part, by_name

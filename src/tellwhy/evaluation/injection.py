@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import generator, integer, real, seed, validate_value
-from tellwhy.core.scaling import ColumnSpread
+from tellwhy.core.rows.scaling import ColumnSpread
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.tables import as_floats, check_finite
 from tellwhy.evaluation.mixing import is_frame

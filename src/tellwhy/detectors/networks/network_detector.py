@@ -11,7 +11,7 @@ import numpy as np
 
 from tellwhy.core.optional import require
 from tellwhy.core.params import Rules, Seed, generator, integer, one_of, real, seed
-from tellwhy.core.scaling import Scaling
+from tellwhy.core.rows.scaling import Scaling
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.tables import canonical_order
 from tellwhy.core.torch_devices import actual_device

@@ -13,7 +13,7 @@ from threadpoolctl import ThreadpoolController
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.parallel import row_batches, thread_map
 from tellwhy.core.progress import track
-from tellwhy.core.scaling import Scaling
+from tellwhy.core.rows.scaling import Scaling
 from tellwhy.core.score_function import Floats
 from tellwhy.core.tables import as_floats
 from tellwhy.core.torch_devices import actual_device

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import Rules, Seed, boolean, integer, one_of, store_parameters, validate_value
 from tellwhy.core.registry import register
-from tellwhy.core.scaling import Scaling
+from tellwhy.core.rows.scaling import Scaling
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.detectors.networks.moved_cells import MovedCells
 from tellwhy.detectors.networks.network_detector import NETWORK_PARAMETERS, NetworkDetector, scores_as_if_new

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from tellwhy.core.params import Rules, real
 from tellwhy.core.registry import register
-from tellwhy.core.scaling import ColumnSpread
+from tellwhy.core.rows.scaling import ColumnSpread
 from tellwhy.explainers.base import Attribution, BackgroundExplainer, Rows
 
 

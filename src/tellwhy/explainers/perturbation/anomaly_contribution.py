@@ -14,7 +14,7 @@ from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.parallel import row_batches, tracked_batches
 from tellwhy.core.params import Rules, Seed, generator, integer, one_of, real, seed
 from tellwhy.core.registry import register
-from tellwhy.core.scaling import ColumnSpread
+from tellwhy.core.rows.scaling import ColumnSpread
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.explainers.base import Attribution, BackgroundExplainer, Rows
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tellwhy.core.scaling import ColumnSpread
+from tellwhy.core.rows.scaling import ColumnSpread
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.tables import canonical_order
 

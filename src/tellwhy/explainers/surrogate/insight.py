@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tellwhy.core.scaling import ColumnSpread
+from tellwhy.core.rows.scaling import ColumnSpread
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.tables import evenly_spread
 from tellwhy.explainers.surrogate.mixture import Surrogate

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import Rules, integer, none, one_of, real, seed, validate_parameters
-from tellwhy.core.scaling import Scaling
+from tellwhy.core.rows.scaling import Scaling
 from tellwhy.core.score_function import Integers
 from tellwhy.data import Table, TableEncoder
 from tellwhy.data.columns.dates import find_layout, parse_dates

@@ -14,10 +14,10 @@ from tellwhy.classifiers.model_io import check_place
 from tellwhy.classifiers.svm import checkpoint
 from tellwhy.classifiers.text_classifier import TextClassifier
 from tellwhy.classifiers.training_job import ESTIMATORS, Job, train
-from tellwhy.core.class_labels import class_labels
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import real, validate_value
 from tellwhy.core.progress import stage
+from tellwhy.core.rows.class_labels import class_labels
 from tellwhy.core.score_function import Integers
 from tellwhy.data import read_table
 from tellwhy.workflow.texts.text_labels import TextLabels, explain_texts

@@ -13,9 +13,9 @@ from tellwhy.classifiers.svm.engines.certified_lists import Sums, certify_lists
 from tellwhy.classifiers.svm.engines.class_blocks import ClassBlocks, aligned_zeros, examples_of, half_square
 from tellwhy.classifiers.svm.engines.dual_lists import DualLists, gathered
 from tellwhy.classifiers.svm.engines.records import Block, Certified, Entries, Examples, Sweep, Swept
-from tellwhy.classifiers.svm.engines.schedule import rounds
 from tellwhy.classifiers.svm.engines.workers import Workers, ranges
 from tellwhy.classifiers.svm.problem import Problem
+from tellwhy.classifiers.svm.schedule import rounds
 from tellwhy.classifiers.svm.solver import SLACK, Certificate, Visit
 from tellwhy.classifiers.svm.threads.row_sweeps import RowSweeps, row_sweeps
 from tellwhy.core.score_function import Floats, Integers

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tellwhy.classifiers.svm.engines.schedule import rounds
+from tellwhy.classifiers.svm.schedule import rounds
 
 HALVES = ((0, 0), (0, 1), (1, 1), (1, 0))  # (own half, half of the other) of the lower rank, in turn
 

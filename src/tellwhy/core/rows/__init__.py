@@ -1,0 +1,1 @@
+"""Rows and labels as estimators take them: checked, and brought to comparable scales."""
