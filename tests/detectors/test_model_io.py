@@ -93,6 +93,9 @@ class Homemade(PCADetector):
 def test_what_could_not_be_read_is_not_written(tmp_path):
     with pytest.raises(CannotWrite, match="Homemade is not a registered detector"):
         Homemade().fit(X).save(tmp_path / "model")
+    namesake = type("PCADetector", (PCADetector,), {})  # a file would bring back the other class of that name
+    with pytest.raises(CannotWrite, match="PCADetector is not a registered detector"):
+        namesake().fit(X).save(tmp_path / "model")
     detector = PCADetector().fit(X)
     detector.secret_ = object()
     with pytest.raises(CannotWrite, match="secret_ holds object"):

@@ -70,8 +70,20 @@ def test_grid(cube, tmp_path):
     np.testing.assert_array_equal(kept.values, picture.values)
     assert (kept.names, kept.shape, kept.at, kept.kind) == (picture.names, picture.shape, None, "grid")
     np.testing.assert_array_equal(kept.others["ClusterSVDD"], picture.others["ClusterSVDD"])
+    with np.load(folder / "nodes.npz") as stored:
+        arrays = dict(stored)
+    for changes, words in (
+        ({"schema": 99}, r"nodes\.npz has schema 99; this version of tellwhy reads schema 1"),
+        ({"scores": None}, r"nodes\.npz lacks 'scores'"),
+        ({"names": None}, r"nodes\.npz lacks 'names'"),
+        ({"threshold": "high"}, r"nodes\.npz is damaged"),
+    ):
+        changed = {name: array for name, array in {**arrays, **changes}.items() if array is not None}
+        np.savez(folder / "nodes.npz", **changed)
+        with pytest.raises(UnreadableFile, match=words):
+            load_picture(folder)
     (folder / "nodes.npz").write_bytes(b"PK broken")
-    with pytest.raises(UnreadableFile, match="is damaged"):
+    with pytest.raises(UnreadableFile, match=r"nodes\.npz is missing or damaged"):
         load_picture(folder)
     (folder / "nodes.npz").unlink()
     assert load_picture(folder) is None

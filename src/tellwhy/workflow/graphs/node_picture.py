@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +11,11 @@ import numpy as np
 
 from tellwhy.core.errors import UnreadableFile
 from tellwhy.core.score_function import Floats, Integers
+from tellwhy.core.storage.folders import read_arrays, write_arrays
 
 FILE = "nodes.npz"
 SCHEMA = 1
+_HEAD = ("schema", "kind", "shape", "at", "names", "places", "threshold")
 _ARRAYS = ("data", "classes", "scores", "context", "values", "all_classes")
 
 
@@ -53,7 +54,7 @@ def save_picture(picture: NodePicture, folder: Path) -> Path:
         "places": np.array(picture.places, dtype=np.str_),
         "threshold": picture.threshold,
     }
-    np.savez_compressed(folder / FILE, allow_pickle=False, **head, **arrays)
+    write_arrays(folder / FILE, {**head, **arrays})
     return folder / FILE
 
 
@@ -62,13 +63,12 @@ def load_picture(folder: Path) -> NodePicture | None:
     path = folder / FILE
     if not path.is_file():
         return None
+    held = read_arrays(path, (*_HEAD, *_ARRAYS))
+    if held["schema"] != SCHEMA:
+        raise UnreadableFile(
+            f"{path} has schema {held['schema']}; this version of tellwhy reads schema {SCHEMA}."
+        )
     try:
-        with np.load(path, allow_pickle=False) as stored:
-            held = {name: stored[name] for name in stored.files}
-        if int(held["schema"]) != SCHEMA:
-            raise UnreadableFile(
-                f"{path} has schema {held['schema']}; this version of tellwhy reads schema {SCHEMA}."
-            )
         return NodePicture(
             kind=str(held["kind"]),
             shape=tuple(int(n) for n in held["shape"]),
@@ -79,5 +79,5 @@ def load_picture(folder: Path) -> NodePicture | None:
             others={n.removeprefix("other."): a for n, a in held.items() if n.startswith("other.")},
             **{name: held[name] for name in _ARRAYS},
         )
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+    except (TypeError, ValueError) as error:
         raise UnreadableFile(f"{path} is damaged: {error}.") from error
