@@ -17,7 +17,7 @@ from tellwhy.explainers.propagation import Rule  # noqa: E402
 
 def batch_norm(d=4):
     torch.manual_seed(0)
-    norm = nn.BatchNorm1d(d).double()
+    norm = nn.BatchNorm1d(d, eps=0.1).double()
     for tensor in (norm.running_mean, norm.weight, norm.bias):
         nn.init.normal_(tensor)
     nn.init.uniform_(norm.running_var, 0.5, 2)
@@ -76,6 +76,53 @@ def test_one_and_two_linear_layers_are_their_algebra(rule, params):
         np.testing.assert_allclose(explain["two_linear"][k], two, atol=1e-10)
 
 
+@pytest.mark.parametrize("treatment", ["one_linear", "two_linear"])
+def test_batch_norm_without_factors_has_no_shift(treatment):
+    """alpha_beta shares with biases: there is only −μ/s here, which the first of two layers absorbs."""
+    norm = nn.BatchNorm1d(4, affine=False).double().eval()
+    nn.init.normal_(norm.running_mean, generator=torch.Generator().manual_seed(0))
+    x = torch.randn(5, 4, dtype=torch.float64)
+    found = LRP(norm, lambda y: y.sum(1), rule="alpha_beta", batch_norm=treatment).explain(x).values
+    params = {"alpha": 2.0, "beta": 1.0}
+    s = np.sqrt(1 + norm.eps)
+    mean = norm.running_mean.numpy()
+    for row, values in zip(x.numpy(), found, strict=True):
+        R = (row - mean) / s
+        R = (
+            layer_relevance("alpha_beta", R, np.eye(4), np.zeros(4), R, **params)
+            if treatment == "two_linear"
+            else R
+        )
+        expected = layer_relevance("alpha_beta", row, np.eye(4) / s, -mean / s, R, **params)
+        np.testing.assert_allclose(values, expected, atol=1e-12)
+
+
+class RawBatchNorm(nn.Module):
+    """torch.batch_norm takes the arguments of torch.nn.functional.batch_norm in another order."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer = nn.Linear(3, 4)
+        self.norm = batch_norm()
+
+    def forward(self, x):
+        norm = self.norm
+        constants = (norm.weight, norm.bias, norm.running_mean, norm.running_var)
+        return torch.batch_norm(self.layer(x), *constants, False, 0.1, norm.eps, False)
+
+
+@pytest.mark.parametrize("treatment", ["merged", "one_linear", "two_linear"])
+def test_both_functions_of_batch_norm_are_read(treatment):
+    raw = RawBatchNorm().double().eval()
+    model = nn.Sequential(raw.layer, raw.norm).eval()
+    x = torch.randn(5, 3, dtype=torch.float64)
+    expected = LRP(model, 1, rule="gamma", batch_norm=treatment).explain(x)
+    found = LRP(raw, 1, rule="gamma", batch_norm=treatment).explain(x)
+    np.testing.assert_allclose(found.scores, expected.scores)
+    np.testing.assert_allclose(found.values, expected.values, atol=1e-12)
+
+
 def test_treatments_are_the_same_under_lrp_0_and_differ_under_epsilon():
     model, x = build("residual")
     found = {
@@ -122,7 +169,7 @@ def test_other_coefficients_pair_each_bias_with_its_sign():
 
 
 MERGEABLE = {
-    "linear": (lambda: nn.Linear(5, 4), lambda: nn.BatchNorm1d(4), (5,)),
+    "linear": (lambda: nn.Linear(5, 4), lambda: nn.BatchNorm1d(4, eps=0.1), (5,)),
     "conv1d": (lambda: nn.Conv1d(2, 4, 2), lambda: nn.BatchNorm1d(4), (2, 4)),
     "conv3d": (lambda: nn.Conv3d(1, 2, 2, bias=False), lambda: nn.BatchNorm3d(2), (1, 2, 3, 2)),
     "depthwise": (lambda: nn.Conv2d(2, 2, 2, groups=2), lambda: nn.BatchNorm2d(2), (2, 3, 3)),

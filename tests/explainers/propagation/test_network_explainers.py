@@ -272,6 +272,16 @@ class RawDropout(nn.Module):
         return torch.dropout(x, 0.5, True)
 
 
+class NamedDropout(nn.Module):
+    def forward(self, x):
+        return torch.dropout(x, p=0.5, train=True)
+
+
+class RandomRectifier(nn.Module):
+    def forward(self, x):
+        return F.rrelu(x, training=True)
+
+
 class BatchStatistics(nn.Module):
     def forward(self, x):
         return torch.batch_norm(x, None, None, None, None, True, 0.1, 1e-5, False)
@@ -317,6 +327,8 @@ class ViewChanged(nn.Module):
         (Powers(), r"no rule for 'pow' .* several of its arguments depend on the input"),
         (ActiveDropout(), "training mode although"),
         (RawDropout(), "training mode although"),
+        (NamedDropout(), "training mode although"),
+        (RandomRectifier(), "training mode although"),
         (BatchStatistics(), "training mode although"),
         (DividingConstants(), "no rule for 'div'"),
         (Unseen(), "computed where it cannot be seen"),

@@ -66,6 +66,7 @@ LINEAR = {
     "constant_pad": lambda z: F.pad(z, (1, 0, 2, 1)),
     "upsample": nn.Upsample(scale_factor=2, mode="bicubic"),
     "residual": lambda z: z + F.relu(z) - 0.5 * z,
+    "mask from bits": lambda z: z * (z.view(torch.int64 if z.dtype is torch.float64 else torch.int32) >= 0),
 }
 
 

@@ -5,6 +5,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+import torch.nn.functional as F  # noqa: E402
 from oracles.network_models import matrix_of  # noqa: E402
 from oracles.propagation_oracles import layer_relevance, network_relevance  # noqa: E402
 from torch import nn  # noqa: E402
@@ -26,6 +27,20 @@ CASES = [
     ("flat", {}),
     ("z_box", {"low": -1.5, "high": 2.0}),
 ]
+
+
+class Functional(nn.Module):
+    """A layer as a function of torch.nn.functional, which is given its weights only."""
+
+    def __init__(self, function, *shape):
+        super().__init__()
+        self.function = function
+        self.weight = nn.Parameter(torch.randn(shape))
+
+    def forward(self, x):
+        return self.function(x, self.weight)
+
+
 LAYERS = {
     "linear": (lambda: nn.Linear(6, 4), (6,)),
     "conv1d": (lambda: nn.Conv1d(2, 3, 3, padding=1, stride=2), (2, 5)),
@@ -35,6 +50,9 @@ LAYERS = {
     "conv3d": (lambda: nn.Conv3d(1, 2, 2), (1, 3, 2, 3)),
     "conv_transpose1d": (lambda: nn.ConvTranspose1d(2, 2, 3, stride=2, output_padding=1), (2, 3)),
     "conv_transpose2d": (lambda: nn.ConvTranspose2d(2, 4, 2, stride=2, groups=2), (2, 2, 2)),
+    "functional linear": (lambda: Functional(F.linear, 3, 6), (6,)),
+    "functional conv2d": (lambda: Functional(F.conv2d, 3, 2, 2, 2), (2, 4, 3)),
+    "functional conv_transpose1d": (lambda: Functional(F.conv_transpose1d, 2, 3, 2), (2, 3)),
     "conv_transpose3d": (lambda: nn.ConvTranspose3d(1, 2, 2), (1, 2, 2, 2)),
 }
 
