@@ -1,0 +1,77 @@
+"""Files and folders that appear whole or not at all, as the user's own would."""
+
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tellwhy.core.errors import CannotWrite
+from tellwhy.core.storage.files import new_file, new_folder, plain
+
+POSIX = pytest.mark.skipif(sys.platform == "win32", reason="needs modes of files")
+
+
+def names_in(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_folder_that_cannot_take_its_place_leaves_the_old_one(tmp_path, monkeypatch):
+    target = tmp_path / "model"
+    with new_folder(target, marker="head.json") as work:
+        (work / "head.json").write_text("old")
+    rename = Path.rename
+
+    def fail_for_the_new_one(self, to):
+        if to == target and (self / "head.json").read_text() == "new":
+            raise OSError(13, "Permission denied")
+        return rename(self, to)
+
+    monkeypatch.setattr(Path, "rename", fail_for_the_new_one)
+    with (
+        pytest.raises(CannotWrite, match="Permission denied"),
+        new_folder(target, marker="head.json") as work,
+    ):
+        (work / "head.json").write_text("new")
+    assert (target / "head.json").read_text() == "old"
+    assert names_in(tmp_path) == ["model"]
+
+
+@POSIX
+@pytest.mark.parametrize("mask", [0o022, 0o077])
+def test_folders_are_as_open_as_the_user_wants_them(mask, tmp_path):
+    before = os.umask(mask)
+    try:
+        with new_folder(tmp_path / "model", marker="head.json"):
+            pass
+    finally:
+        assert os.umask(before) == mask  # and the setting is left as it was
+    assert (tmp_path / "model").stat().st_mode & 0o777 == 0o777 & ~mask
+
+
+def test_a_file_takes_the_place_of_an_old_one(tmp_path):
+    target = tmp_path / "page.html"
+    for text in ("old", "new"):
+        with new_file(target) as work:
+            assert work.parent == target.parent
+            work.write_text(text)
+        assert target.read_text() == text
+    assert names_in(tmp_path) == ["page.html"]
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()], ids=repr)
+def test_a_file_that_cannot_be_finished_leaves_the_old_one(error, tmp_path):
+    target = tmp_path / "page.html"
+    target.write_text("old")
+    told = CannotWrite if isinstance(error, OSError) else type(error)
+    with pytest.raises(told), new_file(target) as work:
+        work.write_text("half of it")
+        raise error
+    assert target.read_text() == "old"
+    assert names_in(tmp_path) == ["page.html"]
+
+
+def test_what_json_cannot_hold_is_made_plain():
+    given = {1: np.int64(2), "a": np.array([1.5, np.nan]), "b": (Path("x"), None, True), "c": -np.inf}
+    assert plain(given) == {"1": 2, "a": [1.5, "nan"], "b": ["x", None, True], "c": "-inf"}
