@@ -6,11 +6,12 @@ import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias, cast
 
 import narwhals as nw
 import numpy as np
 import pandas as pd
+from narwhals.typing import IntoDataFrame
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.data.places import is_marked
@@ -39,8 +40,13 @@ class Table:
     fingerprint: str = ""
 
 
-def as_table(obj: Any) -> Table:
-    """Return any table in memory as a `Table`, over the same values where possible; the object is never changed.
+TableLike: TypeAlias = Table | pd.DataFrame | np.ndarray | Mapping[str, object] | IntoDataFrame
+
+
+def as_table(obj: TableLike) -> Table:
+    """Return any table in memory as a `Table`, over the same values where possible.
+
+    The object is never changed.
 
     Parameters
     ----------
@@ -57,17 +63,14 @@ def as_table(obj: Any) -> Table:
     if isinstance(obj, Table):
         return obj
     frame = as_frame(obj)
-    if not is_marked(frame):
+    if not is_marked(frame):  # rows of a file keep their labels, by which their lines are found
         frame.index = pd.RangeIndex(len(frame))
-    source = (
-        "dict of columns"
-        if isinstance(obj, dict)
-        else f"{type(obj).__module__.split('.')[0]}.{type(obj).__name__}"
-    )
+    library = type(obj).__module__.partition(".")[0]
+    source = "dict of columns" if isinstance(obj, dict) else f"{library}.{type(obj).__name__}"
     return Table(frame, source, (), frame_fingerprint(frame))
 
 
-def as_frame(obj: Any) -> pd.DataFrame:
+def as_frame(obj: TableLike) -> pd.DataFrame:
     """Return a new pandas frame over the same values, with unique text column names."""
     if isinstance(obj, Table):
         obj = obj.frame
@@ -78,7 +81,7 @@ def as_frame(obj: Any) -> pd.DataFrame:
     return frame
 
 
-def _to_pandas(obj: Any) -> pd.DataFrame:
+def _to_pandas(obj: TableLike) -> pd.DataFrame:
     if isinstance(obj, pd.DataFrame):
         return _plain_dtypes(obj.copy(deep=False))
     if isinstance(obj, np.ndarray):
@@ -86,12 +89,12 @@ def _to_pandas(obj: Any) -> pd.DataFrame:
     if isinstance(obj, Mapping):
         return _from_columns(obj)
     try:
-        eager = nw.from_native(obj, eager_only=True)
+        eager = nw.from_native(cast(IntoDataFrame, obj), eager_only=True)
     except TypeError as error:
         advice = " Call .collect() on a lazy frame first." if type(obj).__name__ == "LazyFrame" else ""
         raise InvalidInput(
-            f"Cannot read a {type(obj).__name__} as a table; expected a pandas or polars frame, a pyarrow table, "
-            f"a dict of columns or a 2D numpy array.{advice}"
+            f"Cannot read a {type(obj).__name__} as a table; expected a pandas or polars frame, a pyarrow "
+            f"table, a dict of columns or a 2D numpy array.{advice}"
         ) from error
     return frame_from_arrow(eager.to_arrow())
 
@@ -108,19 +111,19 @@ def _from_array(array: np.ndarray) -> pd.DataFrame:
         return pd.DataFrame({name: array[name] for name in array.dtype.names})
     if array.ndim != 2:
         raise InvalidInput(
-            f"Expected a 2D array, one row per observation. Got {array.ndim}D, shape {array.shape}. Reshape a single "
-            "row with X.reshape(1, -1), a single column with X.reshape(-1, 1)."
+            f"Expected a 2D array, one row per observation. Got {array.ndim}D, shape {array.shape}. Reshape a "
+            "single row with X.reshape(1, -1), a single column with X.reshape(-1, 1)."
         )
     frame = pd.DataFrame(array, columns=[f"x{j}" for j in range(array.shape[1])], copy=False)
     return frame.infer_objects() if array.dtype == object else frame
 
 
-def _from_columns(columns: Mapping[Any, Any]) -> pd.DataFrame:
-    lengths = {str(name): len(values) if np.ndim(values) else None for name, values in columns.items()}
-    if len(set(lengths.values())) > 1 or None in lengths.values():
-        listed = ", ".join(
-            f"{name!r}: {'one value' if n is None else n}" for name, n in list(lengths.items())[:10]
-        )
+def _from_columns(columns: Mapping[str, object]) -> pd.DataFrame:
+    lengths: dict[str, object] = {}
+    for name, values in columns.items():
+        lengths[str(name)] = len(values) if np.ndim(values) else "one value"  # type: ignore[arg-type]
+    if len(set(lengths.values())) > 1 or "one value" in lengths.values():
+        listed = ", ".join(f"{name!r}: {n}" for name, n in list(lengths.items())[:10])
         raise InvalidInput(f"A dict of columns needs columns of equal length. Got lengths {{{listed}}}.")
     return pd.DataFrame(dict(columns))
 
@@ -136,8 +139,8 @@ def check_unique(names: Sequence[str], *, where: str, hint: str = "") -> None:
         listed.append(f"{name!r} (columns {', '.join(positions[:10])})")
     more = f" and {len(repeated) - 5} more" if len(repeated) > 5 else ""
     raise InvalidInput(
-        f"{where} has duplicate column names: {'; '.join(listed)}{more}. Expected each name once: rename or remove "
-        f"the repeated columns.{hint}"
+        f"{where} has duplicate column names: {'; '.join(listed)}{more}. Expected each name once: rename or "
+        f"remove the repeated columns.{hint}"
     )
 
 

@@ -3,16 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tellwhy.data.columns.codes import (
-    BooleanCode,
-    CategoryCode,
-    DateCode,
-    NumberCode,
-    compressed,
-    expanded,
-    rarity,
-    robust_scale,
-)
+from tellwhy.data.columns.codes import BooleanCode, CategoryCode, DateCode, NumberCode
+from tellwhy.data.columns.scales import compressed, expanded, rarity, robust_scale
 from tellwhy.data.columns.values import Labels
 
 

@@ -29,19 +29,18 @@ date
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
-from tellwhy.core.score_function import Floats
+from tellwhy.core.score_function import Floats, Integers
 from tellwhy.data.columns.dates import Dates, dates_from_days, days_since_1970
-from tellwhy.data.columns.values import MISSING_LABEL, OTHER_LABEL, Labels
+from tellwhy.data.columns.scales import LARGEST, compressed, expanded, rarity, robust_scale
+from tellwhy.data.columns.values import MISSING_LABEL, OTHER_LABEL, Labels, Values
 
-_LARGEST = 1e100  # keeps squared distances finite
-_NORMAL_RANGE = 3.29  # from 5 % to 95 % of a normal distribution, in standard deviations
-_LINEAR = 3.0
+Sample = Integers | slice  # rows that scales are estimated from
+
 _CYCLES = {  # name: (days, least variance on the unit circle; 1 January moves a little against 365.2425 days)
     "time of day": (1.0, 1e-6),
     "day of week": (7.0, 1e-6),
@@ -49,55 +48,8 @@ _CYCLES = {  # name: (days, least variance on the unit circle; 1 January moves a
 }
 
 
-def robust_scale(values: Floats) -> tuple[float, float]:
-    """Return the median, and the range from 5 % to 95 % over 3.29 or, where that is 0, the standard deviation.
-
-    Examples
-    --------
-    >>> robust_scale(np.arange(101.0))
-    (50.0, 27.3...)
-    """
-    size = float(np.abs(values).max())
-    if size > _LARGEST:  # where differences and squares would overflow
-        centre, scale = robust_scale(values / size)
-        return centre * size, scale * size
-    low, middle, high = np.quantile(values, [0.05, 0.5, 0.95])
-    scale = (high - low) / _NORMAL_RANGE
-    if scale <= 4 * np.finfo(float).eps * abs(middle):
-        scale = float(np.std(values - middle))
-    return float(middle), float(scale) if scale > 0 else 1.0
-
-
-def compressed(z: Floats) -> Floats:
-    """Return z where |z| ≤ 3, ±3·(2√(|z|/3) − 1) beyond.
-
-    Examples
-    --------
-    >>> compressed(np.array([-1.0, 3.0, -48.0])).tolist()
-    [-1.0, 3.0, -21.0]
-    """
-    size = np.abs(z)
-    beyond = size > _LINEAR
-    if not beyond.any():
-        return z
-    tail = _LINEAR * (2.0 * np.sqrt(np.where(beyond, size, _LINEAR) / _LINEAR) - 1.0)
-    return np.where(beyond, np.copysign(tail, z), z)
-
-
-def expanded(u: Floats) -> Floats:
-    """Return the z that `compressed` maps to u."""
-    size = np.abs(u)
-    tail = _LINEAR * ((np.maximum(size, _LINEAR) / _LINEAR + 1.0) / 2.0) ** 2
-    return np.where(size > _LINEAR, np.copysign(tail, u), u)
-
-
-def rarity(shares: Floats) -> Floats:
-    """Return the distance Φ⁻¹(1 − p/2) that a share p of a normal distribution exceeds."""
-    return np.asarray(-ndtri(np.asarray(shares) / 2), dtype=np.float64)
-
-
 def _bounded(values: Floats) -> Floats:
-    return np.clip(values, -_LARGEST, _LARGEST)
+    return np.clip(values, -LARGEST, LARGEST)
 
 
 @dataclass(frozen=True)
@@ -110,15 +62,19 @@ class NumberCode:
     scale: float
 
     @classmethod
-    def learn(cls, values: Floats, sample: Any) -> NumberCode:
+    def learn(cls, values: Floats, sample: Sample) -> NumberCode:
         """Estimate centre and scale from the filled cells of the sampled rows."""
         return cls(*robust_scale(_filled(values, sample)))
 
     @classmethod
     def around_constant(cls, constant: float, seen: Floats, n: int) -> NumberCode:
-        """Encode a column that had one value in n rows: a typical deviation is as odd as what none of them showed."""
+        """Encode a column that had one value in n rows.
+
+        A typical deviation from it is as odd as something that none of the n rows showed.
+        """
         deviations = np.abs(seen[np.isfinite(seen)] - constant)
         typical = float(np.median(deviations[deviations > 0])) if (deviations > 0).any() else 1.0
+        # Half a row in n: the share that is given to what was not seen, as for the label '(other)'.
         return cls(constant, typical / float(rarity(np.array(0.5 / (n + 0.5)))))
 
     def names(self, column: str) -> list[str]:
@@ -129,7 +85,7 @@ class NumberCode:
         """Write the encoded values into a block of encoded columns."""
         with np.errstate(over="ignore"):
             encoded = (values - self.centre) / self.scale
-        if not np.isfinite(encoded.sum()):
+        if not np.isfinite(encoded.sum()):  # one sum is cheaper than a look at every cell
             encoded = np.where(np.isnan(encoded), 0.0, _bounded(encoded))
         out[:, 0] = compressed(encoded)
 
@@ -151,7 +107,7 @@ class BooleanCode:
     def learn(cls, values: Floats) -> BooleanCode:
         """Estimate the share of true cells among the filled ones."""
         filled = _filled(values)
-        share = (np.sum(filled) + 0.5) / (len(filled) + 1)
+        share = (np.sum(filled) + 0.5) / (len(filled) + 1)  # never 0 or 1: what was not seen has a distance
         return cls(float(share > 0.5), float(np.linalg.norm(rarity(np.array([share, 1 - share])))))
 
     def names(self, column: str) -> list[str]:
@@ -191,6 +147,7 @@ class CategoryCode:
         n_other = len(values) - sum(kept.values())
         shares = np.array([*kept.values(), n_other + 0.5]) / (len(values) + 0.5)
         scales = rarity(shares)
+        # Many labels together would outweigh a number: their total variance is at most 1.
         variance = float(np.sum(shares * (1 - shares) * scales**2))
         scales = scales / max(np.sqrt(variance), 1.0)
         return cls((*kept, OTHER_LABEL), tuple(scales.tolist()))
@@ -211,6 +168,7 @@ class CategoryCode:
     def decode(self, block: Floats) -> NDArray[np.object_]:
         """Return the labels nearest to a block."""
         scales = np.array(self.scales)
+        # ‖b − s·e‖² = ‖b‖² − 2·b·s + s² to the corner e of each label, which lies at s along its own axis.
         distance = np.sum(block**2, axis=1)[:, None] - 2 * block * scales + scales**2
         return np.array(self.labels, dtype=object)[np.argmin(distance, axis=1)]
 
@@ -231,23 +189,18 @@ class DateCode:
         return 1 + 2 * len(self.cycles)
 
     @classmethod
-    def learn(cls, values: Dates, sample: Any) -> DateCode:
+    def learn(cls, values: Dates, sample: Sample) -> DateCode:
         """Estimate the scale of the days, and find the cycles."""
         days = _filled(days_since_1970(values), sample)
-        spreads = {}
+        found = {}
         for name, (period, least) in _CYCLES.items():
             middle = _on_circle(days, name).mean(axis=0)
             spread = 1 - float(middle @ middle)  # total variance on the unit circle
-            if (
-                np.ptp(days) >= 2 * period
-                and spread > least
-                and not (name == "day of week" and _is_monthly(days))
-            ):
-                spreads[name] = (spread, (float(middle[0]), float(middle[1])))
-        radius = tuple(1 / np.sqrt(spread * len(spreads)) for spread, _ in spreads.values())
-        return cls(
-            NumberCode(*robust_scale(days)), tuple(spreads), radius, tuple(m for _, m in spreads.values())
-        )
+            if np.ptp(days) >= 2 * period and spread > least and not _is_chance(name, days):
+                found[name] = (spread, (float(middle[0]), float(middle[1])))
+        radius = tuple(1 / np.sqrt(spread * len(found)) for spread, _ in found.values())
+        middles = tuple(middle for _, middle in found.values())
+        return cls(NumberCode(*robust_scale(days)), tuple(found), radius, middles)
 
     def names(self, column: str) -> list[str]:
         """Name the encoded columns."""
@@ -273,7 +226,7 @@ class DateCode:
 Code = NumberCode | BooleanCode | CategoryCode | DateCode
 
 
-def _filled(values: Floats, sample: Any = slice(None)) -> Floats:
+def _filled(values: Floats, sample: Sample = slice(None)) -> Floats:
     values = values[sample]
     filled = values[~np.isnan(values)]
     return filled if len(filled) else np.zeros(1)
@@ -286,24 +239,26 @@ def _on_circle(days: Floats, cycle: str) -> Floats:
     return np.column_stack([np.sin(angle), np.cos(angle)])
 
 
-def _is_monthly(days: Floats) -> bool:
+def _is_chance(cycle: str, days: Floats) -> bool:
+    """Tell whether a cycle follows from another one: dates once a month fall on any day of the week."""
+    if cycle != "day of week":
+        return False
     dates = dates_from_days(days).astype("datetime64[D]")
     return len(np.unique(dates - dates.astype("datetime64[M]").astype("datetime64[D]"))) == 1
 
 
-def is_missing(values: Any) -> NDArray[np.bool_]:
+def is_missing(values: Values) -> NDArray[np.bool_]:
     """Tell which rows of a column have no value."""
     if isinstance(values, Labels):
-        return values.codes < 0
-    return np.isnat(values) if values.dtype.kind == "M" else np.isnan(values)
+        return np.asarray(values.codes < 0)
+    return np.asarray(np.isnat(values) if values.dtype.kind == "M" else np.isnan(values))
 
 
-def learn_code(kind: str, values: Any, *, max_categories: int, sample: Any) -> Code:
+def learn_code(kind: str, values: Values, *, max_categories: int, sample: Sample) -> Code:
     """Return the encoding of a column, learned from its values."""
-    if kind == "category":
+    if isinstance(values, Labels):
         return CategoryCode.learn(values, max_categories)
-    if kind == "boolean":
-        return BooleanCode.learn(values)
     if kind == "date":
-        return DateCode.learn(values, sample)
-    return NumberCode.learn(values, sample)
+        return DateCode.learn(cast(Dates, values), sample)
+    numbers = cast(Floats, values)
+    return BooleanCode.learn(numbers) if kind == "boolean" else NumberCode.learn(numbers, sample)

@@ -22,6 +22,7 @@ _LAYOUTS = {  # name: (pattern, the same in ISO order)
     "day/month/year": (r"^(\d{1,2})[/-](\d{1,2})[/-](\d{4})" + _TIME, r"\3-\2-\1\4"),
     "month/day/year": (r"^(\d{1,2})[/-](\d{1,2})[/-](\d{4})" + _TIME, r"\3-\1-\2\4"),
 }
+_SWAPPED = {"day/month/year": "month/day/year", "month/day/year": "day/month/year"}
 
 
 def find_layout(text: pd.Series) -> str | None:
@@ -43,19 +44,19 @@ def find_layout(text: pd.Series) -> str | None:
     probe = [str(cell) for cell in filled.iloc[evenly_spread(len(filled), _PROBE)]]
     probe = [cell for cell in probe if cell[:1].isdigit()]
     for layout, (pattern, _) in _LAYOUTS.items():
-        if 2 * sum(re.match(pattern, cell) is not None for cell in probe) < max(len(probe), 1):
+        n_matches = sum(re.match(pattern, cell) is not None for cell in probe)
+        if 2 * n_matches < max(len(probe), 1):  # parsing a million cells in vain takes long
             continue
         is_date = ~np.isnat(parse_dates(filled, layout))
-        others = {"day/month/year": "month/day/year", "month/day/year": "day/month/year"}
-        if is_date.mean() >= ENOUGH and (
-            layout not in others or not _all_dates(filled[is_date], others[layout])
-        ):
+        if is_date.mean() >= ENOUGH and not _could_be_swapped(filled[is_date], layout):
             return layout
     return None
 
 
-def _all_dates(text: pd.Series, layout: str) -> bool:
-    return not np.isnat(parse_dates(text, layout)).any()
+def _could_be_swapped(text: pd.Series, layout: str) -> bool:
+    """Tell whether days and months could just as well be the other way round: no day is above 12."""
+    other = _SWAPPED.get(layout)
+    return other is not None and not np.isnat(parse_dates(text, other)).any()
 
 
 def parse_dates(text: pd.Series, layout: str) -> Dates:
@@ -76,6 +77,7 @@ def days_since_1970(dates: Dates) -> NDArray[np.float64]:
 
 def dates_from_days(days: NDArray[np.float64]) -> Dates:
     """Return the date-times that lie so many days after 1970-01-01, to the second."""
+    # Days are floats: without rounding, 08:30:00 comes back as 08:29:59.
     seconds = np.round(np.asarray(days, dtype=np.float64) * 86_400).astype("timedelta64[s]")
     return (np.datetime64("1970-01-01", "s") + seconds).astype("datetime64[us]")
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tellwhy.core.errors import InvalidInput, InvalidParameter
+from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import (
     Rules,
+    Seed,
     generator,
     instance_of,
     integer,
@@ -24,19 +25,25 @@ from tellwhy.core.params import (
 )
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.tables import random_sample
-from tellwhy.data.columns.codes import Code, NumberCode, is_missing, learn_code
-from tellwhy.data.columns.kinds import CONSTANT, IDENTIFIER, Verdict, judge_column
-from tellwhy.data.columns.notices import left_out_notices, missing_notices, novel_notices
+from tellwhy.data.columns.choosing import chosen_columns, no_column_left
+from tellwhy.data.columns.codes import Code, NumberCode, Sample, is_missing, learn_code
+from tellwhy.data.columns.kinds import CONSTANT, Verdict, judge_column
+from tellwhy.data.columns.notices import left_out_notices, listed, missing_notices, novel_notices
 from tellwhy.data.columns.values import Values, booleans_of, dates_of, labels_of, numbers_of
 from tellwhy.data.places import place_of
-from tellwhy.data.table import as_frame
+from tellwhy.data.table import TableLike, as_frame
 
-SCALE_ROWS = 1_000_000
+SCALE_ROWS = 1_000_000  # from which scales are estimated; quantiles of more rows take long and say the same
+_READERS: dict[str, Callable[[pd.DataFrame, str], Values]] = {
+    "number": numbers_of,
+    "boolean": booleans_of,
+    "category": labels_of,
+}
 _several_names = instance_of(list, tuple, set, words="a list of column names")
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
-    """Encode the columns of a table as numbers of comparable size, and remember which column owns each number.
+    """Encode the columns of a table as numbers of comparable size, each owned by one column.
 
     Each column is found to be a number, a boolean, a date or a category and encoded as
     `tellwhy.data.columns.codes` says: one encoded unit is about one robust standard deviation. Columns that
@@ -105,7 +112,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         exclude: Sequence[str] = (),
         columns: Sequence[str] | None = None,
         max_categories: int = 50,
-        random_state: Any = None,
+        random_state: Seed = None,
     ) -> None:
         self.missing = missing
         self.exclude = exclude
@@ -113,7 +120,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.max_categories = max_categories
         self.random_state = random_state
 
-    def fit(self, frame: Any, y: Any = None, *, scored: Any = None) -> TableEncoder:  # noqa: ARG002
+    def fit(
+        self,
+        frame: TableLike,
+        y: object = None,  # noqa: ARG002
+        *,
+        scored: TableLike | None = None,
+    ) -> TableEncoder:
         """Decide what each column is and how it is encoded. `y` is ignored.
 
         Parameters
@@ -126,24 +139,24 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             the rows.
         """
         validate_parameters(self)
-        frame = as_frame(frame)
-        if len(frame) == 0:
+        table = as_frame(frame)
+        if len(table) == 0:
             raise InvalidInput("The table has no rows; expected at least two, to learn what is usual.")
-        verdicts = {name: self._judge(frame, name) for name in self._chosen(frame)}
-        novel = {} if scored is None else self._novel(verdicts, frame, as_frame(scored))
+        others = None if scored is None else as_frame(scored)
+        names = chosen_columns(table, self.columns, self.exclude)
+        verdicts = {name: self._judge(table, name) for name in names}
+        novel = {} if others is None else self._novel(verdicts, table, others)
         verdicts.update(novel)
         self.left_out_ = {name: verdict.reason for name, verdict in verdicts.items() if verdict.reason}
         self._verdicts = {name: verdict for name, verdict in verdicts.items() if not verdict.reason}
-        self._check_columns_left(frame)
+        if not self._verdicts:
+            raise no_column_left(len(table), self.left_out_, were_named=self.columns is not None)
         self.columns_ = list(self._verdicts)
         self.kinds_ = {name: verdict.kind for name, verdict in self._verdicts.items()}
-        values = self._read(frame)
-        self._learn(values, self._kept(frame, values))
-        for name in novel:
-            code = self.codes_[name]
-            if isinstance(code, NumberCode):
-                seen = numbers_of(as_frame(scored), name)
-                self.codes_[name] = NumberCode.around_constant(code.centre, seen, len(frame))
+        values = self._read(table)
+        self._learn(values, self._kept(table, values))
+        if others is not None:
+            self._scale_novel(novel, others, len(table))
         self.notices_ = [
             *left_out_notices(self.left_out_),
             *novel_notices(novel),
@@ -154,73 +167,66 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def _novel(
         self, verdicts: dict[str, Verdict], frame: pd.DataFrame, scored: pd.DataFrame
     ) -> dict[str, Verdict]:
-        """Return the columns that are constant in `frame` and vary in the scored rows, with what they are there."""
+        """Return the columns that are constant in `frame` and vary in the scored rows, with what they are."""
         constant = [
             name for name, verdict in verdicts.items() if verdict.reason == CONSTANT and name in scored
         ]
         found = {name: self._judge(pd.concat([frame[[name]], scored[[name]]]), name) for name in constant}
         return {name: verdict for name, verdict in found.items() if not verdict.reason}
 
-    def transform(self, frame: Any) -> Floats:
+    def _scale_novel(self, novel: Iterable[str], scored: pd.DataFrame, n: int) -> None:
+        """Give numbers that never varied a scale: their own rows show none."""
+        for name in novel:
+            code = self.codes_[name]
+            if isinstance(code, NumberCode):
+                self.codes_[name] = NumberCode.around_constant(code.centre, numbers_of(scored, name), n)
+
+    def transform(self, frame: TableLike) -> Floats:
         """Return the encoded rows, shape (n, len(owner_)); with missing='drop', those of `kept_rows`.
 
         Columns that were not used in fitting are ignored; a used column that is absent, or a cell that cannot
         be read as before, raises.
         """
         check_is_fitted(self)
-        frame = as_frame(frame)
-        values = self._read(frame)
-        rows = self._kept(frame, values)
-        encoded = np.empty((len(frame) if rows is None else len(rows), len(self.owner_)))
+        table = as_frame(frame)
+        values = self._read(table)
+        rows = self._kept(table, values)
+        encoded = np.empty((len(table) if rows is None else len(rows), len(self.owner_)))
         start = 0
         for name, code in self.codes_.items():
-            column: Any = values.pop(name)
-            code.write(column if rows is None else column[rows], encoded[:, start : start + code.width])
+            column = values.pop(name)  # read columns are let go one by one: a wide table is not held twice
+            block = encoded[:, start : start + code.width]
+            code.write(column if rows is None else column[rows], block)  # type: ignore[arg-type]
             start += code.width
         return encoded
 
-    def inverse_transform(self, X: Any) -> pd.DataFrame:
-        """Return the table that encodes to, or nearest to, the given numbers: in the user's columns and units."""
+    def inverse_transform(self, X: ArrayLike) -> pd.DataFrame:
+        """Return the table that encodes to the given numbers, or nearest to them, in the user's units."""
         check_is_fitted(self)
-        X = np.asarray(X, dtype=np.float64)
-        if X.ndim != 2 or X.shape[1] != len(self.owner_):
-            raise InvalidInput(f"Expected encoded rows with {len(self.owner_)} columns. Got shape {X.shape}.")
-        blocks = {name: X[:, self.owner_ == i] for i, name in enumerate(self.columns_)}
+        rows = np.asarray(X, dtype=np.float64)
+        if rows.ndim != 2 or rows.shape[1] != len(self.owner_):
+            raise InvalidInput(
+                f"Expected encoded rows with {len(self.owner_)} columns. Got shape {rows.shape}."
+            )
+        blocks = {name: rows[:, self.owner_ == i] for i, name in enumerate(self.columns_)}
         return pd.DataFrame({name: self.codes_[name].decode(block) for name, block in blocks.items()})
 
-    def kept_rows(self, frame: Any) -> Integers:
+    def kept_rows(self, frame: TableLike) -> Integers:
         """Return the 0-based positions of the rows that `transform` returns: all, unless missing='drop'."""
         check_is_fitted(self)
-        frame = as_frame(frame)
-        if self.missing != "drop":
-            return np.arange(len(frame))
-        rows = self._kept(frame, self._read(frame))
-        return np.arange(len(frame)) if rows is None else rows
+        table = as_frame(frame)
+        rows = self._kept(table, self._read(table)) if self.missing == "drop" else None
+        return np.arange(len(table)) if rows is None else rows
 
-    def missing_in(self, frame: Any) -> list[str]:
+    def missing_in(self, frame: TableLike) -> list[str]:
         """Return sentences on the missing cells of other rows, and on what `transform` does about them."""
         check_is_fitted(self)
         return missing_notices(self._read(as_frame(frame)), self.kinds_, self.missing)
 
-    def get_feature_names_out(self, input_features: Any = None) -> Any:  # noqa: ARG002
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:  # noqa: ARG002
         """Return the names of the encoded columns, for scikit-learn."""
         check_is_fitted(self)
         return np.array(self.encoded_names_, dtype=object)
-
-    def _chosen(self, frame: pd.DataFrame) -> list[str]:
-        present = list(frame.columns)
-        asked = present if self.columns is None else [str(name) for name in self.columns]
-        excluded = {str(name) for name in self.exclude}
-        for name in [*asked, *sorted(excluded)]:
-            if name not in frame.columns:
-                close = difflib.get_close_matches(name, present, n=3)
-                hint = (
-                    f"Did you mean {' or '.join(map(repr, close))}?"
-                    if close
-                    else f"There are: {_listed(present)}."
-                )
-                raise InvalidParameter(f"There is no column {name!r}. {hint}")
-        return [name for name in dict.fromkeys(asked) if name not in excluded]
 
     def _judge(self, frame: pd.DataFrame, name: str) -> Verdict:
         return judge_column(
@@ -231,33 +237,19 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             keep_numbering=self.columns is not None,
         )
 
-    def _check_columns_left(self, frame: pd.DataFrame) -> None:
-        if self._verdicts:
-            return
-        if len(frame) == 1:
-            raise InvalidInput(
-                "The table has one row, which says nothing about what is usual; expected at least two."
-            )
-        why = "; ".join(f"{name!r}: {reason}" for name, reason in list(self.left_out_.items())[:5])
-        more = f"; and {len(self.left_out_) - 5} more" if len(self.left_out_) > 5 else ""
-        asks = IDENTIFIER in self.left_out_.values() and self.columns is None
-        advice = " Name whole-number columns in `columns` to use them all the same." if asks else ""
-        raise InvalidInput(f"No column of the table can be used ({why or 'all are excluded'}{more}).{advice}")
-
     def _read(self, frame: pd.DataFrame) -> dict[str, Values]:
         absent = [name for name in self.columns_ if name not in frame.columns]
         if absent:
             raise InvalidInput(
-                f"The table lacks {len(absent)} column(s) that were there in fitting: {_listed(absent)}. It has: "
-                f"{_listed(list(frame.columns))}."
+                f"The table lacks {len(absent)} column(s) that were there in fitting: {listed(absent)}. It "
+                f"has: {listed(list(frame.columns))}."
             )
-        readers: dict[str, Any] = {"number": numbers_of, "boolean": booleans_of, "category": labels_of}
         values: dict[str, Values] = {}
         for name, verdict in self._verdicts.items():
             if verdict.kind == "date":
                 values[name] = dates_of(frame, name, verdict.layout)
             else:
-                values[name] = readers[verdict.kind](frame, name)
+                values[name] = _READERS[verdict.kind](frame, name)
         return values
 
     def _kept(self, frame: pd.DataFrame, values: dict[str, Values]) -> Integers | None:
@@ -272,12 +264,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if self.missing == "error":
             raise self._missing_cell(frame, values, int(np.argmax(is_incomplete)))
         if is_incomplete.all():
-            name, n = max(
-                ((k, int(is_missing(v).sum())) for k, v in values.items()), key=lambda item: item[1]
-            )
+            n_missing = {name: int(is_missing(column).sum()) for name, column in values.items()}
+            worst = max(n_missing, key=lambda name: n_missing[name])
             raise InvalidInput(
-                f"Every row has a missing cell, so missing='drop' leaves none. Exclude columns with gaps ({name!r} has "
-                f"{n}), or use missing='impute'."
+                "Every row has a missing cell, so missing='drop' leaves none. Exclude columns with gaps "
+                f"({worst!r} has {n_missing[worst]}), or use missing='impute'."
             )
         return np.flatnonzero(~is_incomplete)
 
@@ -285,14 +276,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         column = next(name for name, column in values.items() if is_missing(column)[row])
         n = sum(int(is_missing(column).sum()) for column in values.values())
         return InvalidInput(
-            f"Column {column!r} has no value in {place_of(frame, row)} ({n} missing cells in all); expected every cell "
-            "to be filled. Fill it in, exclude the column, or use missing='impute' or 'drop'."
+            f"Column {column!r} has no value in {place_of(frame, row)} ({n} missing cells in all); expected "
+            "every cell to be filled. Fill it in, exclude the column, or use missing='impute' or 'drop'."
         )
 
     def _learn(self, values: dict[str, Values], rows: Integers | None) -> None:
-        columns: dict[str, Any] = {name: v if rows is None else v[rows] for name, v in values.items()}
+        columns = {name: column if rows is None else column[rows] for name, column in values.items()}
         n_rows = len(next(iter(columns.values())))
-        sample: Any = slice(None)
+        sample: Sample = slice(None)
         if n_rows > SCALE_ROWS:  # a slice of everything is cheaper than an index of everything
             sample = random_sample(n_rows, SCALE_ROWS, generator(self.random_state))
         self.codes_: dict[str, Code] = {
@@ -302,8 +293,3 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         widths = [code.width for code in self.codes_.values()]
         self.owner_ = np.repeat(np.arange(len(widths)), widths)
         self.encoded_names_ = [encoded for name, code in self.codes_.items() for encoded in code.names(name)]
-
-
-def _listed(names: Sequence[str], limit: int = 20) -> str:
-    more = f", … ({len(names)} in all)" if len(names) > limit else ""
-    return ", ".join(repr(name) for name in names[:limit]) + more

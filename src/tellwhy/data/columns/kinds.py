@@ -15,7 +15,7 @@ from tellwhy.data.columns.values import labels_of, numbers_of, numeric_text, sto
 
 MOSTLY = 0.9  # share of numbers from which text in a column is taken for a mistake
 _PROBE = 500
-_SHORTEST_COUNT = 5  # rows from which 1, 2, 3, … is taken for a numbering
+_SHORTEST_COUNT = 5  # rows from which 1, 2, 3, … is taken for a numbering; 0, 1, 2 may well be values
 _DIGIT = re.compile(r"\d")
 _ID_WORDS = {"id", "uuid", "guid", "index", "idx", "key", "rowid", "pk"}
 
@@ -69,7 +69,7 @@ def _kind_of_text(frame: pd.DataFrame, column: str) -> tuple[str, str]:
     if not any(_DIGIT.search(str(cell)) for cell in probe):
         return "category", ""
     if np.isfinite(numeric_text(probe)).mean() >= MOSTLY / 2 and _share_of_numbers(filled) >= MOSTLY:
-        numbers_of(frame, column)  # raises with the first cell that is no number
+        numbers_of(frame, column)  # raises with the first cell that is no number: a mistake, not a label
         return "number", ""
     if pd.api.types.infer_dtype(probe) == "string" and (layout := find_layout(filled.astype("string"))):
         return "date", layout
@@ -81,8 +81,10 @@ def _share_of_numbers(filled: pd.Series) -> float:
 
 
 def _judge_numbers(column: str, values: Floats, keep_numbering: bool) -> Verdict:
+    # A sum tells in one pass whether there are gaps at all; most columns have none and are not copied.
     filled = values[~np.isnan(values)] if np.isnan(values.sum()) else values
-    low, high = filled.min(), filled.max()
+    low = filled.min()
+    high = filled.max()
     if low == high:
         return Verdict(reason=CONSTANT)
     if low == 0 and high == 1 and bool(((filled == 0) | (filled == 1)).all()):
@@ -93,17 +95,16 @@ def _judge_numbers(column: str, values: Floats, keep_numbering: bool) -> Verdict
 
 
 def _is_numbering(column: str, filled: Floats) -> bool:
-    if not (filled[:100] == np.round(filled[:100])).all():
+    """Tell whether whole numbers count the rows, or differ in every row under a name such as id."""
+    if not (filled[:100] == np.round(filled[:100])).all():  # most measurements are told apart by a glance
         return False
     with np.errstate(over="ignore"):
         steps = np.diff(filled)
-    if len(filled) >= _SHORTEST_COUNT and steps[0] != 0 and bool((steps == steps[0]).all()):
-        return bool((filled == np.round(filled)).all())
-    return (
-        has_id_name(column)
-        and bool((filled == np.round(filled)).all())
-        and len(np.unique(filled)) == len(filled)
-    )
+    if len(filled) >= _SHORTEST_COUNT and bool((steps == steps[0]).all()):
+        return True
+    if not has_id_name(column):
+        return False
+    return bool((filled == np.round(filled)).all()) and len(np.unique(filled)) == len(filled)
 
 
 def has_id_name(column: str) -> bool:
@@ -123,9 +124,9 @@ def _judge_labels(frame: pd.DataFrame, column: str, max_categories: int, missing
     n_filled = int((labels.codes >= 0).sum())
     n_distinct = len(labels.counts())
     if n_distinct == 1:
-        return (
-            Verdict("category") if missing_is_label and n_filled < len(labels) else Verdict(reason=CONSTANT)
-        )
+        varies = missing_is_label and n_filled < len(labels)  # one label, or none
+        return Verdict("category") if varies else Verdict(reason=CONSTANT)
+    # A column that its owner stored as a category is one, even if every row has its own label.
     is_given = stored_kind(frame[column]) == "category" and n_distinct <= max_categories
     reason = ""
     if n_distinct == n_filled and not is_given:

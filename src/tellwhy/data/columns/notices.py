@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+
+import numpy as np
 
 from tellwhy.data.columns.codes import is_missing
+from tellwhy.data.columns.values import Values
 
 _EACH = 10  # up to so many columns with the same reason get a sentence each
 
@@ -21,28 +23,31 @@ def left_out_notices(left_out: Mapping[str, str]) -> list[str]:
     by_reason: dict[str, list[str]] = {}
     for name, reason in left_out.items():
         by_reason.setdefault(reason, []).append(name)
-    notices = [f"Left out {n!r}: {r}." for n, r in left_out.items() if len(by_reason[r]) <= _EACH]
-    many = {reason: names for reason, names in by_reason.items() if len(names) > _EACH}
-    return notices + [
-        f"Left out {len(names)} columns, of which {reason}: {_some(names)}." for reason, names in many.items()
+    single = [f"Left out {n!r}: {r}." for n, r in left_out.items() if len(by_reason[r]) <= _EACH]
+    joined = [
+        f"Left out {len(names)} columns, of which {reason}: {_some(names)}."
+        for reason, names in by_reason.items()
+        if len(names) > _EACH
     ]
+    return single + joined
 
 
 def novel_notices(names: Collection[str]) -> list[str]:
-    """Return a sentence on columns that had one value in the reference rows, and have others in the scored ones."""
+    """Return a sentence on columns that had one value in the reference rows and have others in the scored ones."""
     if not names:
         return []
     return [f"Never varied in the reference rows, but does in the scored ones: {_some(list(names))}."]
 
 
-def missing_notices(values: Mapping[str, Any], kinds: Mapping[str, str], missing: str) -> list[str]:
+def missing_notices(values: Mapping[str, Values], kinds: Mapping[str, str], missing: str) -> list[str]:
     """Return sentences with the number of missing cells of each column and what was done about them."""
     counts = {name: int(is_missing(column).sum()) for name, column in values.items()}
     counts = {name: n for name, n in counts.items() if n}
     if not counts:
         return []
     if missing == "drop":
-        n_rows = sum(_any_missing(values))
+        # Rows are left out, cells are counted: a row with two gaps is one row.
+        n_rows = int(np.any([is_missing(column) for column in values.values()], axis=0).sum())
         return [f"Left out {n_rows} rows with missing cells: {_counted(counts)}."]
     fills = {
         "number": "Filled in missing numbers by the median",
@@ -54,14 +59,22 @@ def missing_notices(values: Mapping[str, Any], kinds: Mapping[str, str], missing
     return [f"{fills[kind]}: {_counted(group)}." for kind, group in grouped.items() if group]
 
 
-def _any_missing(values: Mapping[str, Any]) -> Any:
-    return sum(is_missing(column).astype(int) for column in values.values()) > 0
-
-
 def _counted(counts: Mapping[str, int]) -> str:
     shown = [f"{name!r} ({n})" for name, n in list(counts.items())[:20]]
     rest = list(counts.values())[20:]
     return ", ".join(shown) + (f" and {len(rest)} more columns ({sum(rest)} cells)" if rest else "")
+
+
+def listed(names: Sequence[str], limit: int = 20) -> str:
+    """Name columns for an error, and say how many there are where they are many.
+
+    Examples
+    --------
+    >>> listed(["a", "b"]), listed(["a", "b", "c"], 2)
+    ("'a', 'b'", "'a', 'b', … (3 in all)")
+    """
+    more = f", … ({len(names)} in all)" if len(names) > limit else ""
+    return ", ".join(repr(name) for name in names[:limit]) + more
 
 
 def _some(names: Sequence[str]) -> str:

@@ -68,7 +68,9 @@ def _describe_dates(frame: pd.DataFrame, name: str) -> ColumnSummary:
     if not quantiles:
         return ColumnSummary("date")
     found = dates_from_days(np.array(quantiles))
-    has_time = bool((dates[~np.isnat(dates)] != dates[~np.isnat(dates)].astype("datetime64[D]")).any())
+    filled = dates[~np.isnat(dates)]
+    # Quantiles may lie between two days although no date has a time of day: then they are told as days.
+    has_time = bool((filled != filled.astype("datetime64[D]")).any())
     labels = iso_texts(found if has_time else found.astype("datetime64[D]"))
     return ColumnSummary("date", quantiles, tuple(labels))
 
@@ -76,7 +78,7 @@ def _describe_dates(frame: pd.DataFrame, name: str) -> ColumnSummary:
 def _shares(counts: Mapping[str, int], n_rows: int) -> dict[str, float]:
     counts = dict(counts)
     n_missing = n_rows - sum(counts.values())
-    if n_missing:
+    if n_missing:  # a cell may also say '(missing)': both are one label
         counts[MISSING_LABEL] = counts.get(MISSING_LABEL, 0) + n_missing
     ranked = sorted(counts.items(), key=lambda item: -item[1])[:_MOST_LABELS]
     return {name: n / n_rows for name, n in ranked}
