@@ -35,7 +35,7 @@ def data_folder() -> Path:
 
 
 def fetch(name: str) -> dict[str, NDArray]:
-    """Return the arrays of a benchmark set, after checking that the file is the one the numbers are quoted for.
+    """Return the arrays of a benchmark set, if its file is the one that the numbers are quoted for.
 
     Parameters
     ----------
@@ -75,13 +75,13 @@ def _checked(path: Path, entry: BenchmarkFile) -> Path:
     if not path.is_file():
         raise UnreadableFile(
             f"The benchmark set {path.stem} is not on this machine: there is no {path}. Its rows come from "
-            f"{entry.origin}. Put them into {path.name} (arrays and their keys: see tellwhy.data.benchmarks) in that "
-            "folder, or set TELLWHY_DATA to the folder that holds it."
+            f"{entry.origin}. Put them into {path.name} (arrays and their keys: see tellwhy.data.benchmarks) "
+            "in that folder, or set TELLWHY_DATA to the folder that holds it."
         )
     if (found := file_fingerprint(path)) != entry.sha256:
         raise UnreadableFile(
-            f"{path} is not the file that the benchmarks were run on: its SHA-256 is {found}, expected {entry.sha256}. "
-            f"Its rows should come from {entry.origin}."
+            f"{path} is not the file that the benchmarks were run on: its SHA-256 is {found}, expected "
+            f"{entry.sha256}. Its rows should come from {entry.origin}."
         )
     return path
 
@@ -90,7 +90,7 @@ def _read_packed(path: Path) -> NDArray:
     """Return the array of an IDX file, or the cells of a text whose lines are separated by commas."""
     try:
         content = gzip.decompress(path.read_bytes())
-        if "-ubyte" in path.name:
+        if "-ubyte" in path.name:  # IDX: byte 3 counts the axes, four bytes tell the length of each
             sizes = np.frombuffer(content, dtype=">i4", count=content[3], offset=4)
             return np.frombuffer(content, dtype=np.uint8, offset=4 + 4 * content[3]).reshape(sizes)
         lines = content.decode("utf-8").split("\n")

@@ -38,7 +38,8 @@ def cut_patches(X: Floats, patch: Sequence[int], stride: int = 1) -> Floats:
     windows = np.lib.stride_tricks.sliding_window_view(X, tuple(patch), axis=axes)
     every = windows[tuple(slice(None, None, stride) for _ in axes)]
     # (positions…, channels…, patch…) → (positions…, patch…, channels…)
-    n_axes, n_channels = len(patch), X.ndim - len(patch)
+    n_axes = len(patch)
+    n_channels = X.ndim - n_axes
     order = (*axes, *range(n_axes + n_channels, every.ndim), *range(n_axes, n_axes + n_channels))
     ordered = every.transpose(order)
     return np.ascontiguousarray(ordered.reshape(int(np.prod(ordered.shape[:n_axes])), -1))
@@ -56,7 +57,7 @@ def put_back(values: Floats, shape: Sequence[int], patch: Sequence[int], stride:
     channels = tuple(shape[len(patch) :])
     shaped = values.reshape(*grid, *patch, *channels)
     total = np.zeros(tuple(shape))
-    for offset in np.ndindex(*patch):
+    for offset in np.ndindex(*patch):  # few cells of a patch, many positions: each step adds all positions
         covered = tuple(slice(o, o + stride * g, stride) for o, g in zip(offset, grid, strict=True))
         total[covered] += shaped[(slice(None),) * len(grid) + offset]
     return total

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 
 from tellwhy.core.errors import InvalidInput
@@ -37,9 +35,9 @@ def place_of(frame: pd.DataFrame, position: int) -> str:
     return f"row {row} (line {row + first_line} of the file)"
 
 
-def shown(value: Any, limit: int = 60) -> str:
+def shown(value: object, limit: int = 60) -> str:
     """Return a cell as it can stand in a sentence: quoted, cut when it is long."""
-    text = repr(value.item() if hasattr(value, "item") else value)
+    text = repr(value.item() if hasattr(value, "item") else value)  # -inf, not np.float64(-inf)
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from tellwhy.core.params import generator, integer, one_of, real, validate_value
+from tellwhy.core.params import Seed, generator, integer, one_of, real, validate_value
 from tellwhy.core.score_function import Floats, Integers
 
 _LOCAL_SPREAD = 3.0
@@ -20,7 +18,7 @@ def gaussian_mixture(
     *,
     contamination: float = 0.05,
     anomalies: str = "scattered",
-    random_state: Any = None,
+    random_state: Seed = None,
 ) -> tuple[Floats, Integers]:
     """Draw clusters of correlated normal rows and a share of anomalies.
 
@@ -68,7 +66,7 @@ def gaussian_mixture(
 
 
 def _shape(d: int, rng: np.random.Generator) -> Floats:
-    """Return a factor L of a covariance LLᵀ with standard deviations from 0.2 to 1.5 along random directions."""
+    """Return a factor L of a covariance LLᵀ: standard deviations from 0.2 to 1.5 along random directions."""
     directions, _ = np.linalg.qr(rng.normal(size=(d, d)))
     return np.asarray(directions * np.exp(rng.uniform(np.log(0.2), np.log(1.5), size=d)))
 
@@ -92,6 +90,7 @@ def _odd_rows(
     if kind == "dependency":
         rows = rng.integers(len(normal), size=(n, normal.shape[1]))
         return np.take_along_axis(normal, rows, axis=0)
-    low, high = normal.min(axis=0), normal.max(axis=0)
+    low = normal.min(axis=0)
+    high = normal.max(axis=0)
     margin = 0.1 * (high - low)
     return rng.uniform(low - margin, high + margin, size=(n, normal.shape[1]))

@@ -111,8 +111,8 @@ def _from_array(array: np.ndarray) -> pd.DataFrame:
         return pd.DataFrame({name: array[name] for name in array.dtype.names})
     if array.ndim != 2:
         raise InvalidInput(
-            f"Expected a 2D array, one row per observation. Got {array.ndim}D, shape {array.shape}. Reshape a "
-            "single row with X.reshape(1, -1), a single column with X.reshape(-1, 1)."
+            f"Expected a 2D array, one row per observation. Got {array.ndim}D, shape {array.shape}. Reshape "
+            "a single row with X.reshape(1, -1), a single column with X.reshape(-1, 1)."
         )
     frame = pd.DataFrame(array, columns=[f"x{j}" for j in range(array.shape[1])], copy=False)
     return frame.infer_objects() if array.dtype == object else frame

@@ -126,6 +126,10 @@ def test_other_forms():
             lambda: from_edges([(4, 5), (2, 3), (0, 1), (3, 2), (5, 4), (2, 3)]),
             r"between rows 2 and 3 is given 3 times \(2 such edges in all",
         ),
+        (
+            lambda: from_edges([(0, 1), (1, 0), (2, 3), (3, 2), (2, 3)]),
+            r"between rows 0 and 1 is given 2 times \(2 such edges in all",
+        ),
         (lambda: from_edges([(0, 5)], 3), r"joins rows \(0, 5\); expected numbers from 0 to 2"),
         (lambda: from_edges([(0, -1)], 3), "expected numbers from 0 to 2"),
         (lambda: from_edges([(0, 1, 2)]), "pairs of row numbers"),

@@ -33,7 +33,7 @@ def left_out_notices(left_out: Mapping[str, str]) -> list[str]:
 
 
 def novel_notices(names: Collection[str]) -> list[str]:
-    """Return a sentence on columns that had one value in the reference rows and have others in the scored ones."""
+    """Return a sentence on columns that vary in the scored rows, but not in the reference rows."""
     if not names:
         return []
     return [f"Never varied in the reference rows, but does in the scored ones: {_some(list(names))}."]

@@ -136,7 +136,7 @@ def booleans_of(frame: pd.DataFrame, column: str) -> Floats:
 
 
 def dates_of(frame: pd.DataFrame, column: str, layout: str) -> Dates:
-    """Return a column as date-times; text that is no date is missing, unless that is more than 5 % of the cells."""
+    """Return a column as date-times; text that is no date is missing, unless it is more than 5 %."""
     series = frame[column]
     if isinstance(series.dtype, pd.PeriodDtype):
         series = series.dt.to_timestamp()

@@ -1,4 +1,4 @@
-"""Which rows are neighbours: sequences, grids, lists of edges, nearest places; reading and generating them."""
+"""Which rows are neighbours: sequences, grids, lists of edges, nearest places; how they are read and made."""
 
 from tellwhy.data.graphs.building import as_graph, chain, from_edges, grid, knn_graph
 from tellwhy.data.graphs.kinds import EdgeGraph, Graph, Grid

@@ -6,12 +6,12 @@ is ignored, and has no neighbours.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.sparse import issparse
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse, sparray, spmatrix
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import Rule, integer, one_of, validate_value
@@ -28,7 +28,19 @@ _LENGTHS = Rule(
 )
 
 
-def chain(n: int | Sequence[int], *, mask: Any = None) -> Graph:
+class NodesAndEdges(Protocol):
+    """What is read of a networkx graph."""
+
+    @property
+    def nodes(self) -> Iterable[object]:
+        """Its nodes, in the order of rows."""
+
+    @property
+    def edges(self) -> Iterable[Sequence[object]]:
+        """Pairs of nodes."""
+
+
+def chain(n: int | Sequence[int], *, mask: ArrayLike | None = None) -> Graph:
     """Connect each row with the next: a sequence, or several one after the other.
 
     Parameters
@@ -55,7 +67,7 @@ def chain(n: int | Sequence[int], *, mask: Any = None) -> Graph:
     return EdgeGraph.of(total, np.column_stack([starts, starts + 1]), _checked_mask(mask, total))
 
 
-def grid(shape: Sequence[int], neighbours: int = 4, *, mask: Any = None) -> Grid:
+def grid(shape: Sequence[int], neighbours: int = 4, *, mask: ArrayLike | None = None) -> Grid:
     """Connect neighbours on a regular grid; no edge is stored, whatever the size.
 
     Parameters
@@ -78,7 +90,8 @@ def grid(shape: Sequence[int], neighbours: int = 4, *, mask: Any = None) -> Grid
     validate_value("grid", "neighbours", neighbours, one_of(4, 8, 6, 26))
     if len(lengths) not in (2, 3) or not all(integer(1).accepts(n) for n in lengths):
         raise InvalidInput(
-            f"The shape of a grid is two or three lengths of at least 1. Got {shape!r}. For one axis use chain(n)."
+            f"The shape of a grid is two or three lengths of at least 1. Got {shape!r}. For one axis use "
+            "chain(n)."
         )
     if neighbours in (6, 26) and len(lengths) == 2:
         raise InvalidInput(
@@ -88,7 +101,7 @@ def grid(shape: Sequence[int], neighbours: int = 4, *, mask: Any = None) -> Grid
     return Grid(lengths, neighbours, _checked_mask(mask, int(np.prod(lengths))))
 
 
-def from_edges(edges: Any, n_nodes: int | None = None, *, mask: Any = None) -> EdgeGraph:
+def from_edges(edges: ArrayLike, n_nodes: int | None = None, *, mask: ArrayLike | None = None) -> EdgeGraph:
     """Connect the pairs of rows in a list; direction does not matter.
 
     Parameters
@@ -117,7 +130,7 @@ def from_edges(edges: Any, n_nodes: int | None = None, *, mask: Any = None) -> E
     return EdgeGraph.of(int(n), np.sort(pairs, axis=1), _checked_mask(mask, int(n)))
 
 
-def knn_graph(coords: Any, k: int = 8, *, mask: Any = None) -> EdgeGraph:
+def knn_graph(coords: ArrayLike, k: int = 8, *, mask: ArrayLike | None = None) -> EdgeGraph:
     """Connect each place with its k nearest ones (and with those whose k nearest it is among).
 
     Examples
@@ -136,7 +149,7 @@ def knn_graph(coords: Any, k: int = 8, *, mask: Any = None) -> EdgeGraph:
     return EdgeGraph.of(len(places), np.unique(np.sort(pairs, axis=1), axis=0), present)
 
 
-def as_graph(graph: Any, n_nodes: int) -> Graph:
+def as_graph(graph: Graph | sparray | spmatrix | NodesAndEdges | None, n_nodes: int) -> Graph:
     """Return a graph of this module for one of the forms people have, after checking its size.
 
     Parameters
@@ -155,33 +168,38 @@ def as_graph(graph: Any, n_nodes: int) -> Graph:
     """
     if graph is None:
         return EdgeGraph.of(n_nodes, np.empty((0, 2)))
+    found = _read_graph(graph)
+    if found.n_nodes != n_nodes:
+        raise InvalidInput(
+            f"The graph has {found.n_nodes:,} nodes and X has {n_nodes:,} rows; expected one row per node, "
+            "in the same order (mask nodes that are missing rather than leaving their rows out)."
+        )
+    return found
+
+
+def _read_graph(graph: object) -> Graph:
+    if isinstance(graph, (Grid, EdgeGraph)):
+        return graph
     if issparse(graph):
-        graph = _of_sparse(graph)
-    elif hasattr(graph, "nodes") and hasattr(graph, "edges") and not isinstance(graph, (Grid, EdgeGraph)):
-        graph = _of_networkx(graph)
-    if not isinstance(graph, (Grid, EdgeGraph)):
-        raise InvalidInput(
-            f"A graph is made by tellwhy.data.graphs (chain, grid, from_edges, knn_graph), or is a scipy sparse matrix "
-            f"or a networkx graph. Got {type(graph).__name__}."
-        )
-    if graph.n_nodes != n_nodes:
-        raise InvalidInput(
-            f"The graph has {graph.n_nodes:,} nodes and X has {n_nodes:,} rows; expected one row per node, in the same "
-            "order (mask nodes that are missing rather than leaving their rows out)."
-        )
-    return graph
+        return _of_sparse(graph)
+    if hasattr(graph, "nodes") and hasattr(graph, "edges"):  # networkx need not be installed to be recognised
+        return _of_networkx(graph)
+    raise InvalidInput(
+        "A graph is made by tellwhy.data.graphs (chain, grid, from_edges, knn_graph), or is a scipy sparse "
+        f"matrix or a networkx graph. Got {type(graph).__name__}."
+    )
 
 
 def _of_sparse(matrix: Any) -> EdgeGraph:
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise InvalidInput(f"A matrix of edges is square; got shape {matrix.shape}.")
     listed = matrix.tocoo()
-    kept = listed.data != 0
+    kept = listed.data != 0  # a sparse matrix may store zeros
     pairs = np.column_stack([listed.row[kept], listed.col[kept]]).astype(np.int64)
     return _undirected(pairs, matrix.shape[0])
 
 
-def _of_networkx(graph: Any) -> EdgeGraph:
+def _of_networkx(graph: NodesAndEdges) -> EdgeGraph:
     position = {node: i for i, node in enumerate(graph.nodes)}
     pairs = [(position[edge[0]], position[edge[1]]) for edge in graph.edges]
     return _undirected(np.array(pairs, dtype=np.int64).reshape(-1, 2), len(position))
@@ -192,7 +210,7 @@ def _undirected(pairs: NDArray[np.int64], n_nodes: int) -> EdgeGraph:
     return from_edges(np.unique(np.sort(pairs, axis=1), axis=0), n_nodes)
 
 
-def _pairs(edges: Any) -> NDArray[np.int64]:
+def _pairs(edges: ArrayLike) -> NDArray[np.int64]:
     pairs = np.asarray(edges)
     if pairs.size == 0:
         return np.empty((0, 2), dtype=np.int64)
@@ -216,27 +234,31 @@ def _check_pairs(pairs: NDArray[np.int64], n: int) -> None:
     if loops.any():
         at = int(np.argmax(loops))
         raise InvalidInput(
-            f"Edge {at} joins row {pairs[at, 0]} with itself ({int(loops.sum())} such edges in all). Leave them out: a "
-            "row is no neighbour of its own."
+            f"Edge {at} joins row {pairs[at, 0]} with itself ({int(loops.sum())} such edges in all). Leave "
+            "them out: a row is no neighbour of its own."
         )
     ordered = np.sort(pairs, axis=1)
-    _, first, count = np.unique(ordered, axis=0, return_index=True, return_counts=True)
-    if (count > 1).any():
-        at = int(first[np.argmax(count > 1)])
+    found = np.unique(ordered, axis=0, return_index=True, return_counts=True)
+    first = found[1]
+    times = found[2]
+    repeated = times > 1
+    if repeated.any():
+        at = int(first[np.argmax(repeated)])
         raise InvalidInput(
-            f"The edge between rows {pairs[at, 0]} and {pairs[at, 1]} is given {int(count.max())} times "
-            f"({int((count > 1).sum())} such edges in all; direction does not matter). List each edge once."
+            f"The edge between rows {pairs[at, 0]} and {pairs[at, 1]} is given {times[repeated][0]} times "
+            f"({int(repeated.sum())} such edges in all; direction does not matter). List each edge once."
         )
 
 
-def _checked_mask(mask: Any, n: int) -> Mask | None:
+def _checked_mask(mask: ArrayLike | None, n: int) -> Mask | None:
     if mask is None:
         return None
     present = np.asarray(mask)
     if present.dtype != np.bool_ or present.size != n:
         raise InvalidInput(
-            f"mask must hold True or False for each of {n:,} nodes. Got {present.dtype} of shape {present.shape}."
+            f"mask must hold True or False for each of {n:,} nodes. Got {present.dtype} of shape "
+            f"{present.shape}."
         )
     if not present.any():
         raise InvalidInput("mask leaves no node; at least one must be there.")
-    return None if present.all() else np.array(present.ravel())
+    return None if present.all() else np.array(present.ravel())  # a mask that hides nothing costs time

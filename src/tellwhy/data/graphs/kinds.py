@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 Mask = NDArray[np.bool_]
 
-# Number of neighbours -> steps (axis by axis, the last three axes) to half of them: those with a larger index.
+# Number of neighbours -> steps (axis by axis, the last three axes) to half of them: those of larger index.
 STEPS: dict[int, tuple[tuple[int, int, int], ...]] = {
     2: ((0, 0, 1),),
     4: ((0, 0, 1), (0, 1, 0)),
@@ -50,7 +49,7 @@ class Grid:
 
     @cached_property
     def steps(self) -> NDArray[np.int64]:
-        """Steps to all neighbours, shape (neighbours, 3), those with a smaller index first; k and −1−k are opposite."""
+        """Steps to all neighbours, shape (neighbours, 3), smaller indices first; k and −1−k are opposite."""
         ahead = np.array(STEPS[self.neighbours], dtype=np.int64)
         return np.concatenate([-ahead[::-1], ahead])
 
@@ -93,22 +92,25 @@ class EdgeGraph:
     mask: Mask | None = field(default=None, repr=False)
 
     @classmethod
-    def of(cls, n_nodes: int, edges: Any, mask: Mask | None = None) -> EdgeGraph:
+    def of(cls, n_nodes: int, edges: ArrayLike, mask: Mask | None = None) -> EdgeGraph:
         """Build from checked edges, shape (m, 2); those of missing nodes are left out."""
-        edges = np.asarray(edges, dtype=np.int64).reshape(-1, 2)
+        pairs = np.asarray(edges, dtype=np.int64).reshape(-1, 2)
         if mask is not None:
-            edges = edges[mask[edges].all(axis=1)]
-        start, end = np.concatenate([edges, edges[:, ::-1]]).T
+            pairs = pairs[mask[pairs].all(axis=1)]
+        m = len(pairs)
+        # Each edge stands in both directions: i → j at place e, j → i at place e + m, before sorting.
+        start, end = np.concatenate([pairs, pairs[:, ::-1]]).T
         order = np.lexsort((end, start))
         place = np.empty(len(order), dtype=np.int64)
         place[order] = np.arange(len(order))
-        twin = np.concatenate([place[len(edges) :], place[: len(edges)]])
+        twin = np.concatenate([place[m:], place[:m]])
         indptr = np.concatenate([[0], np.cumsum(np.bincount(start, minlength=n_nodes))])
         return cls(n_nodes, indptr.astype(np.int64), end[order], twin[order], mask)
 
     @cached_property
     def is_forest(self) -> bool:
         """Whether no path of edges comes back to where it started."""
+        # A tree of n nodes has n − 1 edges, and every edge more closes a path.
         return len(self.indices) // 2 == self.n_nodes - self.n_parts
 
     @cached_property

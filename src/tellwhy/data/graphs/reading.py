@@ -66,14 +66,14 @@ def read_grid(path: str | os.PathLike[str], *, columns: Sequence[str] | None = N
     counts = Counter(a.shape for a in usable.values())
     shape = max(counts, key=lambda s: (counts[s], np.prod(s)))
     kept = {n: a for n, a in usable.items() if a.shape == shape}
-    notices = [
-        f"Left out {n!r}: its shape is {a.shape}, the grid's is {shape}."
-        if a.shape != shape
-        else f"Left out {n!r}: it holds {a.dtype}, not numbers."
-        for n, a in asked.items()
-        if n not in kept
-    ]
-    return GridArrays(kept, shape, str(path), tuple(notices), file_fingerprint(Path(path)))
+    notices = tuple(_why_left_out(n, a, shape) for n, a in asked.items() if n not in kept)
+    return GridArrays(kept, shape, str(path), notices, file_fingerprint(Path(path)))
+
+
+def _why_left_out(name: str, array: NDArray[Any], shape: tuple[int, ...]) -> str:
+    if array.shape != shape:
+        return f"Left out {name!r}: its shape is {array.shape}, the grid's is {shape}."
+    return f"Left out {name!r}: it holds {array.dtype}, not numbers."
 
 
 def _arrays(path: Path) -> dict[str, NDArray[Any]]:
@@ -84,8 +84,8 @@ def _arrays(path: Path) -> dict[str, NDArray[Any]]:
         raise UnreadableFile(f"There is no file {path}.") from error
     except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile) as error:
         raise UnreadableFile(
-            f"{path} cannot be read as arrays of numbers ({type(error).__name__}). A grid is an .npz file, as "
-            "numpy.savez writes it, with one array per feature."
+            f"{path} cannot be read as arrays of numbers ({type(error).__name__}). A grid is an .npz file, "
+            "as numpy.savez writes it, with one array per feature."
         ) from error
 
 
@@ -114,24 +114,26 @@ def read_edges(path: str | os.PathLike[str], ids: Sequence[str] | None, n_rows: 
 
 def _row_numbers(table: Table, column: int, n_rows: int) -> NDArray[np.int64]:
     cells = table.frame.iloc[:, column]
+    name = table.frame.columns[column]
     try:
         numbers = cells.to_numpy(dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InvalidInput(
-            f"Column {table.frame.columns[column]!r} of {table.source} holds text; expected 0-based row numbers. To "
-            "give edges by name, say which column of the data holds the names with --id."
+            f"Column {name!r} of {table.source} holds text; expected 0-based row numbers. To give edges by "
+            "name, say which column of the data holds the names with --id."
         ) from error
     wrong = ~((numbers >= 0) & (numbers < n_rows) & (numbers % 1 == 0))
     if wrong.any():
         row = int(np.argmax(wrong))
         raise InvalidInput(
-            f"Row {row} of {table.source} names {cells.iloc[row]} in column {table.frame.columns[column]!r}; expected "
-            f"a row number of the data from 0 to {n_rows - 1}."
+            f"Row {row} of {table.source} names {cells.iloc[row]} in column {name!r}; expected a row number "
+            f"of the data from 0 to {n_rows - 1}."
         )
     return numbers.astype(np.int64)
 
 
 def _named_rows(table: Table, column: int, place: dict[str, int]) -> NDArray[np.int64]:
+    # A column of whole numbers with a gap is read as floats: the name 30 would become 30.0.
     cells = [
         str(int(c)) if isinstance(c, float) and c.is_integer() else str(c)
         for c in table.frame.iloc[:, column]

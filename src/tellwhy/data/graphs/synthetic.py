@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter
 
 from tellwhy.core.errors import InvalidInput
-from tellwhy.core.params import generator, real, validate_value
+from tellwhy.core.params import Seed, generator, real, validate_value
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.data.graphs.kinds import Graph, Grid
 
@@ -22,9 +22,9 @@ class LatentClasses:
     classes: Integers
     distortion: Floats
 
-    def anomalies(self, contamination: float) -> Any:
+    def anomalies(self, contamination: float) -> NDArray[np.bool_]:
         """Mark the given share of nodes, those most distorted: nothing is injected."""
-        return self.distortion > np.quantile(self.distortion, 1 - contamination)
+        return np.asarray(self.distortion > np.quantile(self.distortion, 1 - contamination))
 
 
 def latent_classes(
@@ -33,7 +33,7 @@ def latent_classes(
     *,
     n_features: int = 2,
     run_length: float = 50.0,
-    random_state: Any = None,
+    random_state: Seed = None,
 ) -> LatentClasses:
     """Draw two classes on a chain or grid, and rows x ~ N(μ_c, I) with ‖μ_1 − μ_2‖ = distance.
 
@@ -58,5 +58,5 @@ def latent_classes(
         smooth = gaussian_filter(rng.normal(size=graph.shape), np.sqrt(run_length) / 2, mode="wrap")
         classes = (smooth > np.median(smooth)).ravel().astype(np.int64)
     noise = rng.normal(size=(graph.n_nodes, n_features))
-    shift = distance / np.sqrt(n_features) * classes[:, None]
+    shift = distance / np.sqrt(n_features) * classes[:, None]  # the same along every feature
     return LatentClasses(noise + shift, classes, 0.5 * (noise**2).sum(axis=1))

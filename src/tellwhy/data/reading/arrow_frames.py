@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
@@ -11,15 +12,16 @@ import pyarrow.compute as pc
 
 
 def frame_from_arrow(table: pa.Table) -> pd.DataFrame:
-    """Return numbers, booleans, dates, text and categories; anything nested becomes text or its own columns."""
+    """Return numbers, booleans, dates, text and categories; nested ones become text or columns."""
     while any(pa.types.is_struct(field.type) for field in table.schema):
         table = table.flatten()
     columns = [_plain_array(column) for column in table.columns]
     names = list(table.column_names)
+    # Pandas makes objects of booleans with gaps; its own type 'boolean' knows missing cells.
     with_gaps = [i for i, c in enumerate(columns) if pa.types.is_boolean(c.type) and c.null_count]
     positions = [str(i) for i in range(len(names))]  # names may repeat; positions do not
     plain = pa.table(columns, names=positions)
-    del table, columns
+    del table, columns  # so that Arrow can let go of each column once pandas has it
     frame = plain.to_pandas(split_blocks=True, self_destruct=True, date_as_object=False, ignore_metadata=True)
     for position in with_gaps:
         frame.isetitem(position, frame.iloc[:, position].astype("boolean"))
@@ -56,6 +58,6 @@ def _is_bytes(kind: pa.DataType) -> bool:
     return pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
 
 
-def _as_text(column: pa.ChunkedArray, words: Any) -> pa.ChunkedArray:
+def _as_text(column: pa.ChunkedArray, words: Callable[[Any], str]) -> pa.ChunkedArray:
     cells = (None if cell is None else words(cell) for cell in column.to_pylist())
     return pa.chunked_array([pa.array(cells, type=pa.string())])

@@ -1,4 +1,7 @@
-"""The bytes of a file, also when it is packed in .gz or .zip: opened as often as needed, never unpacked to disk."""
+"""The bytes of a file, also when it is packed in .gz or .zip.
+
+It is opened as often as needed, and never unpacked to disk.
+"""
 
 from __future__ import annotations
 
@@ -16,21 +19,21 @@ from typing import IO, BinaryIO, cast
 
 from tellwhy.core.errors import UnreadableFile
 
-LARGEST_UNPACKED = 4 * 2**30
+LARGEST_UNPACKED = 4 * 2**30  # a small archive can unpack to more than a machine holds
 _BLOCK = 4 * 2**20
 _UNPACKING_ERRORS = (
     EOFError,
     zlib.error,
     gzip.BadGzipFile,
     zipfile.BadZipFile,
-    RuntimeError,
-    NotImplementedError,
+    RuntimeError,  # a zip file with a password
+    NotImplementedError,  # a zip file packed in a way that Python does not know
 )
 
 
 @dataclass(frozen=True)
 class ByteSource:
-    """A file's content. `name` is the name of what is inside, which tells the format; `path` what the user gave."""
+    """A file's content: `path` is what the user gave, `name` what is inside, which tells the format."""
 
     path: Path
     name: str
@@ -40,6 +43,7 @@ class ByteSource:
     @contextmanager
     def open(self) -> Iterator[BinaryIO]:
         """Give the unpacked content as a binary stream; what goes wrong on the way is an `UnreadableFile`."""
+        # What is not packed cannot surprise anybody by its size.
         limit = sys.maxsize if self.packing == "none" else LARGEST_UNPACKED
         with ExitStack() as stack:
             with _reading_errors(self.path):
@@ -69,7 +73,9 @@ class _Guarded(io.RawIOBase):
     """A stream that refuses to give more than `limit` bytes and says in words what goes wrong."""
 
     def __init__(self, inner: IO[bytes], path: Path, limit: int) -> None:
-        self._inner, self._path, self._left = inner, path, limit
+        self._inner = inner
+        self._path = path
+        self._left = limit
 
     def readable(self) -> bool:
         return True
@@ -90,8 +96,8 @@ def _reading_errors(path: Path) -> Iterator[None]:
         yield
     except _UNPACKING_ERRORS as error:
         raise UnreadableFile(
-            f"{path} cannot be unpacked ({error}): it is damaged, cut short or protected by a password. Fetch it "
-            "again, or unpack it yourself and pass what was inside."
+            f"{path} cannot be unpacked ({error}): it is damaged, cut short or protected by a password. "
+            "Fetch it again, or unpack it yourself and pass what was inside."
         ) from error
     except OSError as error:
         raise UnreadableFile(f"{path} cannot be read: {error.strerror or error}.") from error
@@ -100,8 +106,8 @@ def _reading_errors(path: Path) -> Iterator[None]:
 def too_large(path: Path) -> UnreadableFile:
     """Return the error for content that unpacks to more than the limit."""
     return UnreadableFile(
-        f"{path} unpacks to more than {LARGEST_UNPACKED / 2**30:g} GiB, the most that is accepted. Split the table "
-        "into smaller files, or convert it to Parquet."
+        f"{path} unpacks to more than {LARGEST_UNPACKED / 2**30:g} GiB, the most that is accepted. Split the "
+        "table into smaller files, or convert it to Parquet."
     )
 
 
@@ -109,7 +115,7 @@ def locate(path: Path) -> ByteSource:
     """Find out how a file is packed, or raise for what is no readable file at all."""
     _check_is_file(path)
     with ByteSource(path, path.name).open() as stream:
-        head = stream.read(4)
+        head = stream.read(4)  # the content tells how a file is packed; its name may not
     suffix = path.suffix.lower()
     if head.startswith(b"\x1f\x8b"):
         name = path.name[:-3] if suffix == ".gz" else path.name
@@ -142,7 +148,7 @@ def _locate_in_zip(path: Path) -> ByteSource:
             entries = [entry for entry in archive.infolist() if not entry.is_dir()]
     except (zipfile.BadZipFile, OSError) as error:
         raise UnreadableFile(f"{path} is a damaged zip file ({error}). Fetch it again.") from error
-    if any(entry.filename == "xl/workbook.xml" for entry in entries):
+    if any(entry.filename == "xl/workbook.xml" for entry in entries):  # an .xlsx file is a zip archive
         if sum(entry.file_size for entry in entries) > LARGEST_UNPACKED:
             raise too_large(path)
         return ByteSource(path, path.with_suffix(".xlsx").name)

@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import BinaryIO
 
 import pandas as pd
 import pyarrow as pa
@@ -22,6 +22,7 @@ from tellwhy.data.reading.text_survey import TextSurvey, survey_text
 
 _BLOCK = 4 * 2**20
 _LONGEST_LINE = 256 * 2**20
+_OPEN_QUOTE = "a quotation mark opened there is probably never closed"
 
 
 def read_delimited(
@@ -34,15 +35,15 @@ def read_delimited(
     n_rows = table.num_rows
     if n_rows == 0:
         raise UnreadableFile(
-            f"{source.path} has a header ({len(dialect.names)} columns) but no data rows; expected at least one row."
+            f"{source.path} has a header ({len(dialect.names)} columns) but no data rows; expected at least "
+            "one row."
         )
     table, notices = read_numbers(
         blank_missing(table), decimal=dialect.decimal, is_sure=dialect.decimal_is_sure
     )
     frame = frame_from_arrow(table)
-    if (
-        survey.n_lines == dialect.n_header_lines + n_rows
-    ):  # else some rows span lines, or some lines are blank
+    # Otherwise some rows span lines, or some lines are blank, and nobody knows the line of a row.
+    if survey.n_lines == dialect.n_header_lines + n_rows:
         mark_lines(frame, dialect.n_header_lines + 1)
     return frame, [*survey.notices, *dialect.notices, *notices]
 
@@ -55,7 +56,7 @@ def _parse(source: ByteSource, survey: TextSurvey, dialect: Dialect) -> pa.Table
         quoted_strings_can_be_null=True,
         decimal_point=dialect.decimal,
     )
-    for block_size in (_BLOCK, _LONGEST_LINE):
+    for block_size in (_BLOCK, _LONGEST_LINE):  # Arrow refuses a line that is longer than two blocks
         read = arrow_csv.ReadOptions(
             encoding="utf8" if survey.encoding == "utf-8-sig" else survey.encoding,
             column_names=list(dialect.names),
@@ -74,7 +75,8 @@ def _parse(source: ByteSource, survey: TextSurvey, dialect: Dialect) -> pa.Table
 
 
 @contextmanager
-def _arrow_stream(source: ByteSource) -> Iterator[Any]:
+def _arrow_stream(source: ByteSource) -> Iterator[pa.NativeFile | BinaryIO]:
+    """Give the content to Arrow; a file that is not packed, without a detour through Python."""
     if source.packing == "none":
         with pa.OSFile(str(source.path)) as file:
             yield file
@@ -84,26 +86,28 @@ def _arrow_stream(source: ByteSource) -> Iterator[Any]:
 
 
 def _explained(source: ByteSource, survey: TextSurvey, dialect: Dialect, error: Exception) -> UnreadableFile:
-    """Find the first row with another number of fields than the header, by the standard library's slower reader."""
-    expected, line, limit = len(dialect.names), 0, "a quotation mark opened there is probably never closed"
+    """Find the first row with another number of fields than the header, by the standard library's reader.
+
+    It is slower than Arrow's, but knows the line.
+    """
+    expected = len(dialect.names)
+    line = 0  # where the row before ended
     with source.open() as stream:
         text = io.TextIOWrapper(stream, encoding=survey.encoding, errors="replace", newline="")
         rows = csv.reader(text, delimiter=dialect.delimiter)
         try:
             for row in rows:
                 if row and len(row) != expected:
-                    hint = (
-                        f" The row spans lines {line + 1} to {rows.line_num}: {limit}."
-                        if rows.line_num > line + 1
-                        else ""
-                    )
+                    spans = f" The row spans lines {line + 1} to {rows.line_num}: {_OPEN_QUOTE}."
+                    hint = spans if rows.line_num > line + 1 else ""
                     return UnreadableFile(
-                        f"{source.path}, line {line + 1}: found {len(row)} fields, expected {expected} as in the "
-                        f"header.{hint} Fix that line, or pass another delimiter than {dialect.delimiter!r}."
+                        f"{source.path}, line {line + 1}: found {len(row)} fields, expected {expected} as in "
+                        f"the header.{hint} Fix that line, or pass another delimiter than "
+                        f"{dialect.delimiter!r}."
                     )
                 line = rows.line_num
         except csv.Error as problem:
-            return UnreadableFile(f"{source.path}, line {line + 1}: {problem}; {limit}. Fix that line.")
+            return UnreadableFile(f"{source.path}, line {line + 1}: {problem}; {_OPEN_QUOTE}. Fix that line.")
     return UnreadableFile(
         f"{source.path} cannot be read as delimited text: {error}. Check the file in an editor."
     )

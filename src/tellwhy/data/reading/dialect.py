@@ -19,9 +19,9 @@ _NAMES = {"\t": "tab", ";": "semicolon", "|": "vertical bar", ",": "comma", " ":
 _SAMPLE_BYTES = 2**20
 _SAMPLE_ROWS = 500
 _NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)*|[.,]\d+)([eE][+-]?\d+)?|[+-]?(inf|infinity)", re.IGNORECASE)
-_COUNT_OR_YEAR = re.compile(
-    r"\d{1,3}|(1[89]|20|21)\d\d"
-)  # names that tables do have: 0, 1, 2, …; 2019, 2020, …
+# Names that tables do have: 0, 1, 2, …; 2019, 2020, …
+_COUNT_OR_YEAR = re.compile(r"\d{1,3}|(1[89]|20|21)\d\d")
+# Three digits after the only sign do not tell: 1,234 may be a thousand or little more than one.
 _COMMA_DECIMAL = re.compile(r"[+-]?(\d+,(\d{1,2}|\d{4,})|0,\d+|\d{1,3}(\.\d{3})+,\d+)([eE][+-]?\d+)?")
 _POINT_DECIMAL = re.compile(r"[+-]?(\d*\.(\d{1,2}|\d{4,})|0\.\d+|\d{1,3}(,\d{3})+\.\d+)([eE][+-]?\d+)?")
 
@@ -47,10 +47,13 @@ def detect_dialect(
     if delimiter is None:
         delimiter = _detect_delimiter(text)
     rows, n_header_lines = _first_rows(source, text, delimiter)
-    sign, is_sure, notices = (decimal, True, []) if decimal else _detect_decimal(rows[1:] or rows, delimiter)
+    notices = []
     if delimiter != ",":
-        notices.insert(0, f"Columns are separated by {_NAMES.get(delimiter, repr(delimiter))}.")
-    found = Dialect(delimiter, sign, is_sure, (), n_header_lines, tuple(notices))
+        notices.append(f"Columns are separated by {_NAMES.get(delimiter, repr(delimiter))}.")
+    sign = _Decimal(decimal, is_sure=True) if decimal else _detect_decimal(rows[1:] or rows, delimiter)
+    if sign.example:
+        notices.append(f"Numbers have a decimal comma ({sign.example}).")
+    found = Dialect(delimiter, sign.sign, sign.is_sure, (), n_header_lines, tuple(notices))
     return _with_names(source, found, rows[0])
 
 
@@ -66,6 +69,7 @@ def _check_given(delimiter: str | None, decimal: str | None) -> None:
 
 
 def _sample(source: ByteSource, encoding: str) -> str:
+    """Return the first lines of a file, whole ones, and more of it where lines are very long."""
     size = _SAMPLE_BYTES
     while True:
         head = source.head(size)
@@ -93,19 +97,23 @@ def _rows(text: str, delimiter: str, limit: int = _SAMPLE_ROWS) -> list[list[str
 
 
 def _detect_delimiter(text: str) -> str:
-    best, best_share = "", 0.0
+    """Choose the delimiter that gives the most rows as many fields as the first row has."""
+    best = ""
+    best_share = 0.0
     for delimiter in DELIMITERS:
         rows = _rows(text, delimiter)
         width = len(rows[0]) if rows else 0
         share = sum(len(row) == width for row in rows) / max(len(rows), 1)
-        if width > 1 and share > best_share + 1e-9:
-            best, best_share = delimiter, share
+        if width > 1 and share > best_share + 1e-9:  # on a tie the earlier delimiter stays
+            best = delimiter
+            best_share = share
     if best:
         return best
     return "," if "," not in text else ";"  # one column; its commas are decimal signs
 
 
 def _first_rows(source: ByteSource, text: str, delimiter: str) -> tuple[list[list[str]], int]:
+    """Return rows of a sample, and how many lines there are up to the end of the first one."""
     rows = _rows(text, delimiter)
     if not rows:
         raise UnreadableFile(f"{source.path} holds no row; expected a header and data rows.")
@@ -116,22 +124,34 @@ def _first_rows(source: ByteSource, text: str, delimiter: str) -> tuple[list[lis
     return rows, reader.line_num
 
 
-def _detect_decimal(rows: Sequence[Sequence[str]], delimiter: str) -> tuple[str, bool, list[str]]:
-    if delimiter == ",":
-        return ".", False, []
+@dataclass(frozen=True)
+class _Decimal:
+    """The decimal sign of a file, whether a cell proves it, and the cell that shows a decimal comma."""
+
+    sign: str
+    is_sure: bool
+    example: str = ""
+
+
+def _detect_decimal(rows: Sequence[Sequence[str]], delimiter: str) -> _Decimal:
+    if delimiter == ",":  # it would cut every number with a decimal comma in two
+        return _Decimal(".", is_sure=False)
     cells = [cell.strip() for row in rows for cell in row]
     with_comma = [cell for cell in cells if _COMMA_DECIMAL.fullmatch(cell)]
-    with_point = sum(_POINT_DECIMAL.fullmatch(cell) is not None for cell in cells)
+    with_point = any(_POINT_DECIMAL.fullmatch(cell) for cell in cells)
     if with_comma and not with_point:
-        return ",", True, [f"Numbers have a decimal comma ({with_comma[0]})."]
-    return ".", with_point > 0 and not with_comma, []
+        return _Decimal(",", is_sure=True, example=with_comma[0])
+    return _Decimal(".", is_sure=with_point and not with_comma)
 
 
 def _with_names(source: ByteSource, dialect: Dialect, first: Sequence[str]) -> Dialect:
     fields = [field.strip() for field in first]
     if _is_data(fields):
         names = tuple(f"column_{i}" for i in range(1, len(fields) + 1))
-        notice = "The first row holds only numbers, so it was read as data; columns are named column_1, column_2, …"
+        notice = (
+            "The first row holds only numbers, so it was read as data; columns are named column_1, "
+            "column_2, …"
+        )
         return replace(dialect, names=names, n_header_lines=0, notices=(*dialect.notices, notice))
     unnamed = [i for i, field in enumerate(fields, start=1) if not field]
     for i in unnamed:
@@ -153,7 +173,6 @@ def _is_data(fields: Sequence[str]) -> bool:
     is_missing = [field.lower() in MISSING_WORDS for field in fields]
     if not any(is_number) or not all(n or m for n, m in zip(is_number, is_missing, strict=True)):
         return False
-    numbers = (
-        fields if fields[0] else fields[1:]
-    )  # a frame written by pandas without names: (index,) 0, 1, 2, …
+    # Pandas writes a frame without names as 0, 1, 2, …, with its index under an empty name before them.
+    numbers = fields if fields[0] else fields[1:]
     return len(numbers) < 3 or list(numbers) != [str(i) for i in range(len(numbers))]

@@ -35,16 +35,13 @@ def read_excel(source: ByteSource, *, sheet: str | int | None) -> tuple[pd.DataF
         if isinstance(error, (UnreadableFile, InvalidParameter)):
             raise
         raise UnreadableFile(
-            f"{source.path} cannot be read as an Excel workbook ({error}). Open it in a spreadsheet program and save "
-            "it again, or as CSV."
+            f"{source.path} cannot be read as an Excel workbook ({error}). Open it in a spreadsheet program "
+            "and save it again, or as CSV."
         ) from error
     others = [other for other in book.sheetnames if other != name]
-    notices = (
-        [f"Read sheet {name!r}; not read: {', '.join(map(repr, others))}."]
-        if others and sheet is None
-        else []
-    )
-    return frame, notices
+    if not others or sheet is not None:  # whoever names a sheet knows that there are others
+        return frame, []
+    return frame, [f"Read sheet {name!r}; not read: {', '.join(map(repr, others))}."]
 
 
 def _chosen(source: ByteSource, names: list[str], sheet: str | int | None) -> str:
@@ -58,6 +55,7 @@ def _chosen(source: ByteSource, names: list[str], sheet: str | int | None) -> st
 
 
 def _read_sheet(source: ByteSource, name: str, rows: Iterable[tuple[Any, ...]]) -> pd.DataFrame:
+    # Empty rows above the header and below the data are left over from editing.
     filled = (row for row in rows if any(cell is not None for cell in row))
     header = next(filled, None)
     first = next(filled, None)
@@ -78,8 +76,8 @@ def _records(
     for number, row in enumerate(rows):
         if any(cell is not None for cell in row[len(names) :]):
             raise UnreadableFile(
-                f"{source.path}, data row {number}: found more than {len(names)} cells, expected {len(names)} as in "
-                "the header. Name the extra column or clear its cells."
+                f"{source.path}, data row {number}: found more than {len(names)} cells, expected "
+                f"{len(names)} as in the header. Name the extra column or clear its cells."
             )
         cells = (None if cell in _ERROR_CELLS else cell for cell in row)
         yield dict(zip(names, cells, strict=False))

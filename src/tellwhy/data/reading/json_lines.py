@@ -40,7 +40,7 @@ def _read_lines(source: ByteSource, survey: TextSurvey) -> pd.DataFrame:
             with source.open() as stream:
                 frame = frame_from_arrow(blank_missing(arrow_json.read_json(stream)))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            frame = None  # a bad line, or types that change between lines: the slower reader tells
+            frame = None  # a bad line, or types that change between lines: the slower reader tells which
     if frame is None:
         frame = frame_from_records(_objects(source, survey))
     check_unique([str(name) for name in frame.columns], where=str(source.path))
@@ -59,14 +59,11 @@ def _objects(source: ByteSource, survey: TextSurvey) -> Iterator[dict[str, Any]]
                 value = json.loads(line)
             except (ValueError, RecursionError) as error:
                 raise UnreadableFile(
-                    f"{source.path}, line {number}: not valid JSON ({error}); expected one object a line, such as "
-                    '{"a": 1}. Fix or remove that line.'
+                    f"{source.path}, line {number}: not valid JSON ({error}); expected one object a line, "
+                    'such as {"a": 1}. Fix or remove that line.'
                 ) from error
             if not isinstance(value, dict):
-                raise UnreadableFile(
-                    f"{source.path}, line {number}: found {shown(value)}; expected an object with named values, such "
-                    'as {"a": 1}.'
-                )
+                raise _not_an_object(f"{source.path}, line {number}", value)
             yield value
 
 
@@ -80,8 +77,11 @@ def _read_list(source: ByteSource, survey: TextSurvey) -> pd.DataFrame:
         ) from error
     for position, record in enumerate(records):
         if not isinstance(record, dict):
-            raise UnreadableFile(
-                f"{source.path}, element {position} of the list: found {shown(record)}; expected an object with named "
-                'values, such as {"a": 1}.'
-            )
+            raise _not_an_object(f"{source.path}, element {position} of the list", record)
     return frame_from_records(iter(records))
+
+
+def _not_an_object(place: str, found: object) -> UnreadableFile:
+    return UnreadableFile(
+        f'{place}: found {shown(found)}; expected an object with named values, such as {{"a": 1}}.'
+    )

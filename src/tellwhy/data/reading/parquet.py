@@ -16,9 +16,9 @@ def read_parquet(source: ByteSource) -> tuple[pd.DataFrame, list[str]]:
     """Return the rows of a Parquet file."""
     try:
         with source.open() as stream:
-            content = (
-                pa.OSFile(str(source.path)) if source.packing == "none" else pa.BufferReader(stream.read())
-            )
+            # Parquet is read from its end: what is packed must be unpacked in memory first.
+            is_plain = source.packing == "none"
+            content = pa.OSFile(str(source.path)) if is_plain else pa.BufferReader(stream.read())
             with content, pq.ParquetFile(content) as file:
                 names = [str(name) for name in file.schema_arrow.names]
                 check_unique(names, where=str(source.path))
@@ -27,13 +27,13 @@ def read_parquet(source: ByteSource) -> tuple[pd.DataFrame, list[str]]:
                 table = file.read()
     except (pa.ArrowException, OSError) as error:
         raise UnreadableFile(
-            f"{source.path} cannot be read as Parquet: it is damaged or was not written to the end ({_first(error)}). "
-            "Write or fetch it again."
+            f"{source.path} cannot be read as Parquet: it is damaged or was not written to the end "
+            f"({_first(error)}). Write or fetch it again."
         ) from error
     if table.num_rows == 0 or table.num_columns == 0:
         raise UnreadableFile(
-            f"{source.path} has {table.num_columns} columns and {table.num_rows} data rows; expected at least one of "
-            "each."
+            f"{source.path} has {table.num_columns} columns and {table.num_rows} data rows; expected at "
+            "least one of each."
         )
     return frame_from_arrow(table), []
 

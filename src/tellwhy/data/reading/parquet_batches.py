@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from tellwhy.core.errors import InvalidInput, UnreadableFile
 from tellwhy.core.progress import track
@@ -17,7 +18,7 @@ from tellwhy.core.score_function import Floats
 
 def parquet_batches(
     path: str | Path, target: str | None = None, *, n_rows: int = 65_536
-) -> Iterator[tuple[Floats, Any]]:
+) -> Iterator[tuple[Floats, NDArray[Any] | None]]:
     """Yield (X, y) of at most `n_rows` rows of a Parquet file at a time; y is None without a target column.
 
     Every column but the target must hold numbers. Row groups are read one after the other, so that memory
@@ -54,11 +55,12 @@ def _number_columns(schema: pa.Schema, target: str | None, path: str | Path) -> 
         kind = schema.field(name).type
         if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
             raise InvalidInput(
-                f"Column {name!r} of {path} holds {kind}; expected numbers. Encode it, or leave it out of the file."
+                f"Column {name!r} of {path} holds {kind}; expected numbers. Encode it, or leave it out of "
+                "the file."
             )
     return columns
 
 
-def _numbers(column: Any) -> Floats:
+def _numbers(column: pa.Array) -> Floats:
     """Return a column as floats; what is missing becomes NaN."""
     return np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 from tellwhy.core.errors import UnreadableFile
 from tellwhy.data.reading.byte_source import ByteSource, file_fingerprint, locate
@@ -71,24 +70,19 @@ def read_table(
     """
     source = locate(Path(path))
     fingerprint = file_fingerprint(source.path)
-    frame, notices = _read(source, delimiter, decimal, encoding, sheet)
-    return Table(frame, str(path), tuple(notices), fingerprint)
-
-
-def _read(
-    source: ByteSource, delimiter: str | None, decimal: str | None, encoding: str | None, sheet: Any
-) -> tuple[Any, list[str]]:
     kind = _format(source)
     try:
         if kind == "excel":
-            return read_excel(source, sheet=sheet)
-        if kind == "parquet":
-            return read_parquet(source)
-        if kind == "json":
-            return read_json(source, encoding=encoding)
-        return read_delimited(source, delimiter=delimiter, decimal=decimal, encoding=encoding)
+            frame, notices = read_excel(source, sheet=sheet)
+        elif kind == "parquet":
+            frame, notices = read_parquet(source)
+        elif kind == "json":
+            frame, notices = read_json(source, encoding=encoding)
+        else:
+            frame, notices = read_delimited(source, delimiter=delimiter, decimal=decimal, encoding=encoding)
     except MemoryError as error:
         raise UnreadableFile(f"{source.path} does not fit into memory. Read it in parts.") from error
+    return Table(frame, str(path), tuple(notices), fingerprint)
 
 
 def _format(source: ByteSource) -> str:
@@ -107,10 +101,11 @@ def _format(source: ByteSource) -> str:
         return "parquet"
     if name.endswith(_PARQUET_NAMES):
         raise UnreadableFile(
-            f"{source.path} is not a Parquet file, although its name says so (it does not begin with PAR1). Write or "
-            "fetch it again."
+            f"{source.path} is not a Parquet file, although its name says so (it does not begin with PAR1). "
+            "Write or fetch it again."
         )
     if name.endswith(_JSON_NAMES):
         return "json"
+    # A name such as .csv is believed: a cell may begin with a brace.
     is_object = head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b'{"')
     return "json" if is_object and not name.endswith(_TEXT_NAMES) else "text"

@@ -1,8 +1,9 @@
-"""Cells that came as text: missing ones, stray spaces, and numbers written for people (1.234,5 or 1,234.5)."""
+"""Cells that came as text: missing ones, stray spaces, numbers written for people (1.234,5 or 1,234.5)."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from itertools import product
 
 import pyarrow as pa
@@ -50,48 +51,56 @@ def read_numbers(table: pa.Table, *, decimal: str, is_sure: bool) -> tuple[pa.Ta
     notices: list[str] = []
     columns = []
     for name, column in zip(table.column_names, table.columns, strict=True):
-        numbers = None
+        read = column
         if pa.types.is_string(column.type):
-            numbers = _numbers(column, decimal)
-            if numbers is None:
-                numbers, notice = _written_numbers(column, name, decimal, is_sure)
-                notices += [notice] if notice else []
-        columns.append(column if numbers is None else numbers)
+            plain = _numbers(column, decimal)
+            written = None if plain is not None else _written_numbers(column, decimal, is_sure)
+            if written is not None:
+                notices.append(f"Read numbers in column {name!r} as written for people: {written.example}.")
+                plain = written.numbers
+            read = column if plain is None else plain
+        columns.append(read)
     return pa.table(columns, names=table.column_names), notices
 
 
 def _numbers(column: pa.ChunkedArray, decimal: str) -> pa.ChunkedArray | None:
+    # Where commas are decimal signs, a point separates thousands: 1.234 is no 1.234.
     has_points = decimal != "." and pc.any(pc.match_substring(column, ".")).as_py()
     for kind in (pa.int64(),) if has_points else (pa.int64(), pa.float64()):
         try:
-            column.slice(0, _PROBE).cast(kind)
+            column.slice(0, _PROBE).cast(kind)  # most text fails here, before a million cells are cast
             return column.cast(kind)
         except pa.ArrowInvalid:
             continue
     return None
 
 
-def _written_numbers(
-    column: pa.ChunkedArray, name: str, decimal: str, is_sure: bool
-) -> tuple[pa.ChunkedArray | None, str]:
+@dataclass(frozen=True)
+class _Written:
+    """Numbers read from how people write them, and one of them before and after: '1.234,5 is 1234.5'."""
+
+    numbers: pa.ChunkedArray
+    example: str
+
+
+def _written_numbers(column: pa.ChunkedArray, decimal: str, is_sure: bool) -> _Written | None:
     other = "," if decimal == "." else "."
     for mark, group in [(decimal, other), (other, decimal), *((decimal, space) for space in _SPACES)]:
         believes = group in _SPACES or (is_sure and mark == decimal)
         if not _all_written(column, mark, group, believes):
             continue
         plain = pc.replace_substring(pc.replace_substring(column, group, ""), mark, ".")
-        example = pc.drop_null(column)[0].as_py()
-        value = pc.drop_null(plain)[0].as_py()
-        return plain.cast(
-            pa.float64()
-        ), f"Read numbers in column {name!r} as written for people: {example} is {value}."
-    return None, ""
+        before = pc.drop_null(column)[0].as_py()
+        after = pc.drop_null(plain)[0].as_py()
+        return _Written(plain.cast(pa.float64()), f"{before} is {after}")
+    return None
 
 
 def _all_written(column: pa.ChunkedArray, mark: str, group: str, believes: bool) -> bool:
-    m, g = re.escape(mark), re.escape(group)
+    m = re.escape(mark)
+    g = re.escape(group)
     accepted = rf"^[+-]?(\d{{1,3}}({g}\d{{3}})+|\d+)({m}\d+)?([eE][+-]?\d+)?$"
-    # Beyond doubt: two groups, a group and a decimal sign, or a decimal sign followed by other than three digits.
+    # Beyond doubt: two groups, a group and a decimal sign, other than three digits after a decimal sign.
     proof = rf"{g}\d{{3}}{g}|{g}\d{{3}}{m}\d|{m}(\d{{1,2}}|\d{{4,}})$|^[+-]?0{m}\d"
     if believes:
         proof = rf"{proof}|^[+-]?[1-9]\d{{0,2}}{g}\d{{3}}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 from dataclasses import dataclass
-from typing import Any
+from typing import AnyStr, Generic
 
 from tellwhy.core.errors import InvalidParameter, UnreadableFile
 from tellwhy.data.reading.byte_source import ByteSource
@@ -16,8 +16,6 @@ _MARKS = (  # longest first: the mark of UTF-16 begins that of UTF-32
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_BYTE_MARKS = (b"\0", b"\n", b"\r", b'"')
-_TEXT_MARKS = ("\0", "\n", "\r", '"')
 _NOT_IN_WINDOWS_1252 = bytes([0x81, 0x8D, 0x8F, 0x90, 0x9D])
 _SIGNATURES = (
     (b"\xd0\xcf\x11\xe0", "an old Excel (.xls) or Office file: save it as .xlsx or CSV"),
@@ -74,38 +72,55 @@ def _known(encoding: str) -> str:
         codec = codecs.lookup(encoding).name
     except LookupError as error:
         raise InvalidParameter(
-            f"There is no text encoding {encoding!r}; expected a name such as 'utf-8', 'windows-1252' or 'utf-16'."
+            f"There is no text encoding {encoding!r}; expected a name such as 'utf-8', 'windows-1252' or "
+            "'utf-16'."
         ) from error
     return "utf-8-sig" if codec == "utf-8" else codec
 
 
-class _Tally:
+@dataclass(frozen=True)
+class _Marks(Generic[AnyStr]):
+    """Characters that are looked for, in bytes or in decoded text."""
+
+    nul: AnyStr
+    feed: AnyStr
+    carriage: AnyStr
+    quote: AnyStr
+
+
+class _Tally(Generic[AnyStr]):
     """Counts lines and looks for quotation marks in blocks of bytes or of decoded text."""
 
-    def __init__(self, source: ByteSource) -> None:
+    def __init__(self, source: ByteSource, marks: _Marks[AnyStr]) -> None:
         self.source = source
-        self.n_feeds = self.n_returns = 0
-        self.has_quotes = self.has_text = self.ends_line = False
+        self.marks: _Marks[AnyStr] = marks
+        self.n_feeds = 0
+        self.n_returns = 0
+        self.has_quotes = False
+        self.has_text = False
+        self.ends_line = False
 
-    def take(self, block: Any) -> None:
-        nul, feed, carriage, quote = _BYTE_MARKS if isinstance(block, bytes) else _TEXT_MARKS
-        if nul in block:
-            line = self.n_feeds + block[: block.index(nul)].count(feed) + 1
+    def take(self, block: AnyStr) -> None:
+        marks = self.marks
+        if marks.nul in block:
+            line = self.n_feeds + block[: block.index(marks.nul)].count(marks.feed) + 1
             raise _holds_nul(self.source, line, is_decoded=isinstance(block, str))
-        self.n_feeds += block.count(feed)
-        self.n_returns += block.count(carriage)
-        self.has_quotes = self.has_quotes or quote in block
+        self.n_feeds += block.count(marks.feed)
+        self.n_returns += block.count(marks.carriage)
+        self.has_quotes = self.has_quotes or marks.quote in block
         self.has_text = self.has_text or bool(block.strip())
         if block:
-            self.ends_line = block[-1:] in (feed, carriage)
+            self.ends_line = block[-1:] in (marks.feed, marks.carriage)
 
     def result(self, codec: str, *notices: str) -> TextSurvey:
+        # Old Macs end lines by a carriage return alone; everybody else has one line feed a line.
         n_lines = (self.n_feeds or self.n_returns) + (not self.ends_line)
         return TextSurvey(codec, n_lines if self.has_text else 0, self.has_quotes, notices)
 
 
 def _survey_decoded(source: ByteSource, codec: str) -> TextSurvey:
-    tally, decoder = _Tally(source), codecs.getincrementaldecoder(codec)()
+    tally = _Tally(source, _Marks("\0", "\n", "\r", '"'))
+    decoder = codecs.getincrementaldecoder(codec)()
     try:
         for block in source.blocks():
             tally.take(decoder.decode(block))
@@ -113,7 +128,8 @@ def _survey_decoded(source: ByteSource, codec: str) -> TextSurvey:
     except UnicodeError as error:
         raise UnreadableFile(
             f"{source.path} is not {codec} text: {getattr(error, 'reason', error)} in line "
-            f"{tally.n_feeds + _lines_before(error, codec) + 1}. Pass another encoding, or save the file as UTF-8."
+            f"{tally.n_feeds + _lines_before(error, codec) + 1}. Pass another encoding, or save the file as "
+            "UTF-8."
         ) from error
     return tally.result(codec, *([] if codec == "utf-8-sig" else [f"Read the text as {codec}."]))
 
@@ -126,9 +142,13 @@ def _lines_before(error: UnicodeError, codec: str) -> int:
 
 
 def _survey_bytes(source: ByteSource) -> TextSurvey:
-    tally, decoder = _Tally(source), codecs.getincrementaldecoder("utf-8")()
-    bad_line, lacks_windows = 0, False
+    """Survey text whose encoding nobody told: UTF-8 if every byte agrees, else a Windows or Latin one."""
+    tally = _Tally(source, _Marks(b"\0", b"\n", b"\r", b'"'))
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    bad_line = 0
+    lacks_windows = False
     for block in source.blocks():
+        # Plain ASCII needs no decoding, unless the block before ended within a character.
         if not block.isascii() or decoder.getstate()[0]:
             lacks_windows = lacks_windows or len(block.translate(None, _NOT_IN_WINDOWS_1252)) < len(block)
             if not bad_line and (offset := _first_invalid(decoder, block)) is not None:
@@ -139,11 +159,15 @@ def _survey_bytes(source: ByteSource) -> TextSurvey:
     if not bad_line:
         return tally.result("utf-8-sig")
     codec, words = ("latin-1", "Latin-1") if lacks_windows else ("cp1252", "Windows-1252")
-    notice = f"The text is not UTF-8 (see line {bad_line}); read it as {words}. If letters look wrong, pass the encoding."
+    notice = (
+        f"The text is not UTF-8 (see line {bad_line}); read it as {words}. If letters look wrong, pass the "
+        "encoding."
+    )
     return tally.result(codec, notice)
 
 
 def _first_invalid(decoder: codecs.IncrementalDecoder, block: bytes) -> int | None:
+    """Return where a block stops being UTF-8, or None; the decoder may hold bytes of the block before."""
     pending = len(decoder.getstate()[0])
     try:
         decoder.decode(block)
@@ -156,13 +180,14 @@ def _first_invalid(decoder: codecs.IncrementalDecoder, block: bytes) -> int | No
 def _holds_nul(source: ByteSource, line: int, *, is_decoded: bool) -> UnreadableFile:
     head = b"" if is_decoded else source.head(4096)
     pairs = len(head) // 2
+    # In UTF-16, every other byte of Latin letters is zero.
     for zeros, codec in ((head[1::2], "utf-16-le"), (head[0::2], "utf-16-be")):
         if pairs > 8 and zeros.count(0) > 0.7 * pairs:
             return UnreadableFile(
-                f"{source.path} looks like UTF-16 text without its byte order mark. Pass the encoding {codec!r}, or "
-                "save the file as UTF-8."
+                f"{source.path} looks like UTF-16 text without its byte order mark. Pass the encoding "
+                f"{codec!r}, or save the file as UTF-8."
             )
     return UnreadableFile(
-        f"{source.path} holds a NUL byte in line {line}: it is a binary file or a damaged text file; expected text "
-        "(CSV, TSV, JSON lines), Parquet or Excel. Export the table again."
+        f"{source.path} holds a NUL byte in line {line}: it is a binary file or a damaged text file; "
+        "expected text (CSV, TSV, JSON lines), Parquet or Excel. Export the table again."
     )
