@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,7 +19,8 @@ CELL_LENGTH = 1000
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _MIDNIGHT = re.compile(r"[T ]00:00(:00(\.0+)?)?$")
 _BLANKS = re.compile("[ \t\n\r\f\v\x85\u2028\u2029]+")
-# Control characters, lone surrogates, and marks that turn the direction of text: one cell could read as another.
+# Control characters, lone surrogates, and marks that turn the direction of text, by which one cell could read
+# as another.
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
 
 
@@ -32,27 +32,31 @@ def number(value: float | None, digits: int = 4) -> str:
     >>> [number(x) for x in (145, 0.9, 1234.5678, -3.14159, 0.0000123)]
     ['145', '0.9', '1235', '−3.142', '1.23 × 10⁻⁵']
     """
-    if value is None or not math.isfinite(value):
-        return NOTHING if value is None or math.isnan(value) else ("∞" if value > 0 else f"{MINUS}∞")
-    if value == 0:
+    if value is None or math.isnan(value):
+        return NOTHING
+    sign = MINUS if value < 0 else ""
+    size = abs(value)
+    if math.isinf(size):
+        return f"{sign}∞"
+    if size == 0:
         return "0"
-    sign, size = (MINUS if value < 0 else ""), abs(value)
     if size >= 1e9 or size < 1e-3:
         mantissa, exponent = f"{size:.{digits - 1}e}".split("e")
         return f"{sign}{_trimmed(mantissa)} × 10{str(int(exponent)).translate(_SUPERSCRIPTS)}"
     decimals = max(0, digits - 1 - math.floor(math.log10(size)))
-    whole, _, fraction = _trimmed(f"{size:.{decimals}f}").partition(".")
-    return f"{sign}{_grouped(whole)}{'.' + fraction if fraction else ''}"
+    return sign + _grouped(_trimmed(f"{size:.{decimals}f}"))
 
 
 def _trimmed(text: str) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def _grouped(whole: str) -> str:
+def _grouped(text: str) -> str:
+    """Put thin spaces between thousands, from five digits on: 1234 is read as well as 1 234."""
+    whole = text.split(".", maxsplit=1)[0]
     if len(whole) < 5:
-        return whole
-    return f"{int(whole):,}".replace(",", THIN)
+        return text
+    return f"{int(whole):,}".replace(",", THIN) + text[len(whole) :]
 
 
 def count(n: int, singular: str, plural: str | None = None) -> str:
@@ -77,6 +81,7 @@ def share(part: float) -> str:
     if not math.isfinite(part):
         return NOTHING
     percent = 100 * part
+    # Rounding must not turn nearly all into all, nor little into nothing.
     if percent == 0 or percent >= 100:
         text = f"{percent:.0f}"
     elif percent < 0.01:
@@ -99,7 +104,7 @@ def percentile(value: float, decimals: int = 2) -> str:
     if not math.isfinite(value):
         return NOTHING
     unit = 10**decimals
-    # 99.9 × 10 is a little less than 999 in floating point: a tiny amount keeps floor from taking off one more.
+    # 99.9 × 10 is a little less than 999 in floating point: floor alone would take off one more.
     return f"{math.floor(value * unit + 1e-9) / unit:.{decimals}f}"
 
 
@@ -114,20 +119,19 @@ def aligned(values: Sequence[float]) -> list[str]:
     sizes = [abs(v) for v in values if math.isfinite(v) and v != 0]
     if not sizes or max(sizes) >= 1e6 or max(sizes) < 1e-2:
         return [number(v) for v in values]
-    decimals = max(0, 3 - math.floor(math.log10(max(sizes))))
+    decimals = max(0, 3 - math.floor(math.log10(max(sizes))))  # four digits of the largest
     return [_fixed(v, decimals) if math.isfinite(v) else number(v) for v in values]
 
 
 def _fixed(value: float, decimals: int) -> str:
-    whole, _, fraction = f"{abs(value):.{decimals}f}".partition(".")
-    return f"{MINUS if value < 0 else ''}{_grouped(whole)}{'.' + fraction if fraction else ''}"
+    return (MINUS if value < 0 else "") + _grouped(f"{abs(value):.{decimals}f}")
 
 
-def cell(value: Any) -> str:
+def cell(value: object) -> str:
     """Write one cell of a table: a number, text, a date, true or false, or that it is missing."""
     if is_missing(value):
         return "missing"
-    if isinstance(value, (bool, np.bool_)):
+    if isinstance(value, (bool, np.bool_)):  # before numbers: True is also an int
         return str(bool(value))
     if isinstance(value, (int, float, np.integer, np.floating)):
         return number(float(value))
@@ -136,7 +140,7 @@ def cell(value: Any) -> str:
     return cleaned(str(value)[:CELL_LENGTH])
 
 
-def moment(value: Any) -> str:
+def moment(value: object) -> str:
     """Write a date, without a time of day where it is midnight.
 
     Examples
@@ -147,18 +151,26 @@ def moment(value: Any) -> str:
     return _MIDNIGHT.sub("", cell(value)).replace("T", " ")
 
 
-def is_missing(value: Any) -> bool:
+def is_missing(value: object) -> bool:
     """Tell whether a cell holds nothing: None, NaN, NaT."""
+    # Of a list, pandas would tell of each entry whether it is missing.
     return bool(pd.api.types.is_scalar(value) and pd.isna(value))
 
 
-def between(low: Any, high: Any) -> str:
-    """Write a range: '0.9–4.1', or with 'to' where a minus sign or a date would make the dash hard to read."""
-    first, last = cell(low), cell(high)
+def between(low: object, high: object) -> str:
+    """Write a range: '0.9–4.1', or with 'to' where a minus sign or a date makes the dash hard to read.
+
+    Examples
+    --------
+    >>> between(0.9, 4.1), between(-3, 5), between(2, 2)
+    ('0.9–4.1', '−3 to 5', '2')
+    """
+    first = cell(low)
+    last = cell(high)
     if first == last:
         return first
-    plain = all(isinstance(x, (int, float, np.number)) for x in (low, high)) and float(low) >= 0
-    return f"{first}–{last}" if plain else f"{first} to {last}"
+    is_number = isinstance(low, (int, float, np.number)) and isinstance(high, (int, float, np.number))
+    return f"{first}–{last}" if is_number and not first.startswith(MINUS) else f"{first} to {last}"
 
 
 def cleaned(text: str) -> str:
@@ -171,7 +183,7 @@ def without_unsafe(text: str) -> str:
     return _UNSAFE.sub("\ufffd", text)
 
 
-def shortened(text: Any, length: int = 60) -> str:
+def shortened(text: object, length: int = 60) -> str:
     """Return the beginning of a long text, with an ellipsis.
 
     Examples
@@ -179,7 +191,7 @@ def shortened(text: Any, length: int = 60) -> str:
     >>> shortened("abcdefghij", 6)
     'abcde…'
     """
-    plain = cleaned(str(text)[: 4 * length + 100])
+    plain = cleaned(str(text)[: 4 * length + 100])  # a cell of a gigabyte is not cleaned to its end
     return plain if len(plain) <= length else plain[: length - 1].rstrip() + "…"
 
 

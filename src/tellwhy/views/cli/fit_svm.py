@@ -184,6 +184,6 @@ def _fit_words(model: FittedSVM) -> str:
 
     return (
         f"{len(model.classes_)} classes, {count(model.n_features_in_, 'feature')}: objective "
-        f"{model.objective_:.6g}, certified to {abs(model.dual_gap_):.1e} in {count(model.n_iter_, 'epoch')}; "
-        f"{share(model.density_)} of the weights are not zero."
+        f"{model.objective_:.6g}, certified to {abs(model.dual_gap_):.1e} in "
+        f"{count(model.n_iter_, 'epoch')}; {share(model.density_)} of the weights are not zero."
     )

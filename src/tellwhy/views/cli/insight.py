@@ -93,7 +93,7 @@ def _write_gallery(run: InsightRun, path: Path) -> None:
 
 
 def show_insights(run: InsightRun) -> None:
-    """Print one line per pattern: its class, its share, its main features with intervals, where it applies."""
+    """Print one line per pattern: class, share of rows, main features with intervals, where it applies."""
     from tellwhy.views.wording import between
 
     table = screen.plain_table()

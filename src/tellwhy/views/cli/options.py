@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-# Written out, because asking the catalogue loads every detector, and `--help` should not wait for that. A test
-# compares this list with the catalogue.
+# Written out, because asking the catalogue loads every detector, and `--help` should not wait for that.
+# A test compares this list with the catalogue.
 DETECTORS = (
     "ClusterSVDD",
     "DAGMM",

@@ -1,6 +1,6 @@
 """Colours, the same in figures and in the report; nothing here needs plotly.
 
-Orange raises a score, blue lowers it: the two are told apart by people who do not see red and green as others do.
+Orange raises a score, blue lowers it: people who do not tell red from green tell these two apart.
 """
 
 from __future__ import annotations

@@ -88,7 +88,8 @@ def region_flipping(
     Examples
     --------
     >>> from tellwhy.evaluation import RegionFlipping
-    >>> result = RegionFlipping(np.array([[3.0, 1.0, 0.0]]), np.array([0.4]), "LRP", removed=np.array([0, 4, 8]))
+    >>> curves = np.array([[3.0, 1.0, 0.0]])
+    >>> result = RegionFlipping(curves, np.array([0.4]), "LRP", removed=np.array([0, 4, 8]))
     >>> region_flipping(result).data[0].x
     (0.0, 50.0, 100.0)
     """

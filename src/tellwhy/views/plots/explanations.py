@@ -1,7 +1,7 @@
 """Figures of explanations of rows: bars of one row, points of many, and the scores that were explained.
 
-Every function only draws: it takes an `Explanation` and returns a `plotly.graph_objects.Figure`. Orange raises a
-score, blue lowers it.
+Every function only draws: it takes an `Explanation` and returns a `plotly.graph_objects.Figure`. Orange
+raises a score, blue lowers it.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _parts(row: Explanation, max_features: int) -> list[_Part]:
 
 
 def _whiskers(row: Explanation) -> tuple[Floats, Floats]:
-    """Lengths above and below each value: its credible interval where there is one, else its standard error."""
+    """Lengths above and below each value: its credible interval where known, else its standard error."""
     flat = row.values.ravel()
     if "interval" in row.extras:
         low, high = np.asarray(row.extras["interval"]).reshape(-1, 2).T
@@ -193,7 +193,7 @@ def _spread(x: Floats) -> Floats:
     rank = np.empty(len(x), dtype=int)
     rank[order] = np.arange(len(x)) - starts
     side = np.where(rank % 2 == 0, 1, -1) * ((rank + 1) // 2)
-    # Lines are 1 apart: points stay within 0.38 of theirs, and a few points lie close to it (12 steps at least).
+    # Lines are 1 apart: points stay within 0.38 of theirs. At least 12 steps: a few points lie close to it.
     return np.asarray(0.38 * side / max(np.abs(side).max(initial=1), 12))
 
 

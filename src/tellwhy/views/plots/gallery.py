@@ -164,7 +164,7 @@ def _bars(found: Sequence[Insight], max_features: int, columns: int) -> go.Figur
 
 
 def _room_for_names(names: Sequence[Sequence[str]], across: int) -> tuple[int, float]:
-    """How many panels fit side by side, and the part of the width that names of features take between them."""
+    """How many panels fit side by side, and the part of the width that names take between them."""
     longest = max((len(name) for shown in names for name in shown), default=0)
     part = (30.0 + LETTER * longest) / WINDOW
     across = max(1, min(across, int(1.0 / (part + LEAST_BARS))))

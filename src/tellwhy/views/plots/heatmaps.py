@@ -1,4 +1,4 @@
-"""Heat maps of explanations: rows × features of a table, or one image per row. The scale is centred at zero."""
+"""Heat maps of explanations: rows × features of a table, or one image per row; zero is white."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports: one self-contained HTML page, of a run or of labelled texts, readable offline, on paper and on a phone."""
+"""Reports of a run or of labelled texts: one HTML page, readable offline, on paper and on a phone."""
 
 from typing import TYPE_CHECKING
 

@@ -34,12 +34,12 @@ def nice_ticks(low: float, high: float, n: int) -> list[float]:
     rough = span / n
     unit = 10.0 ** np.floor(np.log10(rough))
     step = next(unit * k for k in (1, 2, 2.5, 5, 10) if unit * k >= rough * 0.999)
-    first = np.ceil(low / step - 1e-9)
+    first = np.ceil(low / step - 1e-9)  # an end that is round up to rounding errors has a tick
     return [float(k * step) for k in np.arange(first, np.floor(high / step + 1e-9) + 1)]
 
 
 def round_ticks(low: float, high: float) -> list[float]:
-    """Return 1, 2 and 5 times powers of ten between two positive ends; only powers where there would be many.
+    """Return 1, 2 and 5 times powers of ten between two positive ends, only powers where they would be many.
 
     Examples
     --------

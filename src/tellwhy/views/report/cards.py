@@ -1,11 +1,11 @@
-"""What the card of one anomaly shows: each main column's part of the score, and its value beside what is usual."""
+"""What the card of one anomaly shows: each main column's part of the score, its value, and what is usual."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from markupsafe import Markup
@@ -19,7 +19,7 @@ from tellwhy.views.report.usual import BesideUsual, beside_usual, shown
 from tellwhy.workflow.run import Anomaly, Run, Typical
 
 SMALLEST_PART = 0.02  # columns with less of a row's total join "other columns"
-FEWEST_COLUMNS = 3
+FEWEST_COLUMNS = 3  # that have a line of their own, however small
 KIND_WORDS = {
     "attribution": "part of the score",
     "sensitivity": "sensitivity of the score",
@@ -42,12 +42,20 @@ class Factor:
     is_rest: bool = False
 
 
+class Change(NamedTuple):
+    """What would have to differ for a row to look normal."""
+
+    column: Markup | str
+    normal: str
+    is_now: str
+
+
 @dataclass(frozen=True)
 class Card:
     """Everything that is shown of one anomaly besides its line in the table."""
 
     factors: list[Factor]
-    normal: list[tuple[Markup | str, str, str]]  # column, normal value, the row's value
+    normal: list[Change]
     balance: str
 
 
@@ -70,10 +78,11 @@ class Row:
     explanation: Explanation  # of this row alone
     shares: Floats
     left_over: float | None  # None where values are not parts of the score
-    cells: Callable[[str], Any]
+    cells: Callable[[str], object]
 
-    def value(self, column: str) -> Any:
+    def value(self, column: str) -> object:
         """Return the row's value in a column, in the user's units."""
+        # A reason holds the cell as it was read; the data may hold it as it was encoded.
         for reason in self.anomaly.reasons:
             if reason.feature == column:
                 return reason.value
@@ -99,33 +108,35 @@ def cards(run: Run, limits: Limits) -> list[Card]:
 
 def _card(typical: Mapping[str, Typical], row: Row, limits: Limits) -> Card:
     parts = _parts(row, limits)
+    # One axis for all bars of a card, long enough for every whisker.
     reach = [p.amount + side * (p.error or 0.0) for p in parts for side in (-1, 1)]
-    ends = min([0.0, *reach]), max([0.0, *reach])
+    ends = (min([0.0, *reach]), max([0.0, *reach]))
     factors = [_factor(part, row, typical.get(part.name), ends) for part in parts]
     return Card(factors, _nearest_normal(typical, row, limits), _balance(row))
 
 
 def _parts(row: Row, limits: Limits) -> list[Part]:
     """Choose the columns worth a line; sum up the others."""
-    flat, names = row.explanation.values.ravel(), row.explanation.names()
+    flat = row.explanation.values.ravel()
     sizes = np.abs(flat)
     order = np.argsort(-sizes, kind="stable")
     n_large = int((sizes >= SMALLEST_PART * sizes.sum()).sum())
     main = order[: min(limits.factors, max(FEWEST_COLUMNS, n_large))]
-    errors = None if row.explanation.stderr is None else row.explanation.stderr.ravel()
-    parts = [
-        Part(
-            names[j], float(flat[j]), True, float(row.shares[j]), None if errors is None else float(errors[j])
-        )
-        for j in main
-    ]
-    if row.left_over is None:
+    parts = [_part(row, int(j)) for j in main]
+    if row.left_over is None:  # strengths of other kinds are no shares, and leave no rest
         return [replace(part, share=None) for part in parts]
     others = order[len(main) :]
     if len(others):
         words = wording.count(len(others), "other column")
         parts.append(Part(words, float(flat[others].sum()), False, float(row.shares[others].sum())))
     return [*parts, Part("not attributed", _tidy(row.left_over, row), False)]
+
+
+def _part(row: Row, j: int) -> Part:
+    explanation = row.explanation
+    error = None if explanation.stderr is None else float(explanation.stderr.ravel()[j])
+    amount = float(explanation.values.ravel()[j])
+    return Part(explanation.names()[j], amount, True, float(row.shares[j]), error)
 
 
 def _tidy(amount: float, row: Row) -> float:
@@ -158,51 +169,48 @@ def _color(part: Part, kind: str) -> str:
     return "usual" if part.amount < 0 and kind == "attribution" else "odd"
 
 
-def _nearest_normal(
-    typical: Mapping[str, Typical], row: Row, limits: Limits
-) -> list[tuple[Markup | str, str, str]]:
+def _nearest_normal(typical: Mapping[str, Typical], row: Row, limits: Limits) -> list[Change]:
     """Return what to change to look normal, leaving out what would stay as it is."""
     changes = []
     for name, normal in (row.anomaly.nearest_normal or {}).items():
-        before, after = (shown(value, typical.get(name)) for value in (row.value(name), normal))
-        if after != before:
-            changes.append((clipped(name), wording.shortened(after), wording.shortened(before)))
+        after = shown(normal, typical.get(name))
+        before = shown(row.value(name), typical.get(name))
+        if after != before:  # 3.00001 instead of 3 is no advice
+            changes.append(Change(clipped(name), wording.shortened(after), wording.shortened(before)))
     return changes[: limits.factors]
 
 
 def _balance(row: Row) -> str:
+    """Say how the parts make up the score, or that they do not."""
     explanation = row.explanation
     if row.left_over is None:
         return (
-            f"Bars show the {KIND_WORDS[explanation.kind]}: how strongly a column is involved, compared with the "
-            "others. They are not parts of the score and do not add up to it."
+            f"Bars show the {KIND_WORDS[explanation.kind]}: how strongly a column is involved, compared with "
+            "the others. They are not parts of the score and do not add up to it."
         )
-    base = float(explanation.base_values[0])
-    amounts = [float(explanation.scores[0]), float(explanation.values.sum()), base, _tidy(row.left_over, row)]
-    score, columns, constant, rest = wording.aligned(amounts)
-    terms = [
-        f"{columns} from columns",
-        *([f"{constant} before any column"] if base else []),
-        f"{rest} not attributed",
-    ]
-    return f"Score {score} = {' + '.join(terms)}. Percentages are of what columns add to the score."
+    terms = {"from columns": float(explanation.values.sum())}
+    if explanation.base_values[0]:
+        terms["before any column"] = float(explanation.base_values[0])
+    terms["not attributed"] = _tidy(row.left_over, row)
+    score, *amounts = wording.aligned([float(explanation.scores[0]), *terms.values()])
+    total = " + ".join(f"{amount} {words}" for amount, words in zip(amounts, terms, strict=True))
+    return f"Score {score} = {total}. Percentages are of what columns add to the score."
 
 
-def _cell_reader(explanation: Explanation) -> Callable[[int, str], Any]:
-    """Return a function of a row and a column's name that finds the cell in a frame or an array, else None."""
+def _cell_reader(explanation: Explanation) -> Callable[[int, str], object]:
+    """Return a function of a row and a column's name that finds the cell, or None where it is not known."""
     data = explanation.data
-    names = data.columns if hasattr(data, "columns") else explanation.names()
+    is_frame = hasattr(data, "columns")
+    names = data.columns if is_frame else explanation.names()
     position = {str(name): j for j, name in enumerate(names)}
-    array = (
-        None if data is None or hasattr(data, "columns") else np.asarray(data).reshape(len(explanation), -1)
-    )
+    rows = None if data is None or is_frame else np.asarray(data).reshape(len(explanation), -1)
 
-    def cell(i: int, name: str) -> Any:
+    def cell(i: int, name: str) -> object:
         j = position.get(name)
         if j is None or data is None:
             return None
-        if array is not None:
-            return array[i, j]
-        return data.iloc[i, j] if hasattr(data, "iloc") else data[i, j]
+        if rows is not None:
+            return rows[i, j]
+        return data.iloc[i, j] if hasattr(data, "iloc") else data[i, j]  # pandas, polars
 
     return cell

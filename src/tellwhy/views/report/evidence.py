@@ -17,6 +17,14 @@ from tellwhy.workflow.run import Agreement, Detection, Evidence, Run
 RANDOM = "RandomAttribution"
 MOST_METHODS = 12
 
+# From which figure on a test counts as passed, or half passed. They are claims of the report: see its tests.
+LITTLE_LEFT_OVER = 0.15
+MUCH_LEFT_OVER = 0.4
+MUCH_FASTER = 0.75  # of the area of random order
+HARDLY_FASTER = 0.97
+MOST_AGREE = 0.8
+HALF_AGREE = 0.5
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -78,9 +86,8 @@ def evidence(run: Run) -> EvidenceView:
         Curve(_method_name(name), class_, _area(found, name), name == run.explanation.method)
         for name, class_ in zip(drawn, classes, strict=True)
     ]
-    others = [a for a in found.agreement if np.isfinite([a.same_top_feature, a.rank_correlation]).all()][
-        :MOST_METHODS
-    ]
+    known = [a for a in found.agreement if np.isfinite([a.same_top_feature, a.rank_correlation]).all()]
+    others = known[:MOST_METHODS]
     findings = [_left_over(run), _flipping(run), _agreement(others)]
     agreement = [_agreeing(a) for a in others]
     return EvidenceView(wording.shortened(found.explains, 400), findings, chart, legend, agreement)
@@ -112,20 +119,20 @@ def _left_over(run: Run) -> Finding:
     title = "Is the whole score explained?"
     if run.explanation.kind != "attribution":
         words = (
-            f"{wording.shortened(run.explanation.method)} gives the {KIND_WORDS[run.explanation.kind]}, not parts of "
-            "it: it says which columns matter, not how much of the score each one makes up."
+            f"{wording.shortened(run.explanation.method)} gives the {KIND_WORDS[run.explanation.kind]}, not "
+            "parts of it: it says which columns matter, not how much of the score each one makes up."
         )
         return Finding(title, "none", "no parts", words)
     part = run.evidence.unattributed
     if not np.isfinite(part):
         return Finding(title, "none", "not known", "No row's score was divided among columns.")
     figure = f"{wording.share(max(part, 0.0))} left over"
-    if part <= 0.15:
-        return Finding(
-            title, "strong", figure, "Nearly all of a typical row's score is divided among its columns."
-        )
-    if part <= 0.4:
-        return Finding(title, "fair", figure, "Read the bars as the main reasons, not as the only ones.")
+    if part <= LITTLE_LEFT_OVER:
+        words = "Nearly all of a typical row's score is divided among its columns."
+        return Finding(title, "strong", figure, words)
+    if part <= MUCH_LEFT_OVER:
+        words = "Read the bars as the main reasons, not as the only ones."
+        return Finding(title, "fair", figure, words)
     words = "Much of a typical row's score belongs to no single column: take the reasons as hints."
     return Finding(title, "weak", figure, words)
 
@@ -133,19 +140,18 @@ def _left_over(run: Run) -> Finding:
 def _flipping(run: Run) -> Finding:
     title = "Do the named columns matter?"
     areas = run.evidence.flipping_area
-    ours, random = areas.get(run.explanation.method), areas.get(RANDOM)
+    ours = areas.get(run.explanation.method)
+    random = areas.get(RANDOM)
     if ours is None or random is None or not np.isfinite([ours, random]).all():
         return Finding(title, "none", "not tested", "The order of columns was not tested on this run.")
     figure = f"area {wording.number(ours, 2)}, random order {wording.number(random, 2)}"
     test = "Setting the named columns back to usual values"
-    if ours <= 0.75 * random:
-        return Finding(
-            title, "strong", figure, f"{test} makes the score fall much faster than in random order."
-        )
-    if ours <= 0.97 * random:
-        return Finding(
-            title, "fair", figure, f"{test} makes the score fall somewhat faster than in random order."
-        )
+    if ours <= MUCH_FASTER * random:
+        words = f"{test} makes the score fall much faster than in random order."
+        return Finding(title, "strong", figure, words)
+    if ours <= HARDLY_FASTER * random:
+        words = f"{test} makes the score fall somewhat faster than in random order."
+        return Finding(title, "fair", figure, words)
     words = f"{test} lowers the score no faster than random order does: do not rely on the reasons."
     return Finding(title, "weak", figure, words)
 
@@ -156,25 +162,19 @@ def _agreement(others: list[Agreement]) -> Finding:
         return Finding(title, "none", "not tested", "No other method was run on the same rows.")
     same = sum(a.same_top_feature for a in others) / len(others)
     figure = f"{wording.share(same)} same main column"
-    if same >= 0.8:
+    if same >= MOST_AGREE:
         return Finding(title, "strong", figure, "Other methods name the same main column for most rows.")
-    if same >= 0.5:
-        return Finding(
-            title, "fair", figure, "Other methods name the same main column for more than half of the rows."
-        )
-    return Finding(
-        title, "weak", figure, "Other methods often name another column: check a row before acting on it."
-    )
+    if same >= HALF_AGREE:
+        words = "Other methods name the same main column for more than half of the rows."
+        return Finding(title, "fair", figure, words)
+    words = "Other methods often name another column: check a row before acting on it."
+    return Finding(title, "weak", figure, words)
 
 
 def _agreeing(a: Agreement) -> Agreeing:
-    words = (
-        "agrees"
-        if a.same_top_feature >= 0.8
-        else "partly agrees"
-        if a.same_top_feature >= 0.5
-        else "disagrees"
-    )
+    words = "disagrees"
+    if a.same_top_feature >= HALF_AGREE:
+        words = "agrees" if a.same_top_feature >= MOST_AGREE else "partly agrees"
     label = f"{wording.shortened(a.method)}: same main column in {wording.share(a.same_top_feature)} of rows"
     drawn = bar(max(a.same_top_feature, 0.0), 0.0, 1.0, label, class_="usual")
     correlation = wording.number(a.rank_correlation, 2)
@@ -183,17 +183,20 @@ def _agreeing(a: Agreement) -> Agreeing:
 
 def detection_words(found: Detection, n_rows: int) -> list[tuple[str, str, str]]:
     """Return each measure of detection with its figure and what it means."""
+    # A random ranking is as pure at its top as anywhere: its average precision is the share of such rows.
     chance = found.n_positive / n_rows if n_rows else 0.0
     positive = f"{wording.shortened(found.label, 40)} = {wording.shortened(found.positive, 40)}"
     return [
         (
             "AUROC",
             wording.number(found.auroc, 3),
-            f"the chance that a row with {positive} scores higher than one without; 0.5 is guessing, 1 is perfect",
+            f"the chance that a row with {positive} scores higher than one without; 0.5 is guessing, 1 is "
+            "perfect",
         ),
         (
             "average precision",
             wording.number(found.average_precision, 3),
-            f"how pure the top of the ranking is in such rows; guessing would give {wording.number(chance, 2)}",
+            "how pure the top of the ranking is in such rows; guessing would give "
+            f"{wording.number(chance, 2)}",
         ),
     ]

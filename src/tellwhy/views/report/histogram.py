@@ -13,6 +13,7 @@ from tellwhy.views.report.svg import element, percent, picture
 from tellwhy.views.wording import count, number
 
 N_BINS = 48
+FEW = 0.04  # of the tallest bar: lower ones cannot be seen
 HEAVY_TAIL = 10.0  # the highest score in thresholds, from which the axis of scores is logarithmic
 
 
@@ -41,25 +42,28 @@ def bin_scores(scores: Floats, threshold: float) -> Bins:
     floor = float(np.quantile(scores, 0.01)) if len(scores) else 0.0
     log_scores = bool(floor > 0 and 0 < threshold < np.inf and scores.max() > HEAVY_TAIL * threshold)
     if log_scores:  # the lowest hundredth joins the first bin: a score near 0 would stretch the axis
-        scores, threshold = np.log10(np.maximum(scores, min(floor, threshold))), float(np.log10(threshold))
+        scores = np.log10(np.maximum(scores, min(floor, threshold)))
+        threshold = float(np.log10(threshold))
     edges = _edges(*_limits(scores, threshold), threshold)
     where = np.searchsorted(edges, scores, side="left")
-    counts = np.bincount(np.clip(where - 1, 0, len(edges) - 1), minlength=len(edges))
-    return Bins(
-        edges, counts[:-1], int(counts[-1]), threshold, log_scores, _few_odd(edges, counts[:-1], threshold)
-    )
+    counts = np.bincount(np.clip(where - 1, 0, len(edges) - 1), minlength=len(edges))  # the last: beyond
+    log_counts = _few_odd(edges, counts[:-1], threshold)
+    return Bins(edges, counts[:-1], int(counts[-1]), threshold, log_scores, log_counts)
 
 
 def _limits(scores: Floats, threshold: float) -> tuple[float, float]:
     """Where the axis starts and ends; scores far beyond the others are left to the last bar."""
     if not len(scores):
         return 0.0, 1.0
-    low, most = float(scores.min()), float(scores.max())
+    low = float(scores.min())
+    most = float(scores.max())
     if np.isfinite(threshold):
-        low, most = min(low, threshold), max(most, threshold)
+        low = min(low, threshold)
+        most = max(most, threshold)
+    # Six times as far as 99 rows in 100 reach: beyond that, a few rows would squeeze all the others.
     reach = 6 * (float(np.quantile(scores, 0.99)) - low) or most - low
     high = min(most, low + reach)
-    if np.isfinite(threshold):
+    if np.isfinite(threshold):  # some room to the right of the threshold, whatever the scores
         high = max(high, min(most, threshold + 0.5 * (threshold - low)))
     return low, high
 
@@ -67,6 +71,7 @@ def _limits(scores: Floats, threshold: float) -> tuple[float, float]:
 def _edges(low: float, high: float, threshold: float) -> Floats:
     width = (high - low) / N_BINS
     width = width if width > np.finfo(float).tiny else 1.0
+    # No bar may hold both usual and odd rows: the threshold is an edge, and bins are counted from it.
     anchor = threshold if low <= threshold <= high else low
     first = -int(np.ceil((anchor - low) / width - 1e-9)) - (1 if anchor == low else 0)
     edges: Floats = anchor + width * np.arange(first, first + N_BINS + 3, dtype=np.float64)
@@ -77,16 +82,19 @@ def _few_odd(edges: Floats, counts: Integers, threshold: float) -> bool:
     """Tell whether bars above the threshold would be too low to see."""
     tail = counts[edges[:-1] >= threshold]
     tallest = int(counts.max(initial=0))
-    return tallest > 100 and 0 < tail.max(initial=0) < 0.04 * tallest
+    return tallest > 100 and 0 < tail.max(initial=0) < FEW * tallest
 
 
 def histogram(bins: Bins, label: str) -> Markup:
     """Draw counts of scores, those above the threshold in the colour of oddness."""
     tallest = max(int(bins.counts.max(initial=0)), bins.beyond, 1)
-    low, high = float(bins.edges[0]), float(bins.edges[-1])
+    low = float(bins.edges[0])
+    high = float(bins.edges[-1])
+    # The bar of scores beyond the axis takes the room of two bins at the right.
     right = 100 - (100 - LEFT) * 2 / (len(bins.counts) + 2) if bins.beyond else 100.0
 
     def height(n: float) -> float:
+        # n + 1: a bar of one row is seen, a bar of none has no height.
         part = np.log10(n + 1) / np.log10(tallest + 1) if bins.log_counts else n / tallest
         return float((PLOT_HEIGHT - 22) * part)
 
@@ -99,9 +107,8 @@ def histogram(bins: Bins, label: str) -> Markup:
     marks += _columns(bins, place, height)
     if bins.beyond:
         words = f"score above {number(bins.score(high))}: {count(bins.beyond, 'row')}"
-        marks.append(
-            _column((100 + right) / 2, 100, height(bins.beyond), words, is_odd=high >= bins.threshold)
-        )
+        is_odd = high >= bins.threshold
+        marks.append(_column((100 + right) / 2, 100, height(bins.beyond), words, is_odd=is_odd))
         marks.append(axis_text(100, PLOT_HEIGHT + 18, f">{number(bins.score(high), 3)}", "end"))
     marks += _score_axis(bins, place, last=right - (11 if bins.beyond else 3))
     marks += _threshold_line(bins, place)
@@ -123,9 +130,8 @@ def _column(start: float, end: float, height: float, words: str, *, is_odd: bool
     gap = 0.12 * (end - start)
     across = {"x": percent(start + gap / 2), "width": percent(end - start - gap)}
     upward = {"y": f"{PLOT_HEIGHT - height:.1f}", "height": f"{height:.1f}"}
-    return element(
-        "rect", element("title", words), class_="odd" if is_odd else "usual", rx=1, **across, **upward
-    )
+    color = "odd" if is_odd else "usual"
+    return element("rect", element("title", words), class_=color, rx=1, **across, **upward)
 
 
 def _count_ticks(tallest: int, log_counts: bool) -> list[float]:
@@ -135,23 +141,19 @@ def _count_ticks(tallest: int, log_counts: bool) -> list[float]:
 
 
 def _score_axis(bins: Bins, place: Axis, last: float) -> list[Markup]:
-    low, high = float(bins.edges[0]), float(bins.edges[-1])
+    low = float(bins.edges[0])
+    high = float(bins.edges[-1])
+    words = "score: the higher, the odder"
+    ticks = [(tick, place(tick)) for tick in nice_ticks(low, high, 5)]
     if bins.log_scores:
-        ticks = [
-            (tick, place(float(np.log10(tick)))) for tick in round_ticks(bins.score(low), bins.score(high))
-        ]
-    else:
-        ticks = [(tick, place(tick)) for tick in nice_ticks(low, high, 5)]
+        words = "score, on a logarithmic scale: the higher, the odder"
+        rounds = round_ticks(bins.score(low), bins.score(high))
+        ticks = [(tick, place(float(np.log10(tick)))) for tick in rounds]
     marks = [
         axis_text(x, PLOT_HEIGHT + 18, number(tick, 3), "middle")
         for tick, x in ticks
         if LEFT + 1 <= x <= last
     ]
-    words = (
-        "score, on a logarithmic scale: the higher, the odder"
-        if bins.log_scores
-        else "score: the higher, the odder"
-    )
     return [*marks, axis_text(LEFT, PLOT_HEIGHT + 38, f"{words} →", "start", class_="axis-title")]
 
 
@@ -159,7 +161,7 @@ def _threshold_line(bins: Bins, place: Axis) -> list[Markup]:
     if not bins.edges[0] <= bins.threshold <= bins.edges[-1]:
         return []
     x = place(bins.threshold)
-    anchor, shift = ("end", -1) if x > 60 else ("start", 1)
+    anchor, shift = ("end", -1) if x > 60 else ("start", 1)  # on the side with more room
     line = element("rect", class_="threshold", x=percent(x), y=0, width=2, height=PLOT_HEIGHT)
     words = f"threshold {number(bins.score(bins.threshold))}"
     return [line, axis_text(x + shift, 11, words, anchor, class_="threshold-text")]

@@ -7,7 +7,6 @@ import hashlib
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
@@ -19,11 +18,11 @@ from tellwhy.views.report.cards import KIND_WORDS, cards
 from tellwhy.views.report.evidence import detection_words, evidence
 from tellwhy.views.report.limits import MOST_BYTES, Limits, clipped
 from tellwhy.views.report.node_pictures import pictures
-from tellwhy.views.report.svg import range_strip
+from tellwhy.views.report.svg import Quantiles, range_strip
 from tellwhy.workflow.graphs.node_picture import NodePicture
 from tellwhy.workflow.run import Run
 
-_KEY_QUANTILES = (0.0, 2.0, 3.5, 4.5, 5.5, 7.0, 8.0)
+_KEY_QUANTILES = Quantiles(0.0, 2.0, 3.5, 4.5, 5.5, 7.0, 8.0)  # of the example in the key
 
 
 def render(run: Run, picture: NodePicture | None = None) -> str:
@@ -51,8 +50,12 @@ def render(run: Run, picture: NodePicture | None = None) -> str:
 
 def write_report(run: Run, path: str | Path, picture: NodePicture | None = None) -> Path:
     """Write the report of a run to a file, whole or not at all, and return its path."""
+    return save_page(render(run, picture), path)
+
+
+def save_page(page: str, path: str | Path) -> Path:
+    """Write a page to a file, whole or not at all, and return its path."""
     target = Path(path)
-    page = render(run, picture)
     with new_file(target) as work:
         work.write_text(page, encoding="utf-8")
     return target
@@ -60,30 +63,32 @@ def write_report(run: Run, path: str | Path, picture: NodePicture | None = None)
 
 def _page(run: Run, limits: Limits, picture: NodePicture | None) -> str:
     table = sections.lines(run, limits)
-    page = (
-        environment()
-        .get_template("page.html.j2")
-        .render(
-            run=run,
-            overview=sections.overview(run, limits),
-            scores=sections.scores(run),
-            lines=table,
-            main_columns=sections.main_columns(table),
-            cards=cards(run, limits),
-            groups=sections.groups(run, limits),
-            columns=sections.columns(run, limits),
-            evidence=evidence(run),
-            detection=detection_words(run.detection, len(run.scores)) if run.detection else [],
-            settings=sections.settings(run, limits),
-            versions=sections.versions(run, limits),
-            is_attribution=run.explanation.kind == "attribution",
-            kind_words=KIND_WORDS[run.explanation.kind],
-            key_strip=range_strip(_KEY_QUANTILES, 40.0, 6.2, "Example of a range strip"),
-            limits=limits,
-            pictures=pictures(picture),
-            **assets("style.css"),
-        )
+    return filled(
+        "page.html.j2",
+        run=run,
+        overview=sections.overview(run, limits),
+        scores=sections.scores(run),
+        lines=table,
+        main_columns=sections.main_columns(table),
+        cards=cards(run, limits),
+        groups=sections.groups(run, limits),
+        columns=sections.columns(run, limits),
+        evidence=evidence(run),
+        detection=detection_words(run.detection, len(run.scores)) if run.detection else [],
+        settings=sections.settings(run, limits),
+        versions=sections.versions(run, limits),
+        is_attribution=run.explanation.kind == "attribution",
+        kind_words=KIND_WORDS[run.explanation.kind],
+        key_strip=range_strip(_KEY_QUANTILES, 40.0, 6.2, "Example of a range strip"),
+        limits=limits,
+        pictures=pictures(picture),
+        **assets("style.css"),
     )
+
+
+def filled(template: str, **parts: object) -> str:
+    """Return a template with its parts put in, as text that any file can hold."""
+    page = environment().get_template(template).render(**parts)
     return page.encode("utf-8", "replace").decode()  # a lone surrogate cannot be written to a file
 
 
@@ -107,10 +112,12 @@ def _read(name: str) -> str:
 
 
 @cache
-def assets(*styles: str) -> dict[str, Any]:
+def assets(*styles: str) -> dict[str, Markup]:
     """Style and scripts, and the policy that names their hashes and allows nothing else."""
     style = "".join(_read(name) for name in styles)
-    theme, script = _read("theme.js"), _read("script.js")
+    theme = _read("theme.js")
+    script = _read("script.js")
+    # No request can leave the page, and no script but these two can run, whatever a cell of the table holds.
     policy = (
         f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(theme)} {_hash(script)}; "
         "img-src data:; base-uri 'none'; form-action 'none'"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PureWindowsPath
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from markupsafe import Markup
@@ -34,8 +34,9 @@ class Overview:
 
 def overview(run: Run, limits: Limits) -> Overview:
     """Return the head of the page."""
-    n, n_above = len(run.scores), above(run)
-    figures = [
+    n = len(run.scores)
+    n_above = above(run)
+    figures: list[tuple[str, Text]] = [
         ("rows scored", wording.number(n)),
         ("above the threshold", wording.number(n_above)),
         ("columns used", wording.number(len(run.columns))),
@@ -43,9 +44,9 @@ def overview(run: Run, limits: Limits) -> Overview:
     ]
     return Overview(
         source=clipped(_file_name(run.source), 80),
-        headline=_headline(len(run.scores), n_above),
+        headline=_headline(n, n_above),
         because=_main_columns(run) if n_above else [],
-        figures=[(words, figure) for words, figure in figures],
+        figures=figures,
         summary=wording.shortened(run.summary, 2000),
         notices=[wording.shortened(notice, 400) for notice in run.notices[: limits.lines]],
         more_notices=max(0, len(run.notices) - limits.lines),
@@ -54,7 +55,7 @@ def overview(run: Run, limits: Limits) -> Overview:
 
 def _file_name(source: str) -> str:
     """Return the last part of a path of any system: folders are nobody else's business."""
-    return PureWindowsPath(source).name or source
+    return PureWindowsPath(source).name or source  # it also splits at slashes
 
 
 def above(run: Run) -> int:
@@ -65,9 +66,8 @@ def above(run: Run) -> int:
 def _headline(n: int, n_above: int) -> str:
     if n_above == 0:
         return f"None of {wording.count(n, 'row')} stands out."
-    return (
-        f"{wording.number(n_above)} of {wording.count(n, 'row')} {'stands' if n_above == 1 else 'stand'} out."
-    )
+    verb = "stands" if n_above == 1 else "stand"
+    return f"{wording.number(n_above)} of {wording.count(n, 'row')} {verb} out."
 
 
 def _main_columns(run: Run) -> list[str]:
@@ -92,7 +92,8 @@ class Scores:
 def scores(run: Run) -> Scores:
     """Return the histogram of all scores."""
     bins = bin_scores(np.asarray(run.scores, dtype=np.float64), float(run.threshold))
-    n, n_above = len(run.scores), above(run)
+    n = len(run.scores)
+    n_above = above(run)
     part = wording.share(n_above / n) if n else wording.NOTHING
     verb = "scores" if n_above == 1 else "score"
     words = (
@@ -102,7 +103,8 @@ def scores(run: Run) -> Scores:
     notes = []
     if bins.log_counts:
         notes.append(
-            "Counts are on a logarithmic scale, so that the few odd rows can be seen beside the many usual ones."
+            "Counts are on a logarithmic scale, so that the few odd rows can be seen beside the many usual "
+            "ones."
         )
     if bins.beyond:
         notes.append(
@@ -166,14 +168,22 @@ def main_columns(table: Iterable[Line], most: int = 20) -> list[str]:
     return sorted(found, key=lambda name: -found[name])[:most]
 
 
+class Link(NamedTuple):
+    """A row of a group: its number, its name, and whether it has a card to go to."""
+
+    row: int
+    name: Text
+    has_card: bool
+
+
 @dataclass(frozen=True)
 class RowGroup:
-    """Anomalies with the same main columns; a link is an anomaly's row, its name, and whether it has a card."""
+    """Anomalies with the same main columns; `more` of them are not linked."""
 
     features: list[Text]
     n_rows: int
     bar: Markup
-    links: list[tuple[int, Text, bool]]
+    links: list[Link]
     more: int
 
 
@@ -189,7 +199,8 @@ def groups(run: Run, limits: Limits) -> list[RowGroup]:
     made = []
     for group in chosen:
         label = f"{wording.count(len(group.rows), 'row')} in this group"
-        links = [(int(r), names.get(r, f"row {r}"), r in with_card) for r in group.rows[: limits.links]]
+        rows = group.rows[: limits.links]
+        links = [Link(int(row), names.get(row, f"row {row}"), row in with_card) for row in rows]
         more = len(group.rows) - len(links)
         drawn = bar(len(group.rows), 0.0, largest, label, class_="usual")
         features = [clipped(name, 40) for name in group.features[: limits.factors]]
@@ -210,28 +221,31 @@ class ColumnBar:
 def columns(run: Run, limits: Limits) -> list[ColumnBar]:
     """Return which columns make rows odd, the small ones together."""
     ranked = _by_share(run.column_shares)
-    shown, others = ranked[: limits.columns], ranked[limits.columns :]
-    largest = max((part for _, part in ranked), default=1.0) or 1.0
-    is_attribution = run.explanation.kind == "attribution"
+    shown = ranked[: limits.columns]
+    others = ranked[limits.columns :]
     rest = sum(part for _, part in others)
-    made = [_column_bar(name, part, max(largest, rest), is_attribution) for name, part in shown]
+    # Many small columns together may be longer than the largest: they set the axis then.
+    longest = max([rest, *(part for _, part in ranked)]) or 1.0
+    is_attribution = run.explanation.kind == "attribution"
+    made = [_column_bar(name, part, longest, is_attribution) for name, part in shown]
     if others:
         words = wording.count(len(others), "other column")
-        made.append(_column_bar(words, rest, max(largest, rest), is_attribution, is_rest=True))
+        made.append(_column_bar(words, rest, longest, is_attribution, is_rest=True))
     return made
 
 
 def _column_bar(
-    name: str, part: float, largest: float, is_attribution: bool, *, is_rest: bool = False
+    name: str, part: float, longest: float, is_attribution: bool, *, is_rest: bool = False
 ) -> ColumnBar:
-    words = wording.share(part) if is_attribution else ""
-    drawn = bar(part, 0.0, largest, f"{wording.shortened(name)} {words}", class_="rest" if is_rest else "odd")
+    words = wording.share(part) if is_attribution else ""  # strengths of other kinds are no shares
+    label = f"{wording.shortened(name)} {words}"
+    drawn = bar(part, 0.0, longest, label, class_="rest" if is_rest else "odd")
     return ColumnBar(clipped(name, 40), drawn, words, is_rest)
 
 
 def settings(run: Run, limits: Limits) -> list[tuple[Text, Text]]:
     """Return what is needed to repeat the run."""
-    pairs: list[tuple[Any, Any]] = [
+    pairs: list[tuple[str, object]] = [
         ("input", _file_name(run.source)),
         ("fingerprint (SHA-256)", run.fingerprint),
     ]
@@ -244,7 +258,7 @@ def settings(run: Run, limits: Limits) -> list[tuple[Text, Text]]:
     return [(clipped(name, 40), clipped(value, 400)) for name, value in pairs]
 
 
-def _setting(value: Any) -> str:
+def _setting(value: object) -> str:
     if value is None:
         return "none"
     if isinstance(value, (list, tuple)):

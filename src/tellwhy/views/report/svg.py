@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from markupsafe import Markup, escape
@@ -15,6 +16,19 @@ from markupsafe import Markup, escape
 STRIP_HEIGHT = 24
 BAR_HEIGHT = 14
 _GUTTER = 9.0  # per cent of a strip kept for a value that lies far outside
+_MARGIN = 2.0  # per cent kept otherwise, so that a mark at the end is whole
+
+
+class Quantiles(NamedTuple):
+    """What is usual in a column: from its least value to its most, with the middle between."""
+
+    least: float
+    q5: float
+    q25: float
+    middle: float
+    q75: float
+    q95: float
+    most: float
 
 
 def element(name: str, *children: str, **attributes: object) -> Markup:
@@ -47,21 +61,15 @@ def bar(
 ) -> Markup:
     """Draw a bar from zero to `value` on an axis from `low` (at most 0) to `high` (at least 0)."""
     scale = max(abs(low), abs(high), abs(value)) or 1.0  # 1e300 − (−1e300) must not overflow
-    value, low, high = value / scale, low / scale, high / scale
-    span = (high - low) or 1.0
-    zero, end = 100 * -low / span, 100 * (value - low) / span
-    left, width = min(zero, end), abs(end - zero)
+    span = (high / scale - low / scale) or 1.0
+    zero = 100 * -(low / scale) / span
+    end = zero + 100 * (value / scale) / span
+    left = min(zero, end)
+    width = max(abs(end - zero), 0.4)  # nothing is still seen as a line
+    size = {"x": percent(left), "y": 1, "width": percent(width), "height": BAR_HEIGHT - 2, "rx": 2}
     marks = [
         element("rect", class_="track", x="0", y=BAR_HEIGHT / 2 - 0.5, width="100%", height=1),
-        element(
-            "rect",
-            class_=class_,
-            x=percent(left),
-            y=1,
-            width=percent(max(width, 0.4)),
-            height=BAR_HEIGHT - 2,
-            rx=2,
-        ),
+        element("rect", class_=class_, **size),
     ]
     if low < 0:
         marks.append(element("rect", class_="zero", x=percent(zero), y=0, width=1, height=BAR_HEIGHT))
@@ -86,8 +94,8 @@ class StripAxis:
 
     def position(self, value: float) -> float:
         """Return the place of a number."""
-        left = _GUTTER if self.break_low else 2.0
-        right = 100 - (_GUTTER if self.break_high else 2.0)
+        left = _GUTTER if self.break_low else _MARGIN
+        right = 100 - (_GUTTER if self.break_high else _MARGIN)
         x = value / self.scale
         if x < self.low:
             return 3.0 if self.break_low else left
@@ -96,29 +104,37 @@ class StripAxis:
         return float(left + (right - left) * (x - self.low) / ((self.high - self.low) or 1.0))
 
 
-def strip_axis(quantiles: Sequence[float], marked: Sequence[float]) -> StripAxis:
+def strip_axis(quantiles: Quantiles, marked: Sequence[float]) -> StripAxis:
     """Fit an axis on which the usual range stays readable, however far away a marked value is."""
     scale = float(np.abs([*quantiles, *marked]).max()) or 1.0  # 1e300 − (−1e300) must not overflow
-    least, q5, _, middle, _, q95, most = (q / scale for q in quantiles)
-    width = (q95 - q5) or (most - least) or abs(middle) or 1.0
-    low, high = max(least, q5 - width), min(most, q95 + width)
-    near = [x / scale for x in marked if low - width <= x / scale <= high + width]
-    low, high = min([low, *near]), max([high, *near])
+    usual = Quantiles(*(q / scale for q in quantiles))
+    values = [x / scale for x in marked]
+    width = (usual.q95 - usual.q5) or (usual.most - usual.least) or abs(usual.middle) or 1.0
+    # As wide again on each side as the range of nine rows in ten; values that are nearly there stretch it.
+    low = max(usual.least, usual.q5 - width)
+    high = min(usual.most, usual.q95 + width)
+    near = [x for x in values if low - width <= x <= high + width]
+    low = min([low, *near])
+    high = max([high, *near])
     if high == low:
-        low, high = low - width, high + width
-    outside = [least, most, *(x / scale for x in marked)]
+        low -= width
+        high += width
+    outside = [usual.least, usual.most, *values]
     return StripAxis(low, high, scale, min(outside) < low, max(outside) > high)
 
 
-def range_strip(quantiles: Sequence[float], value: float | None, normal: float | None, label: str) -> Markup:
-    """Draw what is usual (all, 90 %, half of the rows, the median), the row's value and its nearest normal value."""
+def range_strip(quantiles: Quantiles, value: float | None, normal: float | None, label: str) -> Markup:
+    """Draw what is usual, the row's value (a dot) and its nearest normal value (a diamond).
+
+    A thin line reaches over all rows, a bar over 90 % of them, a box over half; a stroke is the median.
+    """
     axis = strip_axis(quantiles, [x for x in (value, normal) if x is not None])
-    least, q5, q25, middle, q75, q95, most = (axis.position(q) for q in quantiles)
+    at = Quantiles(*(axis.position(q) for q in quantiles))
     marks = [
-        _band("range-all", least, most, 2),
-        _band("range-most", q5, q95, 8),
-        _band("range-half", q25, q75, 14),
-        element("rect", class_="median", x=percent(middle), y=3, width=2, height=STRIP_HEIGHT - 6),
+        _band("range-all", at.least, at.most, 2),
+        _band("range-most", at.q5, at.q95, 8),
+        _band("range-half", at.q25, at.q75, 14),
+        element("rect", class_="median", x=percent(at.middle), y=3, width=2, height=STRIP_HEIGHT - 6),
     ]
     if axis.break_low:
         marks.append(_mark("break", _GUTTER - 2.5, "M-3 5 1-5M1 5 5-5"))
@@ -126,7 +142,7 @@ def range_strip(quantiles: Sequence[float], value: float | None, normal: float |
         marks.append(_mark("break", 100 - _GUTTER + 2.5, "M-5 5-1-5M-1 5 3-5"))
     if normal is not None:
         marks.append(_mark("normal-mark", axis.position(normal), "M0-6 6 0 0 6-6 0z"))
-    if value is not None:
+    if value is not None:  # last, so that it lies on top
         x = percent(axis.position(value))
         marks.append(element("circle", class_="value-mark", cx=x, cy=STRIP_HEIGHT // 2, r=6))
     return picture(label, STRIP_HEIGHT, *marks, class_="strip")
@@ -141,5 +157,6 @@ def _band(class_: str, start: float, end: float, height: int) -> Markup:
 
 
 def _mark(class_: str, position: float, outline: str) -> Markup:
+    """A shape in pixels at a place in per cent: an inner picture is the only way to mix the two."""
     path = element("path", class_=class_, d=outline)
     return element("svg", path, x=percent(position), y=STRIP_HEIGHT // 2, overflow="visible")

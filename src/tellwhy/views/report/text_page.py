@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup, escape
 
 from tellwhy import __version__
-from tellwhy.core.storage.files import new_file
 from tellwhy.views import wording
 from tellwhy.views.report.limits import MOST_BYTES, clipped
-from tellwhy.views.report.page import assets, environment
+from tellwhy.views.report.page import assets, filled, save_page
 from tellwhy.views.report.svg import bar, element
 
 if TYPE_CHECKING:
@@ -85,48 +84,42 @@ def write_text_report(found: TextLabels, path: str | Path) -> Path:
     >>> import tempfile
     >>> from tellwhy.classifiers import TextClassifier
     >>> from tellwhy.workflow import explain_texts
-    >>> model = TextClassifier().fit(["a new car", "the old car", "the moon", "a moon rocket"], ["c", "c", "s", "s"])
+    >>> texts = ["a new car", "the old car", "the moon", "a moon rocket"]
+    >>> model = TextClassifier().fit(texts, ["c", "c", "s", "s"])
     >>> found = explain_texts(model, ["a new moon"])
     >>> write_text_report(found, tempfile.mkdtemp() + "/texts.html").name
     'texts.html'
     """
-    target, page = Path(path), render_texts(found)
-    with new_file(target) as work:
-        work.write_text(page, encoding="utf-8")
-    return target
+    return save_page(render_texts(found), path)
 
 
 def _page(found: TextLabels, n: int) -> str:
     shown = found.shown[:n]
-    page = (
-        environment()
-        .get_template("text_page.html.j2")
-        .render(
-            source=clipped(found.source, 80),
-            headline=_headline(found),
-            figures=_figures(found, n),
-            notes=[wording.shortened(note, 400) for note in found.notes[:20]],
-            order=found.order if n == len(found.shown) else f"{found.order} The first {n} fit on this page.",
-            cards=[_card(reasons) for reasons in shown],
-            groups=[_group(words) for words in found.classes],
-            more_classes=found.n_classes - len(found.classes),
-            settings=[("model", found.model), ("input", clipped(found.source, 80)), ("tellwhy", __version__)],
-            shades=range(1, SHADES + 1),
-            **assets("style.css", "text.css"),
-        )
+    fewer = "" if n == len(found.shown) else f" The first {n} fit on this page."
+    return filled(
+        "text_page.html.j2",
+        source=clipped(found.source, 80),
+        headline=_headline(found),
+        figures=_figures(found, n),
+        notes=[wording.shortened(note, 400) for note in found.notes[:20]],
+        order=found.order + fewer,
+        cards=[_card(reasons) for reasons in shown],
+        groups=[_group(words) for words in found.classes],
+        more_classes=found.n_classes - len(found.classes),
+        settings=[("model", found.model), ("input", clipped(found.source, 80)), ("tellwhy", __version__)],
+        shades=range(1, SHADES + 1),
+        **assets("style.css", "text.css"),
     )
-    return page.encode("utf-8", "replace").decode()  # a lone surrogate cannot be written to a file
 
 
 def _headline(found: TextLabels) -> str:
     texts = wording.count(found.n_texts, "text")
     if found.n_wrong is None:
         return f"{texts} labelled."
+    if found.n_wrong == 0 and found.n_texts == 1:
+        return "The text got the label it came with."
     if found.n_wrong == 0:
-        alone = found.n_texts == 1
-        return (
-            "The text got the label it came with." if alone else f"All {texts} got the label they came with."
-        )
+        return f"All {texts} got the label they came with."
     return wording.wrong_labels(found.n_wrong, found.n_texts, texts)
 
 
@@ -140,6 +133,7 @@ def _figures(found: TextLabels, n: int) -> list[tuple[str, Text]]:
 
 
 def _card(reasons: TextReasons) -> Card:
+    # Bars and shades are each in proportion to the strongest of their own text.
     reach = max((abs(value) for _, value in reasons.words), default=1.0)
     largest = max((abs(piece.relevance) for piece in reasons.marked.pieces), default=0.0)
     return Card(
@@ -162,7 +156,7 @@ def _rest(reasons: TextReasons, reach: float) -> str:
     if reasons.n_others:
         words = f"{wording.count(reasons.n_others, 'other word')} {_signed(reasons.others)}, i{words[1:]}"
     elsewhere = reasons.marked.elsewhere
-    if abs(elsewhere) > 1e-3 * reach:
+    if abs(elsewhere) > 1e-3 * reach:  # less than that is not worth a sentence
         words += f" {_signed(elsewhere)} belongs to words that are not marked in the text shown."
     return words
 
@@ -172,7 +166,7 @@ def _piece(piece: Piece, largest: float) -> Markup:
     text = _EMPTY_LINES.sub("\n\n", _BREAK.sub("\n", piece.text)).replace("\t", " ")
     safe = "\n".join(wording.without_unsafe(part) for part in text.split("\n"))
     shade = round(SHADES * abs(piece.relevance) / largest) if largest > 0 else 0
-    if shade == 0:
+    if shade == 0:  # a tenth of the strongest word, or less, stays plain
         return escape(safe)
     side = "for" if piece.relevance > 0 else "against"
     return element("mark", safe, class_=f"{side}-{shade}", title=_signed(piece.relevance))
