@@ -12,8 +12,10 @@ from tellwhy.explainers import LRP, Gradient, coverage  # noqa: E402
 NORMS = {
     "layer": lambda: nn.LayerNorm([4, 6, 6]),
     "layer, last axis": lambda: nn.LayerNorm(6),
+    "layer, wide": lambda: nn.LayerNorm(6, eps=0.1),
     "layer, no factors": lambda: nn.LayerNorm([6, 6], elementwise_affine=False),
     "group": lambda: nn.GroupNorm(2, 4),
+    "group, wide": lambda: nn.GroupNorm(2, 4, eps=0.1),
     "instance": lambda: nn.InstanceNorm2d(4),
     "instance, factors": lambda: nn.InstanceNorm2d(4, affine=True),
     "rms": lambda: nn.RMSNorm([6, 6]),

@@ -95,6 +95,16 @@ def test_relevance_travels_like_contributions(name):
     np.testing.assert_allclose(found.values, LRP(model, rule="z").explain(x).values, atol=1e-10)
 
 
+@pytest.mark.parametrize("name", LINEAR)
+def test_nothing_is_absorbed_between_the_layers(name):
+    """The ledger sees what every operation hands on, also one that returns several tensors."""
+    model, x = Between(LINEAR[name]).double().eval(), rows()
+    explainer = LRP(model, rule="z")
+    book = explainer.ledger(x)
+    np.testing.assert_allclose(book["absorbed"].sum(), 0, atol=1e-10)
+    np.testing.assert_allclose(book["arrived"].iloc[-1], explainer.explain(x).scores.sum(), atol=1e-10)
+
+
 ELEMENTWISE = {
     "relu6": F.relu6,
     "hardtanh": F.hardtanh,

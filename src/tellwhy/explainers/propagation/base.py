@@ -32,13 +32,12 @@ from tellwhy.explainers.propagation.engine.passes import first_not_finite
 from tellwhy.explainers.propagation.engine.results import Result
 from tellwhy.explainers.propagation.ledger import ledger
 from tellwhy.explainers.propagation.registration import check_operations
-from tellwhy.scoring.scores.network_passes import check_model, placed
+from tellwhy.scoring.scores.network_passes import Device, check_model, placed
 from tellwhy.scoring.scores.network_targets import CheckedTarget, Target
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Device = str | torch.device | None
 NETWORK_PARAMETERS: dict[str, Rules] = {
     "target": ParameterRule(
         "'max', an output's number, one per row, or a function", lambda value: value is not None

@@ -10,10 +10,11 @@ from torch import Tensor
 from torch.nn import Module
 
 from tellwhy.core.params import Rules, boolean
-from tellwhy.explainers.propagation.base import RELEVANCE_PARAMETERS, Device, Pass, RelevanceExplainer
+from tellwhy.explainers.propagation.base import RELEVANCE_PARAMETERS, Pass, RelevanceExplainer
 from tellwhy.explainers.propagation.composites import Composite, every, last
 from tellwhy.explainers.propagation.operations.layers import LinearMap
 from tellwhy.explainers.propagation.rules import Rule, quotient, z_plus
+from tellwhy.scoring.scores.network_passes import Device
 from tellwhy.scoring.scores.network_targets import Target
 
 

@@ -12,11 +12,12 @@ from torch import Tensor
 from torch.nn import Module
 
 from tellwhy.core.params import Rules, integer, none, one_of, real, seed
-from tellwhy.explainers.propagation.base import NETWORK_PARAMETERS, Device, NetworkExplainer, Pass
+from tellwhy.explainers.propagation.base import NETWORK_PARAMETERS, NetworkExplainer, Pass
 from tellwhy.explainers.propagation.engine.inputs import Inputs
 from tellwhy.explainers.propagation.engine.methods import Method
 from tellwhy.explainers.propagation.engine.passes import run_forward
 from tellwhy.explainers.propagation.engine.results import Result
+from tellwhy.scoring.scores.network_passes import Device
 from tellwhy.scoring.scores.network_targets import Target, chosen_outputs, pick_scores
 
 

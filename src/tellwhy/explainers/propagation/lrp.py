@@ -9,10 +9,11 @@ from torch.nn import Module
 
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.params import Rules, instance_of, none, one_of, validate_value
-from tellwhy.explainers.propagation.base import RELEVANCE_PARAMETERS, Device, Pass, RelevanceExplainer
+from tellwhy.explainers.propagation.base import RELEVANCE_PARAMETERS, Pass, RelevanceExplainer
 from tellwhy.explainers.propagation.composites import COMPOSITES, Composite, every
 from tellwhy.explainers.propagation.engine.methods import BATCH_NORM
 from tellwhy.explainers.propagation.rules import RESIDUAL_RULES, RULES, Rule, flat, rule_named
+from tellwhy.scoring.scores.network_passes import Device
 from tellwhy.scoring.scores.network_targets import Target
 
 
