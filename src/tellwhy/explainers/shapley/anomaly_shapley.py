@@ -13,7 +13,7 @@ from tellwhy.counterfactuals.row_scores import RowScores
 from tellwhy.counterfactuals.surroundings import Distance
 from tellwhy.explainers.base import Attribution, BackgroundExplainer, Rows
 from tellwhy.explainers.shapley.coalitions import Coalitions, choose_coalitions
-from tellwhy.explainers.shapley.games import Games, Lowest, play
+from tellwhy.explainers.shapley.games import Games, Lowest, Setup, play
 from tellwhy.explainers.shapley.gamma import balanced_gamma, gamma_by_injection
 from tellwhy.explainers.shapley.neighbourhood import (
     DISTANCES,
@@ -23,7 +23,7 @@ from tellwhy.explainers.shapley.neighbourhood import (
     where_scored,
 )
 from tellwhy.explainers.shapley.players import Players, groups_rule, players_of
-from tellwhy.explainers.shapley.shapley_values import ShapleyValues, shapley_values
+from tellwhy.explainers.shapley.shapley_values import shapley_values
 
 SLACK = 1e-3  # of the fall of the score: an order of magnitude below the standard error of sampled coalitions
 
@@ -33,7 +33,7 @@ SLACK = 1e-3  # of the fall of the score: an order of magnitude below the standa
     family="shapley",
     needs="any score (faster with a gradient); background rows for the units of the columns",
     cost="d + 1 local minima and min(2^d, 2d + 2048) scores per row",
-    exactness="exact up to 12 columns or groups; beyond, sampled with stated standard errors; additive always",
+    exactness="exact up to 12 columns or groups; beyond, sampled, with standard errors; additive always",
     citation="Takeishi, Kawahara, Transactions on Machine Learning Research (2023)",
     applies=lambda _: True,
     automatic=5,
@@ -41,17 +41,19 @@ SLACK = 1e-3  # of the fall of the score: an order of magnitude below the standa
 class AnomalyShapley(BackgroundExplainer):
     """Shapley values of an anomaly score whose absent columns take the least anomalous values nearby.
 
-    v(S) is the score that remains when the columns in S keep their values and all others go where the score
-    is lowest in the neighbourhood. With x̂*(S) the local minimum, reached from y = x, of e(y) + γ/|S^c|
-    Σ_{i∉S} dist(y_i, x_i) with y_S = x_S:
+    A set S of columns is worth v(S): the score that remains when the columns in S keep their values and all
+    others go where the score is lowest nearby. A column's value is what it adds to that, averaged over all
+    sets (Shapley, 1953). Let x̂*(S) be the local minimum, reached from y = x, of the score plus what moving
+    costs, e(y) + γ/|S^c| Σ_{i∉S} dist(y_i, x_i), with y_S = x_S. Then v is one of three:
 
-    - "relaxed": v(S) = e(z), z_S = x_S and z_{S^c} the mean of x̂*(∅) and x̂*({i}), i ∈ S: d + 1 minima per row;
-    - "local": v(S) = e(x̂*(S)), one minimum per coalition;
-    - "ball": v(S) = min e(y) over |y_i − x_i| ≤ radius·s_i instead of paying for distance, one minimum per coalition.
+    - "relaxed": v(S) = e(z), where z is x in the columns of S, and elsewhere the mean of x̂*(∅) and of
+      x̂*({i}), i ∈ S: only d + 1 minima per row;
+    - "local": v(S) = e(x̂*(S)): one minimum per set;
+    - "ball": v(S) = min e(y) over |y_i − x_i| ≤ radius·s_i, where moving costs nothing: one minimum per set.
 
-    Where coalitions are sampled, the minima of a score that is not made of quadratic forms are sought from
-    x̂*(∅) with the columns of S put back (from x where that is no way down), to a thousandth of the fall of
-    the score.
+    Where sets are sampled, minima need only be as exact as the sampling: they are sought to a thousandth of
+    the fall of the score, from x̂*(∅) with the columns of S put back (from x where that is no way down).
+    Scores made of quadratic forms have minima in closed form.
 
     The base value is v(∅), and values add up to the score exactly. A negative value says that a column makes
     the row look more normal. Rows that a kernel model was trained on are left out of it, as in `OneClassDTD`.
@@ -150,7 +152,8 @@ class AnomalyShapley(BackgroundExplainer):
         coalitions = self._coalitions(players)
 
         def explained(X: Floats, gamma: float) -> Floats:
-            return self._shared(RowScores(background.score, X), X, players, coalitions, gamma)[1].values
+            games = self._games(RowScores(background.score, X), X, players, coalitions, gamma)
+            return shapley_values(coalitions, games.worth, games.empty, games.full).values
 
         rng = generator(self.random_state)
         return gamma_by_injection(explained, background.X, self.neighbourhood_, players.of_column, rng)
@@ -160,7 +163,8 @@ class AnomalyShapley(BackgroundExplainer):
         players = players_of(rows, self.groups, self.names_)
         coalitions = self._coalitions(players)
         scores = RowScores(rows.score, rows.X, rows.left_out)
-        games, shared = self._shared(scores, rows.X, players, coalitions, self.gamma_)
+        games = self._games(scores, rows.X, players, coalitions, self.gamma_)
+        shared = shapley_values(coalitions, games.worth, games.empty, games.full)
         extras: dict[str, Any] = {}
         if self.groups is not None:
             extras["group_values"] = players.group_values(shared.values)
@@ -185,9 +189,10 @@ class AnomalyShapley(BackgroundExplainer):
     def _coalitions(self, players: Players) -> Coalitions:
         return choose_coalitions(players.n, self.n_coalitions, generator(self.random_state))
 
-    def _shared(
+    def _games(
         self, scores: RowScores, X: Floats, players: Players, coalitions: Coalitions, gamma: float
-    ) -> tuple[Games, ShapleyValues]:
+    ) -> Games:
+        """Find out what the coalitions of each row are worth."""
         lowest: Lowest = partial(
             self.neighbourhood_.lowest,
             gamma=gamma,
@@ -196,5 +201,5 @@ class AnomalyShapley(BackgroundExplainer):
             slack=0.0 if coalitions.is_exact else SLACK,
         )
         rows = where_scored(scores, X, self.distance)
-        games = play(scores, rows, players, coalitions, lowest, is_relaxed=self.characteristic == "relaxed")
-        return games, shapley_values(coalitions, games.worth, games.empty, games.full)
+        setup = Setup(players, coalitions, lowest)
+        return play(scores, rows, setup, is_relaxed=self.characteristic == "relaxed")

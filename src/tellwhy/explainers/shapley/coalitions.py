@@ -14,7 +14,7 @@ from tellwhy.core.score_function import Floats, Integers
 
 Mask = NDArray[np.bool_]
 
-LARGEST_ENUMERATED = 12
+LARGEST_ENUMERATED = 12  # players: 4094 sets
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def shapley_kernel(p: int, size: Integers) -> Floats:
 
 
 def size_chances(p: int) -> Floats:
-    """Chance of the sizes 1, …, p − 1 under the kernel: C(p, s) times the weight of one set, so ∝ 1/(s (p − s)).
+    """Chance of the sizes 1, …, p − 1 under the kernel: C(p, s) times the weight of a set, ∝ 1/(s (p − s)).
 
     Examples
     --------
@@ -75,9 +75,8 @@ def size_chances(p: int) -> Floats:
 def every_coalition(p: int) -> Coalitions:
     """All 2^p − 2 sets, weighted by the Shapley kernel."""
     numbers = np.arange(1, 2 ** (p - 1))
-    half = (
-        numbers[:, None] >> np.arange(p)
-    ) & 1 == 1  # the last player is in none of these, so in every complement
+    # Bit i of a number tells whether player i is in; the last is in none of these, but in every complement.
+    half = (numbers[:, None] >> np.arange(p)) & 1 == 1
     members = np.concatenate([half, ~half])
     return Coalitions(members, shapley_kernel(p, members.sum(axis=1)) if len(members) else np.empty(0))
 
@@ -88,13 +87,16 @@ def sampled_coalitions(p: int, n: int, rng: np.random.Generator) -> Coalitions:
     sizes = rng.choice(np.arange(1, p), size=n_pairs, p=size_chances(p))
     half = np.empty((n_pairs, p), dtype=bool)
     for some in row_batches(n_pairs, 24 * p):
+        # The first s players of a random order are any set of s; the argsort of an order gives their places.
         order = np.argsort(rng.random((some.stop - some.start, p)), axis=1)
         half[some] = np.argsort(order, axis=1) < sizes[some, None]
     return Coalitions(np.concatenate([half, ~half]), None)
 
 
 def choose_coalitions(p: int, n_coalitions: str | int, rng: np.random.Generator) -> Coalitions:
-    """All sets where "auto" meets up to 12 players, or as many were asked for; else as many as asked, or 2p + 2048.
+    """Return all sets where they are few enough, else a sample.
+
+    "auto" means all sets up to 12 players, and 2p + 2048 sets beyond.
 
     Examples
     --------

@@ -31,7 +31,9 @@ from tellwhy.optimise.arrays import on_host
     applies=lambda _: True,
 )
 class Compensation(BackgroundExplainer):
-    """R_i = |x̂*_i − x_i| / s_i, with x̂* the local minimum, reached from y = x, of e(y) + γ/d Σ dist(y_i, x_i).
+    """How far each column has to move, in standard deviations, to where the score is lowest nearby.
+
+    R_i = |x̂*_i − x_i| / s_i, with x̂* the local minimum, reached from y = x, of e(y) + γ/d Σ dist(y_i, x_i).
 
     Parameters
     ----------

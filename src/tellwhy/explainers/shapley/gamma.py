@@ -1,4 +1,4 @@
-"""Choosing γ, the weight of the distance."""
+"""Choosing γ, the weight of the distance against the score."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ from tellwhy.explainers.shapley.neighbourhood import Neighbourhood
 
 DEFAULT = 0.01
 CANDIDATES = (0.001, 0.01, 0.1, 1.0, 10.0)
-N_ROWS = 48
+N_ROWS = 48  # background rows that γ is chosen by
 
 
 def balanced_gamma(score: Any, background: Floats, neighbourhood: Neighbourhood, distance: Distance) -> float:
-    """γ at which the distance costs what the score gains: median fall of e from x to x̂*(∅), by median distance."""
+    """Return the γ at which moving costs about what it gains.
+
+    That is the median fall of the score, from x to its local minimum, over the median distance moved.
+    """
     X = background[evenly_spread(len(background), N_ROWS)]
     scores = RowScores(score, X)
     everything = np.ones((1, X.shape[1]), dtype=bool)
@@ -38,25 +41,42 @@ def gamma_by_injection(
     player: Integers,
     rng: np.random.Generator,
 ) -> float:
-    """Return the candidate whose explanations find the changed column of background rows best, by mean reciprocal rank.
+    """Return the candidate whose explanations rank columns that were made odd highest (mean reciprocal rank).
 
-    One column of each row is moved by 1 to 2 standard deviations, or flipped where it is binary. Among equals
-    the candidate nearest to 0.01 is taken.
+    One column of each background row is moved by 1 to 2 standard deviations, or flipped where it is binary.
+    Among equals the candidate nearest to 0.01 is taken.
+
+    Parameters
+    ----------
+    explained
+        From rows and γ to the values of the players, (n, players).
+    background
+        Ordinary rows.
+    neighbourhood
+        Units and kinds of the columns.
+    player
+        The player that each column belongs to.
+    rng
+        Chooses columns and moves.
     """
     X = background[evenly_spread(len(background), N_ROWS)]
     candidates = np.flatnonzero(~neighbourhood.constant)
     if not len(candidates):
         return DEFAULT
-    rows, columns = np.arange(len(X)), rng.choice(candidates, len(X))
+    rows = np.arange(len(X))
+    columns = rng.choice(candidates, len(X))
     moves = rng.uniform(1.0, 2.0, len(X)) * rng.choice([-1.0, 1.0], len(X)) * neighbourhood.scales[columns]
     cells = X[rows, columns]
     X[rows, columns] = np.where(neighbourhood.binary[columns], 1.0 - cells, cells + moves)
     found = {gamma: _mean_reciprocal_rank(explained(X, gamma), player[columns]) for gamma in CANDIDATES}
     best = max(found.values())
-    return min((g for g, quality in found.items() if quality == best), key=lambda g: abs(np.log(g / DEFAULT)))
+    equals = [gamma for gamma, quality in found.items() if quality == best]
+    return min(equals, key=lambda gamma: abs(np.log(gamma / DEFAULT)))
 
 
 def _mean_reciprocal_rank(values: Floats, truth: Integers) -> float:
+    """Mean of 1/rank of the true player; ties share the mean of their ranks."""
     of_truth = values[np.arange(len(values)), truth][:, None]
-    above, tied = (values > of_truth).sum(axis=1), (values == of_truth).sum(axis=1)
+    above = (values > of_truth).sum(axis=1)
+    tied = (values == of_truth).sum(axis=1)
     return float(np.mean(1.0 / (above + 0.5 * (tied + 1))))

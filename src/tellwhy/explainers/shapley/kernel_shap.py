@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -22,9 +23,12 @@ from tellwhy.explainers.shapley.shapley_values import shapley_values
 from tellwhy.scoring.observed import some_rows
 
 N_REFERENCES = 8
-_BATCH_BYTES = 64 * 2**20
+_BATCH_BYTES = 64 * 2**20  # of points scored together
 
-rows_rule = Rule("an array or frame of rows", lambda value: hasattr(value, "shape") and len(value.shape) == 2)
+rows_rule = Rule(
+    "an array or frame of rows",
+    lambda value: not isinstance(value, (list, tuple)) and np.ndim(value) == 2,
+)
 
 
 @dataclass(frozen=True)
@@ -44,13 +48,15 @@ class _References:
     family="shapley",
     needs="any score; background rows",
     cost="8 · min(2^d, 2d + 2048) scores per row",
-    exactness="exact up to 12 columns or groups; beyond, sampled with stated standard errors; additive always",
+    exactness="exact up to 12 columns or groups; beyond, sampled, with standard errors; additive always",
     citation="Lundberg, Lee, NeurIPS (2017)",
     applies=lambda _: True,
 )
 class KernelShap(BackgroundExplainer):
-    """Shapley values of v(S) = mean over reference rows b of e(x_S, b_{S^c}).
+    """Shapley values where columns that are absent take the values of reference rows.
 
+    A set S of columns is worth v(S) = mean over reference rows b of e(x_S, b_{S^c}): the score of the row
+    with all columns outside S taken from b. A column's value is what it adds to that, averaged over all sets.
     The base value is the mean score of the reference rows, and values add up to the score exactly.
 
     Parameters
@@ -79,6 +85,7 @@ class KernelShap(BackgroundExplainer):
     """
 
     leaves_rows_out = True
+    names_: Sequence[str] | None = None  # of the columns; given rows need no `fit`, which would set it
     _parameters: ClassVar[dict[str, Rules]] = {
         "background": (one_of("kmeans", "neighbours"), rows_rule),
         "n_coalitions": (one_of("auto"), integer(2)),
@@ -106,12 +113,13 @@ class KernelShap(BackgroundExplainer):
         self.names_ = self.score.feature_names or column_names(X)
         self.rows_ = self.rows(X).X
         if isinstance(self.background, str) and self.background == "kmeans":
-            self.centres_, self.weights_ = _centres(self.rows_, generator(self.random_state))
+            found = _centres(self.rows_, generator(self.random_state))
+            self.centres_ = found.rows[0]
+            self.weights_ = found.weights
 
     def _attribute(self, rows: Rows) -> Attribution:
         references = self._references(rows)
-        names = getattr(self, "names_", None) or self.score.feature_names
-        players = players_of(rows, self.groups, names)
+        players = players_of(rows, self.groups, self.names_ or self.score.feature_names)
         coalitions = choose_coalitions(players.n, self.n_coalitions, generator(self.random_state))
         scores = RowScores(rows.score, rows.X, rows.left_out)
         full = scores.value(rows.X, np.arange(len(rows.X)))
@@ -137,10 +145,12 @@ class KernelShap(BackgroundExplainer):
         )
 
     def _ordinary_rows(self) -> Any:
+        """Return rows that were kept; without any, given reference rows serve."""
         kept = super()._ordinary_rows()
         return some_rows(self.background) if kept is None and not isinstance(self.background, str) else kept
 
     def _references(self, rows: Rows) -> _References:
+        """Return the rows that absent columns of these rows take their values from."""
         if not isinstance(self.background, str):
             given = self.rows(self.background).X
             return _References(given[None], np.full(len(given), 1.0 / len(given)))
@@ -151,20 +161,24 @@ class KernelShap(BackgroundExplainer):
         return _References(nearest, np.full(nearest.shape[1], 1.0 / nearest.shape[1]))
 
 
-def _centres(X: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Up to 8 k-means centres, each coordinate moved to the nearest value in its column; and the clusters' shares."""
+def _centres(X: Floats, rng: np.random.Generator) -> _References:
+    """Return up to 8 k-means centres, weighted by the sizes of their clusters.
+
+    Each coordinate of a centre is moved to the nearest value in its column: a mean of whole numbers, or of 0
+    and 1, may be a value that no row can have.
+    """
     from sklearn.cluster import KMeans
 
     distinct, counts = np.unique(X, axis=0, return_counts=True)
     if len(distinct) <= N_REFERENCES:
-        return distinct, counts / counts.sum()
+        return _References(distinct[None], counts / counts.sum())
     scales, _ = column_scales(X)
     model = KMeans(N_REFERENCES, n_init=10, random_state=int(rng.integers(2**31 - 1))).fit(X / scales)
     centres = model.cluster_centers_ * scales
     for column, values in enumerate(X.T):
         centres[:, column] = values[np.abs(values[:, None] - centres[:, column]).argmin(axis=0)]
     counts = np.bincount(model.labels_, minlength=N_REFERENCES)
-    return centres, counts / counts.sum()
+    return _References(centres[None], counts / counts.sum())
 
 
 def _neighbours(X: Floats, background: Floats) -> Floats:
@@ -173,7 +187,7 @@ def _neighbours(X: Floats, background: Floats) -> Floats:
 
     scales, _ = column_scales(background)
     k = min(N_REFERENCES, len(background))
-    looked_at = min(len(background), 4 * k)
+    looked_at = min(len(background), 4 * k)  # some may be equal to the row, and are passed over
     model = NearestNeighbors(n_neighbors=looked_at).fit(background / scales)
     distance, index = model.kneighbors(X / scales)
     order = np.argsort(distance == 0, axis=1, kind="stable")[:, :k]  # equal rows last
@@ -184,12 +198,15 @@ def _play(
     scores: RowScores, X: Floats, references: _References, players: Players, coalitions: Coalitions
 ) -> tuple[Floats, Floats]:
     """v(∅) of each row, and v(S) of each row and coalition."""
-    (n, d), (_, r, _) = X.shape, references.rows.shape
+    n, d = X.shape
+    r = references.rows.shape[1]
     inside = coalitions.members[:, players.of_column]
-    empty, worth = np.empty(n), np.empty((n, len(inside)))
+    empty = np.empty(n)
+    worth = np.empty((n, len(inside)))
     batches = row_batches(n, 16 * r * d * (len(inside) + 1), _BATCH_BYTES)
     for rows in track(batches, len(batches), "explaining with reference rows"):
-        own, b = np.arange(rows.start, rows.stop), references.of(rows)
+        own = np.arange(rows.start, rows.stop)
+        b = references.of(rows)
         empty[rows] = _scored(scores, np.broadcast_to(b, (len(own), r, d)), own) @ references.weights
         for some in row_batches(len(inside), 16 * len(own) * r * d, _BATCH_BYTES):
             mixed = np.where(inside[some][:, None], X[rows, None, None], b[:, None])  # (rows, sets, r, d)

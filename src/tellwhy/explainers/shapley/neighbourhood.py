@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
+from tellwhy.core.capabilities import HasGradient, SharesOfOne
 from tellwhy.core.params import function, one_of, real
-from tellwhy.core.score_function import Floats
+from tellwhy.core.score_function import Floats, ScoreFunction
 from tellwhy.core.tables import evenly_spread
 from tellwhy.counterfactuals.minimise import Minima, minimise
 from tellwhy.counterfactuals.row_scores import RowScores
@@ -18,8 +18,8 @@ from tellwhy.optimise.arrays import Array
 
 DISTANCES = (one_of("squared", "absolute"), function)
 GAMMAS = real(0, np.inf, closed="left")
-N_ANCHORS = 8
-_LOOKED_AT = 256
+N_ANCHORS = 8  # ordinary rows that a search without gradients may step towards
+_LOOKED_AT = 256  # background rows that are scored to find them
 
 
 @dataclass(frozen=True)
@@ -49,11 +49,11 @@ class Neighbourhood:
     score_unit: float
 
     @classmethod
-    def of(cls, score: Any, background: Floats) -> Neighbourhood:
+    def of(cls, score: ScoreFunction, background: Floats) -> Neighbourhood:
         """Learn from background rows, in the score's own columns."""
         scales, constant = column_scales(background)
-        binary = binary_columns(background) | getattr(score, "unit_interval", False)
-        if getattr(score, "gradient", None) is not None:
+        binary = binary_columns(background) | isinstance(score, SharesOfOne)
+        if isinstance(score, HasGradient):
             return cls(scales, constant, binary, None, 1.0)
         looked_at = background[evenly_spread(len(background), _LOOKED_AT)]
         values = score.value(looked_at)
@@ -87,7 +87,7 @@ class Neighbourhood:
 
 
 def where_scored(scores: RowScores, X: Floats, distance: Distance) -> Array:
-    """Rows where the score computes; as they are where the distance is a function, which takes numpy's arrays."""
+    """Return rows where the score computes; on the host where the distance is the user's function."""
     return X if callable(distance) else scores.space.array(X)
 
 

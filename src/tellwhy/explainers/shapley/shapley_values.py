@@ -19,19 +19,22 @@ from tellwhy.explainers.shapley.coalitions import Coalitions
 
 @dataclass(frozen=True)
 class ShapleyValues:
-    """Values (n, p) that sum to v(D) − v(∅), and their Monte-Carlo standard errors (None where all sets were used)."""
+    """Values of n games with p players; those of a game sum to v(D) − v(∅)."""
 
-    values: Floats
-    stderr: Floats | None
+    values: Floats  # (n, p)
+    stderr: Floats | None  # Monte-Carlo standard errors; None where all sets were used
 
 
 def shapley_values(coalitions: Coalitions, worth: Floats, empty: Floats, full: Floats) -> ShapleyValues:
     """Fit φ to v(S) − v(∅) = Σ_{i∈S} φ_i under Σφ = v(D) − v(∅), for n games at once.
 
-    With weights w (the Shapley kernel, or 1 for sampled sets) and A = Σ w z zᵀ over the masks z, b = Σ w z
-    (v(z) − v(∅)): φ = A⁻¹(b − λ1), with λ such that the sum is right. The standard error of a sample of pairs
-    is that of M·mean(g), g = ½ Σ z(y − zᵀφ) over the pair and M = A⁻¹ − A⁻¹11ᵀA⁻¹/(1ᵀA⁻¹1), A the mean of
-    zzᵀ; since M1 = 0, Mg = ½(r_S − r_{S^c})·Mz with the residuals r.
+    Shapley values are the weighted least-squares fit of a sum to the worth of sets, with the Shapley kernel
+    as weights; sampled sets follow the kernel already and have equal weights.
+
+    With masks z, weights w, A = Σ w z zᵀ and b = Σ w z (v(z) − v(∅)): φ = A⁻¹(b − λ1), with λ such that the
+    sum is right. The standard error of a sample of pairs is that of M·mean(g), where g = ½ Σ z(y − zᵀφ) over
+    the pair and M = A⁻¹ − A⁻¹11ᵀA⁻¹/(1ᵀA⁻¹1), A the mean of zzᵀ; since M1 = 0, Mg = ½(r_S − r_{S^c})·Mz with
+    the residuals r.
 
     Parameters
     ----------
@@ -49,26 +52,30 @@ def shapley_values(coalitions: Coalitions, worth: Floats, empty: Floats, full: F
     >>> shapley_values(sets, np.array([[1.0, 2.0]]), np.zeros(1), np.array([5.0])).values
     array([[2., 3.]])
     """
-    p, total = coalitions.n_players, full - empty
-    if p == 1:
+    p = coalitions.n_players
+    total = full - empty
+    if p == 1:  # there is no set between none and all
         return ShapleyValues(total[:, None].copy(), None)
     gains = worth - empty[:, None]
-    weights = np.full(len(coalitions.members), 1.0 / len(coalitions.members))
-    weights = weights if coalitions.weights is None else coalitions.weights / coalitions.weights.sum()
+    equal = np.full(len(coalitions.members), 1.0 / len(coalitions.members))
+    weights = equal if coalitions.weights is None else coalitions.weights / coalitions.weights.sum()
     A, b = _normal_equations(coalitions, weights, gains)
     inverse = _inverse(A)
     row_sums = inverse.sum(axis=1)
     M = inverse - np.outer(row_sums, row_sums) / row_sums.sum()
     values = b @ M + np.outer(total, row_sums / row_sums.sum())
-    values += ((total - values.sum(axis=1)) / p)[:, None]  # what rounding left
-    return ShapleyValues(
-        values, None if coalitions.is_exact else _standard_errors(coalitions, gains, values, M)
-    )
+    values += ((total - values.sum(axis=1)) / p)[
+        :, None
+    ]  # what rounding left: the sum is promised to be exact
+    stderr = None if coalitions.is_exact else _standard_errors(coalitions, gains, values, M)
+    return ShapleyValues(values, stderr)
 
 
 def _normal_equations(coalitions: Coalitions, weights: Floats, gains: Floats) -> tuple[Floats, Floats]:
+    """Return A, which all games share, and b of each game."""
     m, p = coalitions.members.shape
-    A, b = np.zeros((p, p)), np.zeros((len(gains), p))
+    A = np.zeros((p, p))
+    b = np.zeros((len(gains), p))
     for some in row_batches(m, 24 * p, 64 * 2**20):
         Z = coalitions.members[some].astype(np.float64)
         weighted = Z * weights[some, None]
@@ -78,6 +85,7 @@ def _normal_equations(coalitions: Coalitions, weights: Floats, gains: Floats) ->
 
 
 def _inverse(A: Floats) -> Floats:
+    """Return A⁻¹, or say that there are too few sets."""
     try:
         return np.asarray(cho_solve(cho_factor(A), np.eye(len(A))))
     except LinAlgError as error:
@@ -93,9 +101,9 @@ def _standard_errors(coalitions: Coalitions, gains: Floats, values: Floats, M: F
     for many pairs, and what keeps the error honest for few (MacKinnon and White, Journal of Econometrics 29,
     1985).
     """
-    n_pairs, p = len(coalitions.members) // 2, coalitions.n_players
+    n_pairs = len(coalitions.members) // 2
     variance = np.zeros_like(values)
-    for some in row_batches(n_pairs, 24 * p, 64 * 2**20):
+    for some in row_batches(n_pairs, 24 * coalitions.n_players, 64 * 2**20):
         other = slice(some.start + n_pairs, some.stop + n_pairs)
         Z = coalitions.members[some].astype(np.float64)
         spread = Z @ M
