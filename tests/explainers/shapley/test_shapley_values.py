@@ -144,6 +144,21 @@ def test_coverage_of_the_standard_error(d, n):
     assert 0.9 < np.mean(covered) < 0.98
 
 
+def test_standard_errors_are_those_of_leaving_out_each_pair():
+    """The variance is the sum of squared changes when a pair of sets is left out and the rest fitted again."""
+    n_pairs = 40
+    drawn = sampled_coalitions(8, 2 * n_pairs, np.random.default_rng(0))
+    worth = smooth_games(drawn.members)
+    full = smooth_games(np.ones((1, 8), dtype=bool))[:, 0]
+    found = shapley_values(drawn, worth, np.zeros(3), full)
+    variance = np.zeros_like(found.values)
+    for i in range(n_pairs):
+        kept = np.delete(np.arange(2 * n_pairs), [i, i + n_pairs])
+        fewer = type(drawn)(drawn.members[kept], None)
+        variance += (shapley_values(fewer, worth[:, kept], np.zeros(3), full).values - found.values) ** 2
+    np.testing.assert_allclose(found.stderr, np.sqrt(variance), rtol=1e-9)
+
+
 def test_too_few_distinct_sets_say_so():
     drawn = sampled_coalitions(13, 30, np.random.default_rng(0))
     same = type(drawn)(np.repeat(drawn.members[[0, 15]], 15, axis=0), None)

@@ -64,9 +64,8 @@ def shapley_values(coalitions: Coalitions, worth: Floats, empty: Floats, full: F
     row_sums = inverse.sum(axis=1)
     M = inverse - np.outer(row_sums, row_sums) / row_sums.sum()
     values = b @ M + np.outer(total, row_sums / row_sums.sum())
-    values += ((total - values.sum(axis=1)) / p)[
-        :, None
-    ]  # what rounding left: the sum is promised to be exact
+    rounding = (total - values.sum(axis=1)) / p
+    values += rounding[:, None]  # the sum is promised to be exact
     stderr = None if coalitions.is_exact else _standard_errors(coalitions, gains, values, M)
     return ShapleyValues(values, stderr)
 
