@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from tellwhy.core.params import generator, integer, validate_value
+from tellwhy.core.params import Seed, generator, integer, validate_value
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.evaluation.changed_inputs import InputSample
 from tellwhy.evaluation.fidelity import RanksFeatures
@@ -37,7 +36,7 @@ class Vulnerabilities:
 
 
 def adversarial(
-    insight: RanksFeatures, *, k: int = 100, baseline: float = 0.0, random_state: Any = 0
+    insight: RanksFeatures, *, k: int = 100, baseline: float = 0.0, random_state: Seed = 0
 ) -> Vulnerabilities:
     """Build inputs that exploit an insight, from the rows that it carries with it.
 

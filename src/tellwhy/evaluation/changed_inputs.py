@@ -80,7 +80,9 @@ class InputSample:
         flat = X.reshape(len(X), -1)
         inside = flat[is_inside]
         source = everyone.reshape(len(everyone), -1)
-        drawn = rng.integers(len(source), size=inside.shape)
+        drawn = rng.integers(
+            len(source), size=inside.shape
+        )  # a row for each cell: columns become independent
         return cls(
             inside=inside,
             outside=flat[~is_inside],

@@ -14,7 +14,7 @@ import numpy as np
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.explainer import Explains, LearnsFromRows
 from tellwhy.core.explanation import Explanation
-from tellwhy.core.params import generator, integer, real, seed, validate_value
+from tellwhy.core.params import Seed, generator, integer, real, seed, validate_value
 from tellwhy.core.progress import track
 from tellwhy.core.registry import card, cards
 from tellwhy.core.score_function import Floats, ScoreFunction
@@ -78,13 +78,13 @@ class _Trial:
 
 def compare(
     explainers: Sequence[Explains | type | str] | Mapping[str, Explains | type | str],
-    model: Any,
+    model: object,
     X: Any,
     *,
     n_features: int = 1,
     n_repeats: int = 2,
     background: Any = None,
-    random_state: Any = 0,
+    random_state: Seed = 0,
     confidence: float = 0.95,
 ) -> pd.DataFrame:
     """Explain injected anomalies with several methods, and measure how well each one does.
@@ -189,7 +189,7 @@ def _trial(
 ) -> _Trial:
     rows = X if is_frame(X) else np.asarray(X)
     numbers = numbers_of(background)
-    many = take_rows(rows, np.tile(np.arange(len(rows)), n_repeats))
+    many = take_rows(rows, np.tile(np.arange(len(rows)), n_repeats))  # `_interval` relies on this order
     odd, truth = inject_anomalies(
         many, n_features, random, scale=column_scales(numbers), binary=binary_columns(numbers)
     )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tellwhy.core.errors import InvalidInput
-from tellwhy.core.params import generator, integer, real, seed, validate_value
+from tellwhy.core.params import Seed, generator, integer, real, seed, validate_value
 from tellwhy.core.progress import track
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.evaluation.changed_inputs import InputSample
@@ -96,14 +96,14 @@ class RanksFeatures(Protocol):
 
 def fidelity(
     insight: RanksFeatures,
-    model: Any,
-    X: Any,
+    model: object,
+    X: ArrayLike,
     *,
     counts: Sequence[int] = COUNTS,
     n_bootstraps: int = 50,
     share: float = 0.3,
     baseline: float = 0.0,
-    random_state: Any = 0,
+    random_state: Seed = 0,
 ) -> Fidelity:
     """Change the features that an insight ranks highest, and watch how often the model decides for its class.
 
@@ -183,7 +183,7 @@ def _measure(
         rates[name][place] = is_positive(changed).mean() if len(changed) else np.nan
 
 
-def _rows(X: Any, insight: RanksFeatures) -> Floats:
+def _rows(X: ArrayLike, insight: RanksFeatures) -> Floats:
     """Return the rows as numbers, after checking that the insight is about rows of this shape."""
     rows = np.asarray(X, dtype=np.float64)
     if rows.shape[1:] != insight.coefficients.shape:
@@ -194,7 +194,7 @@ def _rows(X: Any, insight: RanksFeatures) -> Floats:
     return rows
 
 
-def _decision(model: Any, target: str, rows: Floats) -> Decision:
+def _decision(model: object, target: str, rows: Floats) -> Decision:
     """Return the function that tells which inputs the model puts into the target.
 
     Of a score, that is what lies above its threshold or, without one, above the median of the rows.

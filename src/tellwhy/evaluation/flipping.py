@@ -73,7 +73,7 @@ class Flipping:
 
 
 def flipping(
-    explanation: Explanation, model: Any, *, background: Any = None, order: str = "most_relevant_first"
+    explanation: Explanation, model: object, *, background: Any = None, order: str = "most_relevant_first"
 ) -> Flipping:
     """Take features away in the order of an explanation, and watch the model's score.
 
@@ -154,6 +154,7 @@ def _ranking(explanation: Explanation, score: ScoreFunction, order: str) -> Inte
         raise InvalidInput(
             f"The explanation has no finite value in row {row}, feature {column}: it gives no order."
         )
+    # Signed: a negative value says that a feature makes the row look more normal, so it goes last.
     return np.argsort(-values if order == "most_relevant_first" else values, axis=1, kind="stable")
 
 

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tellwhy.core.errors import InvalidInput
-from tellwhy.core.params import generator, integer, real, seed, validate_value
+from tellwhy.core.params import Seed, generator, integer, real, seed, validate_value
 from tellwhy.core.rows.scaling import ColumnSpread
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.tables import as_floats, check_finite
@@ -28,12 +28,12 @@ class Injected(NamedTuple):
 def inject_anomalies(
     X: Any,
     n_features: int,
-    random_state: Any,
+    random_state: Seed,
     *,
     low: float = 1.0,
     high: float = 2.0,
-    scale: Any = None,
-    binary: Any = "auto",
+    scale: ArrayLike | None = None,
+    binary: ArrayLike = "auto",
 ) -> Injected:
     """Change some features of each normal row by one to two standard deviations.
 
@@ -143,7 +143,7 @@ def _choose(candidates: Mask, n_features: int, random: np.random.Generator) -> M
     return truth
 
 
-def _given_binary(binary: Any, X: Floats) -> Mask:
+def _given_binary(binary: ArrayLike, X: Floats) -> Mask:
     """Return the user's mask of binary columns, or say what is wrong with it."""
     mask = np.asarray(binary)
     if mask.dtype != bool or mask.shape != (X.shape[1],):
@@ -158,7 +158,7 @@ def _given_binary(binary: Any, X: Floats) -> Mask:
     return mask
 
 
-def _given_scale(scale: Any, n_columns: int) -> Floats:
+def _given_scale(scale: ArrayLike, n_columns: int) -> Floats:
     """Return the user's units, one per column, or say what is wrong with them."""
     try:
         units = np.broadcast_to(np.asarray(scale, dtype=np.float64), (n_columns,))
@@ -175,7 +175,7 @@ def _with_cells(X: Any, changed: Floats, truth: Mask, flips: Mask) -> Any:
     columns = []
     for c in np.flatnonzero(truth.any(axis=0)):
         column = frame.get_column(frame.columns[c])
-        kind = column.dtype if flips[c] else nw.Float64
+        kind = column.dtype if flips[c] else nw.Float64  # a whole number moved by 1.4 is none any more
         rows = np.flatnonzero(truth[:, c])
         cells = nw.new_series("cells", changed[rows, c], nw.Float64, backend=frame.implementation).cast(kind)
         columns.append(column.cast(kind).scatter(rows.tolist(), cells))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
-from tellwhy.core.params import generator, integer, one_of, validate_value
+from tellwhy.core.params import Seed, generator, integer, one_of, validate_value
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.scoring.class_scores import as_class_scores, with_known_outputs
 from tellwhy.scoring.scores.log_odds import ClassScores
@@ -36,7 +35,7 @@ class KeepTop:
     accuracy: Floats
 
     def interval(
-        self, of: str = "probability", *, n_bootstraps: int = 1000, random_state: Any = 0
+        self, of: str = "probability", *, n_bootstraps: int = 1000, random_state: Seed = 0
     ) -> tuple[float, float]:
         """95 % limits of the mean of "probability" or "accuracy", by bootstrap over the rows."""
         validate_value("KeepTop.interval", "of", of, one_of("probability", "accuracy"))
@@ -48,7 +47,7 @@ class KeepTop:
 
 def keep_top(
     explanation: Explanation,
-    model: Any,
+    model: object,
     *,
     k: int = 20,
     background: ArrayLike = 0.0,
@@ -89,7 +88,7 @@ def keep_top(
     kept = np.empty_like(X)
     for i, x in enumerate(X):
         kept[i] = _keep(x, explanation.values[i], label[i], k=k, background=background)
-    recorded = explanation.extras.get("target")
+    recorded = explanation.extras.get("target")  # the explained class need not be the preferred one
     chosen = score.outputs(X).argmax(axis=1) if recorded is None else np.asarray(recorded, dtype=np.int64)
     odds = score.outputs(kept)
     probability = 1.0 / (1.0 + np.exp(-odds[np.arange(len(X)), chosen]))

@@ -120,7 +120,7 @@ def _mask(truth: ArrayLike, explanation: Explanation) -> Mask:
 
 def _first_true(values: Floats, mask: Mask, k: int) -> tuple[Floats, Floats]:
     """Expected 1/rank of the best true feature, and chance that it is among the first k, per row."""
-    best = np.where(mask, values, -np.inf).max(axis=1, keepdims=True)
+    best = np.where(mask, values, -np.inf).max(axis=1, keepdims=True)  # highest value of a true feature
     above = (values > best).sum(axis=1)
     tied = (values == best).sum(axis=1)
     true_tied = ((values == best) & mask).sum(axis=1)

@@ -58,6 +58,7 @@ def mix(rows: Any, source: Integers) -> Any:
     Columns of a frame keep their types, so that a model that reads text or categories can score the result.
     """
     if is_pandas(rows):
+        # The arrays below a frame's columns keep categories and missing values as they are.
         return type(rows)({name: rows[name].array.take(source[:, c]) for c, name in enumerate(rows.columns)})
     if is_polars(rows):
         return type(rows)({name: rows[name].gather(source[:, c]) for c, name in enumerate(rows.columns)})

@@ -138,5 +138,5 @@ def typical_rows(background: Any, score: ScoreFunction) -> Any:
     rows = background if is_frame(background) else np.asarray(background)
     looked_at = evenly_spread(len(rows), _LOOKED_AT)
     ranked = looked_at[np.argsort(score.value(take_rows(rows, looked_at)), kind="stable")]
-    calm = ranked[: (len(ranked) + 1) // 2]
+    calm = ranked[: (len(ranked) + 1) // 2]  # a background may hold odd rows; half of it hardly does
     return take_rows(rows, calm[evenly_spread(len(calm), N_REFERENCES)])

@@ -21,7 +21,7 @@ BATCH = 512  # rows that go through a network at once
 _SUM = 1e-3  # probabilities of a row add up to 1 within this: networks compute in single precision
 
 
-def as_class_scores(model: Any) -> ScoreFunction:
+def as_class_scores(model: object) -> ScoreFunction:
     """Return the log-odds of a model's classes, or its score where it has no classes.
 
     Covers classifiers that give probabilities, regressors, PyTorch networks, functions of rows that give one
@@ -43,6 +43,7 @@ def as_class_scores(model: Any) -> ScoreFunction:
     ['no', 'yes']
     """
     refuse_classes(model)
+    # Asked first: `as_score` refuses classifiers and regressors, which have no anomaly score.
     kind = estimator_kind(model)
     if kind == "classifier":
         return _classifier(model)
@@ -51,7 +52,7 @@ def as_class_scores(model: Any) -> ScoreFunction:
     reader = reader_of(model)
     if reader is NetworkOutput:
         return _NetworkOutputs(model)
-    if reader is FunctionScore:
+    if reader is FunctionScore and callable(model):
         return _FunctionOutputs(model)
     return reader(model)
 

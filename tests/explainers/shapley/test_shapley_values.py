@@ -159,6 +159,15 @@ def test_standard_errors_are_those_of_leaving_out_each_pair():
     np.testing.assert_allclose(found.stderr, np.sqrt(variance), rtol=1e-9)
 
 
+def test_values_add_up_to_the_last_digits_where_sets_hardly_tell_players_apart():
+    drawn = sampled_coalitions(60, 130, np.random.default_rng(0))
+    rng = np.random.default_rng(1)
+    worth = 1e6 * rng.normal(size=(5, 130))
+    full = 1e6 * rng.normal(size=5)
+    values = shapley_values(drawn, worth, np.zeros(5), full).values
+    assert (np.abs(values.sum(axis=1) - full) < 4 * np.finfo(float).eps * np.abs(values).sum(axis=1)).all()
+
+
 def test_too_few_distinct_sets_say_so():
     drawn = sampled_coalitions(13, 30, np.random.default_rng(0))
     same = type(drawn)(np.repeat(drawn.members[[0, 15]], 15, axis=0), None)

@@ -5,13 +5,16 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, ClassVar
 
-from tellwhy.core.params import Rules, generator, integer, one_of, real, seed
+from numpy.typing import ArrayLike
+
+from tellwhy.core.params import Rules, Seed, generator, integer, one_of, real, seed
 from tellwhy.core.registry import register
 from tellwhy.core.score_function import Floats
 from tellwhy.core.tables import column_names
 from tellwhy.counterfactuals.row_scores import RowScores
 from tellwhy.counterfactuals.surroundings import Distance
 from tellwhy.explainers.base import Attribution, BackgroundExplainer, Rows
+from tellwhy.explainers.column_groups import Groups
 from tellwhy.explainers.shapley.coalitions import Coalitions, choose_coalitions
 from tellwhy.explainers.shapley.games import Games, Lowest, Setup, play
 from tellwhy.explainers.shapley.gamma import balanced_gamma, gamma_by_injection
@@ -117,15 +120,15 @@ class AnomalyShapley(BackgroundExplainer):
 
     def __init__(
         self,
-        model: Any,
+        model: object,
         *,
         gamma: float | str = 0.01,
         characteristic: str = "relaxed",
         distance: Distance = "squared",
         n_coalitions: int | str = "auto",
-        groups: Any = None,
+        groups: Groups | None = None,
         radius: float = 2.0,
-        random_state: Any = 0,
+        random_state: Seed = 0,
     ):
         super().__init__(model)
         self.gamma = gamma
@@ -136,7 +139,7 @@ class AnomalyShapley(BackgroundExplainer):
         self.radius = radius
         self.random_state = random_state
 
-    def _fit(self, X: Any) -> None:
+    def _fit(self, X: ArrayLike) -> None:
         """Learn the units of the columns, and γ where it is to be chosen, from background rows."""
         background = self.rows(X)
         self.names_ = self.score.feature_names or column_names(X)
@@ -146,7 +149,7 @@ class AnomalyShapley(BackgroundExplainer):
     def _chosen_gamma(self, background: Rows) -> float:
         if not isinstance(self.gamma, str):
             return float(self.gamma)
-        if self.gamma == "balance" or self.characteristic == "ball":
+        if self.gamma == "balance" or self.characteristic == "ball":  # a ball does not use γ: no need to try
             return balanced_gamma(background.score, background.X, self.neighbourhood_, self.distance)
         players = players_of(background, self.groups, self.names_)
         coalitions = self._coalitions(players)

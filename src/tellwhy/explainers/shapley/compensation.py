@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tellwhy.core.params import Rules
 from tellwhy.core.registry import register
@@ -61,12 +62,12 @@ class Compensation(BackgroundExplainer):
     leaves_rows_out = True
     _parameters: ClassVar[dict[str, Rules]] = {"gamma": GAMMAS, "distance": DISTANCES}
 
-    def __init__(self, model: Any, *, gamma: float = 0.01, distance: Distance = "squared"):
+    def __init__(self, model: object, *, gamma: float = 0.01, distance: Distance = "squared"):
         super().__init__(model)
         self.gamma = gamma
         self.distance = distance
 
-    def _fit(self, X: Any) -> None:
+    def _fit(self, X: ArrayLike) -> None:
         """Learn the units of the columns from background rows."""
         background = self.rows(X)
         self.neighbourhood_ = Neighbourhood.of(background.score, background.X)

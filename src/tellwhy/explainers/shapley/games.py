@@ -113,8 +113,9 @@ def play(scores: RowScores, X: Array, setup: Setup, *, is_relaxed: bool) -> Game
 
 def _scored(scores: RowScores, points: Array) -> Array:
     """Score points (n, k, d) made from n rows."""
-    n, k, d = points.shape
-    return scores.value(points.reshape(-1, d), counted(points, n * k) // k).reshape(n, k)
+    n, k = points.shape[:2]
+    flat = points.reshape(n * k, -1)
+    return scores.value(flat, counted(points, n * k) // k).reshape(n, k)
 
 
 def _room(X: Array, scores: RowScores, on_host: int) -> int:

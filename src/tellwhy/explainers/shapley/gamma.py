@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-from tellwhy.core.score_function import Floats, Integers
+from tellwhy.core.score_function import Floats, Integers, ScoreFunction
 from tellwhy.core.tables import evenly_spread
 from tellwhy.counterfactuals.row_scores import RowScores
 from tellwhy.counterfactuals.surroundings import Distance, Surroundings
@@ -18,7 +17,9 @@ CANDIDATES = (0.001, 0.01, 0.1, 1.0, 10.0)
 N_ROWS = 48  # background rows that γ is chosen by
 
 
-def balanced_gamma(score: Any, background: Floats, neighbourhood: Neighbourhood, distance: Distance) -> float:
+def balanced_gamma(
+    score: ScoreFunction, background: Floats, neighbourhood: Neighbourhood, distance: Distance
+) -> float:
     """Return the γ at which moving costs about what it gains.
 
     That is the median fall of the score, from x to its local minimum, over the median distance moved.

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tellwhy.core.parallel import row_batches
-from tellwhy.core.params import Rule, Rules, generator, integer, one_of, seed
+from tellwhy.core.params import Rule, Rules, Seed, generator, integer, one_of, seed
 from tellwhy.core.progress import track
 from tellwhy.core.registry import register
 from tellwhy.core.score_function import Floats, Integers
@@ -17,6 +18,7 @@ from tellwhy.core.tables import column_names
 from tellwhy.counterfactuals.row_scores import RowScores
 from tellwhy.counterfactuals.surroundings import column_scales
 from tellwhy.explainers.base import Attribution, BackgroundExplainer, Rows
+from tellwhy.explainers.column_groups import Groups
 from tellwhy.explainers.shapley.coalitions import Coalitions, choose_coalitions
 from tellwhy.explainers.shapley.players import Players, groups_rule, players_of
 from tellwhy.explainers.shapley.shapley_values import shapley_values
@@ -95,12 +97,12 @@ class KernelShap(BackgroundExplainer):
 
     def __init__(
         self,
-        model: Any,
+        model: object,
         *,
-        background: Any = "kmeans",
+        background: ArrayLike = "kmeans",
         n_coalitions: int | str = "auto",
-        groups: Any = None,
-        random_state: Any = 0,
+        groups: Groups | None = None,
+        random_state: Seed = 0,
     ):
         super().__init__(model)
         self.background = background
@@ -108,7 +110,7 @@ class KernelShap(BackgroundExplainer):
         self.groups = groups
         self.random_state = random_state
 
-    def _fit(self, X: Any) -> None:
+    def _fit(self, X: ArrayLike) -> None:
         """Learn the reference rows, or keep the rows among which neighbours are looked for."""
         self.names_ = self.score.feature_names or column_names(X)
         self.rows_ = self.rows(X).X
@@ -172,7 +174,7 @@ def _centres(X: Floats, rng: np.random.Generator) -> _References:
     distinct, counts = np.unique(X, axis=0, return_counts=True)
     if len(distinct) <= N_REFERENCES:
         return _References(distinct[None], counts / counts.sum())
-    scales, _ = column_scales(X)
+    scales, _ = column_scales(X)  # no column counts more for being measured in small units
     model = KMeans(N_REFERENCES, n_init=10, random_state=int(rng.integers(2**31 - 1))).fit(X / scales)
     centres = model.cluster_centers_ * scales
     for column, values in enumerate(X.T):
@@ -209,6 +211,7 @@ def _play(
         b = references.of(rows)
         empty[rows] = _scored(scores, np.broadcast_to(b, (len(own), r, d)), own) @ references.weights
         for some in row_batches(len(inside), 16 * len(own) * r * d, _BATCH_BYTES):
+            # Every set with every reference row: absent columns are those of the reference.
             mixed = np.where(inside[some][:, None], X[rows, None, None], b[:, None])  # (rows, sets, r, d)
             worth[rows, some] = _scored(scores, mixed, own) @ references.weights
     return empty, worth

@@ -57,7 +57,7 @@ class Neighbourhood:
             return cls(scales, constant, binary, None, 1.0)
         looked_at = background[evenly_spread(len(background), _LOOKED_AT)]
         values = score.value(looked_at)
-        unit = float(np.std(values))
+        unit = float(np.std(values))  # 0 for a score that is the same for all rows
         return cls(scales, constant, binary, _ordinary_rows(looked_at, values), unit if unit > 0 else 1.0)
 
     def lowest(

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.explainers.base import Rows
-from tellwhy.explainers.column_groups import group_numbers, groups_rule
+from tellwhy.explainers.column_groups import Groups, group_numbers, groups_rule
 
 __all__ = ["Players", "groups_rule", "players_of"]
 
@@ -44,8 +43,9 @@ class Players:
         return np.asarray((self.group_values(values) / sizes)[:, self.group])
 
 
-def players_of(rows: Rows, groups: Any, names: Sequence[str] | None) -> Players:
+def players_of(rows: Rows, groups: Groups | None, names: Sequence[str] | None) -> Players:
     """Return the players among some rows: one per user's column, or one per group of them."""
     group = np.arange(rows.n_owners) if groups is None else group_numbers(groups, rows.n_owners, names)
+    # Groups none of whose columns the score sees, such as dropped ones, get no player and the value 0.
     playing, of_column = np.unique(group[rows.owner], return_inverse=True)
     return Players(of_column.reshape(-1), group, playing)

@@ -14,6 +14,7 @@ from tellwhy.core.errors import UnreadableFile
 from tellwhy.core.storage.folders import Arrays, Format
 
 if TYPE_CHECKING:
+    from tellwhy.explainers.surrogate.conditionals.state import Data, Numbers
     from tellwhy.explainers.surrogate.sampler import Chain, Settings
 
 FORMAT = Format(
@@ -25,7 +26,7 @@ FORMAT = Format(
 _CACHED = ("gram", "moment", "member")  # summed anew at the start of every block
 
 
-def fingerprint(data: Any, numbers: Any, settings: Settings) -> str:
+def fingerprint(data: Data, numbers: Numbers, settings: Settings) -> str:
     """SHA-256 of all that the draws depend on but the seed."""
     digest = hashlib.sha256(json.dumps([list(numbers), asdict(settings)]).encode())
     for array in data:

@@ -74,7 +74,7 @@ def effective_draws(draws: Floats) -> Floats:
     spectrum = np.abs(np.fft.rfft(centred, 2 * n, axis=1)) ** 2
     covariance = np.fft.irfft(spectrum, axis=1)[:, :n].mean(axis=0) / n
     within = covariance[0] * n / (n - 1.0)
-    between = flat.mean(axis=1).var(axis=0, ddof=1) if chains > 1 else 0.0
+    between = flat.mean(axis=1).var(axis=0, ddof=1) if chains > 1 else 0.0  # chains apart count as few draws
     pooled = within * (n - 1.0) / n + between
     constant = pooled <= 1e-20 * (1.0 + flat.mean(axis=(0, 1)) ** 2)
     rho = 1.0 - (within - covariance) / np.where(constant, 1.0, pooled)

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tellwhy.core.errors import DataNotice, InvalidInput, InvalidParameter
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.params import (
     Rule,
     Rules,
+    Seed,
     generator,
     instance_of,
     integer,
@@ -27,7 +29,7 @@ from tellwhy.core.registry import register
 from tellwhy.core.score_function import Floats, Integers, ScoreFunction
 from tellwhy.core.tables import check_finite, column_names
 from tellwhy.explainers.base import Attribution, BackgroundExplainer, Rows
-from tellwhy.explainers.column_groups import group_numbers, groups_rule
+from tellwhy.explainers.column_groups import Groups, group_numbers, groups_rule
 from tellwhy.explainers.surrogate.class_fit import TargetRows, check_targets, explain_by_class, fit_target
 from tellwhy.explainers.surrogate.convergence import Convergence
 from tellwhy.explainers.surrogate.insight import Fitted, Insight, component_insights, overall_insight
@@ -58,9 +60,9 @@ class DMMMEN(BackgroundExplainer):
     Rows that the model treats alike share one regression, of which most coefficients are near 0. In formulas,
     y_i | x_i ~ Σ_j π_j N(x_iᵀβ_j, σ_j²). The shares π are pieces of a stick that is broken again and again,
     so that later components get little unless rows need them; each β_j has one of several elastic nets as
-    its prior, which draws small coefficients to 0. A row is explained by E[β_z]⊙(x − x̄): z is the component that
-    it belongs to, given the model's own output. A classifier gets one mixture per class, of the log-odds of
-    the rows that it puts into that class. Everything is drawn by chains of a Gibbs sampler; how far they
+    its prior, which draws small coefficients to 0. A row is explained by E[β_z]⊙(x − x̄): z is the component
+    that it belongs to, given the model's own output. A classifier gets one mixture per class, of the log-odds
+    of the rows that it puts into that class. Everything is drawn by chains of a Gibbs sampler; how far they
     agree (split-R̂, effective draws) is in `convergence_`.
 
     Parameters
@@ -134,7 +136,7 @@ class DMMMEN(BackgroundExplainer):
 
     def __init__(
         self,
-        model: Any,
+        model: object,
         n_components: int = 10,
         n_elastic_nets: int = 3,
         *,
@@ -142,17 +144,17 @@ class DMMMEN(BackgroundExplainer):
         n_burn: int = 500,
         n_chains: int = 2,
         priors: Priors | None = None,
-        features: Any = None,
+        features: int | str | Groups | None = None,
         assignment: str = "component",
         gating: str = "none",
         scale: str = "columns",
-        background: Any = "mean",
+        background: ArrayLike = "mean",
         n_neighbours: int = 1024,
         n_segments: int = 50,
         kept: float = 0.75,
         credibility: float = 0.95,
         n_jobs: int = -1,
-        random_state: Any = 0,
+        random_state: Seed = 0,
     ):
         super().__init__(model)
         self.n_components = n_components
@@ -183,7 +185,7 @@ class DMMMEN(BackgroundExplainer):
         """Whether every row gets a mixture of its own."""
         return not (self.features is None or isinstance(self.features, (int, np.integer)))
 
-    def fit(self, X: Any, *, checkpoint: str | Path | None = None) -> DMMMEN:
+    def fit(self, X: ArrayLike, *, checkpoint: str | Path | None = None) -> DMMMEN:
         """Fit the mixtures, one per class; with segments or groups, learn the background only.
 
         With `checkpoint`, a folder, chains are saved on the way and go on from there when `fit` is called
@@ -192,7 +194,7 @@ class DMMMEN(BackgroundExplainer):
         self.checkpoint_ = None if checkpoint is None else Path(checkpoint)
         return super().fit(X)
 
-    def _fit(self, X: Any) -> None:
+    def _fit(self, X: ArrayLike) -> None:
         rows = self._first_rows(X)
         self.names_ = self._names(X, rows)
         self.mean_ = rows.X.mean(axis=0)
@@ -223,7 +225,7 @@ class DMMMEN(BackgroundExplainer):
                 )
         self._say_what_is_missing()
 
-    def _first_rows(self, X: Any) -> Rows:
+    def _first_rows(self, X: ArrayLike) -> Rows:
         """Read the rows of a fit; learn from them what the model gives and which shape its inputs have."""
         self.shape_ = ()  # an earlier fit may have seen others
         given = np.shape(X)[1:]
@@ -285,12 +287,12 @@ class DMMMEN(BackgroundExplainer):
             shape=self.shape_,
         )
 
-    def explain(self, X: Any) -> Explanation:
+    def explain(self, X: ArrayLike) -> Explanation:
         """Explain the output of each row: contributions of its features, with credible intervals."""
         self._check_fitted("surrogates_")
         return super().explain(X)
 
-    def rows(self, X: Any) -> Rows:
+    def rows(self, X: ArrayLike) -> Rows:
         """Bring rows into the columns that the model sees; inputs of other shapes are flattened."""
         shape = np.shape(X)
         if len(shape) <= 2:
@@ -311,7 +313,7 @@ class DMMMEN(BackgroundExplainer):
                 f"X has rows of shape {shape} (columns, …), but fit saw rows of shape {self.shape_}."
             )
 
-    def _names(self, X: Any, rows: Rows) -> list[str]:
+    def _names(self, X: ArrayLike, rows: Rows) -> list[str]:
         """Return a name for each column: given, made from a raw column's, or from its place in the input."""
         given = self.score.feature_names or column_names(X)
         if given is not None and len(given) == rows.X.shape[1]:
@@ -340,7 +342,7 @@ class DMMMEN(BackgroundExplainer):
 
     def _groups(self, rows: Rows) -> Integers | None:
         """Group of each column, where groups were given; None where every row has segments of its own."""
-        if isinstance(self.features, str):
+        if self.features is None or isinstance(self.features, (str, int, np.integer)):
             return None
         return group_numbers(self.features, rows.n_owners, self.names_)[rows.owner]
 
@@ -412,6 +414,6 @@ def _shaped(extra: Any, rows: Rows) -> Any:
     return extra.reshape(len(extra), *rows.shape, *extra.shape[2:])
 
 
-def _fixed(random_state: Any) -> int:
+def _fixed(random_state: Seed) -> int:
     """Return a seed that gives every row the same draws, whatever was drawn before."""
     return int(random_state) if isinstance(random_state, (int, np.integer)) else 0

@@ -112,7 +112,7 @@ class Surrogate:
 
     def predict(self, X: Floats, y: Floats) -> Floats:
         """Mean prediction for rows whose output y is known: it tells which component they belong to."""
-        weights = self.probabilities(X, y)
+        weights = self.probabilities(X, y)  # (n, D, J)
         coef = np.einsum("idj,djk->ik", weights, self.coef) / len(self.coef)
         scaled = coef[:, 0] + (self.columns.scaled(X) * coef[:, 1:]).sum(axis=1)
         return np.asarray(self.centre + self.unit * scaled)
@@ -220,7 +220,7 @@ def fit_surrogate(
     centre = float(y.mean())
     spread = float(y.std())
     unit = spread if spread > 1e-9 * max(1.0, abs(centre)) else 1.0  # outputs that are equal but for rounding
-    target = np.round((y - centre) / unit, DIGITS)
+    target = np.round((y - centre) / unit, DIGITS)  # mean 0 and variance 1, as the priors expect
     columns = choose_columns(X, target, n_used=plan.n_used, scale=plan.scale)
     Z = columns.scaled(X)
     gate = choose_gate(Z) if plan.gating == "gaussian" else None

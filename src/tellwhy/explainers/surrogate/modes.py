@@ -39,7 +39,8 @@ def mode_coefficients(posterior: Posterior, data: Data) -> Floats:
     A mode is a set of components that rows are often confused between. Its members count by their shares π.
     """
     some = evenly_spread(len(data.y), MOST_ROWS)
-    X, y = data.X[some], data.y[some]
+    X = data.X[some]
+    y = data.y[some]
     merged = posterior.coef.copy()
     for d, coef in enumerate(posterior.coef):
         logits = posterior.log_pi[d] - 0.5 * np.log(posterior.sigma2[d])
@@ -47,6 +48,7 @@ def mode_coefficients(posterior: Posterior, data: Data) -> Floats:
         confused = confusion(probabilities)
         occupied = probabilities.max(axis=0) > 0.5  # a component that no row belongs to joins nothing
         linked = (np.maximum(confused, confused.T) > OVERLAP) & occupied[:, None] & occupied
+        # Overlap is handed on: components that overlap with a third one are one mode with it.
         _, mode = connected_components(linked, directed=False)
         for m in np.unique(mode):
             members = np.flatnonzero(mode == m)
@@ -68,7 +70,7 @@ def relabel(z: NDArray[np.integer], n_components: int, *, n_rounds: int = 5) -> 
            [1, 0],
            [0, 1]])
     """
-    reference = z[-1].astype(np.int64)
+    reference = z[-1].astype(np.int64)  # the newest draw is the one furthest from the start
     permutations = np.tile(np.arange(n_components), (len(z), 1))
     for _ in range(n_rounds):
         before = reference
@@ -77,6 +79,7 @@ def relabel(z: NDArray[np.integer], n_components: int, *, n_rounds: int = 5) -> 
                 labels.astype(np.int64) * n_components + reference, minlength=n_components**2
             )
             table = counts.reshape(n_components, n_components)
+            # The little on the diagonal lets components that share no row keep their numbers.
             permutations[d] = linear_sum_assignment(-table - 1e-9 * np.eye(n_components))[1]
         agreed = permutations[np.arange(len(z))[:, None], z]
         votes = np.array([(agreed == j).sum(axis=0) for j in range(n_components)])

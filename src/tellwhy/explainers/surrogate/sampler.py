@@ -172,6 +172,7 @@ def _run_block(
 
 def _blocks(settings: Settings) -> list[int]:
     """Sweeps per block: the burn-in, then the rest in multiples of the thinning."""
+    # Burn-in and what is kept have blocks of their own: a block keeps draws, or it does not.
     size = settings.thin * max(1, BLOCK // settings.thin)
     total = settings.n_draws * settings.thin
     burn = [min(BLOCK, settings.n_burn - s) for s in range(0, settings.n_burn, BLOCK)]
@@ -180,7 +181,7 @@ def _blocks(settings: Settings) -> list[int]:
 
 def _set_temperature(chains: list[Chain], n_burn: int) -> None:
     """Cool from HOT to 1 over the first part of the burn-in: hot chains do not stick where they started."""
-    left = max(0.0, 1.0 - chains[0].done / max(ANNEALED * n_burn, 1e-9))
+    left = max(0.0, 1.0 - chains[0].done / max(ANNEALED * n_burn, 1e-9))  # all chains are equally far
     for chain in chains:
         chain.state.cold[0] = HOT**-left
 

@@ -23,6 +23,7 @@ def spatial_axes(shape: Sequence[int]) -> tuple[int, ...]:
     """
     if len(shape) < 3:
         return tuple(range(len(shape)))
+    # Channels come first in PyTorch and last elsewhere; an axis of length 1 in front is taken for them, too.
     return (1, 2) if shape[0] in CHANNELS and shape[-1] not in CHANNELS[1:] else (0, 1)
 
 
@@ -45,6 +46,7 @@ def segment(x: Floats, n_segments: int) -> Integers:
     places = np.stack(np.meshgrid(*lines, indexing="ij"), axis=-1).reshape(len(values), -1)
     step = (len(values) / min(n_segments, len(values))) ** (1 / len(axes))
     spread = values.std() or 1.0
+    # Places in units of a segment's diameter, values in units of their spread: the two are comparable then.
     points = np.hstack([places * (COMPACTNESS / step), values / spread])
     label = _k_means(points, _grid(sizes, step))
     numbered = np.unique(label, return_inverse=True)[1].reshape(*sizes, *[1] * (pixels.ndim - len(axes)))
@@ -109,7 +111,7 @@ def neighbour_masks(
     places = qmc.Sobol(shown, seed=rng).random_base2(power)[:n_neighbours]
     rest = rng.random((n_neighbours, n_segments - shown))
     masks = (np.hstack([places, rest]) < kept).astype(np.float64)
-    masks[0] = 1.0
+    masks[0] = 1.0  # the input itself, whose output the mixture should match
     return masks
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
 
-
-def estimator_kind(model: Any) -> str | None:
+def estimator_kind(model: object) -> str | None:
     """'classifier', 'regressor', 'outlier_detector', …, or None for what is no estimator.
 
     scikit-learn's own tags are asked, because those of a pipeline or a search are the tags of what is inside.
@@ -27,11 +25,11 @@ def estimator_kind(model: Any) -> str | None:
     return get_tags(model).estimator_type
 
 
-def is_scikit_learn(model: Any) -> bool:
+def is_scikit_learn(model: object) -> bool:
     """Whether a model follows scikit-learn's conventions."""
     return hasattr(model, "__sklearn_tags__")
 
 
-def gives_probabilities(model: Any) -> bool:
+def gives_probabilities(model: object) -> bool:
     """Whether a classifier has probabilities of its classes; scikit-learn hides the method of others."""
     return hasattr(model, "predict_proba")
