@@ -178,6 +178,15 @@ class HasFeatureErrors(ScoreFunction, Protocol, metaclass=Capability):
 
 
 @runtime_checkable
+class HasShares(ScoreFunction, Protocol, metaclass=Capability):
+    """A score that knows in closed form what each column contributed to it."""
+
+    def shares(self, X: Any, *further: Integers) -> Floats:
+        """Return each column's part in the score of each row; what the parts leave over is unattributed."""
+        ...
+
+
+@runtime_checkable
 class KeepsOutput(ScoreFunction, Protocol, metaclass=Capability):
     """A score that picks one of several outputs for each row, and can stay with it when the row changes."""
 

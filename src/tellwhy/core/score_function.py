@@ -101,5 +101,14 @@ class NeighbourDistance:
     n_training: int | None = None
 
 
-PointExpansion = KernelExpansion | NeighbourDistance
+@dataclass(frozen=True)
+class RememberedRows:
+    """Rows that a score compares others with, in a way of its own."""
+
+    points: Floats
+    training_rows: Integers | None = None
+    n_training: int | None = None
+
+
+PointExpansion = KernelExpansion | NeighbourDistance | RememberedRows
 Expansion = PointExpansion | CentreDistance

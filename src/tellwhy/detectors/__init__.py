@@ -6,6 +6,7 @@ from tellwhy.core.lazy import lazy_names
 from tellwhy.core.registry import announce
 
 if TYPE_CHECKING:
+    from tellwhy.detectors.committee.committee import Committee as Committee
     from tellwhy.detectors.gaussian_mixture import GaussianMixture as GaussianMixture
     from tellwhy.detectors.kernel.cluster_svdd import ClusterSVDD as ClusterSVDD
     from tellwhy.detectors.kernel.kernel_density import KernelDensity as KernelDensity
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from tellwhy.detectors.pca_detector import PCADetector as PCADetector
 
 _PLACES = {
+    "Committee": "committee.committee",
     "ClusterSVDD": "kernel.cluster_svdd",
     "DAGMM": "networks.dagmm",
     "GaussianMixture": "gaussian_mixture",

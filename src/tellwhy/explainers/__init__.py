@@ -11,6 +11,7 @@ if TYPE_CHECKING:
         ScoreExplainer as ScoreExplainer,
     )
     from tellwhy.explainers.decomposition import (
+        CommitteeShares as CommitteeShares,
         ExpectedValue as ExpectedValue,
         GaussianNLL as GaussianNLL,
         LatentClassDTD as LatentClassDTD,
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     )
 
 _PLACES = {
+    "CommitteeShares": "decomposition",
     "AnomalyContribution": "perturbation",
     "AnomalyShapley": "shapley",
     "BackgroundExplainer": "base",

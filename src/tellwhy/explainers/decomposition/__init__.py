@@ -6,6 +6,7 @@ from tellwhy.core.lazy import lazy_names
 from tellwhy.core.registry import announce
 
 if TYPE_CHECKING:
+    from tellwhy.explainers.decomposition.committee_shares import CommitteeShares as CommitteeShares
     from tellwhy.explainers.decomposition.expected_value import ExpectedValue as ExpectedValue
     from tellwhy.explainers.decomposition.gaussian_nll import GaussianNLL as GaussianNLL
     from tellwhy.explainers.decomposition.latent_class_dtd import LatentClassDTD as LatentClassDTD
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from tellwhy.explainers.decomposition.sequential_feature import SequentialFeature as SequentialFeature
 
 _PLACES = {
+    "CommitteeShares": "committee_shares",
     "ExpectedValue": "expected_value",
     "GaussianNLL": "gaussian_nll",
     "LatentClassDTD": "latent_class_dtd",

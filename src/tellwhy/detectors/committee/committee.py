@@ -1,0 +1,164 @@
+"""A committee of simple detectors that are explained in closed form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from tellwhy.core.errors import InvalidParameter
+from tellwhy.core.params import Rule, Rules, generator, integer, none, real, seed
+from tellwhy.core.registry import register
+from tellwhy.core.score_function import Floats, Integers
+from tellwhy.detectors.base import RememberingDetector, calibration_rows
+from tellwhy.detectors.committee.member import ColumnScales
+from tellwhy.detectors.committee.panel import MEMBERS, MemberMaker, Panel, Training
+from tellwhy.detectors.committee.score import CommitteeScore
+
+# Chosen on 18 public sets and on generated tables (benchmarks/default_detector.py says how).
+WEIGHTS: Mapping[str, float] = {
+    "tails": 0.5,
+    "near": 1.0,
+    "wide": 1.0,
+    "squeezed": 1.0,
+    "gaussian": 0.5,
+    "dependence": 0.25,
+    "pairs": 0.5,
+}
+LEAST_TRIMMED = 20  # rows; of fewer, none is set aside
+
+_WEIGHTS = Rule(
+    "a mapping from names of members to positive weights",
+    lambda value: isinstance(value, Mapping) and len(value) > 0 and all(w > 0 for w in value.values()),
+)
+_MAKERS = Rule(
+    "a mapping from names to functions of the training rows",
+    lambda value: isinstance(value, Mapping) and all(callable(maker) for maker in value.values()),
+)
+
+
+@register(
+    "detector",
+    needs="numeric columns, on any scales",
+    cost="fit and score O(n m d), m ≤ max_points remembered rows",
+    exactness="closed form",
+    citation="Vovk, Wang, Annals of Statistics 49 (2021), on combining; members are classical",
+)
+class Committee(RememberingDetector):
+    """How surprising a row is to several simple detectors together.
+
+    Members look for different things: `tails` for values far out in their column or rare for it, `near`,
+    `wide` and `squeezed` for rows far from their 10 or 50 nearest ones, `gaussian` for rows off the directions
+    in which rows spread, `dependence` for cells that the other columns contradict, `pairs` for labels that
+    hardly ever come together. Each score becomes −log of the probability that an ordinary row scores as high;
+    the outlierness is the same of their weighted sum, so that exp(−outlierness) is a p-value.
+
+    Rows that many members find odd are set aside before the final fit: equal anomalies would otherwise vouch
+    for each other.
+
+    Parameters
+    ----------
+    members
+        Names of members and their weights; None for all, with weights chosen on public data.
+    extra
+        Further members: a name and a function that takes a `Training` and returns a fitted member. They have
+        weight 1 unless `members` says otherwise.
+    trim
+        Share of rows to set aside; 0 where all rows are known to be ordinary.
+    max_points
+        How many rows the members that compare rows remember at most.
+    false_alarms
+        Share of training rows, each scored as if it were new, above the threshold that `fit` sets.
+    random_state
+        Seed of the choice of remembered rows.
+
+    Attributes
+    ----------
+    panel_
+        The fitted members.
+    remembered_, points_
+        Training rows that are remembered, by number, and themselves.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(300, 4))
+    >>> X[:20, 2] = -999.0
+    >>> committee = Committee().fit(X)
+    >>> np.sort(np.argsort(committee.training_scores_)[-20:]).tolist() == list(range(20))
+    True
+    """
+
+    _parameters: ClassVar[dict[str, Rules]] = {
+        "members": (none, _WEIGHTS),
+        "extra": (none, _MAKERS),
+        "trim": real(0, 0.5, closed="left"),
+        "max_points": integer(10),
+        "false_alarms": real(0, 0.5, closed="right"),
+        "random_state": seed,
+    }
+
+    def __init__(
+        self,
+        members: Mapping[str, float] | None = None,
+        *,
+        extra: Mapping[str, MemberMaker] | None = None,
+        trim: float = 0.1,
+        max_points: int = 4_000,
+        false_alarms: float = 0.01,
+        random_state: int = 0,
+    ):
+        self.members = members
+        self.extra = extra
+        self.trim = trim
+        self.max_points = max_points
+        self.false_alarms = false_alarms
+        self.random_state = random_state
+
+    def _fit(self, X: Floats) -> None:
+        rng = generator(self.random_state)
+        raw = X
+        self.columns_ = ColumnScales.learn(X)
+        X = self.columns_.of(X)
+        everyone = np.arange(len(X))
+        training = self._training(X, everyone, rng)
+        if self.trim > 0 and len(X) >= LEAST_TRIMMED:
+            odd = self._panel(training).total(X)
+            ordinary = np.flatnonzero(odd <= np.quantile(odd, 1 - self.trim))
+            training = self._training(X, ordinary, rng)
+        self.panel_ = self._panel(training)
+        self.remembered_ = training.remembered
+        self.points_ = raw[training.remembered]
+        self.n_training_ = len(X)
+        rows = calibration_rows(len(X))
+        score = self.to_score()
+        self.training_scores_ = score.panel.value(X[rows], score.points_of(rows))
+        self.set_threshold(contamination=self.false_alarms)
+
+    def _training(self, X: Floats, kept: Integers, rng: np.random.Generator) -> Training:
+        few = len(kept) <= self.max_points
+        return Training(X, kept, kept if few else np.sort(rng.choice(kept, self.max_points, replace=False)))
+
+    def _panel(self, training: Training) -> Panel:
+        makers = {**MEMBERS, **(self.extra or {})}
+        weights = self.members or {**WEIGHTS, **dict.fromkeys(self.extra or {}, 1.0)}
+        for name in weights:
+            if name not in makers:
+                listed = ", ".join(makers)
+                raise InvalidParameter(f"Committee has no member {name!r}. There are: {listed}.")
+        rows = calibration_rows(len(training.X))
+        return Panel.learn(training, makers, weights, calibration=rows, is_clean=self.trim == 0)
+
+    def to_score(self) -> CommitteeScore:
+        """Return the surprise as a score function that knows its shares."""
+        check_is_fitted(self)
+        return CommitteeScore(
+            self.panel_,
+            self.columns_,
+            self.points_,
+            self.remembered_,
+            self.n_training_,
+            feature_names=self._names,
+            threshold=getattr(self, "threshold_", None),
+        )

@@ -1,0 +1,66 @@
+"""Cells that are not what the other cells of their row make one expect."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from tellwhy.core.parallel import tracked_batches
+from tellwhy.core.score_function import Floats, Integers
+from tellwhy.detectors.committee.member import Units, excess
+from tellwhy.detectors.committee.tails import ColumnLaw, surprises_of
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """Excess surprise of what is left of each column once the others have predicted it.
+
+    The linear prediction of every column from the others comes from one inverse covariance P: the rest of
+    column j is z·P_j / P_jj.
+
+    Attributes
+    ----------
+    weights
+        Column j turns a row into the rest of its column j.
+    laws
+        What is usual for the rest of each column.
+    """
+
+    least_scale: ClassVar[float] = 1.0
+    units: Units
+    weights: Floats
+    laws: tuple[ColumnLaw, ...]
+
+    @classmethod
+    def learn(cls, X: Floats, kept: Integers) -> Dependence:
+        """Learn the dependence from the kept rows, and what is left over from all of them."""
+        units = Units.learn(X, kept)
+        n, d = len(kept), X.shape[1]
+        # The ridge stands for noise in every column: without it, a column that the others give exactly
+        # would make rounding errors look odd.
+        ridge = 0.01 + 0.1 * d / n
+        precision = np.linalg.inv(units.covariance(units.of(X[kept])) + ridge * np.eye(d))
+        weights = precision / np.diag(precision)
+        rest = units.of(X) @ weights
+        return cls(units, weights, tuple(ColumnLaw.learn(column) for column in rest.T))
+
+    def score(self, X: Floats, points: Integers | None = None) -> Floats:  # noqa: ARG002
+        """Sum of the excess surprises of a row."""
+        return np.asarray(self._excess(self.units.of(X)).sum(axis=1))
+
+    def shares(self, X: Floats, points: Integers | None = None) -> Floats:  # noqa: ARG002
+        """Each surprise shared between its column and those that predicted it, by the size of their terms."""
+        Z = self.units.of(X)
+        odd = self._excess(Z)
+        found = np.zeros_like(Z)
+        for rows in tracked_batches(len(Z), 8 * Z.shape[1] ** 2, "sharing broken dependence"):
+            terms = np.abs(Z[rows])[:, :, None] * np.abs(self.weights)  # row, column, whose rest
+            totals = terms.sum(axis=1, keepdims=True)
+            terms /= np.where(totals > 0, totals, 1.0)
+            found[rows] = np.einsum("nij,nj->ni", terms, odd[rows])
+        return found
+
+    def _excess(self, Z: Floats) -> Floats:
+        return excess(surprises_of(self.laws, Z @ self.weights), Z.shape[1])

@@ -1,0 +1,41 @@
+"""Rows that are far out in a direction in which rows spread little."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from tellwhy.core.score_function import Floats, Integers
+from tellwhy.detectors.committee.member import Units
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """Squared Mahalanobis distance zᵀPz, with P the inverse of a shrunken covariance."""
+
+    least_scale: ClassVar[float] = 0.0
+    units: Units
+    precision: Floats
+
+    @classmethod
+    def learn(cls, X: Floats, kept: Integers) -> Gaussian:
+        """Learn from the kept rows."""
+        units = Units.learn(X, kept)
+        covariance = units.covariance(units.of(X[kept]))
+        n, d = len(kept), X.shape[1]
+        # With few rows for the columns, correlations are noise: they are shrunk towards none.
+        shrinkage = min(0.5, d / n)
+        shrunken = (1 - shrinkage) * covariance + shrinkage * np.diag(np.diag(covariance))
+        # Directions without spread would be infinitely far; the ridge keeps the inverse finite.
+        return cls(units, np.linalg.inv(shrunken + 1e-6 * np.eye(d)))
+
+    def score(self, X: Floats, points: Integers | None = None) -> Floats:  # noqa: ARG002
+        """Squared distance of each row."""
+        return np.asarray(self.shares(X).sum(axis=1))
+
+    def shares(self, X: Floats, points: Integers | None = None) -> Floats:  # noqa: ARG002
+        """z_i (Pz)_i, which is negative where a column makes the row less odd."""
+        Z = self.units.of(X)
+        return np.asarray(Z * (Z @ self.precision))
