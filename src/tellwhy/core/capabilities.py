@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol, runtime_checkable
 
-from tellwhy.core.score_function import Expansion, Floats, Integers, PointExpansion, ScoreFunction
+from tellwhy.core.score_function import Expansion, Floats, Integers, PointExpansion, Remembered, ScoreFunction
 
 
 class Capability(type(Protocol)):  # type: ignore[misc]  # mypy wants a metaclass that is written out
@@ -88,8 +88,8 @@ class LeavesRowsOut(ScoreFunction, Protocol, metaclass=Capability):
     """
 
     @property
-    def expansion(self) -> PointExpansion:
-        """The points and what is made of them."""
+    def remembered(self) -> Remembered:
+        """The points, and which training rows they are."""
         ...
 
     def value(self, X: Any, left_out: Integers | None = None) -> Floats:

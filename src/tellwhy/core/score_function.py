@@ -110,5 +110,6 @@ class RememberedRows:
     n_training: int | None = None
 
 
-PointExpansion = KernelExpansion | NeighbourDistance | RememberedRows
+PointExpansion = KernelExpansion | NeighbourDistance
+Remembered = PointExpansion | RememberedRows
 Expansion = PointExpansion | CentreDistance

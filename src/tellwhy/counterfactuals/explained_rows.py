@@ -58,7 +58,7 @@ class ExplainedRows:
             return None
         if self.left_out is None:
             return np.full(len(rows), -1, dtype=np.int64)
-        return points_of(np.asarray(self.left_out)[rows], score.expansion)
+        return points_of(np.asarray(self.left_out)[rows], score.remembered)
 
 
 class UserRows(Protocol):

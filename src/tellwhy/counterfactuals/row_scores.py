@@ -90,7 +90,7 @@ class RowScores:
         """The training rows that were left out, as an explanation records them."""
         if self.left_out is None:
             return {}
-        return {"left_out": recorded_rows(self.left_out, self.score.expansion)}
+        return {"left_out": recorded_rows(self.left_out, self.score.remembered)}
 
     def _without(self, rows: Integers) -> tuple[Integers, ...]:
         """Further argument of the score: the support point that each point's row leaves out."""

@@ -22,6 +22,7 @@ from tellwhy.core.score_function import CentreDistance, KernelExpansion, Neighbo
 from tellwhy.core.storage.saved_models import SavedKind
 from tellwhy.core.storage.values import Fit, Part, by_name
 from tellwhy.detectors.base import Detector
+from tellwhy.detectors.committee.saving import COMMITTEE_PARTS
 from tellwhy.detectors.lccad.saving import LCCAD_PART, LCCAD_PARTS
 from tellwhy.kernels import Exponential, StudentT
 from tellwhy.scoring import Projection, ScaledMixture
@@ -142,4 +143,4 @@ _PARTS = by_name(
     Part(Observed, _observed),
     Part(Scaling, _scaling),
 )
-KIND = SavedKind("detector", _models, {**BASIS_PARTS, **LCCAD_PARTS, **_PARTS})
+KIND = SavedKind("detector", _models, {**BASIS_PARTS, **COMMITTEE_PARTS, **LCCAD_PARTS, **_PARTS})

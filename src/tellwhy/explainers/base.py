@@ -71,7 +71,7 @@ class Rows:
 
     def recorded(self) -> Integers | None:
         """Return the training row that each row leaves out, as an explanation records it; None: none does."""
-        return None if self.left_out is None else recorded_rows(self.left_out, self.score.expansion)
+        return None if self.left_out is None else recorded_rows(self.left_out, self.score.remembered)
 
     def by_owner(self, values: Floats) -> Floats:
         """Sum values per score column over the user's columns."""

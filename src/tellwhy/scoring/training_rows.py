@@ -11,10 +11,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from tellwhy.core.parallel import row_batches
-from tellwhy.core.score_function import Floats, Integers, PointExpansion
+from tellwhy.core.score_function import Floats, Integers, Remembered
 
 
-def matching_points(X: Floats, expansion: PointExpansion) -> Integers:
+def matching_points(X: Floats, expansion: Remembered) -> Integers:
     """Index of the support point that is the same row as X[i], or −1.
 
     When X is the whole training set, row i is matched to its own point by index, so that a duplicate
@@ -36,14 +36,14 @@ def matching_points(X: Floats, expansion: PointExpansion) -> Integers:
     return found
 
 
-def recorded_rows(left_out: Integers, expansion: PointExpansion) -> Integers:
+def recorded_rows(left_out: Integers, expansion: Remembered) -> Integers:
     """Training row that each row left out, or −1 (the support point's index where rows are not recorded)."""
     if expansion.training_rows is None:
         return left_out
     return np.where(left_out >= 0, expansion.training_rows[np.maximum(left_out, 0)], -1)
 
 
-def points_of(recorded: Integers, expansion: PointExpansion) -> Integers:
+def points_of(recorded: Integers, expansion: Remembered) -> Integers:
     """Support point of each training row that `recorded_rows` tells, or −1."""
     rows = expansion.training_rows
     if rows is None:

@@ -30,7 +30,7 @@ class CommitteeScore:
     ):
         self.panel = panel
         self.columns = columns
-        self.expansion = RememberedRows(points, remembered, n_training)
+        self.remembered = RememberedRows(points, remembered, n_training)
         self.feature_shape = points.shape[1:]
         self.feature_names = feature_names
         self.describes = "surprise of a committee: −log of the probability of an ordinary row as odd as this"
@@ -46,11 +46,11 @@ class CommitteeScore:
 
     def match(self, X: Floats) -> Integers:
         """Remembered row that each row is, or −1."""
-        return self.leave_some(matching_points(as_floats(X), self.expansion))
+        return self.leave_some(matching_points(as_floats(X), self.remembered))
 
     def leave_some(self, left_out: Integers) -> Integers:
         """Leave nothing out where too few rows would remain."""
-        return left_out if len(self.expansion.points) > 3 else np.full_like(left_out, -1)
+        return left_out if len(self.remembered.points) > 3 else np.full_like(left_out, -1)
 
     def points_of(self, training_rows: Integers) -> Integers:
         """Remembered row that each training row is, or −1."""
@@ -61,6 +61,6 @@ class CommitteeScore:
 
     @cached_property
     def _places(self) -> Integers:
-        places = np.full(self.expansion.n_training or 0, -1, dtype=np.int64)
-        places[self.expansion.training_rows] = np.arange(len(self.expansion.points))
+        places = np.full(self.remembered.n_training or 0, -1, dtype=np.int64)
+        places[self.remembered.training_rows] = np.arange(len(self.remembered.points))
         return places

@@ -23,6 +23,7 @@ from tellwhy.core.score_function import (
     Integers,
     KernelExpansion,
     NeighbourDistance,
+    Remembered,
 )
 from tellwhy.explainers.base import Attribution, Rows, ScoreExplainer, lacks
 from tellwhy.scoring import CentreScore, KernelScore, NeighbourScore
@@ -177,10 +178,10 @@ class OneClassDTD(ScoreExplainer):
                 f"training_rows must hold one whole number per explained row ({len(X)}), −1 for a new row. "
                 f"Got an array of shape {given.shape} and dtype {given.dtype}."
             )
-        return score.leave_some(_points_of(given, score.expansion))
+        return score.leave_some(_points_of(given, score.remembered))
 
 
-def _points_of(training_rows: Integers, expansion: KernelExpansion | NeighbourDistance) -> Integers:
+def _points_of(training_rows: Integers, expansion: Remembered) -> Integers:
     rows = expansion.training_rows
     n_training = expansion.n_training
     if rows is None or n_training is None:

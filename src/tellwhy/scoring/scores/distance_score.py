@@ -84,6 +84,11 @@ class NeighbourScore:
     def _points(self) -> ScaledPoints:
         return ScaledPoints.of(self.expansion.points, centre_and_unit(self.expansion.points)[1])
 
+    @property
+    def remembered(self) -> NeighbourDistance:
+        """The points that training rows are left out of."""
+        return self.expansion
+
     def match(self, X: Any) -> Integers:
         """Index of the reference point that each row is, or −1."""
         return self.leave_some(matching_points(as_floats(X), self.expansion))

@@ -128,6 +128,11 @@ class KernelScore:
             slopes[batch.rows] = batch.scaled * batch.coefficients.sum(axis=1, keepdims=True) - pull
         return slopes / self.expansion.kernel.bandwidth
 
+    @property
+    def remembered(self) -> KernelExpansion:
+        """The points that training rows are left out of."""
+        return self.expansion
+
     def match(self, X: Any) -> Integers:
         """Index of the support point that each row is (the row was trained on), or −1."""
         return self.leave_some(matching_points(as_floats(X), self.expansion))

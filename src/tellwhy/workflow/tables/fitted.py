@@ -124,7 +124,7 @@ class FittedTable:
         Z = self.known.encoded[known]
         if not isinstance(inner, LeavesRowsOut):
             return np.asarray(inner.value(Z))
-        points = points_of(self.training_rows(known), inner.expansion)
+        points = points_of(self.training_rows(known), inner.remembered)
         return np.asarray(inner.value(Z, inner.leave_some(points)))
 
 

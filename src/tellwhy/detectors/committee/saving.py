@@ -1,0 +1,96 @@
+"""What a saved committee is made of, and how its parts must fit together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tellwhy.core.score_function import Floats
+from tellwhy.core.storage.values import Fit, Part, by_name
+from tellwhy.detectors.committee.dependence import Dependence
+from tellwhy.detectors.committee.gaussian import Gaussian
+from tellwhy.detectors.committee.member import ColumnScales, Units
+from tellwhy.detectors.committee.neighbours import Neighbours
+from tellwhy.detectors.committee.pairs import RarePairs
+from tellwhy.detectors.committee.panel import Panel
+from tellwhy.detectors.committee.surprise import Surprise
+from tellwhy.detectors.committee.tails import ColumnLaw, Tails
+
+
+def _is_increasing(values: Floats) -> bool:
+    return bool(np.isfinite(values).all() and (np.diff(values) >= 0).all())
+
+
+def _surprise(law: Surprise) -> Iterator[Fit]:
+    yield "knots", law.knots.ndim == 1 and len(law.knots) > 0 and _is_increasing(law.knots), True
+    yield "levels", law.levels.shape, law.knots.shape
+    yield "levels", _is_increasing(law.levels), True
+    yield "scale", bool(np.isfinite(law.scale) and law.scale > 0), True
+    yield "shape", bool(0 <= law.shape <= 1), True
+
+
+def _column_law(law: ColumnLaw) -> Iterator[Fit]:
+    yield "values", law.values.ndim == 1 and len(law.values) > 0 and _is_increasing(law.values), True
+    yield "surprises", len(law.surprises) in (0, len(law.values)), True
+    for name, array in (("starts", law.starts), ("scales", law.scales), ("shapes", law.shapes)):
+        yield name, array.shape, (2,)
+    yield "scales", bool((law.scales > 0).all()), True
+
+
+def _scales(scales: ColumnScales | Units) -> Iterator[Fit]:
+    yield "scale", scales.scale.shape, scales.centre.shape
+    yield "scale", bool((scales.scale > 0).all()), True
+
+
+def _units(units: Units) -> Iterator[Fit]:
+    yield from _scales(units)
+    yield "has_two_values", units.has_two_values.shape, units.centre.shape
+
+
+def _laws(member: Tails | Dependence) -> Iterator[Fit]:
+    yield "laws", all(isinstance(law, ColumnLaw) for law in member.laws), True
+
+
+def _neighbours(member: Neighbours) -> Iterator[Fit]:
+    yield "expansion", member.expansion.points.shape[1:], member.units.centre.shape
+
+
+def _square(matrix: Floats, member: Gaussian | Dependence) -> Iterator[Fit]:
+    d = len(member.units.centre)
+    yield "units", matrix.shape, (d, d)
+
+
+def _gaussian(member: Gaussian) -> Iterator[Fit]:
+    yield from _square(member.precision, member)
+
+
+def _dependence(member: Dependence) -> Iterator[Fit]:
+    yield from _square(member.weights, member)
+    yield from _laws(member)
+    yield "laws", len(member.laws), len(member.weights)
+
+
+def _pairs(member: RarePairs) -> Iterator[Fit]:
+    yield "surprises", member.surprises.shape, (*member.high.shape, *member.high.shape)
+
+
+def _panel(panel: Panel) -> Iterator[Fit]:
+    yield "weights", len(panel.weights), len(panel.members)
+    yield "surprises", len(panel.surprises), len(panel.members)
+    yield "surprises", all(isinstance(law, Surprise) for law in (*panel.surprises, panel.together)), True
+    yield "weights", all(isinstance(weight, float) and weight > 0 for weight in panel.weights), True
+
+
+COMMITTEE_PARTS = by_name(
+    Part(Surprise, _surprise),
+    Part(ColumnLaw, _column_law),
+    Part(ColumnScales, _scales),
+    Part(Units, _units),
+    Part(Tails, _laws),
+    Part(Neighbours, _neighbours),
+    Part(Gaussian, _gaussian),
+    Part(Dependence, _dependence),
+    Part(RarePairs, _pairs),
+    Part(Panel, _panel),
+)
