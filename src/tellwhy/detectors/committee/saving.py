@@ -72,6 +72,7 @@ def _dependence(member: Dependence) -> Iterator[Fit]:
 
 
 def _pairs(member: RarePairs) -> Iterator[Fit]:
+    yield "has_two_values", member.has_two_values.shape, member.high.shape
     yield "surprises", member.surprises.shape, (*member.high.shape, *member.high.shape)
 
 

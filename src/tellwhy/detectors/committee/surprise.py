@@ -63,7 +63,7 @@ class Surprise:
         Examples
         --------
         >>> ordinary = -np.log(np.linspace(0.0005, 0.9995, 1000))
-        >>> Surprise.learn(ordinary).value(np.array([3.0, 30.0])).round(1)
+        >>> Surprise.learn(ordinary).value(np.array([3.0, 30.0])).round()
         array([ 3., 30.])
         """
         levels = _tail_levels(len(scores), is_clean=is_clean)
