@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -22,7 +23,6 @@ from tellwhy.core.explanation import KINDS, Explanation
 from tellwhy.core.params import Rules
 from tellwhy.core.registry import explainer_cards
 from tellwhy.core.score_function import Floats
-from tellwhy.detectors import OneClassSVM
 from tellwhy.explainers import ScoreExplainer
 from tellwhy.testing.bad_input import assert_refused, bad_rows
 from tellwhy.testing.cases import CASES, Case
@@ -206,7 +206,8 @@ def _pipelines_are_explained_in_raw_columns(trial: Trial) -> None:
     # the model sees five columns, and the user has four: one of them is text
     numbers, text = (StandardScaler(), ["a", "b", "c"]), (OneHotEncoder(sparse_output=False), ["d"])
     frame, new = table(trial.case.ordinary()), table(trial.case.odd())
-    pipeline = make_pipeline(make_column_transformer(numbers, text), OneClassSVM(nu=0.2)).fit(frame)
+    model = clone(trial.case.fit(trial.case.ordinary()))
+    pipeline = make_pipeline(make_column_transformer(numbers, text), model).fit(frame)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TellwhyWarning)  # how well a sampler mixes is not asked here
         explanation = trial.case.explain(trial.ready(frame, pipeline), new)
