@@ -42,13 +42,8 @@ class CodedRows:
 
     @cached_property
     def X(self) -> Floats:
-        """A missing number is told by the one that the encoding puts in its place."""
-        told = np.full(self._data.shape, OWN_CELL)
-        stand_ins = self._decoded(self._Z)
-        for c in np.flatnonzero(self.limits.is_number):
-            cells = _numbers(self._data.iloc[:, c])
-            told[:, c] = np.where(np.isnan(cells), stand_ins[:, c], cells)
-        return told
+        """Numbers are decoded: where a cell is missing, that gives the one which the encoding puts there."""
+        return np.where(self.limits.is_number, self._decoded(self._Z), OWN_CELL)
 
     @cached_property
     def limits(self) -> Limits:

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tellwhy.core.explanation import Explanation
 from tellwhy.workflow import explain_table
 from tellwhy.workflow.tables.table_run import column_shares
 
@@ -63,6 +64,9 @@ def test_columns_are_ranked_by_their_mean_share(run):
     mean = run.explanation.shares().mean(axis=0)
     assert list(run.column_shares) == [run.columns[c] for c in np.argsort(-mean)]
     np.testing.assert_allclose(list(run.column_shares.values()), np.sort(mean)[::-1] / mean.sum())
+    nothing = np.vstack([np.zeros(3), [[1.0, 3.0, 0.0]]])  # a row without shares takes none from the others
+    halves = Explanation(values=nothing, scores=nothing.sum(axis=1), feature_names=list("abc"), method="M")
+    assert column_shares(halves) == {"b": 0.75, "a": 0.25, "c": 0.0}
     assert list(column_shares(run.explanation[:1])) == [
         run.columns[c] for c in np.argsort(-run.explanation.shares()[0])
     ]
@@ -93,6 +97,8 @@ def test_settings_are_as_asked_and_as_used(run):
     assert run.settings["reference"] == "all rows of the table"
     assert run.settings["seed"] == 0
     assert "random_state" not in run.settings
+    other = explain_table(make_table(), top=1, exclude=["name", "batch"], random_state=7)
+    assert other.settings["seed"] == 7
     assert run.settings["detector"].startswith("kernel density")
 
 
