@@ -77,6 +77,13 @@ def test_classes_are_listed_by_how_many_texts_got_them(model, found):
     assert all(word.startswith("brick") for word, _ in found.classes[1].words)
 
 
+def test_words_that_speak_against_a_class_are_not_its_words():
+    texts = ["moon orbit"] * 6 + ["road car"] * 6
+    model = make_pipeline(CountVectorizer(), LogisticRegression()).fit(texts, ["space"] * 6 + ["autos"] * 6)
+    words = {c.name: {word for word, _ in c.words} for c in explain_texts(model, texts).classes}
+    assert words == {"space": {"moon", "orbit"}, "autos": {"road", "car"}}
+
+
 def test_counts_on_the_page(model, found):
     texts, labels = made()
     assert (found.source, found.model) == ("mails", "LogisticRegression")
