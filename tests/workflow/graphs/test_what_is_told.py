@@ -63,6 +63,13 @@ def test_nodes_are_ranked_with_their_own_scores_names_and_percentiles(frame, fou
             assert reason.value == frame.loc[anomaly.row, reason.feature]
 
 
+def test_rows_keep_their_numbers_whatever_their_order(frame, found):
+    shuffled = frame.sample(frac=1, random_state=0).reset_index(drop=True)
+    again = explain_graph(shuffled, time="hour", n_classes=2, top=5).run
+    assert [shuffled["hour"][a.row] for a in again.anomalies] == [a.row for a in found.run.anomalies]
+    assert [a.id for a in again.anomalies] == [a.id for a in found.run.anomalies]
+
+
 def test_what_is_usual_is_told_of_the_class_of_the_node(frame, found):
     by_row = {a.row: a.reasons[0] for a in found.run.anomalies}
     assert by_row[40].feature == "flow"
