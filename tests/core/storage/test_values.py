@@ -128,7 +128,7 @@ class Pairs(Pair):
         (np.array([["a"]]), "it holds neither numbers nor text"),
         (np.array([1j]), "it holds neither numbers nor text"),
     ],
-    ids=repr,
+    ids=["point", "pairs", "pair", "function", "objects", "texts", "complex"],
 )
 def test_what_would_not_come_back_is_not_written(value, told):
     with pytest.raises(CannotWrite, match=told):
