@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from sklearn.base import is_classifier
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
@@ -125,13 +125,13 @@ def is_linear(model: object) -> bool:
     if _reads_texts(model):
         return "classifier_" in vars(model)
     last = linear_parts(model)[1] if isinstance(model, Pipeline) else model
-    return isinstance(last, IsLinear) and is_classifier(last)
+    return isinstance(last, IsLinear) and isinstance(last, BaseEstimator) and is_classifier(last)
 
 
 def _reads_texts(model: object) -> bool:
     """Whether a classifier takes texts and keeps the linear classifier of its words, as `TextClassifier` does."""
-    if isinstance(model, Pipeline) or not is_classifier(model):
-        return False
+    if not isinstance(model, BaseEstimator) or isinstance(model, Pipeline) or not is_classifier(model):
+        return False  # scikit-learn has no answer for what is not an estimator
     return bool(get_tags(model).input_tags.string)
 
 
