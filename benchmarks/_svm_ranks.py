@@ -15,9 +15,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from tellwhy.classifiers.svm.base import default_blocks
-from tellwhy.classifiers.svm.engines.pair_engine import PairEngine
-from tellwhy.classifiers.svm.engines.single_engine import SingleEngine
+from tellwhy.classifiers.svm.engines.in_memory import engine_in_memory
 from tellwhy.classifiers.svm.problem import Labels, make_problem
 from tellwhy.classifiers.svm.ranks.engines import RankPairEngine, RankSingleEngine
 from tellwhy.classifiers.svm.solver import Settings, solve
@@ -87,9 +85,7 @@ def engine(X: Any, y: Any, comm: Any, what: dict[str, Any]) -> Any:
         X, Labels.of_classes(y), np.ones(len(y)), n_classes=n_classes, loss=loss, dtype="float64"
     )
     if not n_blocks:
-        kind: Any = PairEngine if is_pair else SingleEngine
-        n = min(default_blocks(n_classes, pairs=is_pair), n_classes)
-        return kind(problem, n_blocks=n, **common)
+        return engine_in_memory(problem, **common)
     if is_pair:
         return RankPairEngine(problem, sizes, comm=comm, half=half, **common)
     each = max(n_blocks // comm.size, 1)

@@ -18,12 +18,12 @@ from sklearn.preprocessing import StandardScaler
 from typer.testing import CliRunner
 
 from tellwhy.classifiers import WestonWatkinsSVM, load
+from tellwhy.classifiers.rank_training import _sparse_rows
 from tellwhy.classifiers.training_files import read_rows
 from tellwhy.classifiers.training_job import (
     Alone,
     Job,
     _read_job,
-    _sparse_rows,
     main,
     mpiexec,
     now_and_then,

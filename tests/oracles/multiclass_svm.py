@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -73,3 +74,33 @@ def optimum(X, y, caps, n_classes, loss):
     )
     W = (V.T @ found.x).reshape(n_classes, X.shape[1])
     return -found.fun, W
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Both objectives at the weights of given dual variables, and gain and violation of each variable."""
+
+    primal: float
+    dual: float
+    gains: np.ndarray
+    violations: np.ndarray
+
+
+def certificate(duals, X, y, caps, loss):
+    """The certificate of dual variables, rows × classes, from the formulas."""
+    n_classes = duals.shape[1]
+    V, variables = directions(X, y, n_classes, loss)
+    alpha = np.array([duals[variable] for variable in variables])
+    flat = V.T @ alpha
+    W = flat.reshape(n_classes, X.shape[1])
+    gains = np.full(duals.shape, -np.inf)
+    violations = np.zeros(duals.shape)
+    for direction, (i, c) in zip(V, variables, strict=True):
+        gains[i, c] = 1 - direction @ flat  # the slope of 1ᵀα − ½‖Vᵀα‖²
+    for i, c in variables:
+        is_below = duals[i].sum() < caps[i] * (1 - 1e-9) if loss == "cs" else duals[i, c] < caps[i]
+        # Where only a sum is bounded, a variable at the bound can still grow at the cost of another.
+        grows = max(gains[i, c], 0) if is_below else 0.0
+        held = [max(gains[i].max(), 0) if loss == "cs" else 0.0] if duals[i, c] > 0 else []
+        violations[i, c] = max([grows, *(most - gains[i, c] for most in held)])
+    return Certificate(primal(W, X, y, caps, loss), alpha.sum() - 0.5 * flat @ flat, gains, violations)

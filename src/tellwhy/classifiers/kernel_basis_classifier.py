@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -25,6 +26,7 @@ from tellwhy.core.parallel import tracked_batches
 from tellwhy.core.params import (
     Rule,
     Rules,
+    Seed,
     generator,
     instance_of,
     integer,
@@ -102,15 +104,15 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        basis: Any = None,
-        head: Any = "softmax",
+        basis: KernelBasis | None = None,
+        head: str | BaseEstimator = "softmax",
         *,
         learning_rate: float = 0.01,
         batch_size: int = 64,
         max_epochs: int = 100,
         patience: int = 10,
         validation_share: float = 0.1,
-        random_state: Any = None,
+        random_state: Seed = None,
     ):
         self.basis = basis
         self.head = head
@@ -121,7 +123,7 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
         self.validation_share = validation_share
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Fit the basis, then the classifier on its features."""
         rows, labels = self._checked(X, y)
         self._forget()
@@ -129,7 +131,7 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
         self._fit_head(rows, labels)
         return self
 
-    def transfer(self, X: Any, y_new: Any) -> KernelBasisClassifier:
+    def transfer(self, X: ArrayLike, y_new: ArrayLike) -> KernelBasisClassifier:
         """Return a classifier of new classes on the basis that this one has: only the head is trained.
 
         The columns of X are those that this classifier was fitted on; y_new may hold other classes.
@@ -143,7 +145,7 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
         return new
 
     @available_if(lambda self: isinstance(self.head, str))
-    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
         """Take one pass over a batch of rows; the first batch also fits the basis. Only with head='softmax'.
 
         Parameters
@@ -160,14 +162,15 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
         if is_new:
             self._start(X, y, classes)
         labels = class_places(own, self.classes_)
-        plan, rng = self._plan(), generator(self.random_state if is_new else self.softmax_.n_steps)
+        # Each batch is shuffled anew, and the same calls give the same order.
+        rng = generator(self.random_state if is_new else self.softmax_.n_steps)
         order = rng.permutation(len(rows))
         self.softmax_ = one_pass(
-            lambda part: self.basis_.map_.apply(rows[part]), labels, order, self.softmax_, plan
+            lambda part: self.basis_.map_.apply(rows[part]), labels, order, self.softmax_, self._plan()
         )
         return self
 
-    def _start(self, X: Any, y: Any, classes: Any) -> None:
+    def _start(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None) -> None:
         if classes is None:
             raise InvalidInput("The first call of partial_fit needs classes=…, all classes there will be.")
         self.classes_, _ = class_labels(classes, type(self).__name__)
@@ -176,7 +179,7 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
         self.softmax_ = SoftmaxState.zero(self.basis_.map_.n_features, len(self.classes_))
         self.losses_ = np.empty(0)
 
-    def _checked(self, X: Any, y: Any) -> tuple[Any, Integers]:
+    def _checked(self, X: ArrayLike, y: ArrayLike) -> tuple[Any, Integers]:
         validate_parameters(self)
         rows, own = validated_rows(self, X, y=y, reset=True, dtype=_PRECISIONS, min_rows=2)
         self.classes_, labels = class_labels(own, type(self).__name__)
@@ -194,7 +197,8 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
 
     def _fit_head(self, rows: Any, labels: Integers, *, keep_trained: bool = True) -> None:
         """Train the classifier, unless it was trained with the basis."""
-        fitted, trained = self.basis_.map_, getattr(self.basis_, "softmax_", None)
+        fitted = self.basis_.map_
+        trained = getattr(self.basis_, "softmax_", None)  # a discriminative basis has one
         if not isinstance(self.head, str):
             self.head_ = clone(self.head).fit(fitted.apply(rows), self.classes_[labels])
             self.losses_ = np.empty(0)
@@ -202,10 +206,8 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
         state = SoftmaxState.zero(fitted.n_features, len(self.classes_))
         if trained is not None and keep_trained:
             weights = np.vstack([trained.weights, trained.bias])
-            self.softmax_, self.losses_ = (
-                SoftmaxState(weights, state.first, state.second),
-                self.basis_.losses_,
-            )
+            self.softmax_ = SoftmaxState(weights, state.first, state.second)
+            self.losses_ = self.basis_.losses_
             return
         rng = generator(self.random_state)
         held = held_rows(len(rows), self.validation_share, rng)
@@ -213,7 +215,7 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
             lambda part: fitted.apply(rows[part]), labels, held, start=state, plan=self._plan(), rng=rng
         )
 
-    def _of_features(self, X: Any, compute: Callable[[Any], Any]) -> Any:
+    def _of_features(self, X: ArrayLike, compute: Callable[[Any], Any]) -> Any:
         """Join what is computed from the features of each batch of rows; only one batch is held at a time."""
         check_is_fitted(self)
         rows = validated_rows(self, X, reset=False, dtype=_PRECISIONS)
@@ -221,13 +223,13 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
         batches = tracked_batches(len(rows), rows.itemsize * fitted.n_features, "classifying rows")
         return np.concatenate([compute(fitted.apply(rows[batch])) for batch in batches])
 
-    def _scores(self, X: Any) -> Floats:
+    def _scores(self, X: ArrayLike) -> Floats:
         check_is_fitted(self)
         return np.asarray(
             self._of_features(X, lambda features: class_scores(features, self.softmax_.weights))
         )
 
-    def decision_function(self, X: Any) -> Floats:
+    def decision_function(self, X: ArrayLike) -> Floats:
         """Score of each class; with two classes, how far the second is ahead of the first."""
         check_is_fitted(self)
         if hasattr(self, "head_"):
@@ -235,7 +237,7 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
         scores = self._scores(X)
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: ArrayLike) -> Any:
         """Return the most likely class of each row."""
         check_is_fitted(self)
         if hasattr(self, "head_"):
@@ -243,12 +245,12 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
         return self.classes_[self._scores(X).argmax(axis=1)]
 
     @available_if(lambda self: isinstance(self.head, str))
-    def predict_proba(self, X: Any) -> Floats:
+    def predict_proba(self, X: ArrayLike) -> Floats:
         """Probability of each class."""
         return np.exp(self.predict_log_proba(X))
 
     @available_if(lambda self: isinstance(self.head, str))
-    def predict_log_proba(self, X: Any) -> Floats:
+    def predict_log_proba(self, X: ArrayLike) -> Floats:
         """Logarithm of the probability of each class."""
         return log_probabilities(self._scores(X))
 

@@ -8,7 +8,7 @@ from codecs import BOM_UTF8
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -18,20 +18,29 @@ from tellwhy.core.errors import UnreadableFile
 LINES = 20_000  # read at a time
 MOST_FEATURES = 2**31 - 1
 SHOWN = 40  # characters of a malformed word
-_LINE = re.compile(rb"[^\s:]+(?:\s+[0-9]+:[^\s:]+)*")  # without numbers that are none
+_LINE = re.compile(rb"[^\s:]+(?:\s+[0-9]+:[^\s:]+)*")  # the form alone: what stands for numbers may be none
 
 
-def libsvm_chunks(path: Path) -> Iterator[tuple[Any, Any, int]]:
-    """Labels, CSR rows and the number of the first row, some thousand lines at a time."""
+class Chunk(NamedTuple):
+    """Consecutive rows of a file: their labels, CSR rows, and the number of the first."""
+
+    y: Any
+    X: Any
+    first: int
+
+
+def libsvm_chunks(path: Path) -> Iterator[Chunk]:
+    """The rows of a file, some thousand lines at a time: a file may be larger than the memory."""
     try:
         with _opened(path) as file:
-            row, line = 0, 0
+            row = 0
+            line = 0
             while lines := list(islice(file, LINES)):
                 if line == 0:
                     lines[0] = lines[0].removeprefix(BOM_UTF8)
                 y, X = _parsed(lines, path, line)
                 if len(y):
-                    yield y, X, row
+                    yield Chunk(y, X, row)
                 row += len(y)
                 line += len(lines)
     except (OSError, EOFError) as error:
@@ -51,10 +60,13 @@ def _parsed(lines: list[bytes], path: Path, before: int) -> tuple[Any, Any]:
     try:
         labels = np.array([head[0] for head in heads], dtype="S").astype(np.float64) if heads else np.zeros(0)
         flat = np.array([t for ts in tokens for t in ts], dtype="S").astype(np.float64)
-        indices, values = flat[0::2], flat[1::2]
+        indices = flat[0::2]
+        values = flat[1::2]
         at = np.concatenate(([0], np.cumsum(counts // 2)))
+        # Features must increase inside a row; the first of a row is compared with 0, not with the row before.
         steps = np.diff(indices, prepend=0.0)
-        steps[at[:-1][counts > 0]] = indices[at[:-1][counts > 0]]
+        firsts = at[:-1][counts > 0]
+        steps[firsts] = indices[firsts]
         sound = (
             all(map(_LINE.fullmatch, texts))
             and np.isfinite(flat).all()
@@ -86,9 +98,11 @@ def _problem_with(words: list[bytes]) -> str | None:
         return f"the label {_shown(words[0])} is not a number."
     last = 0
     for word in words[1:]:
-        index, colon, value = word.partition(b":")
-        if not colon or not index.isdigit() or not _is_number(value):
+        parts = word.partition(b":")
+        index = parts[0]
+        if not parts[1] or not index.isdigit() or not _is_number(parts[2]):
             return f"{_shown(word)} is not of the form feature:value with finite numbers."
+        # So long a number need not be read to be refused, and Python would refuse to read a longer one.
         if len(index) > 18 or int(index) > MOST_FEATURES:
             return f"feature {_shown(index)} is too large a number; at most {MOST_FEATURES} can be counted."
         if int(index) <= last:

@@ -13,14 +13,20 @@ from tellwhy.core.score_function import Floats, Integers
 
 CHUNK = 4_096  # rows whose features are held at once
 LEAST_GAIN = 1e-4  # a smaller relative gain on the rows held out does not count as one
-_DECAY, _DECAY_SQUARES, _TINY = 0.9, 0.999, 1e-8
+# As Kingma and Ba recommend for Adam.
+_DECAY = 0.9
+_DECAY_SQUARES = 0.999
+_TINY = 1e-8
 
 Features = Callable[[Integers], Any]  # rows, by their places -> their features
 
 
 @dataclass(frozen=True)
 class SoftmaxState:
-    """Weights, shape (features + 1, classes) with the intercepts last, and Adam's two moments and steps so far."""
+    """Weights, shape (features + 1, classes) with the intercepts last, and the state of Adam.
+
+    That is the running means of the gradient and of its squares, and the number of steps so far.
+    """
 
     weights: Floats
     first: Floats
@@ -62,13 +68,16 @@ def train_softmax(
     rng: np.random.Generator,
 ) -> tuple[SoftmaxState, Floats]:
     """Return the weights that did best on the rows held out, and the losses there after each epoch."""
-    rest, best = np.setdiff1d(np.arange(len(labels)), held), _Best(start)
+    rest = np.setdiff1d(np.arange(len(labels)), held)
+    best = _Best(start)
     state = start
     for epoch in track(range(plan.max_epochs), plan.max_epochs, "training the classifier"):
         state = one_pass(features, labels, rng.permutation(rest), state, plan)
         best.losses.append(mean_loss(features, labels, held, state.weights))
         if best.losses[-1] < best.loss * (1 - LEAST_GAIN):
-            best.state, best.loss, best.epoch = state, best.losses[-1], epoch
+            best.state = state
+            best.loss = best.losses[-1]
+            best.epoch = epoch
         if epoch - best.epoch >= plan.patience:
             break
     return best.state, np.array(best.losses)
@@ -83,15 +92,15 @@ def one_pass(
         block = features(rows)
         for first in range(0, len(rows), plan.batch_size):
             part = slice(first, first + plan.batch_size)
-            state = adam_step(
-                state, loss_gradient(block[part], labels[rows[part]], state.weights), plan.learning_rate
-            )
+            gradient = loss_gradient(block[part], labels[rows[part]], state.weights)
+            state = adam_step(state, gradient, plan.learning_rate)
     return state
 
 
 def adam_step(state: SoftmaxState, gradient: Floats, learning_rate: float) -> SoftmaxState:
     """One step of Adam (Kingma and Ba, 2015)."""
     n = state.n_steps + 1
+    # The means start at zero: dividing by 1 − decayⁿ makes up for that in the first steps.
     first = _DECAY * state.first + (1 - _DECAY) * gradient
     second = _DECAY_SQUARES * state.second + (1 - _DECAY_SQUARES) * gradient**2
     spread = np.sqrt(second / (1 - _DECAY_SQUARES**n)) + _TINY
@@ -106,7 +115,7 @@ def class_scores(features: Any, weights: Floats) -> Floats:
 
 def log_probabilities(scores: Floats) -> Floats:
     """Return log softmax of each row."""
-    shifted = scores - scores.max(axis=1, keepdims=True)
+    shifted = scores - scores.max(axis=1, keepdims=True)  # exp of a large score would overflow
     return shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
 
 

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from tellwhy.classifiers.svm.base import MulticlassSVM, is_calibrated
+from tellwhy.classifiers.svm.base import MulticlassSVM
+from tellwhy.classifiers.svm.linear_scores import is_calibrated
 from tellwhy.classifiers.svm.weston_watkins import WestonWatkinsSVM
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.params import Rules, instance_of, integer, none, validate_parameters
 from tellwhy.core.score_function import Floats
 from tellwhy.core.storage.saved_models import SavedModel
+
+Texts = Sequence[str] | ArrayLike  # a list or a column of texts
 
 
 class TextClassifier(SavedModel, ClassifierMixin, BaseEstimator):
@@ -46,7 +51,8 @@ class TextClassifier(SavedModel, ClassifierMixin, BaseEstimator):
 
     Examples
     --------
-    >>> texts = ["the engine will not start", "new brakes for my car", "a rocket to the moon", "orbit of the moon"]
+    >>> texts = ["the engine will not start", "new brakes for my car", "a rocket to the moon",
+    ...          "orbit of the moon"]
     >>> model = TextClassifier().fit(texts, ["autos", "autos", "space", "space"])
     >>> model.predict(["brakes of the engine", "the moon"])
     array(['autos', 'space'], dtype='<U5')
@@ -65,31 +71,35 @@ class TextClassifier(SavedModel, ClassifierMixin, BaseEstimator):
     classifier_: MulticlassSVM
 
     def __init__(
-        self, classifier: Any = None, *, ngrams: int = 1, min_texts: int = 1, max_words: int | None = None
+        self,
+        classifier: MulticlassSVM | None = None,
+        *,
+        ngrams: int = 1,
+        min_texts: int = 1,
+        max_words: int | None = None,
     ):
         self.classifier = classifier
         self.ngrams = ngrams
         self.min_texts = min_texts
         self.max_words = max_words
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Texts, y: ArrayLike) -> Self:
         """Learn the words of texts X, and weights for each class of y."""
         rows = self.learn_words(X)
         new = WestonWatkinsSVM(random_state=0) if self.classifier is None else clone(self.classifier)
         return self.adopt(new.fit(rows, y))
 
-    def learn_words(self, X: Any) -> Any:
+    def learn_words(self, X: Texts) -> Any:
         """Learn the words alone, and return the features of the texts (sparse)."""
         validate_parameters(self)
-        texts, vectorizer = (
-            checked_texts(X),
-            self._vectorizer(min_df=self.min_texts, max_features=self.max_words),
-        )
+        texts = checked_texts(X)
+        vectorizer = self._vectorizer(min_df=self.min_texts, max_features=self.max_words)
         try:
             rows = vectorizer.fit_transform(texts)
         except ValueError as error:
             raise InvalidInput(
-                f"No word is left to learn from in {len(texts)} texts: {error}. Lower min_texts, or check the texts."
+                f"No word is left to learn from in {len(texts)} texts: {error}. Lower min_texts, or check "
+                "the texts."
             ) from error
         self.words_ = np.array(vectorizer.get_feature_names_out(), dtype=object)
         self.rarities_ = np.asarray(vectorizer.idf_, dtype=np.float64)
@@ -97,10 +107,11 @@ class TextClassifier(SavedModel, ClassifierMixin, BaseEstimator):
 
     def adopt(self, classifier: MulticlassSVM) -> Self:
         """Take an SVM that was trained on the features that `learn_words` gave."""
-        self.classifier_, self.classes_ = classifier, classifier.classes_
+        self.classifier_ = classifier
+        self.classes_ = classifier.classes_
         return self
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: Texts) -> Any:
         """Return the features of texts, sparse, one column per word."""
         check_is_fitted(self, "words_")
         vectorizer = self._vectorizer(vocabulary=self.words_.tolist())
@@ -112,38 +123,43 @@ class TextClassifier(SavedModel, ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "words_")
         return self.words_
 
-    def decision_function(self, X: Any) -> Floats:
+    def decision_function(self, X: Texts) -> Floats:
         """Score of each class; with two classes, how far the second is ahead of the first."""
         check_is_fitted(self)
         return self.classifier_.decision_function(self.transform(X))
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Texts) -> Any:
         """Return the class of each text."""
         check_is_fitted(self)
         return self.classifier_.predict(self.transform(X))
 
-    def predict_top_k(self, X: Any, k: int) -> Any:
+    def predict_top_k(self, X: Texts, k: int) -> Any:
         """Return the k classes of each text with the highest scores, best first."""
         check_is_fitted(self)
         return self.classifier_.predict_top_k(self.transform(X), k)
 
-    def calibrate(self, X: Any, y: Any) -> Self:
-        """Learn from texts that were not trained on how far scores can be trusted; `predict_proba` needs this."""
+    def calibrate(self, X: Texts, y: ArrayLike) -> Self:
+        """Learn from texts that were not trained on how far scores can be trusted.
+
+        `predict_proba` needs this.
+        """
         check_is_fitted(self)
         self.classifier_.calibrate(self.transform(X), y)
         return self
 
     @available_if(lambda model: is_calibrated(model.classifier_))
-    def predict_proba(self, X: Any) -> Floats:
+    def predict_proba(self, X: Texts) -> Floats:
         """Return the probability of each class, once `calibrate` was called."""
         return self.classifier_.predict_proba(self.transform(X))
 
-    def explain(self, X: Any, *, against: Any = "runner_up", of: Any = None) -> Explanation:
+    def explain(self, X: Texts, *, against: Any = "runner_up", of: Any = None) -> Explanation:
         """Share the lead of each text's class over the runner-up among its words; see `LinearRelevance`."""
         from dataclasses import replace
 
         check_is_fitted(self)
-        found = self.classifier_.explain(self.transform(X), against=against, of=of, feature_names=self.words_)
+        found = self.classifier_.explain(
+            self.transform(X), against=against, of=of, feature_names=self.words_.tolist()
+        )
         return replace(found, data=np.asarray(checked_texts(X), dtype=str))
 
     def _vectorizer(self, **settings: Any) -> TfidfVectorizer:
@@ -151,23 +167,25 @@ class TextClassifier(SavedModel, ClassifierMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.string, tags.input_tags.two_d_array = True, False
+        tags.input_tags.string = True
+        tags.input_tags.two_d_array = False
         return tags
 
 
-def checked_texts(X: Any) -> list[str]:
+def checked_texts(X: Texts) -> list[str]:
     """Return texts as a list, or say which of them is none.
 
     Examples
     --------
     >>> checked_texts(["one", None])
     Traceback (most recent call last):
-    tellwhy.core.errors.InvalidInput: Row 1 is not a text but None; expected a list of texts. Drop or fill such rows.
+    tellwhy.core.errors.InvalidInput: Row 1 is not a text but None; expected a list of texts. Drop or fill
+    such rows.
     """
     if isinstance(X, str) or np.ndim(X) != 1:
         shape = "one text" if isinstance(X, str) else f"an array of shape {np.shape(X)}"
         raise InvalidInput(f"Expected a list of texts, or a column of them. Got {shape}.")
-    texts = list(X)
+    texts: list[Any] = list(X)  # type: ignore[arg-type]  # of one dimension, which was just checked
     if not texts:
         raise InvalidInput("There are no texts: at least one is needed.")
     for row, text in enumerate(texts):

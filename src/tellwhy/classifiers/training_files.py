@@ -1,11 +1,14 @@
-"""Labelled rows from files: libsvm format, npz and tables; a process may keep only the rows of some classes."""
+"""Labelled rows from files: libsvm format, npz and tables.
+
+A process that trains together with others may keep only the rows of some classes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -57,16 +60,25 @@ class Survey:
     names: list[str] | None = None
 
 
+class WholeFile(NamedTuple):
+    """All rows of a file, their labels, and where known the names of the features."""
+
+    X: Any
+    y: Any
+    names: list[str] | None = None
+
+
 def survey(path: Path, label: str | None = None) -> Survey:
     """Read all labels and count the features, without keeping any row."""
     check_is_file(path)
     if _kind(path) != "libsvm":
-        X, y, names = _read_whole(path, label)
-        return Survey(y, X.shape[1], names)
-    labels, most = [], 0
-    for y, X, _ in libsvm_chunks(path):
-        labels.append(y)
-        most = max(most, X.shape[1])
+        whole = _read_whole(path, label)
+        return Survey(whole.y, whole.X.shape[1], whole.names)
+    labels = []
+    most = 0
+    for chunk in libsvm_chunks(path):
+        labels.append(chunk.y)
+        most = max(most, chunk.X.shape[1])
     if not labels:
         raise UnreadableFile(f"{path} holds no rows; expected lines such as '3 1:0.5 7:1'.")
     return Survey(np.concatenate(labels), most)
@@ -102,13 +114,20 @@ def read_rows(
     check_is_file(path)
     if kind == "libsvm":
         return _read_libsvm(path, keep, n_features)
-    X, y, _ = _read_whole(path, label)
-    chosen = np.arange(len(y)) if keep is None else np.flatnonzero(keep(y))
+    whole = _read_whole(path, label)
+    chosen = _chosen(whole.y, keep)
+    X = whole.X[chosen]
+    y = whole.y[chosen]
     if scale is None or kind != "table":
-        return LabelledRows(X[chosen], y[chosen], chosen)
-    scaling = ColumnScaling.of(X.toarray(), constant=1.0)
-    scaled = sparse.csr_array(scaling.applied(X[chosen].toarray(), centred=scale == "centred"))
-    return LabelledRows(scaled, y[chosen], chosen, scaling)
+        return LabelledRows(X, y, chosen)
+    # Over all rows of the file, so that every process scales alike whichever rows it keeps.
+    scaling = ColumnScaling.of(whole.X.toarray(), constant=1.0)
+    scaled = sparse.csr_array(scaling.applied(X.toarray(), centred=scale == "centred"))
+    return LabelledRows(scaled, y, chosen, scaling)
+
+
+def _chosen(y: Any, keep: Keep | None) -> Integers:
+    return np.arange(len(y)) if keep is None else np.flatnonzero(keep(y))
 
 
 def check_is_file(path: Path) -> None:
@@ -131,29 +150,30 @@ def _kind(path: Path) -> str:
     return "table" if name.endswith(TABLES) else "libsvm"
 
 
-def _read_whole(path: Path, label: str | None) -> tuple[Any, Any, list[str] | None]:
-    """Rows and labels of a file that is no libsvm file, and the names of a table's features."""
-    X, y, names = (*_read_npz(path), None) if _kind(path) == "npz" else _read_table(path, label)
-    if X.shape[0] != len(y):
-        raise UnreadableFile(f"{path} holds {X.shape[0]} rows, but {len(y)} labels.")
-    return X, y, names
+def _read_whole(path: Path, label: str | None) -> WholeFile:
+    """Read a file that is no libsvm file."""
+    found = _read_npz(path) if _kind(path) == "npz" else _read_table(path, label)
+    if found.X.shape[0] != len(found.y):
+        raise UnreadableFile(f"{path} holds {found.X.shape[0]} rows, but {len(found.y)} labels.")
+    return found
 
 
-def _read_npz(path: Path) -> tuple[Any, Any]:
+def _read_npz(path: Path) -> WholeFile:
     arrays = read_arrays(path)
     parts = ("X",) if "X" in arrays else ("data", "indices", "indptr", "shape")
     missing = [name for name in ("y", *parts) if name not in arrays]
     if missing:
         held = ", ".join(list(arrays)[:8]) or "nothing"
         raise UnreadableFile(
-            f"{path} lacks {', '.join(missing)}; expected arrays y and X, or y, data, indices, indptr and shape. It "
-            f"holds {held}."
+            f"{path} lacks {', '.join(missing)}; expected arrays y and X, or y, data, indices, indptr and "
+            f"shape. It holds {held}."
         )
     values = arrays[parts[0]]
     if values.dtype.kind not in "biuf" or (parts == ("X",) and values.ndim != 2):
+        expected = "real numbers, rows × features" if parts == ("X",) else "real numbers"
         raise UnreadableFile(
-            f"{path} holds an array {parts[0]} of shape {values.shape} and type {values.dtype}; expected real numbers"
-            + (", rows × features." if parts == ("X",) else ".")
+            f"{path} holds an array {parts[0]} of shape {values.shape} and type {values.dtype}; expected "
+            f"{expected}."
         )
     try:
         if parts == ("X",):
@@ -165,7 +185,7 @@ def _read_npz(path: Path) -> tuple[Any, Any]:
     except (TypeError, ValueError) as error:
         raise UnreadableFile(f"{path} cannot be read as labelled rows: {error}.") from error
     check_entries(rows, what=str(path))
-    return rows, _as_labels(arrays["y"], path)
+    return WholeFile(rows, _as_labels(arrays["y"], path))
 
 
 def _as_labels(y: Any, path: Path) -> Any:
@@ -178,11 +198,13 @@ def _as_labels(y: Any, path: Path) -> Any:
             raise InvalidInput(
                 f"{path} has no label in row {without[0]} ({len(without)} such rows in all). Drop them first."
             )
-        return y.astype(np.int64) if (np.abs(y) < 2**53).all() and (y == np.round(y)).all() else y
+        # Floats count up to 2^53 without gaps: above, a whole number need not be the one that was meant.
+        is_whole = (np.abs(y) < 2**53).all() and (y == np.round(y)).all()
+        return y.astype(np.int64) if is_whole else y
     return y if y.dtype.kind in "biu" else y.astype(str)
 
 
-def _read_table(path: Path, label: str | None) -> tuple[Any, Any, list[str]]:
+def _read_table(path: Path, label: str | None) -> WholeFile:
     from tellwhy.data import read_table
 
     table = read_table(path).frame
@@ -199,27 +221,30 @@ def _read_table(path: Path, label: str | None) -> tuple[Any, Any, list[str]]:
     text = [str(name) for name in rows.columns if rows[name].dtype.kind not in "biuf"]
     if text:
         raise InvalidInput(
-            f"{path} has columns that are not numbers: {', '.join(text[:5])}. Encode or drop them first, or train on "
-            "one column of texts with --text."
+            f"{path} has columns that are not numbers: {', '.join(text[:5])}. Encode or drop them first, or "
+            "train on one column of texts with --text."
         )
-    numbers, labels = rows.to_numpy(dtype=np.float64), table[label].to_numpy()
+    numbers = rows.to_numpy(dtype=np.float64)
+    labels = table[label].to_numpy()
     names = [str(name) for name in rows.columns]
     check_finite(numbers, names, what=str(path))
-    return sparse.csr_array(numbers), _as_labels(labels, path), names
+    return WholeFile(sparse.csr_array(numbers), _as_labels(labels, path), names)
 
 
 def _read_libsvm(path: Path, keep: Keep | None, n_features: int | None) -> LabelledRows:
-    pieces, labels, numbers, width = [], [], [], n_features or 0
-    for y, X, first in libsvm_chunks(path):
-        chosen = np.arange(len(y)) if keep is None else np.flatnonzero(keep(y))
-        if n_features is not None and X.shape[1] > n_features:
-            raise UnreadableFile(
-                f"{path} has a feature {X.shape[1]}, but {n_features} features were expected."
-            )
-        pieces.append(X[chosen])
-        labels.append(y[chosen])
-        numbers.append(first + chosen)
-        width = max(width, X.shape[1])
+    pieces = []
+    labels = []
+    numbers = []
+    width = n_features or 0
+    for chunk in libsvm_chunks(path):
+        found = chunk.X.shape[1]
+        if n_features is not None and found > n_features:
+            raise UnreadableFile(f"{path} has a feature {found}, but {n_features} features were expected.")
+        chosen = _chosen(chunk.y, keep)
+        pieces.append(chunk.X[chosen])
+        labels.append(chunk.y[chosen])
+        numbers.append(chunk.first + chosen)
+        width = max(width, found)
     if not pieces:
         raise UnreadableFile(f"{path} holds no rows; expected lines such as '3 1:0.5 7:1'.")
     for piece in pieces:

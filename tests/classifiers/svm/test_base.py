@@ -11,8 +11,8 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import check_estimator
 
 from tellwhy.classifiers import CrammerSingerSVM, LeeLinWahbaSVM, OneVsRestSVM, WestonWatkinsSVM
-from tellwhy.classifiers.svm.base import _rescaled
 from tellwhy.classifiers.svm.calibration import best_temperature
+from tellwhy.classifiers.svm.problem import rescaled
 from tellwhy.core.errors import InvalidInput, InvalidParameter, NotConverged
 
 ALL = [WestonWatkinsSVM, CrammerSingerSVM, LeeLinWahbaSVM, OneVsRestSVM]
@@ -58,7 +58,7 @@ def test_threads_do_not_change_a_bit(cls):
 
 
 @pytest.mark.parametrize("cls", ALL)
-def test_bundles_do_not_change_the_objective(cls):
+def test_class_blocks_do_not_change_the_objective(cls):
     X, y = rows(n_classes=5)
     ends = [
         cls(C=0.1, tol=1e-7, n_bundles=b, random_state=0, max_epochs=5000).fit(X, y).objective_
@@ -176,7 +176,7 @@ def test_a_warm_start_from_other_labels_ends_where_a_cold_one_does(cls, sets):
 
 def test_dual_variables_move_with_their_caps():
     before, now = np.array([2.0, 0.0, 4.0]), np.array([1.0, 3.0, 8.0])
-    moved = _rescaled(sparse.csr_array([[2.0, 1.0], [0.0, 0.0], [4.0, 0.0]]), before, now)
+    moved = rescaled(sparse.csr_array([[2.0, 1.0], [0.0, 0.0], [4.0, 0.0]]), before, now)
     np.testing.assert_array_equal(moved.toarray(), [[1.0, 0.5], [0.0, 0.0], [8.0, 0.0]])
 
 
@@ -364,7 +364,7 @@ def test_weights_that_no_machine_can_hold_are_told(monkeypatch):
     def refuse(*args, **kwargs):
         raise MemoryError("Unable to allocate 128 GiB")
 
-    monkeypatch.setattr("tellwhy.classifiers.svm.base.PairEngine", refuse)
+    monkeypatch.setattr("tellwhy.classifiers.svm.engines.in_memory.PairEngine", refuse)
     with pytest.raises(
         InvalidInput, match=r"no memory for the weights of 31 features and 4 classes \(0\.0 GiB\)"
     ):

@@ -1,7 +1,7 @@
 """Dual variables of a training that is under way: enough to go on from, with any number of ranks.
 
-A rank is one process of a training that runs in several. `checkpoint.json` says how far the training had come;
-`rank-0.npz`, `rank-1.npz`, … hold what each rank knew of the variables, as triples (row, class, value).
+A rank is one process of a training that runs in several. `checkpoint.json` says how far the training had
+come; `rank-0.npz`, `rank-1.npz`, … hold what each rank knew of the variables, as triples (row, class, value).
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def _check_settings(folder: Path, before: dict[str, Any], now: dict[str, Any]) -
     """Raise if the checkpoint was made from other rows, or with other settings."""
     if now["labels"] != before.get("labels"):
         raise InvalidInput(
-            f"The checkpoint {folder} was made from rows with other labels. Train on the file that it was made "
-            "from, or without --resume."
+            f"The checkpoint {folder} was made from rows with other labels. Train on the file that it was "
+            "made from, or without --resume."
         )
     for name, value in now.items():
         if before.get(name) != value:

@@ -6,11 +6,11 @@ from tellwhy.classifiers.svm.base import MulticlassSVM
 
 
 class OneVsRestSVM(MulticlassSVM):
-    r"""One binary SVM with the hinge loss per class, all solved in one go; sets of labels as a 0/1 matrix, too.
+    r"""One binary SVM with the hinge loss per class, all solved in one go.
 
     .. math:: \min_W \tfrac12 \|W\|^2 + \sum_i C_i \sum_c [1 - y_{ic}\, w_c^\top x_i]_+, \quad y_{ic} = \pm 1
 
-    Parameters and attributes as in `WestonWatkinsSVM`.
+    Rows may have sets of labels, as a 0/1 matrix. Parameters and attributes as in `WestonWatkinsSVM`.
 
     Examples
     --------

@@ -56,8 +56,8 @@ class Problem:
     """Examples of a dual problem.
 
     An example is a row with one label to defend (`labels`), all labels that are no rivals of it (`own`, among
-    them that one) and a cap C_i. One-vs-rest and Lee–Lin–Wahba have one example per row and no single label to
-    defend. `constant` is the loss of empty rows, which no weights can change.
+    them that one) and a cap C_i. One-vs-rest and Lee–Lin–Wahba have one example per row, with no single label
+    to defend. `constant` is the loss of empty rows, which no weights can change.
     """
 
     loss: str
@@ -166,6 +166,12 @@ def with_intercept(X: Any, scale: float) -> Any:
     return sparse.hstack([X, sparse.csr_array(np.full((X.shape[0], 1), scale, dtype=X.dtype))], format="csr")
 
 
+def rescaled(duals: Any, before: Floats, now: Floats) -> Any:
+    """Dual variables moved from old caps of their rows to new ones: what was feasible stays so."""
+    factor = np.divide(now, before, out=np.zeros_like(now), where=before > 0)
+    return sparse.csr_array(sparse.diags_array(factor) @ duals)
+
+
 def feasible(duals: Any, problem: Problem) -> Any:
     """Dual variables of other labels made fit for this problem, by dropping those of a row's own labels.
 
@@ -191,8 +197,8 @@ def memory_for(problem: Problem) -> Iterator[None]:
         size = problem.n_features * problem.n_classes * problem.dtype.itemsize
         raise InvalidInput(
             f"There is no memory for the weights of {problem.n_features:,} features and "
-            f"{problem.n_classes:,} classes ({size / 2**30:,.1f} GiB). Leave out features that no row has, take "
-            "single precision (dtype float32) or train over several ranks."
+            f"{problem.n_classes:,} classes ({size / 2**30:,.1f} GiB). Leave out features that no row has, "
+            "take single precision (dtype float32) or train over several ranks."
         ) from error
 
 

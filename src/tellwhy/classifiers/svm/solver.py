@@ -153,7 +153,10 @@ def _interrupts() -> Iterator[None]:
 
 
 def _sum_weights_afresh(engine: Engine) -> None:
-    """Compute the weights from the dual variables: those that moved to and fro left 1e-17 where zero is due."""
+    """Compute the weights from the dual variables.
+
+    Variables that moved to and fro have left 1e-17 in weights that should be zero.
+    """
     if engine.problem.loss == "llw":  # whose weights have their mean taken off, so that hardly any is zero
         return
     for lists in engine.lists.values():

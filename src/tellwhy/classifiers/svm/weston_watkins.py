@@ -34,9 +34,10 @@ class WestonWatkinsSVM(MulticlassSVM):
     n_jobs
         Threads. The result does not depend on it.
     n_bundles
-        Bundles of classes that threads share out in the sweeps: at most half as many threads find work.
-        'auto' is one bundle, in which a row is solved for all classes at once and threads share rows or their
-        features: a row whose classes are cut up takes more epochs. The result depends on it within `tol`.
+        Number of blocks (bundles) that the classes are cut into. 'auto' is one: a row is solved for all
+        classes at once, and threads share rows or their features. With more, threads work on pairs of blocks,
+        at most one for every two blocks, but a row whose classes are cut up takes more epochs. The result
+        depends on it within `tol`.
     shrinking
         Whether to leave out variables that are unlikely to move between two certificates.
     dtype

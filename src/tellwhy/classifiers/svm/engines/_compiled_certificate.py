@@ -42,7 +42,10 @@ def _judge(gains, duals, n_classes, limits, dual_sum, slack):
 
 @for_each_row
 def _set_gains(e, entries, examples, base, block, gains):
-    """Gains of an example for all classes of a block: base + score, other signs or none for its own labels."""
+    """Gains of an example for all classes of a block: base + score.
+
+    For its own labels it is base − score (one-vs-rest), or they have none.
+    """
     n = block.n_classes
     low = entries.indptr[examples.rows[e]]
     high = entries.indptr[examples.rows[e] + 1]

@@ -1,4 +1,4 @@
-"""Compiled sweeps for losses that compare each class with the example's label: Weston–Watkins, Crammer–Singer.
+"""Compiled sweeps for losses that compare classes with the label: Weston–Watkins and Crammer–Singer.
 
 A sweep works on one tile: examples whose labels lie in one class block (`label_weights` are that block's)
 against the classes of another block or the same.

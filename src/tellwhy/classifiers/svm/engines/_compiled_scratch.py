@@ -4,9 +4,9 @@ import numpy as np
 
 from tellwhy.classifiers.svm.engines._compiled_steps import compiled
 
-# Entries, at least 256 bytes. Before a vector loop the compiled code looks whether two arrays lie so close that
-# one could overlap the other, and then takes a loop that sums in another order: with less room between arrays
-# the last bits of a result would depend on where they happen to lie in memory.
+# Entries, at least 256 bytes. Before a vector loop, compiled code looks whether two arrays lie so close that
+# a vector of one could reach into the other, and then takes a loop that sums in another order. With less room
+# between arrays the last bits of a result would depend on where they happen to lie in memory.
 GAP = 64
 
 

@@ -187,7 +187,7 @@ class PairEngine:
         return self.blocks.as_block(b, self.W[b])
 
     def _read(self, tile: Tile) -> tuple[Entries, Examples, Any, Block]:
-        """What the compiled loops read of a tile: entries, examples, their labels' weights and the block's."""
+        """What the compiled loops read of a tile: its rows, and the weights of its labels and classes."""
         g, b = tile
         return self.problem.entries, self.groups[g], self.W[g], self._block(b)
 

@@ -88,7 +88,7 @@ class Certified(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """Loss of one example, the gain above which its variables are listed, and its largest violation so far."""
+    """Loss of one example, the gain above which its variables are listed, and its violation so far."""
 
     loss: float
     bound: float

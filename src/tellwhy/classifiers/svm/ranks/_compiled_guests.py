@@ -147,7 +147,7 @@ def _keep_guest_steps(i, at, n, told, listing, lists, duals, chain, steps):
 
 @for_each_row
 def _guest_gains(at, n, told, listing, lists, scores, shift, base, cap, gains, duals, steps):
-    """Set gains and variables of a guest for the classes of its host; returns Σ variables and its violation."""
+    """Set gains and variables of a guest for the classes of its host; returns Σ variables and violation."""
     held = 0.0
     violation = 0.0
     for j in range(n):

@@ -10,7 +10,7 @@ from tellwhy.classifiers.svm.engines.records import Limits, Swept
 
 @for_each_row
 def add_own(e, lists, base, gains, duals):
-    """Bring in the listed variables of the own block: their values, and gains from scores; returns Σ values."""
+    """Bring in listed variables: their values, and gains from scores; returns Σ values."""
     total = 0.0
     at = lists.starts[e]
     for j in range(lists.lengths[e]):

@@ -1,7 +1,7 @@
 """Which ranks work together when: two levels, pairs of ranks in rounds and the class blocks of two ranks.
 
-Rank r holds class blocks 2nr … 2n(r + 1), in two halves of n. When two ranks meet, the rows of one half of each
-visit one half of the other, so that neither works on weights that the other's rows visit.
+Rank r holds class blocks 2nr … 2n(r + 1), in two halves of n. When two ranks meet, the rows of one half of
+each visit one half of the other, so that neither works on weights that the other's rows visit.
 """
 
 from __future__ import annotations

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from tellwhy.classifiers.svm.engines._compiled_certificate import certify
 from tellwhy.classifiers.svm.engines.certified_lists import Sums
 from tellwhy.classifiers.svm.engines.class_blocks import ClassBlocks
 from tellwhy.classifiers.svm.engines.dual_lists import DualLists, Part
 from tellwhy.classifiers.svm.engines.pair_engine import PairEngine
-from tellwhy.classifiers.svm.engines.records import Certified, Examples, ListArrays, Sweep, Swept
+from tellwhy.classifiers.svm.engines.records import Sweep, Swept
 from tellwhy.classifiers.svm.engines.workers import ranges
 from tellwhy.classifiers.svm.problem import Problem
 from tellwhy.classifiers.svm.ranks import _compiled_guests as loops
 from tellwhy.classifiers.svm.ranks._compiled_two_blocks import sweep_two_blocks
+from tellwhy.classifiers.svm.ranks.hosting import HostedGuests, joined_sums, list_all
 from tellwhy.classifiers.svm.ranks.meetings import Meeting, Tile, blocks_of, partners, turns
 from tellwhy.classifiers.svm.ranks.messages import (
     NUMBERS,
@@ -106,7 +106,7 @@ class RankPairEngine(PairEngine):
         """Visit every variable once."""
         for (g, b), lists in self.lists.items():
             if b not in self.held and len(self.members[g]):
-                _list_all(lists, self.blocks.n_classes(b))
+                list_all(lists, self.blocks.n_classes(b))
         self._meet_everyone(self._dense, lambda _, order: order, 0.0)
 
     def epoch(self, negligible: float, patience: int) -> Visit:
@@ -250,13 +250,13 @@ class RankPairEngine(PairEngine):
         dtype = self.problem.dtype
         self._send_all(tile, other, [bases.astype(dtype), self.groups[tile[0]].caps.astype(dtype)])
         guests, extra = self._receive_all(theirs[1], other)
-        host = _Host(guests, extra)
+        host = HostedGuests(guests, extra)
         block = self._block(theirs[1])
         parts = self.workers.map(lambda part: host.certified(part, block, slack), ranges(len(guests)))
         classes = [part.classes for part in parts]
         self.post.send(other, NUMBERS, np.concatenate([host.lists.lengths, *classes]))
         self.post.send(other, VALUES, np.concatenate([part.duals for part in parts]))
-        self.post.send(other, SCORES, np.array(_joined_sums(parts)))
+        self.post.send(other, SCORES, np.array(joined_sums(parts)))
         self._take_lists(self.lists[tile], other)
         told = self.post.receive(other, SCORES, np.float64)
         self.post.finish()
@@ -296,57 +296,3 @@ class RankPairEngine(PairEngine):
         classes = np.concatenate([self.blocks.members[b] for b in self.held])
         columns = [self.W[b][:, : self.blocks.n_classes(b)] for b in self.held]
         return classes, np.concatenate(columns, axis=1)
-
-
-class _Host:
-    """Guests as the examples of a certificate: none has a label among the classes of its host."""
-
-    def __init__(self, guests: Guests, extra: Any):
-        n = len(guests)
-        self.guests = guests
-        self.bases = extra[:n].astype(np.float64)
-        none = np.zeros(n, dtype=np.int64)
-        self.examples = Examples(
-            rows=np.arange(n),
-            labels=none,
-            squares=np.ones(n),
-            caps=extra[n : 2 * n].astype(np.float64),
-            sum_caps=np.full(n, np.inf),
-            own_at=np.zeros(n + 1, dtype=np.int64),
-            own=none[:0],
-            own_is_positive=False,
-        )
-        listed = guests.arrays.listed
-        lengths = np.diff(listed).astype(np.int32)
-        self.lists = ListArrays(
-            listed[:-1].copy(), lengths, guests.arrays.classes, extra[2 * n :], np.zeros(n, dtype=np.int8)
-        )
-
-    def certified(self, part: tuple[int, int], block: Any, slack: float) -> Certified:
-        """Certify some guests against the classes of a block."""
-        found: Certified = certify(
-            *part, self.guests.entries, self.examples, self.bases, block, self.lists, slack
-        )
-        return found
-
-
-def _joined_sums(parts: list[Certified]) -> list[float]:
-    """Σ losses, Σ dual variables and the largest violation of all parts."""
-    losses = sum(part.losses for part in parts)
-    dual_sum = sum(part.dual_sum for part in parts)
-    return [losses, dual_sum, max(part.worst for part in parts)]
-
-
-def _list_all(lists: DualLists, m: int) -> None:
-    """List all m classes of every example of a tile."""
-    n = len(lists.lengths)
-    if lists.used == n * m:
-        return
-    duals = np.zeros((n, m), dtype=lists.duals.dtype)
-    at = np.repeat(np.arange(n), lists.lengths), lists.classes[: lists.used]
-    duals[at] = lists.duals[: lists.used]
-    lists.starts[:] = m * np.arange(n)
-    lists.lengths[:] = m
-    lists.classes = np.tile(np.arange(m, dtype=np.int32), n)
-    lists.duals = duals.ravel()
-    lists.used = n * m

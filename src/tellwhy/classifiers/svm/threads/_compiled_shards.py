@@ -16,6 +16,7 @@ from tellwhy.classifiers.svm.engines._compiled_steps import (
     collect_steps,
     compiled,
     for_each_row,
+    inlined,
     solve_all,
     solve_listed,
 )
@@ -46,6 +47,10 @@ def _batch_room(size, width, n_classes, dtype):
         np.zeros(size, np.int64),
         np.zeros(size),
         scratch(n_classes, np.float64),
+        scratch(width, np.float64),
+        scratch(width, np.float64),
+        scratch(width, np.float64),
+        scratch(n_classes, dtype),
     )
     room.shift[:] = 0.0
     return room
@@ -62,10 +67,10 @@ def _sum_shards(partial, i, n, scores):
 
 
 @for_each_row
-def _add_earlier_steps(i, first, batches, examples, room, classes, at, n, label, scores):
+def _add_earlier_steps(i, first, batches, examples, room, classes, at, n, label):
     """Add what the steps of earlier rows of the batch do to the scores of its i-th row.
 
-    `scores` are those of the n classes listed from `at` on, and last that of the label.
+    These are the scores of the n classes listed from `at` on, and last that of the label.
     """
     shift = room.shift
     for j in range(i):
@@ -75,8 +80,8 @@ def _add_earlier_steps(i, first, batches, examples, room, classes, at, n, label,
                 shift[room.step_classes[j, c]] -= product * room.steps[j, c]
             shift[examples.labels[batches.members[first + j]]] += product * room.totals[j]
     for c in range(n):
-        scores[c] += shift[classes[at + c]]
-    scores[n] += shift[label]
+        room.scores[c] += shift[classes[at + c]]
+    room.scores[n] += shift[label]
     # Only what was set is cleared: with many classes the steps reach few of them.
     for j in range(i):
         for c in range(room.n_steps[j]):
@@ -85,7 +90,7 @@ def _add_earlier_steps(i, first, batches, examples, room, classes, at, n, label,
 
 
 @for_each_row
-def _read_listed(first, last, batches, entries, examples, block, lists, sweep, share, partial, every, room):
+def _read_listed(first, last, batches, entries, examples, block, lists, sweep, share, partial, room):
     """Score the listed classes of a batch with the weights of some shards, and copy the variables."""
     for i in range(last - first):
         e = batches.members[first + i]
@@ -98,10 +103,49 @@ def _read_listed(first, last, batches, entries, examples, block, lists, sweep, s
         cuts = entries.cuts[examples.rows[e]]
         for s in range(share.first, share.last):
             scores = partial[s, i]
-            listed_scores(entries, cuts[s], cuts[s + 1], block, lists.classes, at, n, scores, every)
+            listed_scores(entries, cuts[s], cuts[s + 1], block, lists.classes, at, n, scores, room.every)
             scores[n] = one_score(entries, cuts[s], cuts[s + 1], block.weights, examples.labels[e])
         for j in range(n):
             room.old[i, j] = lists.duals[at + j]
+
+
+@inlined
+def _visit_listed(i, first, batches, entries, examples, block, lists, sweep, share, partial, room):
+    """Solve for the i-th example of a batch and move the weights of some shards; returns its violation."""
+    e = batches.members[first + i]
+    n = lists.lengths[e]
+    at = lists.starts[e]
+    label = examples.labels[e]
+    limits = Limits(examples.squares[e], examples.caps[e], examples.sum_caps[e])
+    scores = room.scores
+    old = room.old[i]
+    _sum_shards(partial, i, n + 1, scores)
+    _add_earlier_steps(i, first, batches, examples, room, lists.classes, at, n, label)
+    violation = solve_listed(scores, 1.0 - scores[n], limits, n, old, room.new, room.levels, sweep)
+    if violation > sweep.negligible:
+        steps = room.steps[i]
+        classes = room.step_classes[i]
+        n_steps, total = collect_steps(at, n, lists.classes, old, room.new, steps, classes)
+        room.n_steps[i] = n_steps
+        room.totals[i] = total
+        low = entries.cuts[examples.rows[e], share.first]
+        high = entries.cuts[examples.rows[e], share.last]
+        W = block.weights
+        add_steps(entries, low, high, W, label, W, steps, classes, n_steps, total)
+    return violation
+
+
+@for_each_row
+def _keep_listed(e, violation, lists, sweep, new, violations):
+    """Keep what was found for an example."""
+    violations[e] = violation
+    if violation <= sweep.negligible:
+        lists.idle[e] += 1
+        return
+    lists.idle[e] = 0
+    at = lists.starts[e]
+    for j in range(lists.lengths[e]):
+        lists.duals[at + j] = new[j]
 
 
 @compiled
@@ -114,59 +158,23 @@ def sweep_shards(
     after. Thread 0 alone writes what all would write alike.
     """
     most = longest(lists.lengths) + 1
-    size = partial_scores.shape[2]
     share = _share(t, barrier.n_threads, partial_scores.shape[1])
-    room = _batch_room(size, most, block.n_classes, block.weights.dtype)
-    scores = scratch(most, np.float64)
-    new = scratch(most, np.float64)
-    levels = scratch(most, np.float64)
-    every = scratch(block.n_classes, block.weights.dtype)
+    room = _batch_room(partial_scores.shape[2], most, block.n_classes, block.weights.dtype)
     for b in range(len(order)):
         first = batches.at[order[b], 0]
         last = batches.at[order[b], 1]
         # Two buffers in turn: a fast thread may score the next batch while a slow one reads this one's.
         partial = partial_scores[b & 1]
-        _read_listed(
-            first, last, batches, entries, examples, block, lists, sweep, share, partial, every, room
-        )
+        _read_listed(first, last, batches, entries, examples, block, lists, sweep, share, partial, room)
         wait_for_all(t, barrier, b + 1)
         for i in range(last - first):
             if room.n_steps[i] < 0:
                 continue
-            e = batches.members[first + i]
-            n = lists.lengths[e]
-            at = lists.starts[e]
-            label = examples.labels[e]
-            limits = Limits(examples.squares[e], examples.caps[e], examples.sum_caps[e])
-            _sum_shards(partial, i, n + 1, scores)
-            _add_earlier_steps(i, first, batches, examples, room, lists.classes, at, n, label, scores)
-            violation = solve_listed(scores, 1.0 - scores[n], limits, n, room.old[i], new, levels, sweep)
-            if violation > sweep.negligible:
-                steps = room.steps[i]
-                step_classes = room.step_classes[i]
-                n_steps, total = collect_steps(at, n, lists.classes, room.old[i], new, steps, step_classes)
-                room.n_steps[i] = n_steps
-                room.totals[i] = total
-                low = entries.cuts[examples.rows[e], share.first]
-                high = entries.cuts[examples.rows[e], share.last]
-                add_steps(
-                    entries,
-                    low,
-                    high,
-                    block.weights,
-                    label,
-                    block.weights,
-                    steps,
-                    step_classes,
-                    n_steps,
-                    total,
-                )
+            violation = _visit_listed(
+                i, first, batches, entries, examples, block, lists, sweep, share, partial, room
+            )
             if t == 0:
-                violations[e] = violation
-                lists.idle[e] = 0 if violation > sweep.negligible else lists.idle[e] + 1
-                if violation > sweep.negligible:
-                    for j in range(n):
-                        lists.duals[at + j] = new[j]
+                _keep_listed(batches.members[first + i], violation, lists, sweep, room.new, violations)
 
 
 @for_each_row
@@ -178,6 +186,34 @@ def _read_all(first, last, batches, entries, examples, block, lists, share, part
         for s in range(share.first, share.last):
             all_scores(entries, cuts[s], cuts[s + 1], block.weights, block.n_classes, partial[s, i])
         unlist(e, lists, block.n_classes, room.old[i])
+
+
+@inlined
+def _visit_all(i, first, batches, entries, examples, block, is_exact, share, partial, room):
+    """Solve for all variables of the i-th example of a batch and move the weights of some shards."""
+    n = block.n_classes
+    e = batches.members[first + i]
+    label = examples.labels[e]
+    limits = Limits(examples.squares[e], examples.caps[e], examples.sum_caps[e])
+    duals = room.old[i]
+    steps = room.steps[i]
+    scores = room.scores
+    _sum_shards(partial, i, n, scores)
+    for j in range(i):
+        if room.n_steps[j]:
+            product = batches.products[first + i, j]
+            earlier = room.steps[j]
+            for c in range(n):
+                scores[c] -= product * earlier[c]
+            scores[examples.labels[batches.members[first + j]]] += product * room.totals[j]
+    base = 1.0 - scores[label]
+    moved, total = solve_all(e, scores, base, limits, examples, block, duals, room.levels, steps, is_exact)
+    room.n_steps[i] = moved
+    room.totals[i] = total
+    if moved:
+        low = entries.cuts[examples.rows[e], share.first]
+        high = entries.cuts[examples.rows[e], share.last]
+        add_all_steps(entries, low, high, block.weights, label, block.weights, n, steps, total)
 
 
 @compiled
@@ -192,8 +228,6 @@ def sweep_shards_dense(
     n = block.n_classes
     share = _share(t, barrier.n_threads, partial_scores.shape[1])
     room = _batch_room(partial_scores.shape[2], n, n, block.weights.dtype)
-    scores = scratch(n, np.float64)
-    levels = scratch(n, np.float64)
     for b in range(len(order)):
         first = batches.at[order[b], 0]
         last = batches.at[order[b], 1]
@@ -201,27 +235,7 @@ def sweep_shards_dense(
         _read_all(first, last, batches, entries, examples, block, lists, share, partial, room)
         wait_for_all(t, barrier, b + 1)
         for i in range(last - first):
-            e = batches.members[first + i]
-            label = examples.labels[e]
-            limits = Limits(examples.squares[e], examples.caps[e], examples.sum_caps[e])
-            duals = room.old[i]
-            steps = room.steps[i]
-            _sum_shards(partial, i, n, scores)
-            for j in range(i):
-                if room.n_steps[j]:
-                    product = batches.products[first + i, j]
-                    for c in range(n):
-                        scores[c] -= product * room.steps[j, c]
-                    scores[examples.labels[batches.members[first + j]]] += product * room.totals[j]
-            moved, total = solve_all(
-                e, scores, 1.0 - scores[label], limits, examples, block, duals, levels, steps, is_exact
-            )
-            room.n_steps[i] = moved
-            room.totals[i] = total
-            if moved:
-                low = entries.cuts[examples.rows[e], share.first]
-                high = entries.cuts[examples.rows[e], share.last]
-                add_all_steps(entries, low, high, block.weights, label, block.weights, n, steps, total)
+            _visit_all(i, first, batches, entries, examples, block, is_exact, share, partial, room)
             if t == 0:
-                used = list_nonzero(e, lists, duals, n, used)
+                used = list_nonzero(batches.members[first + i], lists, room.old[i], n, used)
     return used

@@ -42,7 +42,7 @@ class Filling(NamedTuple):
 
 
 class ShardedEntries(NamedTuple):
-    """Sparse rows whose entries are ordered by shard: those of shard s are cuts[row, s] … cuts[row, s + 1]."""
+    """Sparse rows with entries ordered by shard: those of shard s are cuts[row, s] … cuts[row, s + 1]."""
 
     cuts: Integers
     indices: Any
@@ -57,11 +57,15 @@ class Share(NamedTuple):
 
 
 class BatchRoom(NamedTuple):
-    """What one thread keeps of the examples of a batch, a line each."""
+    """What one thread keeps of the examples of a batch, a line each, and room for the one it is at."""
 
     old: Floats  # variables before
     steps: Any
     step_classes: Integers
     n_steps: Integers  # −1 where an example is not visited
     totals: Floats  # sums of the steps
-    shift: Floats  # what the steps so far change in the scores of each class
+    shift: Floats  # what the steps so far change in the score of each class
+    scores: Floats
+    new: Floats
+    levels: Floats
+    every: Any

@@ -33,7 +33,7 @@ Found = TypeVar("Found")
 
 
 class RowSweeps(ABC):
-    """Sweeps over all examples and classes of an engine with one class block, whose weights and lists move."""
+    """Sweeps over all examples and classes, which move the weights and lists of an engine with one block."""
 
     def __init__(
         self,

@@ -1,0 +1,134 @@
+"""Certificates against the formulas: both objectives, the largest violation, and what is listed."""
+
+import numpy as np
+import pytest
+from oracles.multiclass_svm import certificate
+from oracles.thread_ranks import in_ranks
+from scipy import sparse
+
+from tellwhy.classifiers.svm.engines import certified_lists, pair_engine, single_engine
+from tellwhy.classifiers.svm.engines.in_memory import engine_in_memory
+from tellwhy.classifiers.svm.engines.workers import ranges
+from tellwhy.classifiers.svm.problem import Labels, make_problem
+from tellwhy.classifiers.svm.ranks import rank_pair_engine
+from tellwhy.classifiers.svm.ranks.engines import RankPairEngine, RankSingleEngine
+
+CLASSES = 7
+SLACK = 0.1
+
+
+@pytest.fixture(autouse=True)
+def _in_parts(monkeypatch):
+    """Have every certificate made of several parts."""
+    for module in (certified_lists, pair_engine, single_engine, rank_pair_engine):
+        monkeypatch.setattr(module, "ranges", lambda n: ranges(n, 5))
+
+
+def rows(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(40, 9)) * (rng.random((40, 9)) < 0.5)
+    X[np.arange(40), np.arange(40) % 9] += 0.5
+    y = np.concatenate((np.arange(CLASSES), rng.integers(0, CLASSES, 40 - CLASSES)))
+    return X, y, rng.uniform(0.2, 2.0, 40)
+
+
+def given_duals(y, caps, loss, seed):
+    """Feasible variables, many of them at a bound."""
+    rng = np.random.default_rng(seed + 100)
+    duals = np.clip(rng.normal(0, 0.4, (len(y), CLASSES)), 0, 1) * (rng.random((len(y), CLASSES)) < 0.6)
+    if loss != "ovr":
+        duals[np.arange(len(y)), y] = 0
+    if loss == "cs":
+        sums = duals.sum(axis=1, keepdims=True)
+        duals = duals / np.maximum(sums, 1) * np.where(rng.random((len(y), 1)) < 0.5, 1.0, 0.7)
+        duals[::3] /= np.maximum(duals[::3].sum(axis=1, keepdims=True), 1e-9)
+    else:
+        duals[rng.random(duals.shape) < 0.1] *= 3
+        duals = np.minimum(duals, 1)
+    return duals * caps[:, None]
+
+
+def problem_of(X, y, caps, loss):
+    labels = Labels.of_classes(y)
+    return make_problem(sparse.csr_array(X), labels, caps, n_classes=CLASSES, loss=loss, dtype="float64")
+
+
+def assert_certified(found, expected, duals, loss):
+    assert found.primal == pytest.approx(expected.primal, rel=1e-10)
+    assert found.dual == pytest.approx(expected.dual, rel=1e-10)
+    assert found.worst == pytest.approx(expected.violations.max(), rel=1e-10)
+    if loss != "cs":
+        assert found.listed == ((expected.gains > -SLACK) | (duals > 0)).sum()
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("n_blocks", [1, 3])
+@pytest.mark.parametrize("loss", ["ww", "cs", "llw", "ovr"])
+def test_one_process(loss, n_blocks, seed):
+    X, y, caps = rows(seed)
+    duals = given_duals(y, caps, loss, seed)
+    engine = engine_in_memory(
+        problem_of(X, y, caps, loss), n_blocks=n_blocks, n_jobs=2, seed=np.random.default_rng(0)
+    )
+    engine.set_duals(sparse.csr_array(duals))
+    assert_certified(engine.certify(SLACK), certificate(duals, X, y, caps, loss), duals, loss)
+    engine.close()
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_weston_watkins_ranks(ranks, monkeypatch):
+    """The largest violation of all, be it of a rank's own classes or of another's, of the first rank or the last."""
+    places = set()
+    for seed in range(6):
+        X, y, caps = rows(seed)
+        duals = given_duals(y, caps, "ww", seed)
+        sizes = np.bincount(y, minlength=CLASSES)
+        owners = RankPairEngine.owners(sizes, ranks, 1, "float64")
+        expected = certificate(duals, X, y, caps, "ww")
+        i, c = np.unravel_index(expected.violations.argmax(), duals.shape)
+        places.add((int(owners[y[i]]), int(owners[c])))
+
+        def certified(comm, *, X=X, y=y, caps=caps, duals=duals, sizes=sizes, owners=owners):
+            mine = np.flatnonzero(owners[y] == comm.rank)
+            engine = RankPairEngine(
+                problem_of(X[mine], y[mine], caps[mine], "ww"),
+                sizes,
+                comm=comm,
+                n_jobs=1,
+                seed=np.random.default_rng(comm.rank),
+            )
+            engine.set_duals(sparse.csr_array(duals[mine]))
+            return engine.certify(SLACK)
+
+        for found in in_ranks(ranks, certified, monkeypatch):
+            assert_certified(found, expected, duals, "ww")
+    assert len({a for a, _ in places}) > 1
+    assert {a == b for a, b in places} == {True, False}
+
+
+@pytest.mark.parametrize("loss", ["llw", "ovr"])
+def test_ranks_of_single_losses(loss, monkeypatch):
+    places = set()
+    for seed in range(4):
+        X, y, caps = rows(seed)
+        duals = given_duals(y, caps, loss, seed)
+        problem = problem_of(X, y, caps, loss)
+        expected = certificate(duals, X, y, caps, loss)
+
+        def certified(comm, *, problem=problem, y=y, duals=duals):
+            engine = RankSingleEngine(
+                problem,
+                np.bincount(y, minlength=CLASSES),
+                comm=comm,
+                n_jobs=1,
+                seed=np.random.default_rng(0),
+                blocks=2,
+            )
+            engine.set_duals(sparse.csr_array(duals))
+            return engine.certify(SLACK), engine.own_weights()[0]
+
+        found = in_ranks(2, certified, monkeypatch)
+        for of_rank, _ in found:
+            assert_certified(of_rank, expected, duals, loss)
+        places.add(expected.violations.max(axis=0).argmax() in found[0][1])
+    assert places == {True, False}
