@@ -25,7 +25,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "models_of_insight_test.py").write_text("def score(X):\n    return 3 * X[:, 0] - X[:, 2]\n")
     rows = np.random.default_rng(0).normal(size=(90, 3))
-    np.savez("rows.npz", X=rows, other=np.ones(3))
+    np.savez("rows.npz", other=np.ones(3), X=rows)
     np.savez("only.npz", inputs=rows)
     return tmp_path
 
