@@ -55,7 +55,7 @@ class FittedTable:
 
     def scores(self) -> Floats:
         """Score of every selected row; those learned from are scored as if they were new."""
-        return self._scored(np.arange(len(self.selection.frame)))
+        return self._scored(slice(len(self.selection.frame)))  # a slice copies nothing of a large table
 
     def reference_scores(self, scores: Floats) -> Floats:
         """Scores of the reference rows (if it is separate, of those learned from), each as if it were new."""
@@ -113,13 +113,13 @@ class FittedTable:
                 rows[name] = decoded[name].where(rows[name].notna())
         return rows
 
-    def training_rows(self, known: Integers) -> Integers:
+    def training_rows(self, known: Integers | slice) -> Integers:
         """Number of some known rows in the order the detector saw them; −1 for a row that it did not see."""
         place = np.full(len(self.known.encoded), -1, dtype=np.int64)
         place[self.learned] = np.arange(len(self.learned))
         return np.asarray(place[known])
 
-    def _scored(self, known: Integers) -> Floats:
+    def _scored(self, known: Integers | slice) -> Floats:
         inner = self.score.inner
         Z = self.known.encoded[known]
         if not isinstance(inner, LeavesRowsOut):
