@@ -15,7 +15,7 @@ from tellwhy.core.errors import InvalidInput, MissingExtra
 
 torch = pytest.importorskip("torch")
 
-from tellwhy.bases.adaptation import held_rows, objective_of  # noqa: E402
+from tellwhy.bases.adaptation import Adapted, held_rows, objective_of  # noqa: E402
 from tellwhy.bases.objectives import Alignment, KernelValues, SoftmaxLoss  # noqa: E402
 from tellwhy.bases.torch_stack import BasisStack  # noqa: E402
 from tellwhy.bases.training import Plan, TrainingRows, Watch, train  # noqa: E402
@@ -169,6 +169,8 @@ def test_rows_held_out_are_not_learned_from():
     assert rows.held_labels.tolist() == Y[[1, 4]].tolist()
     places = held_rows(5, 0.99, np.random.default_rng(0))
     assert len(places) == len(set(places.tolist())) == 4
+    assert len(held_rows(2, 0.01, np.random.default_rng(0))) == 1
+    assert len(held_rows(200_000, 0.2, np.random.default_rng(0))) == 10_000
 
 
 def test_every_pass_of_a_softmax_sees_each_row_once_in_another_order():
@@ -353,3 +355,32 @@ def test_the_alignment_of_several_batches_is_their_mean():
         together = objective.losses(stack, rows.Z, rows.labels, index)
         alone = [objective.losses(stack, rows.Z, rows.labels, one) for one in index]
     np.testing.assert_allclose(together, torch.stack(alone).mean(0), rtol=1e-6)
+
+
+@pytest.fixture
+def adapted_with(monkeypatch):
+    """What each training of a basis is called with, without the training."""
+    calls = []
+
+    def adapt(basis, feature_map, X, labels, *, plan, rng, **_):
+        calls.append((plan, rng.integers(10**9)))
+        return Adapted(feature_map, np.zeros(1), None)
+
+    monkeypatch.setattr("tellwhy.bases.kernel_basis.adapt", adapt)
+    return calls
+
+
+def test_an_epoch_sees_every_row_about_once_and_has_a_hundred_steps_at_least(adapted_with):
+    for rows in (X[:1200], X[:100]):
+        KernelBasis(basis="unsupervised", n_features=4, batch_size=8, random_state=0).fit(rows)
+    assert [plan.n_batches for plan, _ in adapted_with] == [150, 100]
+
+
+def test_further_batches_are_drawn_anew_each_time_and_by_the_seed(adapted_with):
+    for seed in (1, 1, 2):
+        basis = KernelBasis(basis="unsupervised", n_features=4, random_state=seed)
+        for _ in range(3):
+            basis.partial_fit(X[:50])
+    drawn_by = np.array([number for _, number in adapted_with]).reshape(3, 3)
+    np.testing.assert_array_equal(drawn_by[0], drawn_by[1])
+    assert len(set(drawn_by[[0, 2], 1:].ravel())) == 4

@@ -283,6 +283,41 @@ def test_a_precondition_is_told_the_part_of_the_points_that_it_gets(kind):
     assert max(told) > 3
 
 
+def test_a_first_trial_that_goes_too_far_is_followed_by_one_up_to_the_first_wall(space):
+    edges = walls(space, reach=2.0)
+    start = space.array(0.1 * START)
+    run = ArrayRun(Valleys(space), start, module._rules(start, None, [1e-14] * 9), None, edges)
+    going = run.aim(space.array(np.arange(N)))
+    run.evaluate = lambda problems, U: (U[:, 0] * 0 + 1e9, U * 0, problems * 0)  # nothing lower
+    expected = edges.length_to_wall(going, run.tables.U[going], run.tables.D[going])
+    going = run.advance(going)
+    np.testing.assert_array_equal(on_host(run.tables.states["t"]), on_host(expected))
+    run.advance(going)
+    assert (on_host(run.tables.states["t"]) < on_host(expected)).all()
+
+
+def test_newton_steps_stop_coordinates_at_walls_until_none_is_pushed():
+    """The first step pushes coordinate 1 through its wall, and the step without it pushes coordinate 2."""
+    curvature = np.array([[2.0, 0.9, 0.0], [0.9, 1.0, 0.6], [0.0, 0.6, 1.0]])
+
+    def newton(problems, parts, U, slope):
+        steps = np.zeros_like(slope)
+        for step, own in zip(steps, slope, strict=True):
+            free = own != 0  # a coordinate that is stopped has no slope
+            step[free] = np.linalg.solve(curvature[np.ix_(free, free)], own[free])
+        return steps
+
+    def quadratic(problems, U):
+        slope = U @ curvature + [2.0, 1.5, 0.1]
+        return (0.5 * U @ curvature * U).sum(1) + U @ [2.0, 1.5, 0.1], slope, problems * 0
+
+    start = np.zeros((1, 3))
+    edges = Edges(None, np.array([[-9.0, 0.0, 0.0]]), np.full((1, 3), 9.0))
+    run = ArrayRun(quadratic, start, module._rules(start, None, [1e-14] * 9), newton, edges)
+    run.aim(np.arange(1))
+    np.testing.assert_allclose(run.tables.D, [[-1.0, 0.0, 0.0]], atol=1e-14)
+
+
 @pytest.mark.parametrize("kind", [ArrayRun, CompiledRun])
 def test_what_an_evaluation_gives_is_not_written_to(kind):
     given = []

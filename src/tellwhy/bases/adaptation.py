@@ -93,9 +93,8 @@ def objective_of(basis: str, stack: BasisStack, n_classes: int, device: str) -> 
 
 def held_rows(n: int, share: float, rng: np.random.Generator) -> Integers:
     """Places of the rows held out: at least one, at most 10,000, and never all."""
-    n_held = min(
-        max(1, round(share * n)), MOST_HELD, n - 1
-    )  # 10,000 tell the loss well, and cost time each epoch
+    # 10,000 rows tell the loss well enough to stop by it; more would only cost time in each epoch.
+    n_held = min(max(1, round(share * n)), MOST_HELD, n - 1)
     return np.sort(rng.permutation(n)[:n_held])
 
 
