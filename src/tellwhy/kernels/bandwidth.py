@@ -39,9 +39,8 @@ def neighbour_distance(X: Floats, rng: np.random.Generator) -> float:
 def _squared_distances(X: Floats, rng: np.random.Generator) -> tuple[Floats, float]:
     """Squared distances between the rows of a sample, and the unit of their roots."""
     rows = np.asarray(X[random_sample(len(X), SAMPLE, rng)], dtype=np.float64)
-    _, unit = centre_and_unit(
-        rows
-    )  # distances of order 1: squares of very large or small ones leave the range
+    # Distances of order 1, because the squares of very large or small ones leave the range of floats.
+    _, unit = centre_and_unit(rows)
     points = ScaledPoints.of(rows, unit)
     return points.squared_distances(points.scaled), unit
 
