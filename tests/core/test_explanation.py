@@ -51,6 +51,11 @@ def test_slicing_keeps_everything_in_step():
     assert example(data=None)[0].data is None
 
 
+def test_rows_with_equal_scores_stay_in_their_order():
+    found = Explanation(values=np.ones((4, 1)), scores=[1.0, 3.0, 1.0, 3.0], method="Example").top(3)
+    assert found.extras["row"].tolist() == [1, 3, 0]
+
+
 def test_top_ranks_rows_and_remembers_where_they_were():
     e = example()
     top = e.top(2)

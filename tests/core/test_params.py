@@ -13,6 +13,7 @@ from tellwhy.core.errors import InvalidParameter
         (params.real(0, 1, closed="right"), [1, 0.5, np.float32(0.2)], [0, 1.1, "a", None, True, np.nan, 1j]),
         (params.real(0, 1, closed="left"), [0, 0.5], [1, -0.1]),
         (params.real(0, 1, closed="both"), [0, 1], [-1e-9, 1 + 1e-9]),
+        (params.real(0, np.inf, closed="both"), [0, 1e300], [np.inf, np.nan, -np.inf]),
         (params.integer(1, 5), [1, 5, np.int64(3)], [0, 6, 2.0, True, "3"]),
         (params.one_of("auto", 3), ["auto", 3], ["Auto", 3.0, None]),
         (params.boolean, [True, np.bool_(False)], [0, 1, "yes"]),

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from oracles import deep_oracles as oracle
 from oracles.score_oracles import central_differences
+from scipy.stats import multivariate_normal
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter, NotConverged
 from tellwhy.detectors import GaussianMixture
@@ -203,3 +204,29 @@ def test_singular_covariances_say_what_to_do():
 def test_parameters_are_checked(wrong):
     with pytest.raises(InvalidParameter, match=next(iter(wrong))):
         GaussianMixture(**wrong).fit(X)
+
+
+def test_a_row_with_a_component_of_its_own_is_judged_by_the_others():
+    """Without the row, its component is gone: only the density of the others is left."""
+    rows = np.random.default_rng(0).normal(size=(60, 2))
+    rows[7] = [40.0, 40.0]
+    detector = GaussianMixture(2).fit(rows)
+    mixture = detector.to_score().mixture
+    sizes = mixture.weights * 60
+    assert sizes.min() == pytest.approx(1.0, abs=1e-6)
+    other = int(np.argmax(sizes))
+    expected = -multivariate_normal(mixture.means[other], mixture.covariances[other]).logpdf(rows[7])
+    assert detector.training_scores_[7] == pytest.approx(expected, rel=1e-6)
+    assert detector.outlierness(rows[[7]])[0] < 10  # with the row, it is at home
+
+
+@pytest.mark.parametrize("covariance", ["full", "diag"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_only_row_that_varies_has_a_large_score_but_not_a_rounding_error(covariance, seed):
+    """Left out, the row lies at infinity in units of a spread of 0; the score is held at n/2 over 1e-9."""
+    rows = np.random.default_rng(seed).normal(size=(50, 3))
+    rows[:, 2] = 0.0
+    rows[7, 2] = 5.0
+    detector = GaussianMixture(1, covariance=covariance, regularisation=1e-15).fit(rows)
+    assert detector.training_scores_[7] == pytest.approx(25 / 1e-9, rel=0.02)
+    assert np.delete(detector.training_scores_, 7).max() < 20
