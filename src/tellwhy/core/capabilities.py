@@ -13,7 +13,10 @@ class has the capability as soon as it has the members.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Protocol, runtime_checkable
+
+from numpy.typing import ArrayLike
 
 from tellwhy.core.score_function import Expansion, Floats, Integers, PointExpansion, Remembered, ScoreFunction
 
@@ -31,13 +34,14 @@ class Capability(type(Protocol)):  # type: ignore[misc]  # mypy wants a metaclas
         return all(member is not None and member is not False for member in found)
 
 
-def _members(protocol: type) -> set[str]:
+@cache  # searches ask for capabilities at every step
+def _members(protocol: type) -> frozenset[str]:
     """Public names that a capability and the capabilities it extends declare; not those of a plain score."""
     names: set[str] = set()
     for cls in protocol.__mro__:
         if isinstance(cls, Capability):
             names |= {*vars(cls), *vars(cls).get("__annotations__", ())}
-    return {name for name in names if not name.startswith("_")}
+    return frozenset(name for name in names if not name.startswith("_"))
 
 
 @runtime_checkable
@@ -53,7 +57,7 @@ class GivesScore(Protocol, metaclass=Capability):
 class HasGradient(ScoreFunction, Protocol, metaclass=Capability):
     """A score with a slope."""
 
-    def gradient(self, X: Any, *further: Integers) -> Floats:
+    def gradient(self, X: ArrayLike, *further: Integers) -> Floats:
         """Return the derivative of each row's score by each of its cells, shaped like X.
 
         `further` arguments are those of the score's `value`, one entry per row.
@@ -65,7 +69,7 @@ class HasGradient(ScoreFunction, Protocol, metaclass=Capability):
 class HasValueAndGradient(ScoreFunction, Protocol, metaclass=Capability):
     """A score that gives value and slope together, for less than the cost of both."""
 
-    def value_and_gradient(self, X: Any, *further: Integers) -> tuple[Floats, Floats]:
+    def value_and_gradient(self, X: ArrayLike, *further: Integers) -> tuple[Floats, Floats]:
         """Return what `value` and `gradient` would."""
         ...
 
@@ -92,11 +96,11 @@ class LeavesRowsOut(ScoreFunction, Protocol, metaclass=Capability):
         """The points, and which training rows they are."""
         ...
 
-    def value(self, X: Any, left_out: Integers | None = None) -> Floats:
+    def value(self, X: ArrayLike, left_out: Integers | None = None) -> Floats:
         """Return one number per row; row i does without point `left_out[i]` (−1: without none)."""
         ...
 
-    def match(self, X: Any) -> Integers:
+    def match(self, X: ArrayLike) -> Integers:
         """Return the point that each row is, or −1 for a row that is none of them."""
         ...
 
@@ -172,7 +176,7 @@ class HasMixture(ScoreFunction, Protocol, metaclass=Capability):
 class HasFeatureErrors(ScoreFunction, Protocol, metaclass=Capability):
     """A score that is a sum of one error per column, such as a reconstruction error."""
 
-    def feature_errors(self, X: Any) -> Floats:
+    def feature_errors(self, X: ArrayLike) -> Floats:
         """Return the error of each cell; those of a row add up to its score."""
         ...
 
@@ -190,7 +194,7 @@ class HasShares(ScoreFunction, Protocol, metaclass=Capability):
 class KeepsOutput(ScoreFunction, Protocol, metaclass=Capability):
     """A score that picks one of several outputs for each row, and can stay with it when the row changes."""
 
-    def fixed(self, X: Any) -> tuple[Integers, ...]:
+    def fixed(self, X: ArrayLike) -> tuple[Integers, ...]:
         """Return further arguments of `value` and `gradient` that keep the output that each row has now."""
         ...
 

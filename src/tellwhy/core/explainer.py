@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
+from numpy.typing import ArrayLike
+
 from tellwhy.core.capabilities import Capability
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.params import Rules
@@ -14,7 +16,7 @@ from tellwhy.core.params import Rules
 class Explains(Protocol, metaclass=Capability):
     """The least that `Ensemble` and `compare` ask of an explainer."""
 
-    def explain(self, X: Any) -> Explanation:
+    def explain(self, X: ArrayLike, /) -> Explanation:
         """Explain each row of X."""
         ...
 
@@ -43,7 +45,7 @@ class Explainer(Explains, Protocol, metaclass=Capability):
 class LearnsFromRows(Explains, Protocol, metaclass=Capability):
     """An explainer that is given ordinary rows before it explains."""
 
-    def fit(self, X: Any) -> Self:
+    def fit(self, X: ArrayLike, /) -> Self:
         """Learn from ordinary rows, and return the explainer."""
         ...
 
@@ -52,6 +54,6 @@ class LearnsFromRows(Explains, Protocol, metaclass=Capability):
 class RemembersRows(Protocol, metaclass=Capability):
     """An explainer that can use ordinary rows, without needing them, to say what would be normal."""
 
-    def remember(self, X: Any) -> Self:
+    def remember(self, X: ArrayLike, /) -> Self:
         """Keep some ordinary rows, and return the explainer."""
         ...

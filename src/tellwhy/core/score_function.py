@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -40,7 +40,7 @@ class ScoreFunction(Protocol):
     def threshold(self) -> float | None:
         """The score above which a row counts as anomalous, where the model has one."""
 
-    def value(self, X: Any) -> Floats:
+    def value(self, X: ArrayLike) -> Floats:
         """Return one number per row."""
         ...
 

@@ -75,9 +75,11 @@ class Rows:
 
     def by_owner(self, values: Floats) -> Floats:
         """Sum values per score column over the user's columns."""
+        # without an encoding, and for wide rows, nothing is copied
         if values.shape[1] == self.n_owners and np.array_equal(self.owner, np.arange(self.n_owners)):
             return values
         summed = np.zeros((len(values), self.n_owners))
+        # column by column: summed[:, owner] += values would add only one of those with the same owner
         for column, owner in enumerate(self.owner):
             summed[:, owner] += values[:, column]
         return summed
@@ -155,20 +157,23 @@ class ScoreExplainer(ABC):
         # Columns that were made from one of the user's columns are added up, unless the method did so itself.
         per_owner = found.per_owner or found.values.shape[1] != len(rows.owner)
         values = rows.shaped(found.values if per_owner else rows.by_owner(found.values))
-        settings = {name: getattr(self, name) for name in self._parameters}
         kind = found.kind or self.kind
         return Explanation(
             values=values,
             scores=found.scores,
             base_values=np.broadcast_to(found.base_values, found.scores.shape),
             stderr=None if found.stderr is None else rows.shaped(found.stderr),
-            data=X,
+            data=X,  # as the user gave them: a reference, in the user's columns
             feature_names=self.score.feature_names or column_names(X),
             method=type(self).__name__,
-            params={"explains": self.score.describes, **settings, **found.params},
+            params={"explains": self.score.describes, **self._settings(), **found.params},
             kind=kind,
             extras=self._extras(X, rows, found, values if kind == "attribution" else None),
         )
+
+    def _settings(self) -> dict[str, Any]:
+        """Parameters and their values."""
+        return {name: getattr(self, name) for name in self._parameters}
 
     def _extras(self, X: ArrayLike, rows: Rows, found: Attribution, shares: Floats | None) -> Extras:
         """What the method found, the rows that were left out, and normal versions where values are shares."""
@@ -194,6 +199,7 @@ class ScoreExplainer(ABC):
 
     def _read(self, X: ArrayLike) -> Rows:
         score = self.score
+        # where an encoding mixes columns (PCA), adding up does not undo it: then the score is one of raw rows
         if isinstance(score, EncodedScore) and score.owner is not None:
             return Rows(score.inner, score.encode(X), score.owner, score.n_columns)
         if takes_arrays(score):

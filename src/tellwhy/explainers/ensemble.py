@@ -211,9 +211,9 @@ def normalised_ranks(values: Floats) -> Floats:
     >>> normalised_ranks(np.array([[5.0, -1.0, 5.0, 0.0, 2.0]]))
     array([[0.875, 0.   , 0.875, 0.25 , 0.5  ]])
     """
-    if values.shape[1] == 1:
+    if values.shape[1] == 1:  # the only feature is the most relevant one
         return np.ones(values.shape)
-    order = np.argsort(values, axis=1, kind="stable")
+    order = np.argsort(values, axis=1, kind="stable")  # rankdata alone would tell rounding apart
     ordered = np.take_along_axis(values, order, axis=1)
     apart = np.diff(ordered, axis=1) > _TIED * np.abs(ordered).max(axis=1, keepdims=True)
     # values that are tied but for rounding get the same step, and rankdata gives equal steps their mean rank
@@ -231,6 +231,7 @@ def mean_correlation(ranks: Floats) -> Floats:
     centred = ranks - ranks.mean(axis=2, keepdims=True)
     length = np.sqrt(np.einsum("mnd,mnd->mn", centred, centred))
     is_flat = length == 0
+    # ranks of unit length: their inner product is the correlation
     unit = centred / np.where(is_flat, 1.0, length)[:, :, None]
     # |Σ_m u_m|² holds every pair twice and each unit vector once with itself: no loop over pairs is needed
     together = unit.sum(axis=0)

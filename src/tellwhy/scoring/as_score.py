@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tellwhy.core.capabilities import GivesScore
 from tellwhy.core.errors import UnsupportedModel
 from tellwhy.core.score_function import ScoreFunction
 from tellwhy.scoring.adapters.class_names import lookup
@@ -43,7 +44,7 @@ def as_score(obj: Any) -> ScoreFunction:
 def reader_of(obj: Any) -> Callable[[Any], ScoreFunction]:
     """Return what turns the object into a score: an adapter of its class, or `FunctionScore` for a bare function."""
     refuse_classes(obj)
-    if hasattr(obj, "to_score"):
+    if isinstance(obj, GivesScore):
         return _own_score
     if isinstance(obj, ScoreFunction) and callable(obj.value):
         return _checked

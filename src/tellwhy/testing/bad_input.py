@@ -15,7 +15,7 @@ def bad_rows(X: Floats) -> Iterator[tuple[str, Any]]:
     """Variants of X that must be refused, with their names."""
     for name, cell in (("NaN", np.nan), ("plus infinity", np.inf), ("minus infinity", -np.inf)):
         broken = X.copy()
-        broken[len(X) // 2, 0] = cell
+        broken[len(X) // 2, 0] = cell  # in the middle: a check of the first row alone must not do
         yield name, broken
     text = X.astype(object)
     text[0, 0] = "abc"

@@ -37,12 +37,14 @@ def check_detector(detector: Any, *, generate_only: bool = False) -> Iterator[Ch
 
 def _training_rows() -> Floats:
     rng = np.random.default_rng(0)
+    # two clouds of different width: a detector that sees one cloud only, or no width, scores them wrongly
     return np.vstack([rng.normal(size=(60, 4)), rng.normal(size=(60, 4)) * 0.5 + 4.0])
 
 
 def _outlierness_is_high_for_anomalies(detector: Any) -> None:
     X = _training_rows()
     detector.fit(X)
+    # up to millions of standard deviations: where kernels underflow, scores must still tell rows apart
     far = X.mean(axis=0) + np.array([[40.0, 0, 0, 0], [0, 0, -4000.0, 0], [4e6, 0, 0, 0]])
     scores = detector.outlierness(far)
     assert np.isfinite(scores).all(), "far rows must have finite scores"
@@ -85,6 +87,7 @@ def _rows_are_scored_one_by_one(detector: Any) -> None:
     X = _training_rows()
     detector.fit(X)
     together = detector.outlierness(X)
+    # products of larger matrices round differently: equal to nine digits, not to the last bit
     alone = np.concatenate([detector.outlierness(row[None]) for row in X[:5]])
     np.testing.assert_allclose(alone, together[:5], rtol=1e-9)
     np.testing.assert_allclose(detector.outlierness(X[::-1])[::-1], together, rtol=1e-9)
@@ -100,6 +103,7 @@ def _columns_are_interchangeable(detector: Any) -> None:
     X = _training_rows()
     order = [2, 0, 3, 1]
     plain = clone(detector).fit(X).outlierness(X)
+    # solvers stop a little elsewhere when sums are taken in another order
     np.testing.assert_allclose(detector.fit(X[:, order]).outlierness(X[:, order]), plain, rtol=1e-3)
 
 
@@ -109,13 +113,14 @@ def _nothing_of_the_users_is_modified(detector: Any) -> None:
     detector.fit(X).outlierness(X)
     np.testing.assert_array_equal(X, kept)
     before = detector.outlierness(kept)
-    X[:] = 0.0
+    X[:] = 0.0  # a detector that kept a view of the user's array would now remember zeros
     np.testing.assert_array_equal(detector.outlierness(kept), before)
 
 
 def _large_offsets_do_not_flatten_scores(detector: Any) -> None:
     X = _training_rows()
     plain = clone(detector).fit(X).outlierness(X)
+    # |x|² − 2xy + |y|² keeps no digits here; differences must be taken first
     shifted = detector.fit(X + 1e9).outlierness(X + 1e9)
     assert np.corrcoef(plain, shifted)[0, 1] > 0.999, "an offset of 1e9 changed the scores"
 
@@ -130,14 +135,14 @@ def _extreme_scales_are_scored_or_refused(detector: Any) -> None:
         except InvalidInput:
             continue
         assert np.isfinite(scores).all(), f"scores at scale {factor:g} are not finite"
-        unit = scores / np.abs(scores).max()
+        unit = scores / np.abs(scores).max()  # correlations of 1e300 would overflow
         assert np.corrcoef(plain, unit)[0, 1] > 0.999, f"scale {factor:g} flattened the scores"
 
 
 def _constant_columns_and_duplicates_are_no_obstacle(detector: Any) -> None:
     X = _training_rows()
     X[:, 1] = 7.0
-    odd = np.array([[0.0, 7.0, 0.0, 0.0], [0.0, 70.0, 0.0, 0.0]])
+    odd = np.array([[0.0, 7.0, 0.0, 0.0], [0.0, 70.0, 0.0, 0.0]])  # differ in the constant column only
     scores = clone(detector).fit(X).outlierness(odd)
     assert scores[1] > scores[0], "a value never seen in a constant column must be odd"
     doubled = detector.fit(np.repeat(_training_rows(), 3, axis=0)).outlierness(_training_rows())

@@ -138,7 +138,7 @@ def _rows_are_explained_one_by_one(trial: Trial) -> None:
     X = trial.case.odd()
     together = explainer.explain(X).values
     for i in (0, 5):
-        alone = explainer.explain(X[i : i + 1]).values[0]
+        alone = explainer.explain(X[i : i + 1]).values[0]  # products of larger matrices round differently
         np.testing.assert_allclose(alone, together[i], rtol=1e-7, atol=1e-9)
 
 
@@ -151,6 +151,7 @@ def _columns_are_interchangeable(trial: Trial) -> None:
     new = trial.case.odd()
     permuted = trial.case.explain(trial.ready(X[:, order]), new[:, order])
     expected = trial.case.explain(plain, new).values[:, order]
+    # models that are fitted to columns in another order stop a little elsewhere
     np.testing.assert_allclose(permuted.values, expected, rtol=1e-2, atol=1e-3 * np.abs(expected).max())
 
 
@@ -159,6 +160,7 @@ def _same_input_gives_same_bits(trial: Trial) -> None:
 
 
 def _far_rows_stay_finite(trial: Trial) -> None:
+    # two distances in turn, so that rows that need care and rows that do not share a batch
     explanation = trial.explained(trial.case.odd() * np.array([[1e6], [1e3]] * 6))
     assert np.isfinite(explanation.values).all()
     assert np.isfinite(explanation.scores).all()
@@ -177,6 +179,7 @@ def _nothing_of_the_users_is_modified(trial: Trial) -> None:
 
 def _state(model: Any) -> Any:
     """What must stay the same about a model: the attributes of an estimator, or of each part of a network."""
+    # a network's state is spread over its modules: weights, buffers, hooks, and whether it is training
     parts = model.modules() if callable(getattr(model, "modules", None)) else [model]
     return [{name: repr(held) for name, held in vars(part).items()} for part in parts]
 
@@ -204,10 +207,13 @@ def _pipelines_are_explained_in_raw_columns(trial: Trial) -> None:
         return frame.assign(d=np.where(X[:, 3] > 0, "left", "right"))
 
     # the model sees five columns, and the user has four: one of them is text
-    numbers, text = (StandardScaler(), ["a", "b", "c"]), (OneHotEncoder(sparse_output=False), ["d"])
-    frame, new = table(trial.case.ordinary()), table(trial.case.odd())
+    encoder = make_column_transformer(
+        (StandardScaler(), ["a", "b", "c"]), (OneHotEncoder(sparse_output=False), ["d"])
+    )
+    frame = table(trial.case.ordinary())
+    new = table(trial.case.odd())
     model = clone(trial.case.fit(trial.case.ordinary()))
-    pipeline = make_pipeline(make_column_transformer(numbers, text), model).fit(frame)
+    pipeline = make_pipeline(encoder, model).fit(frame)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TellwhyWarning)  # how well a sampler mixes is not asked here
         explanation = trial.case.explain(trial.ready(frame, pipeline), new)
@@ -232,7 +238,7 @@ def _wrong_parameters_are_refused(trial: Trial) -> None:
     explainer = trial.ready()
     for name, rules in type(explainer)._parameters.items():
         if not _accepts(rules, _NOTHING):
-            wrong = copy(explainer)
+            wrong = copy(explainer)  # set after the constructor, which stores and does not check
             setattr(wrong, name, _NOTHING)
             try:
                 trial.case.explain(wrong, trial.case.odd())
@@ -270,7 +276,7 @@ def _explanations_survive_a_round_trip(trial: Trial) -> None:
     np.testing.assert_array_equal(loaded.values, explanation.values)
     np.testing.assert_array_equal(loaded.scores, explanation.scores)
     assert (loaded.method, loaded.kind) == (explanation.method, explanation.kind)
-    assert set(loaded.extras) == set(explanation.extras.computed())
+    assert set(loaded.extras) == set(explanation.extras.computed())  # deferred ones were not asked for
 
 
 _CHECKS: dict[str, Callable[[Trial], None]] = {

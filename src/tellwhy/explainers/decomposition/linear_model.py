@@ -95,6 +95,7 @@ class LinearModel:
 
     def features(self, X: ArrayLike) -> sparse.csr_array:
         """Rows as the weights are multiplied with them."""
+        # a table is checked cell by cell, and errors name the cell; what a pipeline made has no cells to name
         if self.steps is None and not sparse.issparse(X):
             check_columns(X, self.feature_names)
             return sparse.csr_array(as_floats(X, n_columns=self.weights.shape[1]))

@@ -127,7 +127,7 @@ def _classes(
         return chosen, None
     if isinstance(against, str) and against == "runner_up":
         others = scores.copy()
-        others[np.arange(n), chosen] = -np.inf
+        others[np.arange(n), chosen] = -np.inf  # the class itself is no rival
         return chosen, others.argmax(axis=1)
     return chosen, np.full(n, _number(against, model.classes, "against"))
 
@@ -145,7 +145,7 @@ def _number(name: object, classes: NDArray[Any], parameter: str) -> int:
 
 def _direction(model: LinearModel, chosen: Integers, rivals: Integers | None) -> tuple[Floats, Floats]:
     """Weights that each row is multiplied with, and the part of its score that no feature has."""
-    direction = _rows_of(model.weights, chosen)
+    direction = _rows_of(model.weights, chosen)  # (rows, features): only those of the classes asked for
     base = model.intercept[chosen]
     if rivals is not None:
         direction = direction - _rows_of(model.weights, rivals)

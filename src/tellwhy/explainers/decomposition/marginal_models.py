@@ -57,7 +57,8 @@ def marginal_model(rows: Rows, explainer: str) -> MarginalModel:
     if kind is None:
         raise UnsupportedModel(
             f"{explainer} needs a score whose features can be looked at one by one: a Gaussian mixture, a "
-            f"model with a Gaussian kernel, or a reconstruction error. {rows.score.describes} is none of them; "
+            "model with a Gaussian kernel, or a reconstruction error. "
+            f"{rows.score.describes} is none of them; "
             "AnomalyContribution and Occlusion explain any score."
         )
     return kind(rows)

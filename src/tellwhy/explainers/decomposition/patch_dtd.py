@@ -90,6 +90,7 @@ class PatchDTD:
         explainer = OneClassDTD(self.model, training_rows=self.training_rows)
         for i, one in track(enumerate(inputs), len(inputs), "explaining patches"):
             found = explainer.explain(cut_patches(one, self.patch, self.stride))
+            # a pixel gets what every patch that covers it gives: those at the rim are covered less often
             values[i] = put_back(found.values, one.shape, self.patch, self.stride)
             scores[i] = found.scores.sum()
             base[i] = found.base_values.sum()

@@ -38,5 +38,6 @@ class Sensitivity(ScoreExplainer):
     def _attribute(self, rows: Rows) -> Attribution:
         if not isinstance(rows.score, HasGradient):
             raise lacks(rows.score, "Sensitivity", "a gradient")
+        # squared, so that a feature whose growth lowers the score counts as much as one that raises it
         slope = rows.score.gradient(rows.X, *rows.without)
         return Attribution(np.square(slope), rows.scores())

@@ -44,5 +44,6 @@ class RandomAttribution(ScoreExplainer):
         self.random_state = random_state
 
     def _attribute(self, rows: Rows) -> Attribution:
+        # one generator per call: the same rows get other numbers in another batch, and no seed is used up
         values = generator(self.random_state).random((len(rows.X), rows.n_owners))
         return Attribution(values, rows.scores())

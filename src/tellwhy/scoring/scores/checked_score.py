@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tellwhy.core.capabilities import HasGradient
 from tellwhy.core.score_function import Floats
 from tellwhy.scoring.scores.function_score import one_per_cell, one_per_row
 
@@ -43,7 +44,7 @@ class CheckedScore:
     @property
     def gradient(self) -> Callable[..., Floats] | None:
         """Derivative of each row's number by each of its cells, where the score has one."""
-        return None if getattr(self._score, "gradient", None) is None else self._checked_gradient
+        return self._checked_gradient if isinstance(self._score, HasGradient) else None
 
     def _checked_gradient(self, X: Any, *left_out: Any) -> Floats:
         return one_per_cell(self._score.gradient(X, *left_out), X, self._score.describes)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tellwhy.core.capabilities import HasGradient, IsTensor, KeepsOutput, TakesAnyShape
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.tables import as_floats
@@ -14,7 +15,7 @@ from tellwhy.core.tables import as_floats
 def takes_arrays(score: Any) -> bool:
     """Whether rows of a score may have more than one axis."""
     shape = score.feature_shape
-    return len(shape) > 1 if shape is not None else bool(getattr(score, "any_shape", False))
+    return len(shape) > 1 if shape is not None else isinstance(score, TakesAnyShape)
 
 
 def array_rows(X: Any, shape: tuple[int, ...] | None = None) -> Floats:
@@ -26,7 +27,7 @@ def array_rows(X: Any, shape: tuple[int, ...] | None = None) -> Floats:
     dtype('float64')
     """
     # Tensors may be on a GPU, need a gradient or be of a type that numpy does not know.
-    array = np.asarray(X.detach().cpu().double() if hasattr(X, "detach") else X)
+    array = np.asarray(X.detach().cpu().double() if isinstance(X, IsTensor) else X)
     if array.ndim < 2 or (shape is not None and array.shape[1:] != tuple(shape)):
         wanted = "(n, ...)" if shape is None else str(("n", *shape)).replace("'", "")
         raise InvalidInput(
@@ -58,7 +59,7 @@ class FlatScore:
         self.feature_shape = (int(np.prod(shape)),)
         self.feature_names = None
         self.threshold = inner.threshold
-        if getattr(inner, "gradient", None) is not None:
+        if isinstance(inner, HasGradient):
             self.gradient = self._flat_gradient
 
     @property
@@ -72,7 +73,7 @@ class FlatScore:
 
     def fixed(self, X: Any) -> tuple[Integers, ...]:
         """Further arguments that keep what is explained when rows are changed; none for most scores."""
-        return tuple(self.inner.fixed(self._arrays(X))) if hasattr(self.inner, "fixed") else ()
+        return tuple(self.inner.fixed(self._arrays(X))) if isinstance(self.inner, KeepsOutput) else ()
 
     def _flat_gradient(self, X: Any, *further: Integers) -> Floats:
         return np.asarray(self.inner.gradient(self._arrays(X), *further)).reshape(len(X), -1)
