@@ -8,15 +8,14 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator, is_classifier
 from sklearn.pipeline import Pipeline
-from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.core.capabilities import Capability
 from tellwhy.core.errors import InvalidInput, UnsupportedModel
 from tellwhy.core.score_function import Floats
 from tellwhy.core.tables import as_floats
+from tellwhy.scoring.adapters.estimator_kinds import estimator_kind
 from tellwhy.scoring.model_rows import check_columns, fitted_names
 
 
@@ -37,6 +36,23 @@ class IsLinear(Protocol, metaclass=Capability):
     @property
     def classes_(self) -> Any:
         """Names of the classes."""
+        ...
+
+
+@runtime_checkable
+class LearnsWords(Protocol, metaclass=Capability):
+    """A classifier of texts that turns them into features itself: `tellwhy.classifiers.TextClassifier`."""
+
+    def learn_words(self, X: Any) -> Any:
+        """Learn the words of texts, and return their features."""
+        ...
+
+    def transform(self, X: Any) -> Any:
+        """Return the features of texts, one column per word."""
+        ...
+
+    def get_feature_names_out(self) -> Any:
+        """Return the words."""
         ...
 
 
@@ -123,24 +139,17 @@ class LinearModel:
 
 def is_linear(model: object) -> bool:
     """Whether a model is a fitted linear classifier, or a pipeline that ends in one."""
-    if _reads_texts(model):
+    if isinstance(model, LearnsWords):
         return "classifier_" in vars(model)
     last = linear_parts(model)[1] if isinstance(model, Pipeline) else model
-    return isinstance(last, IsLinear) and isinstance(last, BaseEstimator) and is_classifier(last)
-
-
-def _reads_texts(model: object) -> bool:
-    """Whether a classifier takes texts and keeps the linear classifier of its words, as `TextClassifier` does."""
-    if not isinstance(model, BaseEstimator) or isinstance(model, Pipeline) or not is_classifier(model):
-        return False  # scikit-learn has no answer for what is not an estimator
-    return bool(get_tags(model).input_tags.string)
+    return isinstance(last, IsLinear) and estimator_kind(last) == "classifier"
 
 
 def linear_parts(model: Any) -> tuple[Any, Any]:
     """Return what turns rows into features (None: nothing does) and the classifier at the end of a model."""
-    if _reads_texts(model):
+    if isinstance(model, LearnsWords):
         check_is_fitted(model)
-        return model, model.classifier_
+        return model, vars(model)["classifier_"]
     if isinstance(model, Pipeline):
         return (model[:-1] if len(model) > 1 else None), model[-1]
     return None, model
