@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tellwhy.core.score_function import Floats, Integers, RememberedRows
 from tellwhy.core.tables import as_floats
@@ -36,15 +37,15 @@ class CommitteeScore:
         self.describes = "surprise of a committee: −log of the probability of an ordinary row as odd as this"
         self.threshold = threshold
 
-    def value(self, X: Floats, left_out: Integers | None = None) -> Floats:
+    def value(self, X: ArrayLike, left_out: Integers | None = None) -> Floats:
         """Surprise of each row; row i is judged without remembered row `left_out[i]`."""
         return self.panel.value(self._in_scale(X), left_out)
 
-    def shares(self, X: Floats, left_out: Integers | None = None) -> Floats:
+    def shares(self, X: ArrayLike, left_out: Integers | None = None) -> Floats:
         """What each column contributed to the surprise of each row."""
         return self.panel.shares(self._in_scale(X), left_out)
 
-    def match(self, X: Floats) -> Integers:
+    def match(self, X: ArrayLike) -> Integers:
         """Remembered row that each row is, or −1."""
         return self.leave_some(matching_points(as_floats(X), self.remembered))
 
@@ -56,7 +57,7 @@ class CommitteeScore:
         """Remembered row that each training row is, or −1."""
         return self.leave_some(self._places[training_rows])
 
-    def _in_scale(self, X: Floats) -> Floats:
+    def _in_scale(self, X: ArrayLike) -> Floats:
         return self.columns.of(as_floats(X, n_columns=self.feature_shape[0]))
 
     @cached_property
