@@ -218,6 +218,26 @@ def test_layers_that_cannot_be_merged_keep_their_rule():
         np.testing.assert_allclose(values, layer_relevance("z_plus", row, W, b, R), atol=1e-10)
 
 
+def test_channels_of_batch_norm_are_not_those_of_a_linear_layer_on_sequences():
+    """A linear layer has its outputs on the last axis, batch norm takes the second: they are not one layer."""
+    torch.manual_seed(0)
+    layer, norm = nn.Linear(3, 4), nn.BatchNorm1d(4)  # as many channels as outputs
+    nn.init.normal_(norm.weight)
+    model = nn.Sequential(layer, norm, nn.Flatten()).double().eval()
+    x = torch.randn(2, 4, 3, dtype=torch.float64)
+    operations = coverage(model, x)["operation"]
+    assert list(operations) == ["linear", "batch_norm", "flatten"]
+    found = LRP(model, 5, rule="z").explain(x).values
+    np.testing.assert_allclose(found, InputTimesGradient(model, 5).explain(x).values, atol=1e-12)
+
+
+def test_only_the_first_of_two_linear_layers_sees_the_input():
+    model = nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 2)).eval()
+    explainer = LRP(model, composite="preset_a_flat", batch_norm="two_linear")
+    rules = coverage(model, torch.randn(2, 4), explainer=explainer)["rule"]
+    assert list(rules) == ["flat", "epsilon(epsilon=0.1)", "epsilon(epsilon=0.1)"]
+
+
 def test_composites_have_a_rule_for_batch_norm_of_its_own():
     model, x = build("residual")
     listed = coverage(model, x, explainer=LRP(model, composite="preset_a", batch_norm="two_linear"))

@@ -10,7 +10,7 @@ from oracles.network_models import MODELS, build  # noqa: E402
 from torch import nn  # noqa: E402
 
 from tellwhy.core.errors import InvalidParameter  # noqa: E402
-from tellwhy.explainers import LRP, InputTimesGradient  # noqa: E402
+from tellwhy.explainers import LRP, InputTimesGradient, coverage  # noqa: E402
 from tellwhy.explainers.propagation import COMPOSITES, RULES, Composite  # noqa: E402
 from tellwhy.explainers.propagation.composites import convolution, dense, first, last  # noqa: E402
 
@@ -71,6 +71,16 @@ def test_merged_batch_norm_is_the_folded_layer():
         np.testing.assert_allclose(LRP(model, rule=rule).explain(x).values, expected, rtol=1e-8, atol=1e-9)
         separate = LRP(model, rule=rule, batch_norm="one_linear").explain(x).values
         assert rule == "flat" or np.abs(separate - expected).max() > 1e-6
+
+
+def test_a_merged_layer_is_listed_and_has_no_line_of_its_own_in_the_ledger():
+    model, x = build("residual")
+    listed = coverage(model, x).set_index("path")
+    assert listed.loc["stem", "rule"] == "merged with the batch norm after it"
+    assert listed.loc["norm", "operation"] == "conv2d + batch_norm"
+    paths = LRP(model).ledger(x)["path"].tolist()
+    assert "norm" in paths
+    assert "stem" not in paths
 
 
 def test_composites_choose_by_kind_and_place():
