@@ -13,9 +13,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
+from tellwhy.counterfactuals.minimise import Minima
+from tellwhy.counterfactuals.row_scores import RowScores
 from tellwhy.detectors import KernelDensity
 from tellwhy.explainers import AnomalyShapley
 from tellwhy.explainers.shapley import games
+from tellwhy.explainers.shapley.coalitions import every_coalition
+from tellwhy.explainers.shapley.gamma import _mean_reciprocal_rank, gamma_by_injection
+from tellwhy.explainers.shapley.players import Players
 from tellwhy.scoring import FunctionScore, Mixture, MixtureScore, as_score
 
 RNG = np.random.default_rng(0)
@@ -253,18 +258,74 @@ class TestSampling:
         np.testing.assert_allclose(found.residual, 0.0, atol=1e-6)
 
 
+def test_minima_that_were_not_reached_are_counted_over_all_batches(monkeypatch):
+    monkeypatch.setattr(games, "_ROWS_BYTES", 1)
+    score = FunctionScore(lambda Y: Y.sum(axis=1))
+    players = Players(np.arange(4), np.arange(4), np.arange(4))
+
+    def lowest(scores, rows, free):
+        points = np.repeat(rows[:, None], len(free), axis=1)
+        return Minima(points, np.broadcast_to(rows[:, :1] > X[0, 0], points.shape[:2]))
+
+    setup = games.Setup(players, every_coalition(4), lowest)
+    found = games.play(RowScores(score, X[:6]), X[:6], setup, is_relaxed=True)
+    unreached = int((X[:6, 0] <= X[0, 0]).sum())
+    assert 1 < unreached < 6
+    assert found.n_unsettled == 5 * unreached, "x̂*(∅) and four x̂*({i}) of each such row"
+
+
+def test_ties_share_their_ranks():
+    values = np.array([[1.0, 1.0, 0.0], [3.0, 2.0, 2.0]])
+    assert _mean_reciprocal_rank(values, np.array([0, 1])) == pytest.approx((1 / 1.5 + 1 / 2.5) / 2)
+
+
 class TestGamma:
     def test_balance_makes_both_terms_alike(self):
         explainer = AnomalyShapley(ONE, gamma="balance").fit(X)
         assert 0.1 < explainer.gamma_ < 100
         assert explainer.explain(ODD).params["gamma_used"] == explainer.gamma_
 
+    def test_balance_is_the_median_fall_over_the_median_distance(self):
+        explainer = AnomalyShapley(ONE, gamma="balance").fit(X)
+        some = X[np.linspace(0, 249, 48).round().astype(int)]
+        lowest = np.array([closed_form(x, 0.01)(frozenset()) for x in some])
+        fall = as_score(ONE).value(some) - as_score(ONE).value(lowest)
+        cost = (((lowest - some) / X.std(axis=0)) ** 2).mean(axis=1)
+        assert explainer.gamma_ == pytest.approx(np.median(fall) / np.median(cost), rel=1e-6)
+
+    def test_balance_has_no_unit_where_the_score_has_no_gradient(self):
+        plain, large = (
+            AnomalyShapley(lambda Y, c=c: c * np.abs(Y).max(axis=1), gamma="balance").fit(X)
+            for c in (1.0, 1024.0)
+        )
+        assert large.gamma_ == pytest.approx(plain.gamma_, rel=1e-6)
+        assert large.neighbourhood_.score_unit == pytest.approx(1024.0 * plain.neighbourhood_.score_unit)
+
+    def test_injection_flips_binary_columns_and_leaves_constant_ones(self):
+        background = np.column_stack([X[:, 0], X[:, 1] > 1.0, np.full(250, 7.0)])
+        score = FunctionScore(lambda Y: (Y**2).sum(axis=1), gradient=lambda Y: 2 * Y)
+        neighbourhood = AnomalyShapley(score).fit(background).neighbourhood_
+        given = []
+
+        def record(rows, gamma):
+            given.append(rows.copy())
+            return rows
+
+        gamma_by_injection(record, background, neighbourhood, np.arange(3), np.random.default_rng(0))
+        before = background[np.linspace(0, 249, 48).round().astype(int)]
+        changed = given[0] != before
+        assert (changed.sum(axis=1) == 1).all(), "one column of each row"
+        assert not changed[:, 2].any()
+        np.testing.assert_array_equal(given[0][changed[:, 1], 1], 1.0 - before[changed[:, 1], 1])
+        moved = np.abs(given[0] - before)[changed[:, 0], 0] / background[:, 0].std()
+        assert 1.0 <= moved.min() < moved.max() <= 2.0
+        assert len({rows.tobytes() for rows in given}) == 1, "every candidate explains the same rows"
+
     def test_injection_takes_a_candidate(self):
         assert AnomalyShapley(TWO, gamma="injection").fit(X).gamma_ in (0.001, 0.01, 0.1, 1.0, 10.0)
 
     def test_injection_prefers_what_finds_the_column(self):
         """A price so high that nothing moves explains nothing: all values are 0 and ranks are ties."""
-        from tellwhy.explainers.shapley.gamma import gamma_by_injection
 
         def only_one_works(rows, gamma):
             moved = np.abs(rows - X[np.linspace(0, 249, 48).round().astype(int)])

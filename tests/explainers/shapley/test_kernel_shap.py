@@ -1,6 +1,7 @@
 """Kernel SHAP: against the definition for each kind of reference rows."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from oracles.shapley_oracles import shapley_by_definition
 from sklearn.mixture import GaussianMixture
@@ -60,6 +61,20 @@ def test_centres_are_weighted_and_hold_values_that_occur():
         np.testing.assert_allclose(
             values, by_definition(x, explainer.centres_, explainer.weights_)[0], atol=1e-7
         )
+
+
+def test_units_of_the_columns_do_not_move_the_centres():
+    units = np.array([1.0, 1024.0, 1.0, 2.0**-10])
+    plain = KernelShap(MODEL).fit(X).centres_
+    scaled = KernelShap(lambda Y: Y.sum(axis=1)).fit(X * units).centres_
+    np.testing.assert_allclose(scaled, plain * units, rtol=1e-9)
+
+
+def test_groups_may_be_named_by_the_columns_of_a_frame():
+    frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
+    names = KernelShap(lambda Y: (np.asarray(Y) ** 2).sum(axis=1), groups=[["a", "c"]]).fit(frame)
+    places = KernelShap(lambda Y: (np.asarray(Y) ** 2).sum(axis=1), groups=[[0, 2]]).fit(X)
+    np.testing.assert_array_equal(names.explain(frame[:3]).values, places.explain(X[:3]).values)
 
 
 def test_neighbours_are_the_nearest_other_rows():

@@ -12,6 +12,7 @@ import numpy as np
 from tellwhy.core.errors import DataNotice, InvalidInput, NotConverged
 from tellwhy.core.parallel import tracked_batches
 from tellwhy.core.score_function import Floats, Integers
+from tellwhy.explainers.surrogate.convergence import R_HAT
 from tellwhy.explainers.surrogate.mixture import (
     Explained,
     Plan,
@@ -20,7 +21,6 @@ from tellwhy.explainers.surrogate.mixture import (
     fit_surrogate,
 )
 
-R_HAT = 1.1  # chains agree below this
 LEAST_DRAWS = 20  # effective ones: with fewer, the ends of intervals are a matter of chance
 
 

@@ -8,6 +8,8 @@ import numpy as np
 
 from tellwhy.core.score_function import Floats
 
+R_HAT = 1.1  # chains agree below this
+
 
 @dataclass(frozen=True)
 class Convergence:

@@ -12,10 +12,9 @@ import numpy as np
 from tellwhy.core.errors import NotConverged
 from tellwhy.core.progress import track
 from tellwhy.core.score_function import Floats, Integers
+from tellwhy.explainers.surrogate.convergence import R_HAT
 from tellwhy.explainers.surrogate.mixture import Explained, Local, Plan, RowFits, fit_surrogate
 from tellwhy.explainers.surrogate.segments import neighbour_masks, neighbours, present_cells, segment
-
-R_HAT = 1.1  # chains agree below this
 
 
 @dataclass(frozen=True, eq=False)
