@@ -13,13 +13,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
-from tellwhy.counterfactuals.minimise import Minima
+from tellwhy.counterfactuals.minimise import Minima, minimise
 from tellwhy.counterfactuals.row_scores import RowScores
 from tellwhy.detectors import KernelDensity
 from tellwhy.explainers import AnomalyShapley
-from tellwhy.explainers.shapley import games
+from tellwhy.explainers.shapley import games, neighbourhood
 from tellwhy.explainers.shapley.coalitions import every_coalition
 from tellwhy.explainers.shapley.gamma import _mean_reciprocal_rank, gamma_by_injection
+from tellwhy.explainers.shapley.neighbourhood import Neighbourhood
 from tellwhy.explainers.shapley.players import Players
 from tellwhy.scoring import FunctionScore, Mixture, MixtureScore, as_score
 
@@ -274,6 +275,32 @@ def test_minima_that_were_not_reached_are_counted_over_all_batches(monkeypatch):
     assert found.n_unsettled == 5 * unreached, "x̂*(∅) and four x̂*({i}) of each such row"
 
 
+def test_only_sampled_sets_are_content_with_rough_minima(monkeypatch):
+    asked = []
+
+    def recording(*args, **settings):
+        asked.append(settings["slack"])
+        return minimise(*args, **settings)
+
+    monkeypatch.setattr(neighbourhood, "minimise", recording)
+    wide = np.random.default_rng(0).normal(size=(40, 13))
+    score = FunctionScore(lambda Y: (Y**2).sum(axis=1), gradient=lambda Y: 2 * Y)
+    explained(score, X[:1], X)
+    assert set(asked) == {0.0}
+    asked.clear()
+    explained(score, wide[:1], wide, n_coalitions=60)
+    assert set(asked) == {1e-3}
+
+
+def test_anchors_are_ordinary_rows():
+    """A search without a gradient steps towards rows of the lower half of the scores, spread over that half."""
+    score = FunctionScore(lambda Y: (Y**2).sum(axis=1))
+    anchors = Neighbourhood.of(score, X).anchors
+    values = np.sort(score.value(X))
+    places = np.searchsorted(values, score.value(anchors))
+    np.testing.assert_array_equal(places, np.linspace(0, 124, 8).round())
+
+
 def test_ties_share_their_ranks():
     values = np.array([[1.0, 1.0, 0.0], [3.0, 2.0, 2.0]])
     assert _mean_reciprocal_rank(values, np.array([0, 1])) == pytest.approx((1 / 1.5 + 1 / 2.5) / 2)
@@ -304,14 +331,14 @@ class TestGamma:
     def test_injection_flips_binary_columns_and_leaves_constant_ones(self):
         background = np.column_stack([X[:, 0], X[:, 1] > 1.0, np.full(250, 7.0)])
         score = FunctionScore(lambda Y: (Y**2).sum(axis=1), gradient=lambda Y: 2 * Y)
-        neighbourhood = AnomalyShapley(score).fit(background).neighbourhood_
+        near = AnomalyShapley(score).fit(background).neighbourhood_
         given = []
 
         def record(rows, gamma):
             given.append(rows.copy())
             return rows
 
-        gamma_by_injection(record, background, neighbourhood, np.arange(3), np.random.default_rng(0))
+        gamma_by_injection(record, background, near, np.arange(3), np.random.default_rng(0))
         before = background[np.linspace(0, 249, 48).round().astype(int)]
         changed = given[0] != before
         assert (changed.sum(axis=1) == 1).all(), "one column of each row"
@@ -331,10 +358,10 @@ class TestGamma:
             moved = np.abs(rows - X[np.linspace(0, 249, 48).round().astype(int)])
             return moved if gamma == 0.1 else np.zeros_like(moved)
 
-        neighbourhood = AnomalyShapley(ONE).fit(X).neighbourhood_
+        near = AnomalyShapley(ONE).fit(X).neighbourhood_
         rng = np.random.default_rng(0)
-        assert gamma_by_injection(only_one_works, X, neighbourhood, np.arange(4), rng) == 0.1
-        assert gamma_by_injection(lambda rows, _: rows * 0, X, neighbourhood, np.arange(4), rng) == 0.01
+        assert gamma_by_injection(only_one_works, X, near, np.arange(4), rng) == 0.1
+        assert gamma_by_injection(lambda rows, _: rows * 0, X, near, np.arange(4), rng) == 0.01
 
     def test_scores_without_a_gradient_are_measured_in_their_own_spread(self):
         forest = IsolationForest(n_estimators=30, random_state=0).fit(X)

@@ -63,6 +63,15 @@ def test_centres_are_weighted_and_hold_values_that_occur():
         )
 
 
+def test_centres_weigh_as_much_as_their_clusters():
+    sizes = np.arange(2, 10)
+    rng = np.random.default_rng(0)
+    rows = np.repeat(100.0 * np.arange(8.0), sizes)[:, None] + rng.normal(size=(sizes.sum(), 2))
+    explainer = KernelShap(lambda Y: Y.sum(axis=1)).fit(rows)
+    order = np.argsort(explainer.centres_[:, 0])
+    np.testing.assert_allclose(explainer.weights_[order], sizes / sizes.sum())
+
+
 def test_units_of_the_columns_do_not_move_the_centres():
     units = np.array([1.0, 1024.0, 1.0, 2.0**-10])
     plain = KernelShap(MODEL).fit(X).centres_
