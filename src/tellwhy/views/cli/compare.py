@@ -6,36 +6,23 @@ from typing import Annotated
 
 import typer
 
-from tellwhy.views.cli import screen
-from tellwhy.views.cli.options import (
-    Columns,
-    Detector,
-    Exclude,
-    File,
-    Json,
-    Missing,
-    Normal,
-    Quiet,
-    Reference,
-    Seed,
-    listed,
-)
+from tellwhy.views.cli import options, screen
 
 
 def compare_command(
-    file: File,
+    file: options.File,
     *,
-    reference: Reference = None,
-    normal: Normal = None,
-    detector: Detector = "auto",
-    columns: Columns = None,
-    exclude: Exclude = None,
-    missing: Missing = "impute",
+    reference: options.Reference = None,
+    normal: options.Normal = None,
+    detector: options.Detector = "auto",
+    columns: options.Columns = None,
+    exclude: options.Exclude = None,
+    missing: options.Missing = "impute",
     rows: Annotated[int, typer.Option(min=2, help="How many ordinary rows to change.")] = 100,
     changed: Annotated[int, typer.Option(min=1, help="How many columns of each row to change.")] = 1,
-    json: Json = False,
-    seed: Seed = 0,
-    quiet: Quiet = False,
+    json: options.Json = False,
+    seed: options.Seed = 0,
+    quiet: options.Quiet = False,
 ) -> None:
     """Measure which explainer to trust on this table, on anomalies injected into its ordinary rows.
 
@@ -49,8 +36,8 @@ def compare_command(
             reference=reference,
             normal=normal,
             detector=detector,
-            columns=listed(columns),
-            exclude=listed(exclude) or (),
+            columns=options.listed(columns),
+            exclude=options.listed(exclude) or (),
             missing=missing,
             n_rows=rows,
             n_features=changed,

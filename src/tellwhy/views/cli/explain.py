@@ -7,48 +7,34 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tellwhy.views.cli import screen
-from tellwhy.views.cli.options import (
-    Columns,
-    Detector,
-    Exclude,
-    File,
-    Json,
-    Missing,
-    Normal,
-    Quiet,
-    Reference,
-    Seed,
-    listed,
-    stem,
-)
+from tellwhy.views.cli import options, screen
 
 if TYPE_CHECKING:
     from tellwhy.workflow import Run
 
 
 def explain_command(
-    file: File,
+    file: options.File,
     *,
-    reference: Reference = None,
-    normal: Normal = None,
+    reference: options.Reference = None,
+    normal: options.Normal = None,
     id: Annotated[
         str | None, typer.Option(metavar="COL", help="Column that names rows in the output.")
     ] = None,
-    detector: Detector = "auto",
+    detector: options.Detector = "auto",
     method: Annotated[str, typer.Option(help="auto, or a name from `tellwhy methods`.")] = "auto",
     top: Annotated[int, typer.Option(min=1, max=10_000, help="How many rows to show.")] = 10,
     contamination: Annotated[
         float | None,
         typer.Option(help="Share of rows above the threshold, e.g. 0.02; by default a robust fence."),
     ] = None,
-    columns: Columns = None,
-    exclude: Exclude = None,
+    columns: options.Columns = None,
+    exclude: options.Exclude = None,
     label: Annotated[
         str | None,
         typer.Option(metavar="COL[=VALUE]", help="Column that marks true anomalies; never a feature."),
     ] = None,
-    missing: Missing = "impute",
+    missing: options.Missing = "impute",
     grid: Annotated[
         bool,
         typer.Option(
@@ -73,9 +59,9 @@ def explain_command(
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for the run; by default tellwhy-<name> here.")
     ] = None,
-    json: Json = False,
-    seed: Seed = 0,
-    quiet: Quiet = False,
+    json: options.Json = False,
+    seed: options.Seed = 0,
+    quiet: options.Quiet = False,
 ) -> None:
     """Rank the odd rows of a table and tell why each is odd.
 
@@ -90,13 +76,13 @@ def explain_command(
     - `tellwhy explain data.csv --label is_fraud --json`
     - `tellwhy explain cube.npz --grid`, `tellwhy explain sensor.csv --time timestamp`: odd in their context
     """
-    folder = Path(f"tellwhy-{stem(file)}") if out is None else out
+    folder = Path(f"tellwhy-{options.stem(file)}") if out is None else out
     asked: dict[str, Any] = {
         "id_column": id,
         "top": top,
         "contamination": contamination,
-        "columns": listed(columns),
-        "exclude": listed(exclude) or (),
+        "columns": options.listed(columns),
+        "exclude": options.listed(exclude) or (),
         "random_state": seed,
     }
     table_only = {"reference": reference, "normal": normal, "label": label}

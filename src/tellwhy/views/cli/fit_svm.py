@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 import typer
 
 from tellwhy.core.errors import InvalidParameter
-from tellwhy.views.cli import screen
-from tellwhy.views.cli.options import Json, Quiet, Seed, stem
+from tellwhy.views.cli import options, screen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,9 +77,9 @@ def fit_svm_command(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on from the checkpoint of the same command.")
     ] = False,
-    seed: Seed = 0,
-    json: Json = False,
-    quiet: Quiet = False,
+    seed: options.Seed = 0,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Train a multi-class SVM and write it to a folder; `tellwhy.classifiers.load` reads it.
 
@@ -97,7 +96,7 @@ def fit_svm_command(
     """
     from tellwhy.workflow.training import Job, is_table, now_and_then, train
 
-    folder = Path(f"{stem(file)}-svm") if out is None else out
+    folder = Path(f"{options.stem(file)}-svm") if out is None else out
     job = Job(
         data=str(file),
         out=str(folder),

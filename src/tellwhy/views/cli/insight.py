@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from tellwhy.views.cli import screen
-from tellwhy.views.cli.options import Json, Quiet, Seed, stem
+from tellwhy.views.cli import options, screen
 
 if TYPE_CHECKING:
     from tellwhy.workflow.insights.insight_run import InsightRun
@@ -45,9 +44,9 @@ def insight_command(
         Path | None,
         typer.Option(metavar="DIR", help="Save the chains here on the way; if cut off, go on from there."),
     ] = None,
-    json: Json = False,
-    seed: Seed = 0,
-    quiet: Quiet = False,
+    json: options.Json = False,
+    seed: options.Seed = 0,
+    quiet: options.Quiet = False,
 ) -> None:
     """Tell what a model has learned, with credible intervals.
 
@@ -61,7 +60,7 @@ def insight_command(
     """
     from tellwhy.workflow.insights.insight_run import check_place, learn_insights, run_record, save_insights
 
-    folder = Path(f"tellwhy-insight-{stem(data)}") if out is None else out
+    folder = Path(f"tellwhy-insight-{options.stem(data)}") if out is None else out
     check_place(folder)  # before the model is asked: that may take hours
     with screen.progress_bar(quiet=quiet), screen.warnings_as_notes(OPTIONS):
         run = learn_insights(
