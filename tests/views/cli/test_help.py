@@ -14,8 +14,8 @@ from views.example_run import example_run
 
 from tellwhy.core.registry import cards
 from tellwhy.views.cli import app
-from tellwhy.views.cli.options import DETECTORS
 from tellwhy.workflow import save_run
+from tellwhy.workflow.detector_names import DETECTORS
 
 COMMANDS = ["explain", "compare", "report", "methods", "insight", "fit-svm"]
 HEAVY = ("numpy", "pandas", "scipy", "sklearn", "numba", "torch", "plotly", "pyarrow", "jinja2")
@@ -52,6 +52,8 @@ def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
 
 def test_every_detector_is_named() -> None:
     assert tuple(card.name for card in cards("detector")) == DETECTORS
+    text = " ".join(CliRunner().invoke(app, ["explain", "--help"]).stdout.replace("│", "").split())
+    assert f"auto, {', '.join(DETECTORS)}." in text
 
 
 def test_a_page_is_built_without_models_and_figures(tmp_path: Path) -> None:

@@ -7,19 +7,7 @@ from typing import Annotated
 
 import typer
 
-# Written out, because asking the catalogue loads every detector, and `--help` should not wait for that.
-# A test compares this list with the catalogue.
-DETECTORS = (
-    "ClusterSVDD",
-    "DAGMM",
-    "GaussianMixture",
-    "KernelDensity",
-    "NearestNeighbours",
-    "OneClassSVM",
-    "PCADetector",
-    "SVDD",
-    "VAE",
-)
+from tellwhy.workflow.detector_names import DETECTORS
 
 File = Annotated[
     Path, typer.Argument(help="A table: CSV, TSV, Parquet, JSON lines or Excel; .gz and .zip too.")
