@@ -1,4 +1,4 @@
-"""Files that need PyTorch or Triton are left out where these are not installed."""
+"""Files that need PyTorch or Triton are left out where these are not installed; the example package always is."""
 
 from importlib.util import find_spec
 
@@ -18,6 +18,7 @@ _WITH_TORCH = [
     "tests/oracles/network_models.py",
     "tests/oracles/network_state.py",
 ]
-collect_ignore = [] if find_spec("torch") else _WITH_TORCH
+# Importing the example of a third-party package would enter its classes into the catalogue.
+collect_ignore = ["tests/extension", *([] if find_spec("torch") else _WITH_TORCH)]
 if not find_spec("triton"):
     collect_ignore = [*collect_ignore, "src/tellwhy/bases/_triton.py"]

@@ -12,6 +12,7 @@ from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.params import Rule, Rules, generator, integer, none, real, seed
 from tellwhy.core.registry import register
 from tellwhy.core.score_function import Floats, Integers
+from tellwhy.core.tables import random_sample
 from tellwhy.detectors.base import RememberingDetector, calibration_rows
 from tellwhy.detectors.committee.member import ColumnScales
 from tellwhy.detectors.committee.panel import MEMBERS, MemberMaker, Panel, Training
@@ -137,8 +138,8 @@ class Committee(RememberingDetector):
         self.set_threshold(contamination=self.false_alarms)
 
     def _training(self, X: Floats, kept: Integers, rng: np.random.Generator) -> Training:
-        few = len(kept) <= self.max_points
-        return Training(X, kept, kept if few else np.sort(rng.choice(kept, self.max_points, replace=False)))
+        remembered = kept[random_sample(len(kept), int(self.max_points), rng)]
+        return Training(X, kept, remembered)
 
     def _panel(self, training: Training) -> Panel:
         makers = {**MEMBERS, **(self.extra or {})}
