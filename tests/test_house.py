@@ -11,6 +11,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "tellwhy"
 MODULES = sorted(PACKAGE.rglob("*.py"))
+MOST_FILES = 15
+LONGEST_LINE = 110
 
 
 def folders(where):
@@ -51,6 +53,11 @@ def test_the_map_allows_what_the_contracts_allow():
     assert listed == allowed
 
 
+@pytest.mark.parametrize("folder", sorted({path.parent for path in MODULES}), ids=lambda f: f.name)
+def test_folders_stay_small(folder):
+    assert len(list(folder.glob("*.py"))) <= MOST_FILES
+
+
 def lazy_packages():
     found = [
         path for path in MODULES if path.name == "__init__.py" and "lazy_names" in path.read_text("utf-8")
@@ -72,3 +79,12 @@ def test_names_loaded_when_used_are_those_that_types_are_checked_with(name):
     assert typed == package._PLACES
     assert set(package._PLACES) <= set(package.__all__)
     assert set(dir(package)) == set(package._PLACES)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_lines_are_short_and_assign_at_most_two_names(path):
+    text = path.read_text(encoding="utf-8")
+    assert max(map(len, text.splitlines()), default=0) <= LONGEST_LINE
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple):
+            assert len(node.targets[0].elts) <= 2, f"line {node.lineno} assigns to three or more names"

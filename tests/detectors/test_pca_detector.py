@@ -39,6 +39,16 @@ def test_one_direction_is_always_left_out(rows):
     assert detector.outlierness(NEW[:, : rows.shape[1]]).min() > 0
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_a_share_that_is_reached_but_for_rounding_is_reached(seed):
+    corners = np.array([[3.0, 0, 0], [-3.0, 0, 0], [0, 0.7, 0], [0, -0.7, 0], [0, 0, 0.7], [0, 0, -0.7]])
+    corners[2:] *= np.sqrt(0.5 / 0.49)  # variances 9 to 0.5 to 0.5: the first holds exactly nine tenths
+    turned = corners @ np.linalg.qr(np.random.default_rng(seed).normal(size=(3, 3)))[0]
+    detector = PCADetector(0.9).fit(turned)
+    assert len(detector.projection_.components) == 1
+    assert detector.explained_ == pytest.approx(0.9, rel=1e-9)
+
+
 @pytest.mark.parametrize("n", [8, 120])
 def test_axes_by_either_route(n):
     """More rows than columns: eigenvectors of the covariance; fewer: singular vectors of the rows."""

@@ -61,7 +61,7 @@ class Job:
                 "their own place: leave out --label."
             )
         check_is_file(Path(self.data))
-        check_place(self.out)
+        check_place(self.out)  # a folder that cannot be written is told before hours of training, not after
 
     def validate(self) -> None:
         """Check all settings."""

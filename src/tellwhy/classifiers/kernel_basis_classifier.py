@@ -137,6 +137,7 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
         The columns of X are those that this classifier was fitted on; y_new may hold other classes.
         """
         check_is_fitted(self)
+        # The columns are those of this classifier; the clone would accept any.
         validated_rows(self, X, reset=False, dtype=_PRECISIONS)
         new = clone(self)
         rows, labels = new._checked(X, y_new)

@@ -18,10 +18,10 @@ from tellwhy.classifiers.job import ESTIMATORS, Job
 from tellwhy.classifiers.svm import checkpoint
 from tellwhy.classifiers.svm.base import MulticlassSVM
 from tellwhy.classifiers.svm.engines.in_memory import PAIR_LOSSES, engine_in_memory
-from tellwhy.classifiers.svm.engines.workers import ranges
 from tellwhy.classifiers.svm.problem import Labels, Problem, make_problem, memory_for, with_intercept
 from tellwhy.classifiers.svm.ranks.engines import RankPairEngine, RankSingleEngine
 from tellwhy.classifiers.svm.solver import Progress, Settings, is_done, solve
+from tellwhy.classifiers.svm.threads.workers import ranges
 from tellwhy.classifiers.training_files import ColumnScaling, read_rows, survey
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.rows.class_labels import class_labels
@@ -108,6 +108,7 @@ class _Checkpoints:
 
 def _checked_settings(job: Job, numbers: Integers) -> dict[str, Any]:
     """What a training must have in common with the checkpoint that it goes on from."""
+    # Not tol or max_epochs: a training may well go on with others.
     told = {"loss": job.loss, "C": job.C, "fit_intercept": job.fit_intercept, "scale": job.scale}
     return told | {"rows": len(numbers), "labels": zlib.crc32(numbers.tobytes())}
 
@@ -173,7 +174,7 @@ class _Learned:
 
 def _save(job: Job, comm: Any, engine: Any, learned: _Learned) -> None:
     """Gather the weights of all ranks, as sparse rows, and write the model."""
-    engine.forget_duals()
+    engine.forget_duals()  # their memory is needed for what is gathered
     if comm.size > 1:
         held, weights = engine.own_weights()
     else:

@@ -113,7 +113,7 @@ def validate_parameters(obj: Any) -> None:
 
 
 def store_parameters(obj: Any, given: Mapping[str, Any]) -> None:
-    """Store the arguments of an estimator's constructor under their own names, untouched, as scikit-learn asks.
+    """Store the arguments of an estimator's constructor under their own names, as scikit-learn asks.
 
     Examples
     --------

@@ -78,7 +78,7 @@ def random_sample(n: int, most: int, rng: np.random.Generator) -> Integers:
 
 
 def canonical_order(Z: Floats) -> Integers:
-    """Order of the columns that follows from what they hold, so that their place in the table does not matter.
+    """Order of the columns that follows from what they hold: their place in the table does not matter.
 
     Methods that draw random numbers for each column meet the columns in this order. A table whose columns are
     given in another order then has the same result.

@@ -10,8 +10,8 @@ import numpy as np
 from tellwhy.core.parallel import row_batches
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.counterfactuals.choices import Choices, Mask
-from tellwhy.counterfactuals.parabolas import Bracket
 from tellwhy.counterfactuals.row_scores import RowScores
+from tellwhy.optimise.parabolas import Bracket
 
 SHORTLIST = 64
 MOST_CHANGES = 12

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.score_function import Floats, Integers
@@ -67,7 +66,7 @@ class Choices:
         found[self.block[columns]] = columns
         return found
 
-    def allowed(self, values: Floats, columns: Any) -> Floats:
+    def allowed(self, values: Floats, columns: Integers | slice) -> Floats:
         """Return the allowed numbers nearest to some values of some columns."""
         low = self.low[columns]
         high = self.high[columns]
@@ -160,7 +159,7 @@ def one_hot_blocks(X: Floats) -> Integers:
     return block
 
 
-def as_mask(given: Any, d: int, name: str) -> Mask:
+def as_mask(given: ArrayLike | None, d: int, name: str) -> Mask:
     """Return a mask with one entry per column, or say what is wrong with it."""
     mask = np.zeros(d, dtype=bool) if given is None else np.asarray(given)
     if mask.shape != (d,) or mask.dtype != bool:
@@ -168,7 +167,7 @@ def as_mask(given: Any, d: int, name: str) -> Mask:
     return mask
 
 
-def as_numbers(given: Any, default: Floats, name: str) -> Floats:
+def as_numbers(given: ArrayLike | None, default: Floats, name: str) -> Floats:
     """Return one finite number per column, or say what is wrong with it."""
     if given is None:
         return default

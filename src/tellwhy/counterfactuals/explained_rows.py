@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from tellwhy.core.capabilities import LeavesRowsOut
-from tellwhy.core.score_function import Floats, Integers
+from tellwhy.core.score_function import Floats, Integers, ScoreFunction
 from tellwhy.counterfactuals.choices import Mask
 from tellwhy.counterfactuals.written import Limits
 from tellwhy.scoring.training_rows import points_of
@@ -52,7 +52,7 @@ class ExplainedRows:
     left_out: Integers | None = None
     encoded: Encodings | None = None
 
-    def points(self, rows: Integers, score: Any) -> Integers | None:
+    def points(self, rows: Integers, score: ScoreFunction) -> Integers | None:
         """Support point that each row does without, or −1; None for scores that cannot leave one out."""
         if not isinstance(score, LeavesRowsOut):
             return None

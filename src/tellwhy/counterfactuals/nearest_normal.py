@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.parallel import row_batches
 from tellwhy.core.params import one_of, validate_value
 from tellwhy.core.progress import track
-from tellwhy.core.score_function import Floats, Integers
+from tellwhy.core.score_function import Floats, Integers, ScoreFunction
 from tellwhy.core.tables import as_floats
 from tellwhy.counterfactuals.change_search import SHORTLIST, ChangeSearch
 from tellwhy.counterfactuals.choices import (
@@ -52,21 +52,21 @@ class NearestNormal:
 
 
 def nearest_normal(
-    score: Any,
-    X: Any,
+    score: ScoreFunction,
+    X: ArrayLike,
     *,
-    prototypes: Any,
+    prototypes: ArrayLike,
     threshold: float | None = None,
-    scales: Any = None,
-    low: Any = None,
-    high: Any = None,
-    integers: Any = None,
-    steps: Any = None,
-    owner: Any = None,
-    listed: Any = None,
+    scales: ArrayLike | None = None,
+    low: ArrayLike | None = None,
+    high: ArrayLike | None = None,
+    integers: ArrayLike | None = None,
+    steps: ArrayLike | None = None,
+    owner: ArrayLike | None = None,
+    listed: ArrayLike | None = None,
     distance: str = "absolute",
-    ranking: Any = None,
-    left_out: Any = None,
+    ranking: ArrayLike | None = None,
+    left_out: Integers | None = None,
 ) -> NearestNormal:
     """Find what would make each row normal: argmin dist(y, x) subject to e(y) ≤ threshold, with few changes.
 
@@ -166,7 +166,7 @@ def _searched(search: ChangeSearch, normal: Floats, ranking: Floats | None) -> F
     return points
 
 
-def _threshold(score: Any, given: float | None, of_prototypes: Floats) -> float:
+def _threshold(score: ScoreFunction, given: float | None, of_prototypes: Floats) -> float:
     own = score.threshold if given is None else given
     level = float(np.quantile(of_prototypes, 0.95)) if own is None else float(own)
     if not np.isfinite(level):
@@ -174,7 +174,7 @@ def _threshold(score: Any, given: float | None, of_prototypes: Floats) -> float:
     return level
 
 
-def _ranking(given: Any, owner: Any, block: Integers, n: int) -> Floats:
+def _ranking(given: ArrayLike, owner: ArrayLike | None, block: Integers, n: int) -> Floats:
     """Return one number per row and block; values of owners that have no column are left out."""
     values = np.asarray(given, dtype=np.float64)
     n_blocks = int(block.max()) + 1

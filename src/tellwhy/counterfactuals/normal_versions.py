@@ -12,7 +12,7 @@ from tellwhy.core.capabilities import HasObserved, support_points
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.extras import Deferred
-from tellwhy.core.score_function import Floats, Integers
+from tellwhy.core.score_function import Floats, Integers, ScoreFunction
 from tellwhy.counterfactuals.choices import Mask
 from tellwhy.counterfactuals.coded_rows import CodedRows
 from tellwhy.counterfactuals.explained_rows import ExplainedRows, UserRows
@@ -95,7 +95,12 @@ class NormalVersions:
 
 
 def normal_versions(
-    score: Any, data: Any, values: Floats, *, background: Any = None, left_out: Integers | None = None
+    score: ScoreFunction,
+    data: Any,
+    values: Floats,
+    *,
+    background: Any = None,
+    left_out: Integers | None = None,
 ) -> dict[str, Deferred]:
     """Return the entry "nearest_normal" of the extras of an explanation, to be computed when it is asked for.
 
@@ -124,7 +129,7 @@ def normal_versions(
     return NormalVersions(explained).entry()
 
 
-def _knows_rows(score: Any) -> bool:
+def _knows_rows(score: ScoreFunction) -> bool:
     """Whether the model keeps rows that it learned from, and they can be told in the user's columns."""
     if isinstance(score, EncodedScore):
         return score.decode is not None and _knows_rows(score.inner)
@@ -132,7 +137,7 @@ def _knows_rows(score: Any) -> bool:
 
 
 def attach_nearest_normal(
-    explanation: Explanation, score: Any, background: Any, *, threshold: float | None = None
+    explanation: Explanation, score: ScoreFunction, background: Any, *, threshold: float | None = None
 ) -> Explanation:
     """Return the explanation with the nearest normal rows in `extras["nearest_normal"]`.
 

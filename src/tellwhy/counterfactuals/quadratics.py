@@ -65,7 +65,7 @@ class Quadratics:
         return Evaluated(lowest - np.log(total), np.asarray(gradient), heights.argmin(axis=1))
 
 
-def quadratics_of(score: Any) -> Quadratics | None:
+def quadratics_of(score: object) -> Quadratics | None:
     """Return the quadratic forms that a score is made of.
 
     None for a score that is made of something else, and where the forms would take too much room.

@@ -5,9 +5,11 @@ This is for encodings that cannot be undone cell by cell.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.tables import PandasRows
@@ -19,6 +21,9 @@ from tellwhy.counterfactuals.surroundings import column_scales
 from tellwhy.counterfactuals.written import Limits
 from tellwhy.scoring.observed import observed_by, whole_columns
 from tellwhy.scoring.scores.encoded import EncodedScore
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _ROUNDING = 1e-9
 
@@ -82,11 +87,15 @@ class _SpaceScore:
         self._score = score
         self._space = space
         self.describes = score.describes
+        self.feature_shape = (len(space.owner),)
+        self.feature_names: Sequence[str] | None = None
+        self.threshold = score.threshold
 
-    def value(self, Y: Floats, *left_out: Integers) -> Floats:
+    def value(self, X: ArrayLike, *left_out: Integers) -> Floats:
         """Score of each row."""
         inner: Any = self._score.inner
-        return np.asarray(inner.value(self._score.encode(self._space.rows(Y)), *left_out))
+        rows = self._space.rows(np.asarray(X))
+        return np.asarray(inner.value(self._score.encode(rows), *left_out))
 
 
 def ordinary_rows(score: EncodedScore, background: Any) -> Any:
@@ -105,7 +114,7 @@ def without_noise(X: Floats) -> Floats:
     return np.where(missed.any(axis=0), X, nearest)
 
 
-def _table(space: RowSpace, points: Floats, index: Any) -> Any:
+def _table(space: RowSpace, points: Floats, index: pd.Index | None) -> Any:
     """Return rows with text as a frame, empty where nothing was found."""
     import pandas as pd
 

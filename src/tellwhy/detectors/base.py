@@ -40,6 +40,7 @@ class Detector(SavedModel, OutlierMixin, BaseEstimator):
         validate_parameters(self)
         rows = self._validated(X, reset=True)
         self._fit(rows)
+        # Explainers ask later what ordinary rows look like, when the training table is long gone.
         self.observed_ = Observed.of(rows)
         return self
 
@@ -130,4 +131,5 @@ class RememberingDetector(Detector):
 
 def calibration_rows(n: int) -> Any:
     """Training rows whose left-out scores calibrate thresholds: all, or a fixed random sample of many."""
+    # The same rows in every fit, because a threshold must not depend on chance.
     return np.sort(random_sample(n, CALIBRATION_ROWS, np.random.default_rng(0)))

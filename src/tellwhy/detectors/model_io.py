@@ -58,6 +58,7 @@ def _detector(detector: Detector) -> Iterator[Fit]:
     n_columns = detector.n_features_in_
     if not isinstance(n_columns, int) or n_columns < 1:
         raise ValueError(f"it has {n_columns!r} columns.")
+    # Setting the threshold that it has fails for one that is no number.
     score = detector.set_threshold(value=detector.threshold_).to_score()
     if score.feature_shape != (n_columns,):
         raise ValueError(
@@ -104,6 +105,7 @@ def _centres(distance: CentreDistance) -> Iterator[Fit]:
 
 
 def _kernel(kernel: Exponential | StudentT) -> Iterator[Fit]:
+    # Every number of a kernel is a length, a power or an offset above 0.
     yield "bandwidth", all(isinstance(value, float) and value > 0 for value in astuple(kernel)), True
 
 
@@ -113,6 +115,7 @@ def _mixture(mixture: ScaledMixture) -> Iterator[Fit]:
     yield "centre", mixture.centre.shape, (d,)
     yield "scale", mixture.scale.shape, (d,)
     yield "scale", bool((mixture.scale > 0).all()), True
+    # Diagonal covariances have one factor per column, full ones a matrix.
     yield "factors", mixture.factors.shape in ((n, d), (n, d, d)), True
 
 

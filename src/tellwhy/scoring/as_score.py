@@ -42,7 +42,7 @@ def as_score(obj: Any) -> ScoreFunction:
 
 
 def reader_of(obj: Any) -> Callable[[Any], ScoreFunction]:
-    """Return what turns the object into a score: an adapter of its class, or `FunctionScore` for a bare function."""
+    """Return what makes a score of the object: an adapter of its class, or `FunctionScore` for a function."""
     refuse_classes(obj)
     if isinstance(obj, GivesScore):
         return _own_score
@@ -54,8 +54,8 @@ def reader_of(obj: Any) -> Callable[[Any], ScoreFunction]:
     if callable(obj):
         return FunctionScore
     raise UnsupportedModel(
-        f"{type(obj).__module__}.{type(obj).__qualname__} is neither a model tellwhy knows nor a function. Pass a "
-        "function that takes rows and gives one number per row, high = anomalous."
+        f"{type(obj).__module__}.{type(obj).__qualname__} is neither a model tellwhy knows nor a function. "
+        "Pass a function that takes rows and gives one number per row, high = anomalous."
     )
 
 

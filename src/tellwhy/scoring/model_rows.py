@@ -1,4 +1,4 @@
-"""Rows in the form that a fitted third-party model expects: as many columns as it was fitted on, under their names."""
+"""Rows in the form that a fitted third-party model expects: as many columns, under their names."""
 
 from __future__ import annotations
 
@@ -58,13 +58,14 @@ def check_columns(X: Any, names: Sequence[str] | None) -> None:
         missing = [name for name in names if name not in given]
         extra = [name for name in given if name not in names]
         raise InvalidInput(
-            f"X has {len(given)} columns, but the model was fitted on {len(names)}: missing {missing[:5]}, not known "
-            f"to the model {extra[:5]}. Pass the columns that the model was fitted on, in the same order."
+            f"X has {len(given)} columns, but the model was fitted on {len(names)}: missing {missing[:5]}, "
+            f"not known to the model {extra[:5]}. "
+            "Pass the columns that the model was fitted on, in the same order."
         )
     at = next(i for i, (a, b) in enumerate(zip(given, names, strict=True)) if a != b)
     raise InvalidInput(
-        f"Column {at} of X is {given[at]!r}, but the model was fitted with {names[at]!r} there; pass its columns in "
-        "the same order, e.g. X[list(model.feature_names_in_)]."
+        f"Column {at} of X is {given[at]!r}, but the model was fitted with {names[at]!r} there; "
+        "pass its columns in the same order, e.g. X[list(model.feature_names_in_)]."
     )
 
 
@@ -77,7 +78,7 @@ def number_rows(model: Any, X: Any) -> Any:
 
 
 def own_rows(model: Any, X: Any) -> Any:
-    """Return rows as a fitted model takes them: a table under its column names; texts and the like as they are."""
+    """Return rows as a fitted model takes them: a table under its column names; texts as they are."""
     width = fitted_width(model)
     return X if width is None else raw_rows(X, width, fitted_names(model))
 
@@ -88,7 +89,8 @@ def raw_rows(X: Any, n_columns: int, names: Sequence[str] | None) -> Any:
     rows = X if hasattr(X, "shape") else _as_array(X)
     if len(rows.shape) != 2 or rows.shape[1] != n_columns:
         raise InvalidInput(
-            f"Expected a 2D table of {n_columns} columns for X, as the model was fitted on. Got shape {rows.shape}."
+            f"Expected a 2D table of {n_columns} columns for X, as the model was fitted on. "
+            f"Got shape {rows.shape}."
         )
     if names is None or column_names(rows) is not None or issparse(rows):
         return rows

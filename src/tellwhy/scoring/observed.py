@@ -61,7 +61,7 @@ def kept_rows(shape: tuple[int, ...]) -> Integers:
     return evenly_spread(shape[0], most)
 
 
-def observed_by(score: Any) -> Observed | None:
+def observed_by(score: object) -> Observed | None:
     """Return rows that the model behind a score learned from, where it keeps any; None where it does not.
 
     A kernel model or one of neighbours keeps its support points.

@@ -1,4 +1,4 @@
-"""Names of the detectors of tables, read from what the folder exports, so that help need not load any of them."""
+"""Names of the detectors of tables, read from what the folder exports: help need not load any of them."""
 
 from tellwhy import detectors
 

@@ -6,13 +6,16 @@ import csv
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tellwhy.core.errors import UnreadableFile
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.storage.files import new_folder, plain
 from tellwhy.core.storage.folders import read_versioned, write_json
 from tellwhy.workflow.run import SCHEMA, Agreement, Anomaly, Detection, Evidence, Group, Reason, Run, Typical
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 HEAD = "run.json"
 # A cell that begins like this is run as a formula by spreadsheets, whoever wrote it.
@@ -80,7 +83,7 @@ def _head(run: Run) -> dict[str, Any]:
     return {"schema": parts.pop("schema"), **parts}
 
 
-def _run(head: dict[str, Any], scores: Any, explanation: Explanation) -> Run:
+def _run(head: dict[str, Any], scores: pd.DataFrame, explanation: Explanation) -> Run:
     evidence = head["evidence"]
     detection = head["detection"]
     agreement = [Agreement(**each) for each in evidence["agreement"]]

@@ -27,8 +27,8 @@ def rows(n=80, n_classes=4, d=30, seed=0):
 
 
 def fitted(cls, **options):
-    X, y = rows()
-    return cls(**({"random_state": 0} | options)).fit(X, y), X, y
+    """A model of `rows()`."""
+    return cls(**({"random_state": 0} | options)).fit(*rows())
 
 
 def checked(cls):
@@ -69,7 +69,8 @@ def test_class_blocks_do_not_change_the_objective(cls):
 
 @pytest.mark.parametrize("cls", ALL)
 def test_dense_and_sparse_rows_give_the_same(cls):
-    model, X, y = fitted(cls)
+    model = fitted(cls)
+    X, y = rows()
     again = cls(random_state=0).fit(sparse.csr_matrix(X), y)
     np.testing.assert_array_equal(again.coef_, model.coef_)
     np.testing.assert_allclose(
@@ -194,7 +195,7 @@ def test_path_over_c():
 
 
 def test_history_and_certificate():
-    model, _, _ = fitted(WestonWatkinsSVM, tol=1e-5)
+    model = fitted(WestonWatkinsSVM, tol=1e-5)
     assert model.dual_gap_ <= 1e-5
     assert model.history_[-1]["objective"] == model.objective_
     assert model.n_iter_ == model.history_[-1]["epoch"]
@@ -208,7 +209,8 @@ def test_stopping_early_is_told():
 
 
 def test_top_k_begins_with_the_prediction():
-    model, X, _ = fitted(WestonWatkinsSVM)
+    model = fitted(WestonWatkinsSVM)
+    X = rows()[0]
     top = model.predict_top_k(X, 3)
     assert top.shape == (80, 3)
     np.testing.assert_array_equal(top[:, 0], model.predict(X))
@@ -237,7 +239,8 @@ def test_scores_of_all_rows_are_never_held_at_once(sets, monkeypatch):
 
 
 def test_leads_over_a_class_that_is_named():
-    model, X, _ = fitted(WestonWatkinsSVM)
+    model = fitted(WestonWatkinsSVM)
+    X = rows()[0]
     found = model.explain(X[:9], of=1, against=2)
     np.testing.assert_allclose(found.values, X[:9] * (model.coef_[1] - model.coef_[2]), atol=1e-12)
     np.testing.assert_allclose(found.base_values, model.intercept_[1] - model.intercept_[2])
@@ -261,7 +264,8 @@ def test_sparse_weights_where_they_pay():
 
 
 def test_probabilities_only_after_calibration():
-    model, X, y = fitted(WestonWatkinsSVM)
+    model = fitted(WestonWatkinsSVM)
+    X, y = rows()
     assert not hasattr(model, "predict_proba")
     with pytest.raises(AttributeError) as refusal:
         _ = model.predict_proba
@@ -302,7 +306,9 @@ def test_label_sets_against_the_quadratic_programme():
 
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(7, 3)), (rng.random((7, 3)) < 0.5).astype(int)
-    Y[0], Y[1], X[4] = 0, 1, 0
+    Y[0] = 0
+    Y[1] = 1
+    X[4] = 0
     directions, caps = [], []
     for i in range(7):
         own, others = [*np.flatnonzero(Y[i])], [*np.flatnonzero(Y[i] == 0)]
@@ -374,7 +380,9 @@ def test_weights_that_no_machine_can_hold_are_told(monkeypatch):
 def test_nothing_of_the_users_is_changed():
     X, y = rows()
     table = sparse.csr_array(X)
-    kept, labels, weight = table.copy(), y.copy(), np.ones(80)
+    kept = table.copy()
+    labels = y.copy()
+    weight = np.ones(80)
     WestonWatkinsSVM(random_state=0).fit(table, y, weight).predict(table)
     assert (table != kept).nnz == 0
     np.testing.assert_array_equal(y, labels)

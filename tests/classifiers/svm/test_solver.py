@@ -119,7 +119,9 @@ def test_without_shrinking_every_variable_is_listed():
 @pytest.mark.parametrize("n_blocks", [1, 3])
 @pytest.mark.parametrize("loss", ["ww", "cs", "ovr"])
 def test_weights_that_no_variable_reaches_are_zero(loss, n_blocks):
-    rng, y, X = np.random.default_rng(1), np.arange(300) % 20, np.zeros((300, 200))
+    rng = np.random.default_rng(1)
+    y = np.arange(300) % 20
+    X = np.zeros((300, 200))
     for _ in range(4):
         X[np.arange(300), 10 * y + rng.integers(0, 10, 300)] += 1  # a word of the row's own class
     for _ in range(2):

@@ -51,6 +51,14 @@ def test_the_optimum_is_that_of_a_general_solver(nu):
     assert solution.gap == pytest.approx((w @ w - behind) / (w @ w), abs=2e-6)
 
 
+def test_the_order_of_the_columns_does_not_matter():
+    order = [4, 2, 0, 5, 1, 3]
+    detector = OneClassSVM(features=BASIS).fit(X[:500])
+    shuffled = OneClassSVM(features=BASIS).fit(X[:500][:, order])
+    np.testing.assert_array_equal(shuffled.support_, detector.support_)
+    np.testing.assert_allclose(shuffled.outlierness(NEW[:, order]), detector.outlierness(NEW), rtol=1e-6)
+
+
 def test_a_loose_tolerance_stops_sooner_and_says_how_far():
     rows, features = feature_rows(2_000, n_features=200)
     loose, tight = (solve_in_features(rows, nu=0.1, tol=tol) for tol in (0.05, 1e-4))

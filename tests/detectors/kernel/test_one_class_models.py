@@ -54,6 +54,17 @@ def test_nu_bounds_the_outliers_and_the_support():
 
 
 @pytest.mark.parametrize("kind", ["exponential", "student_t"])
+@pytest.mark.parametrize("nu", [0.13, 0.37])
+def test_the_threshold_is_the_outlierness_of_rows_on_the_boundary(kind, nu):
+    detector = OneClassSVM(kind, nu=nu, tol=1e-7).fit(X)
+    weights = detector.expansion_.weights
+    free = weights < 0.999 / (nu * len(X))  # neither outside, at the cap, nor inside, without weight
+    assert free.sum() >= 2
+    on_boundary = detector.outlierness(X[detector.support_[free]])
+    np.testing.assert_allclose(on_boundary, detector.threshold_, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["exponential", "student_t"])
 def test_svdd_with_a_radial_kernel_is_the_one_class_svm(kind):
     a, b = OneClassSVM(kind, nu=0.2).fit(X), SVDD(kind, nu=0.2).fit(X)
     np.testing.assert_array_equal(a.outlierness(X), b.outlierness(X))

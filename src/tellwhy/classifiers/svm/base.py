@@ -208,6 +208,7 @@ class MulticlassSVM(SavedModel, LinearScores):
     def _keep(self, learned: Any, progress: Progress) -> None:
         """Set what was learned, weights of features × classes; the last class may be the threshold."""
         if self.multilabel_ and self._loss == "ww":
+            # Scores count from the threshold's, so that a label is one whose score is positive.
             learned = learned[:, :-1] - learned[:, -1:]
         self._set_weights(np.ascontiguousarray(learned.T))
         self._keep_history(progress)
@@ -225,5 +226,6 @@ class MulticlassSVM(SavedModel, LinearScores):
         self.n_iter_ = progress.epochs
         self.objective_ = progress.last["objective"]
         self.dual_gap_ = progress.last["gap"]
+        # What belonged to the weights before.
         for name in ("temperature_", "centre_"):
             self.__dict__.pop(name, None)

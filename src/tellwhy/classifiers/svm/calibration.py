@@ -25,6 +25,7 @@ def best_temperature(scores: Floats, y: Integers) -> float:
     array([0.75, 0.25])
     """
     at = np.arange(len(y))
+    # Over log T: any real number is allowed, and halving T is as large a step as doubling it.
 
     def loss(log_temperature: float) -> float:
         s = scores / np.exp(log_temperature)

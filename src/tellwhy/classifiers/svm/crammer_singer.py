@@ -11,8 +11,8 @@ class CrammerSingerSVM(MulticlassSVM):
     .. math:: \min_W \tfrac12 \|W\|^2 + \sum_i C_i \max_{c \ne y_i} [1 - (w_{y_i} - w_c)^\top x_i]_+
 
     C means what it means in scikit-learn's `LinearSVC(multi_class="crammer_singer")`. A row's variables share
-    one cap, so that all classes are needed at once and `n_bundles` has no effect. Parameters and attributes as in
-    `WestonWatkinsSVM`.
+    one cap, so that all classes are needed at once and `n_bundles` has no effect. Parameters and attributes
+    as in `WestonWatkinsSVM`.
 
     Examples
     --------

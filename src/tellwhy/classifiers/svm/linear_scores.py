@@ -54,6 +54,7 @@ class LinearScores(ClassifierMixin, BaseEstimator):
         """The k classes with the highest scores, best first: rows × k."""
         check_is_fitted(self)
         validate_value(f"{type(self).__name__}.predict_top_k", "k", k, integer(1, len(self.classes_)))
+        # Stable: of equal scores the first class wins, as in `predict`.
         best = self._of_scores(X, lambda scores: np.argsort(-scores, axis=1, kind="stable")[:, :k])
         return self.classes_[best]
 

@@ -51,10 +51,10 @@ class Committee(RememberingDetector):
     """How surprising a row is to several simple detectors together.
 
     Members look for different things: `tails` for values far out in their column or rare for it, `near`,
-    `wide` and `squeezed` for rows far from their 10 or 50 nearest ones, `gaussian` for rows off the directions
-    in which rows spread, `dependence` for cells that the other columns contradict, `pairs` for labels that
-    hardly ever come together. Each score becomes −log of the probability that an ordinary row scores as high;
-    the outlierness is the same of their weighted sum, so that exp(−outlierness) is a p-value.
+    `wide` and `squeezed` for rows far from their 10 or 50 nearest ones, `gaussian` for rows off the
+    directions in which rows spread, `dependence` for cells that the other columns contradict, `pairs` for
+    labels that hardly ever come together. Each score becomes −log of the probability that an ordinary row
+    scores as high; the outlierness is the same of their weighted sum, so that exp(−outlierness) is a p-value.
 
     Rows that many members find odd are set aside before the final fit: equal anomalies would otherwise vouch
     for each other.

@@ -18,8 +18,8 @@ Mask = NDArray[np.bool_]
 class Member(Protocol):
     """A fitted member: it scores rows and says what each column contributed.
 
-    `points[i]`, where given, is the remembered row that row i of X is, or −1. A member that compares rows with
-    remembered ones leaves that one out; the others take no notice.
+    `points[i]`, where given, is the remembered row that row i of X is, or −1. A member that compares rows
+    with remembered ones leaves that one out; the others take no notice.
     """
 
     least_scale: ClassVar[float]
@@ -60,9 +60,9 @@ class ColumnScales:
 class Units:
     """Columns in units of what is usual in them, so that distances weigh them alike.
 
-    A unit is a standard deviation. Of a column with two values the distance between them follows from how rare
-    they are: Φ⁻¹(1 − p/2) is the distance that a share p of a normal distribution exceeds, and a rare value
-    lies that far from a common one. In standard deviations, 1/√p, a rare label would drown everything else.
+    A unit is a standard deviation. Of a column with two values the distance between them follows from how
+    rare they are: Φ⁻¹(1 − p/2) is the distance that a share p of a normal distribution exceeds, and a rare
+    value lies that far from a common one. In standard deviations, 1/√p, a rare label would drown all else.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class Units:
 
     @classmethod
     def learn(cls, X: Floats, kept: Integers) -> Units:
-        """Learn from the kept rows; how rare each of two values is, from all: setting rows aside changes that."""
+        """Learn from the kept rows; how rare each of two values is, from all rows."""
         ordinary = X[kept]
         centre = ordinary[0] + (ordinary - ordinary[0]).mean(axis=0)  # differences first: offsets round less
         spread = (ordinary - centre).std(axis=0)

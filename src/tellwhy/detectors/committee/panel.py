@@ -54,8 +54,8 @@ MEMBERS: Mapping[str, MemberMaker] = {
 class Panel:
     """S(x) = Σ_m w_m T_m(s_m(x)), and its own surprise T(S).
 
-    Surprises of members depend on each other, so the distribution of their sum is learned as well. Its tail is
-    exponential: each surprise has such a tail, whatever the tail of the scores.
+    Surprises of members depend on each other, so the distribution of their sum is learned as well. Its tail
+    is exponential: each surprise has such a tail, whatever the tail of the scores.
     """
 
     members: tuple[Member, ...]

@@ -93,7 +93,7 @@ class Surprise:
 
 
 def _tail_levels(n: int, *, is_clean: bool) -> Floats:
-    """Levels of the quantiles that the tail follows; of clean rows, only the last few are not taken as they are."""
+    """Levels of the quantiles that the tail follows; of clean rows, only the last few."""
     if not is_clean:
         return np.linspace(FIRST_LEVEL, LAST_LEVEL, 28)
     first = max(FIRST_LEVEL, 1 - max(CLEAN_TAIL_SHARE, CLEAN_TAIL_ROWS / n))

@@ -59,7 +59,9 @@ class ColumnLaw:
                 float(np.log(n + 1)),
             )
         levels = np.linspace(FIRST_LEVEL, LAST_LEVEL, 16)
-        starts, scales, shapes = [], [], []
+        starts = []
+        scales = []
+        shapes = []
         for side in (-column, column):
             quantiles = np.quantile(side, levels)
             scale, shape = fitted_tail(quantiles, -np.log1p(-levels))
@@ -99,8 +101,8 @@ class ColumnLaw:
 
 def _spread(column: Floats) -> float:
     """A length of the column: its quartiles' distance, else its mean deviation, else 1."""
-    low, middle, high = np.quantile(column, [0.25, 0.5, 0.75]).tolist()
-    return float((high - low) or np.abs(column - middle).mean() or 1.0)
+    low, high = np.quantile(column, [0.25, 0.75]).tolist()
+    return float((high - low) or np.abs(column - np.median(column)).mean() or 1.0)
 
 
 def _rarity(counts: Integers, n: int) -> Floats:

@@ -101,6 +101,7 @@ class ClusterSVDD(Detector):
             )
         middle, unit = squarable_centre_and_unit(X, "squared distances")
         rng = generator(self.random_state)
+        # In these units steps and tolerances suit any data; the results are brought back below.
         alternation = Alternation((X - middle) / unit, as_graph(None, len(X)), self._settings(), rng)
         found = [alternation.run(alternation.start(rng)) for _ in range(self.n_init)]
         best = min(found, key=lambda state: state.rank)

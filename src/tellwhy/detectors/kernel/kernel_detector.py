@@ -58,7 +58,7 @@ class KernelDetector(Detector):
 
     def _keep(self, X: Floats, weights: Floats, kernel: Exponential | StudentT) -> None:
         """Store the rows that have weight as support points."""
-        support = np.flatnonzero(weights)
+        support = np.flatnonzero(weights)  # in order, so that a row's place among them is found by halving
         self.support_ = support
         self.expansion_ = KernelExpansion(
             X[support], weights[support] / weights[support].sum(), kernel, support, len(X), self.scale

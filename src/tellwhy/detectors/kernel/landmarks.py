@@ -25,6 +25,7 @@ def landmark_weights(X: Floats, weights: Floats, kernel: Exponential | StudentT,
     if len(support) <= LANDMARKS:
         return weights
     share = weights[support] / weights[support].sum()
+    # Rows with more weight are likelier landmarks; the same ones in every fit.
     chosen = np.sort(np.random.default_rng(0).choice(support, LANDMARKS, replace=False, p=share))
     # target_l = g(z_l): the model at the landmarks, summed over all rows in batches.
     points = ScaledPoints.of(X[chosen], kernel.bandwidth)

@@ -143,6 +143,7 @@ class OneClassSVM(KernelDetector):
         self._keep(X, landmark_weights(X, solution.weights, kernel, tol=self.tol), kernel)
         self.violation_ = solution.gap
         self.training_scores_ = self.to_score().value(X[calibration_rows(len(X))])
+        # The solution's own boundary is one of features; landmarks score a little differently.
         self.threshold_ = float(np.quantile(self.training_scores_, 1 - self.nu))
 
     def _check_basis(self, basis: KernelBasis) -> None:

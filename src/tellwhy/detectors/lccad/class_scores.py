@@ -85,6 +85,7 @@ class ClassScores:
         assert kernel is not None
         points = kernel.expansion.training_rows
         assert points is not None
+        # The points are in order of their rows. A row beyond the last is compared with the last, and differs.
         found = np.minimum(np.searchsorted(points, rows), len(points) - 1)
         return kernel.leave_some(np.where(points[found] == rows, found, -1))
 
@@ -116,7 +117,7 @@ def _expansion(
     if not len(members):
         return None
     members = members[np.sort(random_sample(len(members), MOST_POINTS, rng))]
-    weights = np.full(len(members), 1.0 / len(members))
+    weights = np.full(len(members), 1.0 / len(members))  # ν = 1: the centre is the mean of all members
     if model.loss == "hinge" and model.nu < 1:
         weights = linear_ball(features[members].astype(np.float64), nu=model.nu, tol=1e-6).weights
     kept = members[weights > 0]

@@ -45,7 +45,7 @@ def _model(model: LCCAD) -> Iterator[Fit]:
     yield "couplings_", model.couplings_.shape, (K, K)
     yield "emissions_", model.emissions_.shape, (K, n_emissions + 1)
     yield "middle_", np.shape(model.middle_), (d,) if model.transformer_ is None else ()
-    first = model.training_X_[there][:1]
+    first = model.training_X_[there][:1]  # a node that is there, with a row that is close to the data
     yield "predict", model.predict(first).shape, (1,)
     own = model.scores_.own(first, model.labels_[there][:1], is_training=False)
     yield "scores_", own.shape, (1,)
@@ -57,6 +57,7 @@ def _are_labels(labels: NDArray[Any], there: NDArray[np.bool_], n_classes: int) 
 
 
 def _grid(graph: Grid) -> Iterator[Fit]:
+    # Made anew from what the file says: its own checks then hold, and the two must agree.
     made: Any = chain(graph.shape[0]) if len(graph.shape) == 1 else grid(graph.shape, graph.neighbours)
     yield "neighbours", graph.neighbours, made.neighbours
     yield "mask", _is_mask(graph.mask, made.n_nodes), True

@@ -84,6 +84,7 @@ class NetworkDetector(Detector):
         self.scaling_ = self._learned_scaling(X)
         Z = self.scaling_.apply(X)
         shuffled = rng.permutation(len(Z))
+        # One row at least on either side, and no more held out than a stable judgement needs.
         n_held = min(max(1, round(self.validation_share * len(Z))), MOST_HELD, len(Z) - 1)
         held = shuffled[:n_held]
         kept = shuffled[n_held:]
@@ -102,6 +103,7 @@ class NetworkDetector(Detector):
         order = canonical_order(Z)
         candidates = self._candidates(Z.shape[1])
         stack = new_stack(self._layout, candidates, rng, device, torch.float32)
+        # Trained in single precision: it is faster, and the noise of batches is larger than its rounding.
         Z32 = torch.tensor(Z[:, order], dtype=torch.float32, device=device)
         rows = Z32[torch.tensor(kept, device=device)], Z32[torch.tensor(held, device=device)]
         winner = train(stack, self._objective(len(held), stack.widths, rng), rows, self._plan(len(kept)), rng)

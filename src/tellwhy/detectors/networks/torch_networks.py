@@ -118,7 +118,7 @@ def new_stack(
 
 
 def _drawn(inputs: int, outputs: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    reach = 1.0 / math.sqrt(inputs)
+    reach = 1.0 / math.sqrt(inputs)  # as PyTorch's own linear layers start
     return rng.uniform(-reach, reach, (inputs, outputs)), rng.uniform(-reach, reach, outputs)
 
 
@@ -148,7 +148,7 @@ def one_network(layout: Layout, arrays: Mapping[str, Floats], device: str, dtype
 
 def with_columns_ordered(layout: Layout, arrays: Mapping[str, Floats], order: Integers) -> dict[str, Floats]:
     """Return a network that was trained on X[:, order] as one for X: its columns are put back in place."""
-    back = np.argsort(order)
+    back = np.argsort(order)  # the inverse of a permutation
     changed = dict(arrays)
     for layer, (inputs, outputs) in layout.items():
         if inputs == "column":

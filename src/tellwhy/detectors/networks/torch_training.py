@@ -101,7 +101,7 @@ class Race:
 
     def record(self, stack: Stack, losses: Floats, epoch: int) -> None:
         """Take down the losses of the running candidates; keep the weights of a new leader."""
-        losses = np.where(np.isfinite(losses), losses, np.inf)
+        losses = np.where(np.isfinite(losses), losses, np.inf)  # a network that ran away must not win
         for place, candidate in enumerate(self.running):
             loss = float(losses[place])
             if loss < np.inf and loss + LEAST_GAIN * abs(loss) < self.best[candidate]:

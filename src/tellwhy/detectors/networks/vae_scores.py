@@ -40,7 +40,7 @@ class ReconstructionError:
 
         if self.likelihood != "bernoulli":
             return x - output, back
-        share = softplus(output)[1]()
+        share = softplus(output)[1]()  # the slope of softplus is the logistic function, 1/(1 + e^−a)
         return x - share, lambda g: back(g * share * (1.0 - share))
 
 
@@ -85,6 +85,7 @@ class NegativeBound:
         if not with_gradient:
             return value, None
         by_x, by_output = self._slopes(x, output)
+        # A drawn code is mean + √variance · noise: slopes by it, times noise, are slopes by √variance.
         by_code = back_output(by_output).reshape(len(self.noise), *mean.shape)
         by_deviation = (by_code * like(x, self.noise)[:, None]).sum(0)
         by_variance = 0.5 * (by_deviation / xp.sqrt(variance) + 1.0 - 1.0 / variance)

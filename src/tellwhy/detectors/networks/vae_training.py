@@ -79,7 +79,7 @@ class EvidenceBound:
         """Misfit and divergence, each summed over the rows, shape (E,)."""
         import torch
 
-        rows = x.expand(len(stack), -1, -1)
+        rows = x.expand(len(stack), -1, -1)  # the same rows for every network, without copies
         mean, variance = encoded(stack, rows)
         drawn = torch.tensor(noise[:, : mean.shape[-1]], dtype=x.dtype, device=x.device)
         mask = stack.masks["latent"]
@@ -88,7 +88,7 @@ class EvidenceBound:
         return misfits.sum(1), divergence(mean, variance, mask).sum(1)
 
     def _mean(self, misfits: Tensor, divergences: Tensor, n: int, d: int) -> Tensor:
-        variance = (misfits / (n * d)).clamp(min=LEAST_NOISE)
+        variance = (misfits / (n * d)).clamp(min=LEAST_NOISE)  # perfect copies would have none at all
         return minus_log_likelihood(self.likelihood, misfits / n, d, variance) + divergences / n
 
     def batch_loss(self, stack: Stack, batch: Tensor, rng: np.random.Generator) -> Tensor:

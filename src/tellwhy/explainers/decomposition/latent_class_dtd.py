@@ -46,7 +46,7 @@ class _Nodes:
 
 @runtime_checkable
 class HasLatentClasses(Protocol, metaclass=Capability):
-    """A model that puts the nodes of graphs into classes by their values and their neighbours, as `LCCAD` does."""
+    """A model that puts nodes into classes by their values and their neighbours, as `LCCAD` does."""
 
     def checked(self, X: Any, graph: Any) -> tuple[NDArray[Any], Graph]:
         """Return rows and graph, after checking that they fit together and to the model."""

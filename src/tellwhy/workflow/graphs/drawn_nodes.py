@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from sklearn.ensemble import IsolationForest
 
 from tellwhy.core.score_function import Floats, Integers
@@ -82,7 +83,7 @@ def _numbers(frame: pd.DataFrame) -> Floats:
     )
 
 
-def _others(X: Any, there: Any, n_classes: int) -> dict[str, Floats]:
+def _others(X: NDArray[Any], there: NDArray[np.bool_], n_classes: int) -> dict[str, Floats]:
     """Scores of detectors that do not see the graph, to compare with."""
     rows = X[there].astype(np.float64)
     if len(rows) <= n_classes:

@@ -20,6 +20,7 @@ from tellwhy.data import Table, TableEncoder
 from tellwhy.data.columns.dates import find_layout, parse_dates
 from tellwhy.data.graphs import Graph, chain, from_edges, grid
 from tellwhy.data.graphs.reading import read_edges, read_grid
+from tellwhy.data.table import TableLike
 from tellwhy.workflow.tables.request import cell_text, check_column
 from tellwhy.workflow.tables.selection import as_source
 
@@ -90,7 +91,7 @@ class NodeData:
     fingerprint: str
 
 
-def nodes_of(data: Any, request: GraphRequest) -> NodeData:
+def nodes_of(data: str | Path | TableLike, request: GraphRequest) -> NodeData:
     """Read a grid from an .npz file, or rows from a table with a time column or a file of edges."""
     if request.time is not None and request.edges is not None:
         raise InvalidInput("Give either time or edges: rows are a sequence, or have edges of their own.")

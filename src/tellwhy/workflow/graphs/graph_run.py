@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.progress import stage
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.tables import evenly_spread
 from tellwhy.data import describe_column
+from tellwhy.data.table import TableLike
 from tellwhy.detectors import LCCAD
 from tellwhy.explainers import LatentClassDTD
 from tellwhy.workflow.graphs.drawn_nodes import by_owner, picture_of
@@ -38,7 +40,7 @@ class GraphRun:
     picture: NodePicture
 
 
-def explain_graph(data: Any, **settings: Any) -> GraphRun:
+def explain_graph(data: str | Path | TableLike, **settings: Any) -> GraphRun:
     """Find nodes that are odd for the class their neighbours are in, and tell why.
 
     Parameters
@@ -158,7 +160,7 @@ def _typical(nodes: NodeData, members: Integers) -> dict[str, Typical]:
     return {name: typical_of(name, describe_column(some[name], _kind(some[name]))) for name in some.columns}
 
 
-def _kind(series: Any) -> str:
+def _kind(series: pd.Series) -> str:
     from pandas.api import types
 
     if types.is_bool_dtype(series):

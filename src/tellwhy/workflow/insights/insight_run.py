@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -144,7 +145,7 @@ def check_place(folder: Path) -> None:
     check_new_folder(folder, marker=FILE)
 
 
-def save_insights(run: InsightRun, folder: Path, *, add: Any = None) -> Path:
+def save_insights(run: InsightRun, folder: Path, *, add: Callable[[Path], object] | None = None) -> Path:
     """Write `insights.json`, and what `add(folder)` writes, whole or not at all."""
     with new_folder(folder, marker=FILE) as work:
         write_json(work / FILE, run_record(run))

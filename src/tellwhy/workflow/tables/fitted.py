@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype
 
 from tellwhy.core.capabilities import LeavesRowsOut
@@ -93,15 +94,15 @@ class FittedTable:
         """Score of tables of row numbers (see `KnownRows`)."""
         return self.known.score(self.score)
 
-    def background(self) -> Any:
+    def background(self) -> pd.DataFrame:
         """Rows that the detector learned from, told by their numbers."""
         return self.known.table(self.learned)
 
-    def ordinary_rows(self) -> Any:
+    def ordinary_rows(self) -> pd.DataFrame:
         """Rows that the detector learned from, as the user has them."""
         return self.selection.reference.iloc[self.sample]
 
-    def read_rows(self, positions: Integers) -> Any:
+    def read_rows(self, positions: Integers) -> pd.DataFrame:
         """Some of the selected rows, with numbers and dates that are stored as text read as such."""
         rows = self.selection.frame.iloc[positions].copy()
         decoded = self.encoder.inverse_transform(self.known.encoded[positions]).set_axis(rows.index)

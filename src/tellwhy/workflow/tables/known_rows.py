@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -49,7 +48,7 @@ class KnownRows:
         numbers = np.repeat(np.asarray(rows)[:, None], len(self.columns), axis=1)
         return pd.DataFrame(numbers, columns=self.columns)
 
-    def encode(self, table: Any) -> Floats:
+    def encode(self, table: pd.DataFrame) -> Floats:
         """Look the cells of a table of row numbers up."""
         numbers = np.asarray(table)
         if (numbers == numbers[:, :1]).all():  # whole rows: one look for all columns

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tellwhy.core.score_function import Floats
 from tellwhy.counterfactuals.normal_versions import NormalVersions
 from tellwhy.workflow.tables.ranking import Ranking
 from tellwhy.workflow.tables.reasons import plain_cell
@@ -33,7 +34,7 @@ def nearest_normals(versions: NormalVersions, ranking: Ranking, n: int) -> list[
     return found
 
 
-def _cell(table: Any, row: int, column: int) -> Any:
+def _cell(table: pd.DataFrame | Floats, row: int, column: int) -> Any:
     """A cell as JSON has it, a whole number without a decimal point."""
     cell = plain_cell(table.iat[row, column] if isinstance(table, pd.DataFrame) else table[row, column])
     return int(cell) if isinstance(cell, float) and cell.is_integer() else cell

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.progress import stage
 from tellwhy.core.score_function import Integers
 from tellwhy.data import Table, as_table, read_table
+from tellwhy.data.table import TableLike
 from tellwhy.workflow.tables.request import Request, rows_equal_to, split_marker
 
 
-def as_source(data: Any) -> Table:
+def as_source(data: str | Path | TableLike) -> Table:
     """Return a table from a file name, or from what is in memory."""
     if isinstance(data, Table):
         return data
@@ -33,9 +34,9 @@ class Selection:
     rows where these are rows of the table itself, and is None for a separate reference.
     """
 
-    frame: Any
+    frame: pd.DataFrame
     rows: Integers
-    reference: Any
+    reference: pd.DataFrame
     own: Integers | None
     words: str
     is_clean: bool  # whether the user vouches for the reference rows
@@ -83,7 +84,7 @@ def select(table: Table, reference: Table | None, request: Request) -> Selection
     return Selection(frame, everyone, frame.iloc[own], own, f"the rows with {column} = {value}", True)
 
 
-def _same_columns(reference: Table, frame: Any, table: Table) -> Any:
+def _same_columns(reference: Table, frame: pd.DataFrame, table: Table) -> pd.DataFrame:
     missing = [name for name in frame.columns if name not in reference.frame.columns]
     if missing:
         raise InvalidInput(

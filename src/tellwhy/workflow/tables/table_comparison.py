@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from tellwhy.core.params import generator, integer, validate_value
 from tellwhy.core.registry import cards
 from tellwhy.core.score_function import Floats, Integers
+from tellwhy.data.table import TableLike
 from tellwhy.evaluation import compare
 from tellwhy.workflow.tables.fitted import fit_table
 from tellwhy.workflow.tables.request import Request
@@ -24,7 +27,7 @@ COMPARED_ROWS = 100
 class TableComparison:
     """The table of `tellwhy.evaluation.compare`, what it was measured on, and a recommendation in words."""
 
-    table: Any
+    table: pd.DataFrame
     source: str
     detector: str
     n_rows: int
@@ -33,7 +36,12 @@ class TableComparison:
 
 
 def compare_table(
-    data: Any, *, reference: Any = None, n_rows: int = COMPARED_ROWS, n_features: int = 1, **settings: Any
+    data: str | Path | TableLike,
+    *,
+    reference: str | Path | TableLike | None = None,
+    n_rows: int = COMPARED_ROWS,
+    n_features: int = 1,
+    **settings: Any,
 ) -> TableComparison:
     """Inject anomalies into ordinary rows of a table, and measure which explainers find the changed columns.
 
@@ -83,13 +91,13 @@ def _split(n: int, n_rows: int, rng: np.random.Generator) -> tuple[Integers, Int
     return np.sort(order[n_held_out:]), np.sort(order[:n_held_out])
 
 
-def _least_odd(rows: Any, value: Callable[[Any], Floats], n_rows: int) -> Any:
+def _least_odd(rows: pd.DataFrame, value: Callable[[Any], Floats], n_rows: int) -> pd.DataFrame:
     """Return the rows that score lowest: what is injected should be the only odd thing about them."""
     order = np.argsort(value(rows), kind="stable")[:n_rows]
     return rows.iloc[np.sort(order)]
 
 
-def recommendation(table: Any) -> str:
+def recommendation(table: pd.DataFrame) -> str:
     """Say which methods to trust: the best, and those that cannot be told from it."""
     measured = table[table["mrr"].notna() & (table["method"] != "RandomAttribution")]
     if not len(measured):

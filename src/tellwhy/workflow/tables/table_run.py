@@ -16,6 +16,7 @@ from tellwhy.core.explanation import Explanation
 from tellwhy.core.params import generator
 from tellwhy.core.progress import stage
 from tellwhy.data import Table, TableEncoder, describe_column
+from tellwhy.data.table import TableLike
 from tellwhy.workflow.run import Anomaly, Evidence, Run, Typical
 from tellwhy.workflow.tables.detection import detection_of
 from tellwhy.workflow.tables.evidence import evidence_of
@@ -27,7 +28,9 @@ from tellwhy.workflow.tables.request import Request, cell_text
 from tellwhy.workflow.tables.selection import Selection, as_source, select
 
 
-def explain_table(data: Any, *, reference: Any = None, **settings: Any) -> Run:
+def explain_table(
+    data: str | Path | TableLike, *, reference: str | Path | TableLike | None = None, **settings: Any
+) -> Run:
     """Find the odd rows of a table and tell why they are odd.
 
     Parameters

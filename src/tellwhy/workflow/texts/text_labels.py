@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from tellwhy.classifiers.text_classifier import checked_texts
@@ -73,10 +74,10 @@ class TextLabels:
 
 def explain_texts(
     model: Any,
-    texts: Any,
-    truth: Any = None,
+    texts: Sequence[str] | NDArray[Any],
+    truth: ArrayLike | None = None,
     *,
-    rows: Any = None,
+    rows: ArrayLike | None = None,
     most: int = 60,
     source: str = "texts",
     notes: Sequence[str] = (),
@@ -144,7 +145,7 @@ def explain_texts(
     )
 
 
-def _one_each(given: Any, n: int, what: str) -> Any:
+def _one_each(given: ArrayLike, n: int, what: str) -> Any:
     array = np.asarray(given)
     if array.shape != (n,):
         raise InvalidInput(f"Expected one {what} per text, {n} in all. Got an array of shape {array.shape}.")
@@ -207,7 +208,7 @@ def _reasons(explanation: Explanation, text: str, row: int, truth: str | None) -
     )
 
 
-def _class_words(last: Any, labels: Any, explanation: Explanation) -> tuple[ClassWords, ...]:
+def _class_words(last: Any, labels: NDArray[Any], explanation: Explanation) -> tuple[ClassWords, ...]:
     """Words of the classes that occur, the most frequent first: weights above the mean of all classes."""
     coef, _ = weights_of_all(last)
     # Adding the same weights to every class changes no label: only what is above the mean tells them apart.

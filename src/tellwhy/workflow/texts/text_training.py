@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
 
 from tellwhy.classifiers.model_io import check_place
 from tellwhy.classifiers.svm import checkpoint
@@ -30,7 +32,7 @@ class TextColumns:
     """Texts and labels of a table, and what to know of how they were read."""
 
     texts: list[str]
-    labels: Any
+    labels: NDArray[Any]
     rows: Integers  # of the table
     notes: tuple[str, ...]
 
@@ -119,7 +121,7 @@ def read_text_columns(path: Path, text: str, label: str | None) -> TextColumns:
     return TextColumns(texts, labels, np.flatnonzero(kept), (*table.notices, *notes))
 
 
-def _as_labels(column: Any) -> Any:
+def _as_labels(column: NDArray[Any]) -> NDArray[Any]:
     """Whole numbers and truths as they are, all else as text."""
     # Whole numbers beside gaps were read as floats; beyond 2⁵³ a float is no longer a certain whole number.
     if column.dtype.kind == "f" and (np.abs(column) < 2**53).all() and (column == np.round(column)).all():
@@ -139,7 +141,7 @@ def _told(n_held: int, n_rest: int) -> str:
     return f"{trained}, the same that are counted and shown here: errors on new texts will be more."
 
 
-def _trained(job: Job, rows: Any, labels: Any, show: Callable[[str], None]) -> Any:
+def _trained(job: Job, rows: sparse.csr_array, labels: NDArray[Any], show: Callable[[str], None]) -> Any:
     """Train on the features through a file, as any job does: over threads or ranks, with checkpoints."""
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / "words.npz"

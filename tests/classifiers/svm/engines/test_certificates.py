@@ -1,5 +1,7 @@
 """Certificates against the formulas: both objectives, the largest violation, and what is listed."""
 
+from typing import Any, NamedTuple
+
 import numpy as np
 import pytest
 from oracles.multiclass_svm import certificate
@@ -8,10 +10,10 @@ from scipy import sparse
 
 from tellwhy.classifiers.svm.engines import certified_lists, pair_engine, single_engine
 from tellwhy.classifiers.svm.engines.in_memory import engine_in_memory
-from tellwhy.classifiers.svm.engines.workers import ranges
 from tellwhy.classifiers.svm.problem import Labels, make_problem
 from tellwhy.classifiers.svm.ranks import rank_pair_engine
 from tellwhy.classifiers.svm.ranks.engines import RankPairEngine, RankSingleEngine
+from tellwhy.classifiers.svm.threads.workers import ranges
 
 CLASSES = 7
 SLACK = 0.1
@@ -24,17 +26,27 @@ def _in_parts(monkeypatch):
         monkeypatch.setattr(module, "ranges", lambda n: ranges(n, 5))
 
 
+class Data(NamedTuple):
+    X: Any
+    y: Any
+    caps: Any
+
+    def take(self, some):
+        return Data(self.X[some], self.y[some], self.caps[some])
+
+
 def rows(seed):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(40, 9)) * (rng.random((40, 9)) < 0.5)
     X[np.arange(40), np.arange(40) % 9] += 0.5
     y = np.concatenate((np.arange(CLASSES), rng.integers(0, CLASSES, 40 - CLASSES)))
-    return X, y, rng.uniform(0.2, 2.0, 40)
+    return Data(X, y, rng.uniform(0.2, 2.0, 40))
 
 
-def given_duals(y, caps, loss, seed):
+def given_duals(data, loss, seed):
     """Feasible variables, many of them at a bound."""
     rng = np.random.default_rng(seed + 100)
+    y = data.y
     duals = np.clip(rng.normal(0, 0.4, (len(y), CLASSES)), 0, 1) * (rng.random((len(y), CLASSES)) < 0.6)
     if loss != "ovr":
         duals[np.arange(len(y)), y] = 0
@@ -45,12 +57,13 @@ def given_duals(y, caps, loss, seed):
     else:
         duals[rng.random(duals.shape) < 0.1] *= 3
         duals = np.minimum(duals, 1)
-    return duals * caps[:, None]
+    return duals * data.caps[:, None]
 
 
-def problem_of(X, y, caps, loss):
-    labels = Labels.of_classes(y)
-    return make_problem(sparse.csr_array(X), labels, caps, n_classes=CLASSES, loss=loss, dtype="float64")
+def problem_of(data, loss):
+    X = sparse.csr_array(data.X)
+    labels = Labels.of_classes(data.y)
+    return make_problem(X, labels, data.caps, n_classes=CLASSES, loss=loss, dtype="float64")
 
 
 def assert_certified(found, expected, duals, loss):
@@ -65,33 +78,33 @@ def assert_certified(found, expected, duals, loss):
 @pytest.mark.parametrize("n_blocks", [1, 3])
 @pytest.mark.parametrize("loss", ["ww", "cs", "llw", "ovr"])
 def test_one_process(loss, n_blocks, seed):
-    X, y, caps = rows(seed)
-    duals = given_duals(y, caps, loss, seed)
+    data = rows(seed)
+    duals = given_duals(data, loss, seed)
     engine = engine_in_memory(
-        problem_of(X, y, caps, loss), n_blocks=n_blocks, n_jobs=2, seed=np.random.default_rng(0)
+        problem_of(data, loss), n_blocks=n_blocks, n_jobs=2, seed=np.random.default_rng(0)
     )
     engine.set_duals(sparse.csr_array(duals))
-    assert_certified(engine.certify(SLACK), certificate(duals, X, y, caps, loss), duals, loss)
+    assert_certified(engine.certify(SLACK), certificate(duals, *data, loss), duals, loss)
     engine.close()
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_weston_watkins_ranks(ranks, monkeypatch):
-    """The largest violation of all, be it of a rank's own classes or of another's, of the first rank or the last."""
+    """The largest violation of all: of a rank's own classes or of another's, of the first rank or the last."""
     places = set()
     for seed in range(6):
-        X, y, caps = rows(seed)
-        duals = given_duals(y, caps, "ww", seed)
-        sizes = np.bincount(y, minlength=CLASSES)
+        data = rows(seed)
+        duals = given_duals(data, "ww", seed)
+        sizes = np.bincount(data.y, minlength=CLASSES)
         owners = RankPairEngine.owners(sizes, ranks, 1, "float64")
-        expected = certificate(duals, X, y, caps, "ww")
+        expected = certificate(duals, *data, "ww")
         i, c = np.unravel_index(expected.violations.argmax(), duals.shape)
-        places.add((int(owners[y[i]]), int(owners[c])))
+        places.add((int(owners[data.y[i]]), int(owners[c])))
 
-        def certified(comm, *, X=X, y=y, caps=caps, duals=duals, sizes=sizes, owners=owners):
-            mine = np.flatnonzero(owners[y] == comm.rank)
+        def certified(comm, *, data=data, duals=duals, sizes=sizes, owners=owners):
+            mine = np.flatnonzero(owners[data.y] == comm.rank)
             engine = RankPairEngine(
-                problem_of(X[mine], y[mine], caps[mine], "ww"),
+                problem_of(data.take(mine), "ww"),
                 sizes,
                 comm=comm,
                 n_jobs=1,
@@ -110,15 +123,15 @@ def test_weston_watkins_ranks(ranks, monkeypatch):
 def test_ranks_of_single_losses(loss, monkeypatch):
     places = set()
     for seed in range(4):
-        X, y, caps = rows(seed)
-        duals = given_duals(y, caps, loss, seed)
-        problem = problem_of(X, y, caps, loss)
-        expected = certificate(duals, X, y, caps, loss)
+        data = rows(seed)
+        duals = given_duals(data, loss, seed)
+        problem = problem_of(data, loss)
+        expected = certificate(duals, *data, loss)
 
-        def certified(comm, *, problem=problem, y=y, duals=duals):
+        def certified(comm, *, problem=problem, data=data, duals=duals):
             engine = RankSingleEngine(
                 problem,
-                np.bincount(y, minlength=CLASSES),
+                np.bincount(data.y, minlength=CLASSES),
                 comm=comm,
                 n_jobs=1,
                 seed=np.random.default_rng(0),

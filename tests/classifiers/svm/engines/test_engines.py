@@ -1,3 +1,5 @@
+from typing import Any, NamedTuple
+
 import numpy as np
 import pytest
 from oracles.multiclass_svm import optimum, primal
@@ -13,17 +15,29 @@ from tellwhy.classifiers.svm.solver import Settings, solve
 LOSSES = ("ww", "cs", "llw", "ovr")
 
 
+class Tiny(NamedTuple):
+    X: Any
+    y: Any
+    caps: Any
+    n_classes: int
+
+
 def tiny(n_classes, seed=0, n=12, d=5):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d))
     X[rng.random((n, d)) < 0.3] = 0
     y = np.concatenate((np.arange(n_classes), rng.integers(0, n_classes, n - n_classes)))
-    return X, y, rng.uniform(0.5, 2.0, n)
+    return Tiny(X, y, rng.uniform(0.5, 2.0, n), n_classes)
 
 
-def engine_of(X, y, caps, n_classes, loss, n_blocks=1, dtype="float64", seed=0, **options):
+def engine_of(data, loss, n_blocks=1, dtype="float64", seed=0, **options):
     problem = make_problem(
-        sparse.csr_array(X), Labels.of_classes(y), caps, n_classes=n_classes, loss=loss, dtype=dtype
+        sparse.csr_array(data.X),
+        Labels.of_classes(data.y),
+        data.caps,
+        n_classes=data.n_classes,
+        loss=loss,
+        dtype=dtype,
     )
     kind = PairEngine if loss in ("ww", "cs") else SingleEngine
     return kind(problem, n_blocks=n_blocks, n_jobs=1, seed=np.random.default_rng(seed), **options)
@@ -50,7 +64,10 @@ def test_plain_newton_would_cycle():
 
 def test_exact_block_is_the_optimum_of_one_row():
     rng = np.random.default_rng(1)
-    gain, k, cap, a = rng.normal(size=6), 1.7, 0.4, np.zeros(6)
+    gain = rng.normal(size=6)
+    a = np.zeros(6)
+    k = 1.7
+    cap = 0.4
     level = block_level(gain / k + a + a.sum(), 6, cap, np.inf, 0.0)
     ours = np.clip(gain / k - level, 0, cap)
 
@@ -73,9 +90,9 @@ def test_coordinate_step_has_the_sign_of_algorithm_3():
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize(("n_classes", "n_blocks"), [(2, 1), (3, 1), (3, 3), (4, 4), (5, 2)])
 def test_objective_and_weights_equal_the_quadratic_programme(loss, n_classes, n_blocks):
-    X, y, caps = tiny(n_classes)
-    value, W = optimum(X, y, caps, n_classes, loss)
-    engine = engine_of(X, y, caps, n_classes, loss, n_blocks)
+    data = tiny(n_classes)
+    value, W = optimum(data.X, data.y, data.caps, n_classes, loss)
+    engine = engine_of(data, loss, n_blocks)
     progress = solve(engine, Settings(tol=1e-9, max_epochs=20_000))
     assert progress.last["objective"] == pytest.approx(value, rel=1e-6)
     np.testing.assert_allclose(engine.weights().T, W, atol=2e-5)
@@ -83,13 +100,15 @@ def test_objective_and_weights_equal_the_quadratic_programme(loss, n_classes, n_
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_reported_gap_is_true(loss):
-    X, y, caps = tiny(4, seed=3)
-    value, _ = optimum(X, y, caps, 4, loss)
-    engine = engine_of(X, y, caps, 4, loss, 2)
+    data = tiny(4, seed=3)
+    value, _ = optimum(data.X, data.y, data.caps, 4, loss)
+    engine = engine_of(data, loss, 2)
     engine.dense_epoch()
     for _ in range(4):
         found = engine.certify(0.1)
-        assert found.primal == pytest.approx(primal(engine.weights().T, X, y, caps, loss), rel=1e-10)
+        assert found.primal == pytest.approx(
+            primal(engine.weights().T, data.X, data.y, data.caps, loss), rel=1e-10
+        )
         assert found.dual <= value * (1 + 1e-7) <= found.primal * (1 + 2e-7)
         assert found.gap >= 0
         engine.epoch(0.0, 1)
@@ -97,27 +116,27 @@ def test_the_reported_gap_is_true(loss):
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_weights_are_those_of_the_dual_variables(loss):
-    X, y, caps = tiny(5, seed=4)
-    engine = engine_of(X, y, caps, 5, loss, 2)
+    data = tiny(5, seed=4)
+    engine = engine_of(data, loss, 2)
     engine.dense_epoch()
     engine.certify(0.1)
     engine.epoch(0.0, 1)
-    again = engine_of(X, y, caps, 5, loss, 3)
+    again = engine_of(data, loss, 3)
     again.set_duals(engine.duals())
     np.testing.assert_allclose(again.weights(), engine.weights(), atol=1e-12)
-    assert (engine.duals().toarray() <= caps[:, None] + 1e-12).all()
+    assert (engine.duals().toarray() <= data.caps[:, None] + 1e-12).all()
     if loss == "cs":
-        assert (engine.duals().sum(axis=1) <= caps + 1e-9).all()
+        assert (engine.duals().sum(axis=1) <= data.caps + 1e-9).all()
 
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_certificates_do_not_depend_on_blocks(loss):
-    X, y, caps = tiny(5, seed=4)
-    first = engine_of(X, y, caps, 5, loss)
+    data = tiny(5, seed=4)
+    first = engine_of(data, loss)
     first.dense_epoch()
     found = []
     for n_blocks in (1, 2, 5):
-        engine = engine_of(X, y, caps, 5, loss, n_blocks)
+        engine = engine_of(data, loss, n_blocks)
         engine.set_duals(first.duals())
         found.append(engine.certify(0.1))
     assert found[0].worst > 0.01
@@ -128,17 +147,17 @@ def test_certificates_do_not_depend_on_blocks(loss):
 
 
 def test_single_coordinate_steps_reach_the_same_optimum():
-    X, y, caps = tiny(4, seed=5)
+    data = tiny(4, seed=5)
     ends = []
     for exact in (True, False):
-        engine = engine_of(X, y, caps, 4, "ww", 2, exact=exact)
+        engine = engine_of(data, "ww", 2, exact=exact)
         ends.append(solve(engine, Settings(tol=1e-8, max_epochs=20_000)).last["objective"])
     assert ends[0] == pytest.approx(ends[1], rel=1e-7)
 
 
 def test_lee_lin_wahba_weights_sum_to_zero_and_a_stale_mean_is_noticed():
-    X, y, caps = tiny(3, seed=6)
-    engine = engine_of(X, y, caps, 3, "llw")
+    data = tiny(3, seed=6)
+    engine = engine_of(data, "llw")
     for _ in range(3):
         engine.dense_epoch()
     found = engine.certify(0.1)
@@ -147,27 +166,25 @@ def test_lee_lin_wahba_weights_sum_to_zero_and_a_stale_mean_is_noticed():
 
 
 def test_shrinking_changes_nothing_but_time():
-    X, y, caps = tiny(5, seed=7)
+    data = tiny(5, seed=7)
     ends = [
-        solve(engine_of(X, y, caps, 5, "ww", 2), Settings(tol=1e-8, max_epochs=20_000, shrinking=s)).last[
-            "objective"
-        ]
+        solve(engine_of(data, "ww", 2), Settings(tol=1e-8, max_epochs=20_000, shrinking=s)).last["objective"]
         for s in (True, False)
     ]
     assert ends[0] == pytest.approx(ends[1], rel=1e-7)
 
 
 def test_violation_stops_as_in_the_thesis():
-    X, y, caps = tiny(4, seed=8)
-    progress = solve(engine_of(X, y, caps, 4, "ww"), Settings(tol=0.1, stopping="violation", max_epochs=1000))
+    data = tiny(4, seed=8)
+    progress = solve(engine_of(data, "ww"), Settings(tol=0.1, stopping="violation", max_epochs=1000))
     assert progress.last["violation"] <= 0.1
-    finer = solve(engine_of(X, y, caps, 4, "ww"), Settings(tol=1e-6, stopping="violation", max_epochs=20_000))
+    finer = solve(engine_of(data, "ww"), Settings(tol=1e-6, stopping="violation", max_epochs=20_000))
     assert finer.last["gap"] < 1e-4
 
 
 @pytest.mark.slow
 def test_single_precision_is_close():
-    X, y, caps = tiny(4, seed=9)
-    double = solve(engine_of(X, y, caps, 4, "ww"), Settings(tol=1e-5, max_epochs=5000))
-    single = solve(engine_of(X, y, caps, 4, "ww", dtype="float32"), Settings(tol=1e-4, max_epochs=5000))
+    data = tiny(4, seed=9)
+    double = solve(engine_of(data, "ww"), Settings(tol=1e-5, max_epochs=5000))
+    single = solve(engine_of(data, "ww", dtype="float32"), Settings(tol=1e-4, max_epochs=5000))
     assert single.last["objective"] == pytest.approx(double.last["objective"], rel=2e-4)

@@ -1,5 +1,5 @@
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -42,29 +42,39 @@ def rank_engine(X, y, comm, *, half=1, n_jobs=1, dtype="float64"):
     return mine, RankPairEngine(problem, sizes, comm=comm, n_jobs=n_jobs, seed=seed, half=half)
 
 
+class Solved(NamedTuple):
+    """What one rank ends with."""
+
+    progress: Any
+    mine: Any  # its rows
+    duals: Any
+    classes: Any  # its classes
+    weights: Any
+    certificate: Any  # of the solution
+
+
 def solved(X, y, *, settings=TIGHT, **options):
     def work(comm):
         mine, engine = rank_engine(X, y, comm, **options)
         progress = solve(engine, settings)
-        held, classes_and_weights = engine.duals().toarray(), engine.own_weights()
-        found = engine.certify(0.1)
+        found = Solved(progress, mine, engine.duals().toarray(), *engine.own_weights(), engine.certify(0.1))
         engine.close()
-        return progress, mine, held, classes_and_weights, found
+        return found
 
     return work
 
 
 def table_of(found, n, n_classes):
     duals = np.zeros((n, n_classes))
-    for _, mine, held, *_ in found:
-        duals[mine] = held
+    for rank in found:
+        duals[rank.mine] = rank.duals
     return duals
 
 
 def weights_of(found, n_classes):
-    classes = np.concatenate([part[3][0] for part in found])
+    classes = np.concatenate([rank.classes for rank in found])
     assert sorted(classes) == list(range(n_classes))
-    W = np.concatenate([part[3][1] for part in found], axis=1)
+    W = np.concatenate([rank.weights for rank in found], axis=1)
     return W[:, np.argsort(classes)]
 
 
@@ -77,10 +87,11 @@ def test_ranks_find_the_optimum_of_one_process(ranks, half, n_jobs, monkeypatch)
     alone = PairEngine(problem_of(X, y, 9), n_blocks=1, n_jobs=1, seed=np.random.default_rng(0))
     expected = solve(alone, TIGHT).last["objective"]
     found = in_ranks(ranks, solved(X, y, half=half, n_jobs=n_jobs), monkeypatch)
-    for progress, *_, again in found:
-        assert progress.last["gap"] <= TIGHT.tol
-        assert progress.last["objective"] == pytest.approx(expected, rel=1e-6)
-        assert again.gap == pytest.approx(progress.last["gap"], abs=1e-10)
+    for rank in found:
+        last = rank.progress.last
+        assert last["gap"] <= TIGHT.tol
+        assert last["objective"] == pytest.approx(expected, rel=1e-6)
+        assert rank.certificate.gap == pytest.approx(last["gap"], abs=1e-10)
     W, duals = weights_of(found, 9), table_of(found, len(y), 9)
     np.testing.assert_allclose(W, alone.weights(), atol=2e-3)
     duals[np.arange(len(y)), y] -= duals.sum(axis=1)
@@ -89,7 +100,7 @@ def test_ranks_find_the_optimum_of_one_process(ranks, half, n_jobs, monkeypatch)
     gains = 1 - scores[np.arange(len(y)), y][:, None] + scores
     gains[np.arange(len(y)), y] = 0
     primal = 0.5 * (W**2).sum() + np.maximum(gains, 0).sum()
-    assert primal == pytest.approx(found[0][0].last["objective"], rel=1e-9)
+    assert primal == pytest.approx(found[0].progress.last["objective"], rel=1e-9)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -97,8 +108,8 @@ def test_class_blocks_may_be_empty(n_classes, monkeypatch):
     X, y = documents(60, n_classes)
     alone = PairEngine(problem_of(X, y, n_classes), n_blocks=1, n_jobs=1, seed=np.random.default_rng(0))
     expected = solve(alone, TIGHT).last["objective"]
-    for progress, *_ in in_ranks(2, solved(X, y), monkeypatch):
-        assert progress.last["objective"] == pytest.approx(expected, rel=1e-6)
+    for rank in in_ranks(2, solved(X, y), monkeypatch):
+        assert rank.progress.last["objective"] == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.slow  # compiles everything again
@@ -108,16 +119,16 @@ def test_single_precision(monkeypatch):
     expected = solve(alone, TIGHT).last["objective"]
     settings = Settings(tol=1e-4, max_epochs=500)
     found = in_ranks(2, solved(X, y, dtype="float32", settings=settings), monkeypatch)
-    assert found[0][0].last["objective"] == pytest.approx(expected, rel=2e-4)
-    assert found[0][3][1].dtype == np.float32
+    assert found[0].progress.last["objective"] == pytest.approx(expected, rel=2e-4)
+    assert found[0].weights.dtype == np.float32
 
 
 def test_nothing_is_left_out_without_shrinking(monkeypatch):
     X, y = documents()
     settings = Settings(tol=1e-5, max_epochs=500, shrinking=False)
-    for progress, *_ in in_ranks(2, solved(X, y, settings=settings), monkeypatch):
-        assert progress.last["gap"] <= 1e-5
-        assert progress.last["listed"] == 160 * 8
+    for rank in in_ranks(2, solved(X, y, settings=settings), monkeypatch):
+        assert rank.progress.last["gap"] <= 1e-5
+        assert rank.progress.last["listed"] == 160 * 8
 
 
 def test_ranks_go_on_from_given_variables(monkeypatch):
@@ -134,7 +145,7 @@ def test_ranks_go_on_from_given_variables(monkeypatch):
     for ranks in (1, 3):
         for certificate, _ in in_ranks(ranks, work, monkeypatch):
             assert certificate.gap <= 1.01e-7
-            assert certificate.primal == pytest.approx(first[0][0].last["objective"], rel=1e-9)
+            assert certificate.primal == pytest.approx(first[0].progress.last["objective"], rel=1e-9)
 
 
 @pytest.mark.parametrize("blocks", [1, 2])

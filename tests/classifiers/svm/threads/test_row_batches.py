@@ -5,10 +5,10 @@ import pytest
 from scipy import sparse
 
 from tellwhy.classifiers.svm.engines.records import Entries
-from tellwhy.classifiers.svm.engines.workers import Workers
 from tellwhy.classifiers.svm.problem import Labels, make_problem
 from tellwhy.classifiers.svm.threads import row_batches
 from tellwhy.classifiers.svm.threads.row_batches import PARTS, Batches, Shards
+from tellwhy.classifiers.svm.threads.workers import Workers
 
 N, D = 500, 120
 

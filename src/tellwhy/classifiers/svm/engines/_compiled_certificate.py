@@ -49,6 +49,7 @@ def _set_gains(e, entries, examples, base, block, gains):
     n = block.n_classes
     low = entries.indptr[examples.rows[e]]
     high = entries.indptr[examples.rows[e] + 1]
+    # Own labels first, while `gains` are still scores: one-vs-rest takes the score of a label the other way.
     all_scores(entries, low, high, block.weights, n, gains)
     for j in range(examples.own_at[e], examples.own_at[e + 1]):
         c = examples.own[j] - block.offset
@@ -90,7 +91,7 @@ def certify(first, last, entries, examples, bases, block, lists, slack):
     n = block.n_classes
     gains = scratch(n, block.weights.dtype)
     duals = scratch(n, block.weights.dtype)
-    size = max(16, 4 * (last - first))
+    size = max(16, 4 * (last - first))  # a guess: four rivals a row; `longer` makes up for it
     classes = np.empty(size, lists.classes.dtype)
     values = np.empty(size, lists.duals.dtype)
     found = ListArrays(lists.starts, lists.lengths, classes, values, lists.idle)

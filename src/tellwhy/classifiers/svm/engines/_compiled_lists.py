@@ -36,6 +36,7 @@ def unlist(e, lists, n_classes, duals):
 @for_each_row
 def list_nonzero(e, lists, duals, n_classes, used):
     """List the variables of example e that are not zero behind the `used` entries; returns the new `used`."""
+    # Behind, not in place: the example may hold more variables than before. Gaps are closed later.
     lists.starts[e] = used
     for c in range(n_classes):
         if duals[c] > 0.0:
@@ -67,6 +68,7 @@ def longer(lists, needed):
 @compiled
 def drop_zeros(lists, classes, duals):
     """Copy the listed variables that are not zero into arrays with room for them."""
+    # Into new arrays: lists need not lie in the order of the examples, so that one would overwrite another.
     used = 0
     for e in range(len(lists.starts)):
         at = lists.starts[e]

@@ -50,6 +50,7 @@ def visit_all(e, entries, examples, label_weights, block, lists, used, room, ste
     unlist(e, lists, n, duals)
     moved, total = solve_all(e, scores, base, limits, examples, block, duals, room[2], steps, is_exact)
     used = list_nonzero(e, lists, duals, n, used)
+    # A row that did not move costs no second pass over its entries, which is half of its work.
     if moved:
         add_all_steps(entries, low, high, label_weights, label, block.weights, n, steps, total)
     return used
@@ -66,7 +67,7 @@ def visit_listed(e, entries, examples, label_weights, block, lists, sweep, room,
     limits = Limits(examples.squares[e], examples.caps[e], examples.sum_caps[e])
     gains = room[0]
     new = room[1]
-    old = lists.duals[at : at + n]
+    old = lists.duals[at : at + n]  # a view: what is kept below is kept in the lists
     listed_scores(entries, low, high, block, lists.classes, at, n, gains, every)
     base = 1.0 - one_score(entries, low, high, label_weights, label)
     violation = solve_listed(gains, base, limits, n, old, new, room[2], sweep)
@@ -90,6 +91,7 @@ def sweep_pairs_dense(order, entries, examples, label_weights, block, lists, use
     room = scratch_rows(3, block.n_classes, np.float64)
     steps = scratch(block.n_classes, block.weights.dtype)
     for e in order:
+        # How many variables are not zero is known only afterwards: room for all of them.
         if not has_room(lists, used + block.n_classes):
             lists = longer(lists, used + block.n_classes)
         used = visit_all(e, entries, examples, label_weights, block, lists, used, room, steps, is_exact)
@@ -99,7 +101,7 @@ def sweep_pairs_dense(order, entries, examples, label_weights, block, lists, use
 @compiled
 def sweep_pairs(order, entries, examples, label_weights, block, lists, sweep):
     """Visit the listed variables of some examples; those that were idle for too long are left out."""
-    most = longest(lists.lengths)
+    most = longest(lists.lengths)  # with many classes far fewer than there are
     room = scratch_rows(3, most, np.float64)
     steps = scratch(most, block.weights.dtype)
     step_classes = scratch(most, np.int64)
@@ -136,6 +138,7 @@ def add_pairs(entries, examples, label_weights, block, lists):
         for p in range(entries.indptr[row], entries.indptr[row + 1]):
             x = entries.values[p]
             f = entries.indices[p]
+            # Summed anew for each entry: the lists are short, and most rows have but a few entries.
             held = 0.0
             for j in range(lists.starts[e], lists.starts[e] + lists.lengths[e]):
                 block.weights[f, lists.classes[j]] -= x * lists.duals[j]

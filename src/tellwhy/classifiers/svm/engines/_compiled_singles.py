@@ -30,15 +30,15 @@ def _set_own(e, examples, block, table, value):
 
 
 @compiled
-def _room(width, n_classes, dtype):
+def _room(width, n_classes, dtype, score_dtype):
     room = SingleRoom(
-        scratch(width, dtype),
-        scratch(width, dtype),
-        scratch(width, np.int64),
-        scratch(n_classes, dtype),
-        scratch(n_classes, dtype),
-        scratch(n_classes, dtype),
-        scratch(n_classes, dtype),
+        scores=scratch(width, score_dtype),
+        steps=scratch(width, dtype),
+        step_classes=scratch(width, np.int64),
+        duals=scratch(n_classes, dtype),
+        caps=scratch(n_classes, dtype),
+        signs=scratch(n_classes, dtype),
+        every=scratch(n_classes, dtype),
     )
     room.signs[:] = -1.0
     return room
@@ -69,11 +69,12 @@ def _visit_all(e, entries, examples, block, centre, class_sum, lists, used, room
     for c in range(n):
         gain = 1.0 - room.signs[c] * (scores[c] + shift)
         best = min(max(duals[c] + gain / square, 0.0), room.caps[c])
-        scores[c] = room.signs[c] * (best - duals[c])  # from here on the step
+        scores[c] = room.signs[c] * (best - duals[c])  # from here on the step: no array more
         total += scores[c]
         moved |= scores[c] != 0.0
         duals[c] = best
     used = list_nonzero(e, lists, duals, n, used)
+    # Only what was set is set back: a row has few labels among many classes.
     _set_own(e, examples, block, room.signs, -1.0)
     if moved:
         for p in range(low, high):
@@ -88,7 +89,8 @@ def _visit_all(e, entries, examples, block, centre, class_sum, lists, used, room
 @compiled
 def sweep_singles_dense(order, entries, examples, block, centre, class_sum, lists, used):
     """Visit every variable of some examples; lists as in `sweep_pairs_dense`."""
-    room = _room(block.n_classes, block.n_classes, block.weights.dtype)
+    dtype = block.weights.dtype
+    room = _room(block.n_classes, block.n_classes, dtype, dtype)
     for e in order:
         if not has_room(lists, used + block.n_classes):
             lists = longer(lists, used + block.n_classes)
@@ -110,6 +112,7 @@ def _solve_listed(e, at, n, shift, examples, lists, room):
         gain = 1.0 - room.signs[c] * (room.scores[j] + shift)
         violation = violation_of(gain, old, cap)
         worst = max(worst, violation)
+        # A variable at a bound that it should stay at has no step: the weights need not be touched for it.
         if violation > 0.0:
             best = min(max(old + gain / square, 0.0), cap)
             room.steps[n_steps] = room.signs[c] * (best - old)
@@ -147,7 +150,7 @@ def _visit_listed(e, entries, examples, block, centre, class_sum, lists, sweep, 
 @compiled
 def sweep_singles(order, entries, examples, block, centre, class_sum, lists, sweep):
     """Visit the listed variables of some examples; those that were idle for too long are left out."""
-    room = _room(longest(lists.lengths), block.n_classes, block.weights.dtype)
+    room = _room(longest(lists.lengths), block.n_classes, block.weights.dtype, np.float64)
     worst = 0.0
     summed = 0.0
     visited = 0

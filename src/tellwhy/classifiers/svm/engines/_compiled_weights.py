@@ -38,6 +38,7 @@ def listed_scores(entries, low, high, block, classes, at, n, scores, every):
 @for_each_row
 def one_score(entries, low, high, weights, c):
     """Score of one class."""
+    # One class: a weight from each of many cache lines, which no order of loops could avoid.
     score = 0.0
     for p in range(low, high):
         score += entries.values[p] * weights[entries.indices[p], c]

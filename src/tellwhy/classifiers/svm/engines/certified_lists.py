@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from tellwhy.classifiers.svm.engines.dual_lists import DualLists, Part
 from tellwhy.classifiers.svm.engines.records import Certified
-from tellwhy.classifiers.svm.engines.workers import Workers, ranges
+from tellwhy.classifiers.svm.threads.workers import Workers, ranges
 
 Key = TypeVar("Key")
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from tellwhy.classifiers.svm.engines.records import Block, Examples
-from tellwhy.classifiers.svm.engines.workers import ranges
 from tellwhy.classifiers.svm.problem import Problem
 from tellwhy.classifiers.svm.schedule import balanced_blocks
+from tellwhy.classifiers.svm.threads.workers import ranges
 from tellwhy.core.score_function import Integers
 
 CACHE_LINE = 64

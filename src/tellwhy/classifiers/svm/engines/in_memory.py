@@ -9,7 +9,7 @@ from tellwhy.classifiers.svm.engines.single_engine import SingleEngine
 from tellwhy.classifiers.svm.problem import Problem, memory_for
 
 PAIR_LOSSES = ("ww", "cs")
-FEW_CLASSES = 8
+FEW_CLASSES = 8  # with fewer there is too little work in a block for a thread of its own
 MANY_CLASSES = 256
 
 

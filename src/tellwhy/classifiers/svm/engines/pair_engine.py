@@ -13,11 +13,11 @@ from tellwhy.classifiers.svm.engines.certified_lists import Sums, certify_lists
 from tellwhy.classifiers.svm.engines.class_blocks import ClassBlocks, aligned_zeros, examples_of, half_square
 from tellwhy.classifiers.svm.engines.dual_lists import DualLists, gathered
 from tellwhy.classifiers.svm.engines.records import Block, Certified, Entries, Examples, Sweep, Swept
-from tellwhy.classifiers.svm.engines.workers import Workers, ranges
 from tellwhy.classifiers.svm.problem import Problem
 from tellwhy.classifiers.svm.schedule import rounds
 from tellwhy.classifiers.svm.solver import SLACK, Certificate, Visit
 from tellwhy.classifiers.svm.threads.row_sweeps import RowSweeps, row_sweeps
+from tellwhy.classifiers.svm.threads.workers import Workers, ranges
 from tellwhy.core.score_function import Floats, Integers
 
 TENTHS = (
@@ -178,6 +178,7 @@ class PairEngine:
         within = [(i, i) for i in range(len(self.held))]
         between = rounds(len(self.held))
         found: list[Found] = []
+        # Rounds in a new order each time, so that no block is always visited after the same other.
         for pairs in [within, *(between[r] for r in self._rng.permutation(len(between)))]:
             for results in self.workers.map(visit_both, pairs):
                 found.extend(results)

@@ -13,9 +13,9 @@ from tellwhy.classifiers.svm.engines.certified_lists import certify_lists
 from tellwhy.classifiers.svm.engines.class_blocks import ClassBlocks, examples_of, half_square
 from tellwhy.classifiers.svm.engines.dual_lists import DualLists, gathered
 from tellwhy.classifiers.svm.engines.records import Block, Certified, Entries, Examples, Sweep, Swept
-from tellwhy.classifiers.svm.engines.workers import Workers, ranges
 from tellwhy.classifiers.svm.problem import Problem
 from tellwhy.classifiers.svm.solver import Certificate, Visit
+from tellwhy.classifiers.svm.threads.workers import Workers, ranges
 from tellwhy.core.score_function import Floats, Integers
 
 RECENTRINGS = 10  # an epoch: with a stale mean, classes would be judged by scores that do not sum to zero
@@ -67,6 +67,8 @@ class SingleEngine:
 
     def certify(self, slack: float) -> Certificate:
         """Both objectives, and lists of every variable that may have to move."""
+        # With a mean from before the latest steps the dual objective would be that of other weights, and the
+        # gap could come out negative.
         self.recentre()
         bases = self._bases()
 

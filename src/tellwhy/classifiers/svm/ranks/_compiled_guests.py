@@ -80,15 +80,15 @@ def add_to_labels(entries, examples, W, lists):
 @compiled
 def _new_chain(heads, n_guests, n_entries, n_listed):
     return Chain(
-        heads,
-        np.empty(n_entries, np.int64),
-        np.empty(n_entries, np.int64),
-        np.zeros(n_guests + 1, np.int64),
-        np.empty(n_listed),
-        np.empty(n_listed, np.int64),
-        np.empty(n_guests),
-        np.empty(n_guests, np.int64),
-        np.zeros(n_guests, np.bool_),
+        heads=heads,
+        links=np.empty(n_entries, np.int64),
+        owner=np.empty(n_entries, np.int64),
+        moved=np.zeros(n_guests + 1, np.int64),
+        steps=np.empty(n_listed),
+        step_classes=np.empty(n_listed, np.int64),
+        inner=np.empty(n_guests),
+        met=np.empty(n_guests, np.int64),
+        is_near=np.zeros(n_guests, np.bool_),
     )
 
 

@@ -13,7 +13,6 @@ from tellwhy.classifiers.svm.engines.class_blocks import ClassBlocks
 from tellwhy.classifiers.svm.engines.dual_lists import DualLists, Part
 from tellwhy.classifiers.svm.engines.pair_engine import PairEngine
 from tellwhy.classifiers.svm.engines.records import Sweep, Swept
-from tellwhy.classifiers.svm.engines.workers import ranges
 from tellwhy.classifiers.svm.problem import Problem
 from tellwhy.classifiers.svm.ranks import _compiled_guests as loops
 from tellwhy.classifiers.svm.ranks._compiled_two_blocks import sweep_two_blocks
@@ -32,6 +31,7 @@ from tellwhy.classifiers.svm.ranks.messages import (
     summed,
 )
 from tellwhy.classifiers.svm.solver import Certificate, Visit
+from tellwhy.classifiers.svm.threads.workers import ranges
 from tellwhy.core.score_function import Integers
 
 MEETINGS = (

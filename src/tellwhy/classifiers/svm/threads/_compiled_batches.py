@@ -64,9 +64,9 @@ def separate_batches(order, entries, rows, n_features, shape):
     batch and part, and where the parts of each batch begin and end.
     """
     filling = Filling(
-        np.full((n_features, shape.n_open), FREE, np.int8),
-        np.zeros((shape.n_open, shape.n_parts), np.int64),
-        np.empty((shape.n_open, shape.n_parts, shape.depth), np.int64),
+        part_of_feature=np.full((n_features, shape.n_open), FREE, np.int8),
+        filled=np.zeros((shape.n_open, shape.n_parts), np.int64),
+        examples=np.empty((shape.n_open, shape.n_parts, shape.depth), np.int64),
     )
     parts = np.empty(shape.n_open, np.int64)
     members = np.empty(len(order), np.int64)

@@ -24,6 +24,7 @@ def sweep_separate(t, barrier, tasks, order, batches, entries, examples, block, 
     every = scratch(block.n_classes, block.weights.dtype)
     for i in range(len(order)):
         bounds = batches.at[order[i]]
+        # Whoever is free takes the next part; the longest come first, so that threads end together.
         k = next_task(tasks, i)
         while k < len(bounds) - 1:
             for q in range(bounds[k], bounds[k + 1]):

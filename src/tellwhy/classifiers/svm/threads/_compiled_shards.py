@@ -41,16 +41,16 @@ def _share(t, n_threads, n_shards):
 @compiled
 def _batch_room(size, width, n_classes, dtype):
     room = BatchRoom(
-        scratch_rows(size, width, np.float64),
-        scratch_rows(size, width, dtype),
-        scratch_rows(size, width, np.int64),
-        np.zeros(size, np.int64),
-        np.zeros(size),
-        scratch(n_classes, np.float64),
-        scratch(width, np.float64),
-        scratch(width, np.float64),
-        scratch(width, np.float64),
-        scratch(n_classes, dtype),
+        old=scratch_rows(size, width, np.float64),
+        steps=scratch_rows(size, width, dtype),
+        step_classes=scratch_rows(size, width, np.int64),
+        n_steps=np.zeros(size, np.int64),
+        totals=np.zeros(size),
+        shift=scratch(n_classes, np.float64),
+        scores=scratch(width, np.float64),
+        new=scratch(width, np.float64),
+        levels=scratch(width, np.float64),
+        every=scratch(n_classes, dtype),
     )
     room.shift[:] = 0.0
     return room
@@ -59,6 +59,7 @@ def _batch_room(size, width, n_classes, dtype):
 @for_each_row
 def _sum_shards(partial, i, n, scores):
     """The first n scores of the i-th row of a batch."""
+    # Always in the order of the shards, whichever thread computed them.
     for j in range(n):
         scores[j] = partial[0, i, j]
     for s in range(1, len(partial)):
@@ -121,6 +122,7 @@ def _visit_listed(i, first, batches, entries, examples, block, lists, sweep, sha
     old = room.old[i]
     _sum_shards(partial, i, n + 1, scores)
     _add_earlier_steps(i, first, batches, examples, room, lists.classes, at, n, label)
+    # Every thread solves the same small problem: telling each other the result would take longer.
     violation = solve_listed(scores, 1.0 - scores[n], limits, n, old, room.new, room.levels, sweep)
     if violation > sweep.negligible:
         steps = room.steps[i]
@@ -180,6 +182,7 @@ def sweep_shards(
 @for_each_row
 def _read_all(first, last, batches, entries, examples, block, lists, share, partial, room):
     """Score all classes of a batch with the weights of some shards, and copy the variables."""
+    # Shards one by one, though a thread may have several: sums must not depend on how many it has.
     for i in range(last - first):
         e = batches.members[first + i]
         cuts = entries.cuts[examples.rows[e]]

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from tellwhy.classifiers.svm.engines.workers import Workers, ranges
 from tellwhy.classifiers.svm.problem import Problem
 from tellwhy.classifiers.svm.threads import _compiled_batches as loops
 from tellwhy.classifiers.svm.threads.records import BatchArrays, BatchShape, ShardedEntries
+from tellwhy.classifiers.svm.threads.workers import Workers, ranges
 from tellwhy.core.score_function import Floats, Integers
 
 PARTS = 4  # of a batch of separate parts: threads that find work in one at the same time

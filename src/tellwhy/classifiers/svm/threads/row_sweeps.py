@@ -12,7 +12,6 @@ from tellwhy.classifiers.svm.engines._compiled_lists import close_up
 from tellwhy.classifiers.svm.engines._compiled_scratch import GAP
 from tellwhy.classifiers.svm.engines.dual_lists import DualLists
 from tellwhy.classifiers.svm.engines.records import Block, Examples, Sweep, Swept
-from tellwhy.classifiers.svm.engines.workers import Workers
 from tellwhy.classifiers.svm.problem import Problem
 from tellwhy.classifiers.svm.threads._compiled_barrier import LINE
 from tellwhy.classifiers.svm.threads._compiled_separate import sweep_separate, sweep_separate_dense
@@ -20,6 +19,7 @@ from tellwhy.classifiers.svm.threads._compiled_shards import sweep_shards, sweep
 from tellwhy.classifiers.svm.threads.records import Barrier
 from tellwhy.classifiers.svm.threads.row_batches import PART_DEPTH, PARTS, Batches, Shards
 from tellwhy.classifiers.svm.threads.thread_choice import ThreadChoice
+from tellwhy.classifiers.svm.threads.workers import Workers
 from tellwhy.core.score_function import Floats, Integers
 
 WORTH_SEPARATING = 1.6  # parts that could be visited at the same time

@@ -1,4 +1,4 @@
-from tellwhy.classifiers.svm.engines.workers import Workers, ranges
+from tellwhy.classifiers.svm.threads.workers import Workers, ranges
 
 
 def test_all_threads_are_there_before_any_waits_for_another():

@@ -32,7 +32,7 @@ class Workers:
 
         Tasks may wait for each other, and the pool would not start a thread for each if it took one for idle.
         """
-        ready = Event()
+        ready = Event()  # holds each thread until the last has been started
         try:
             for _ in range(self.n_threads):
                 pool.submit(ready.wait)
