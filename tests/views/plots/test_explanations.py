@@ -148,8 +148,10 @@ def test_bars_of_an_explanation_show_its_interval() -> None:
     interval = np.array([[[0.5, 1.2], [-3.0, -1.0]]])
     explanation = Explanation(values=[[1.0, -2.0]], scores=[-1.0], method="m", extras={"interval": interval})
     trace = plots.bar(explanation).data[0]
-    at = [str(name) for name in trace.y].index("x1")
-    assert (trace.x[at] - trace.error_x.arrayminus[at], trace.x[at] + trace.error_x.array[at]) == (-3.0, -1.0)
+    low = dict(zip(trace.y, np.asarray(trace.x) - trace.error_x.arrayminus, strict=True))
+    high = dict(zip(trace.y, np.asarray(trace.x) + trace.error_x.array, strict=True))
+    assert (low["x0"], high["x0"]) == pytest.approx((0.5, 1.2))
+    assert (low["x1"], high["x1"]) == pytest.approx((-3.0, -1.0))
 
 
 def test_each_bar_has_the_amount_of_its_name_largest_on_top() -> None:
