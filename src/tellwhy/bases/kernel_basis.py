@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -150,7 +151,7 @@ class KernelBasis(SavedModel, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         self.validation_share = validation_share
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: ArrayLike | None = None) -> Self:
         """Draw the basis for the columns of X, and train it where `basis` says so; y holds classes."""
         return self._fit(X, y, None)
 
@@ -164,7 +165,7 @@ class KernelBasis(SavedModel, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
             self._adapt(rows, labels, rng, self.max_epochs)
         return self
 
-    def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: ArrayLike | None = None, classes: Any = None) -> Self:
         """Fit the basis to a first batch of rows; train it on by one epoch with each further batch.
 
         Steps of further batches have their full length: nobody knows which batch is the last.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 from scipy import sparse
 
 from tellwhy.classifiers.svm.engines.records import Entries
@@ -83,7 +84,7 @@ class Problem:
         return self.entries.values.dtype
 
 
-def _entries(X: Any, dtype: Any) -> Entries:
+def _entries(X: Any, dtype: DTypeLike) -> Entries:
     return Entries(X.indptr.astype(np.int64, copy=False), X.indices, X.data.astype(dtype, copy=False))
 
 
@@ -91,7 +92,9 @@ def _squares(X: Any) -> Floats:
     return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
 
 
-def make_problem(X: Any, labels: Labels, caps: Floats, *, n_classes: int, loss: str, dtype: Any) -> Problem:
+def make_problem(
+    X: Any, labels: Labels, caps: Floats, *, n_classes: int, loss: str, dtype: DTypeLike
+) -> Problem:
     """Bring CSR rows, their labels and caps C_i into the arrays that the sweeps read."""
     squares = _squares(X)
     full = np.flatnonzero(squares > 0)
@@ -118,7 +121,9 @@ def make_problem(X: Any, labels: Labels, caps: Floats, *, n_classes: int, loss: 
     )
 
 
-def make_multilabel_problem(X: Any, labels: Labels, caps: Floats, *, n_classes: int, dtype: Any) -> Problem:
+def make_multilabel_problem(
+    X: Any, labels: Labels, caps: Floats, *, n_classes: int, dtype: DTypeLike
+) -> Problem:
     """Weston–Watkins over label sets: every label of a row against every class that is none of its labels.
 
     The last class is a threshold: each label should rank above it and it above every other class. With |Y|

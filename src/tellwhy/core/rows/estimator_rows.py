@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, DTypeLike
 from sklearn.utils.validation import validate_data
 
 from tellwhy.core.errors import InvalidInput
@@ -17,7 +17,7 @@ def validated_rows(
     X: ArrayLike,
     *,
     reset: bool,
-    dtype: Any = np.float64,
+    dtype: DTypeLike = np.float64,
     y: Any = "no_validation",
     min_rows: int = 1,
 ) -> Any:

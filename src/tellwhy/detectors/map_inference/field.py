@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import csr_array
 
 from tellwhy.data.graphs.kinds import EdgeGraph, Graph, Grid
@@ -82,7 +82,7 @@ class Field:
             return float(_compiled.sweep_grid(costs, arriving, _cells(self.graph), how))
         return float(_compiled.sweep_edges(costs, arriving, _links(self.graph), how))
 
-    def _costs(self, dtype: Any) -> Costs:
+    def _costs(self, dtype: DTypeLike) -> Costs:
         return Costs(self.unary, self.pair.astype(dtype))
 
     def decode(self, arriving: NDArray[Any]) -> Labels:

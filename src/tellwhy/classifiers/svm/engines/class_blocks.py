@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from tellwhy.classifiers.svm.engines.records import Block, Examples
 from tellwhy.classifiers.svm.problem import Problem
@@ -81,7 +82,7 @@ def examples_of(problem: Problem, chosen: Integers, blocks: ClassBlocks) -> Exam
     )
 
 
-def aligned_zeros(shape: tuple[int, int], dtype: Any) -> Any:
+def aligned_zeros(shape: tuple[int, int], dtype: DTypeLike) -> Any:
     """Zeros that begin with a cache line."""
     size = shape[0] * shape[1] * np.dtype(dtype).itemsize
     room = np.zeros(size + CACHE_LINE, dtype=np.uint8)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 from scipy import sparse
 
 from tellwhy.classifiers.svm.engines._compiled_lists import drop_zeros
@@ -42,7 +43,7 @@ class DualLists:
     used: int = 0
 
     @classmethod
-    def empty(cls, n: int, dtype: Any) -> DualLists:
+    def empty(cls, n: int, dtype: DTypeLike) -> DualLists:
         """All variables at zero."""
         return cls(
             np.zeros(n, dtype=np.int64),
@@ -115,7 +116,7 @@ class DualLists:
             np.repeat(examples, self.lengths)[held], classes[self.classes[at]][held], self.duals[at][held]
         )
 
-    def set_from(self, table: Any, dtype: Any) -> None:
+    def set_from(self, table: Any, dtype: DTypeLike) -> None:
         """Take variables from a sparse matrix, examples × classes."""
         table = sparse.csr_array(table)
         self.starts[:] = table.indptr[:-1]

@@ -10,6 +10,7 @@ from itertools import accumulate
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from tellwhy.classifiers.svm.engines.dual_lists import DualLists
 from tellwhy.classifiers.svm.engines.records import Block, Entries
@@ -91,14 +92,14 @@ class Post:
             piece = values[first : first + size]
             self.under_way.append((self.comm.Isend(piece, other, tag), piece))
 
-    def receive(self, other: int, tag: int, dtype: Any) -> Any:
+    def receive(self, other: int, tag: int, dtype: DTypeLike) -> Any:
         """Receive an array of whatever length."""
         pieces = [self._receive_piece(other, tag, dtype)]
         while len(pieces[-1]) == LARGEST // pieces[-1].itemsize:
             pieces.append(self._receive_piece(other, tag, dtype))
         return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
-    def _receive_piece(self, other: int, tag: int, dtype: Any) -> Any:
+    def _receive_piece(self, other: int, tag: int, dtype: DTypeLike) -> Any:
         from mpi4py import MPI
 
         status = MPI.Status()

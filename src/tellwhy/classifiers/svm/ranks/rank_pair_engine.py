@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from tellwhy.classifiers.svm.engines.certified_lists import Sums
 from tellwhy.classifiers.svm.engines.class_blocks import ClassBlocks
@@ -89,11 +90,11 @@ class RankPairEngine(PairEngine):
         self.heads = np.full((self.half, problem.n_features), -1, dtype=np.int64)
 
     @staticmethod
-    def _cut(sizes: Integers, n_ranks: int, half: int, dtype: Any) -> ClassBlocks:
+    def _cut(sizes: Integers, n_ranks: int, half: int, dtype: DTypeLike) -> ClassBlocks:
         return ClassBlocks.of(sizes, 2 * half * n_ranks, np.dtype(dtype).itemsize)
 
     @classmethod
-    def owners(cls, sizes: Integers, n_ranks: int, half: int, dtype: Any) -> Integers:
+    def owners(cls, sizes: Integers, n_ranks: int, half: int, dtype: DTypeLike) -> Integers:
         """The rank that holds each class."""
         blocks = cls._cut(sizes, n_ranks, half, dtype)
         return blocks.position // blocks.width // (2 * half)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from tellwhy.classifiers.svm.engines._compiled_lists import close_up
 from tellwhy.classifiers.svm.engines._compiled_scratch import GAP
@@ -170,7 +171,7 @@ class ShardedRows(RowSweeps):
         arrays = self.lists.arrays
         return order, self.batches.arrays, self.shards.entries, self.examples, self.block, arrays
 
-    def _partial_scores(self, width: int, dtype: Any) -> Any:
+    def _partial_scores(self, width: int, dtype: DTypeLike) -> Any:
         """Room for what each shard contributes to the scores of the rows of one batch and of the next."""
         # Longer rows than needed: two threads never write to the same cache line.
         return np.empty((2, self.shards.n, self.size, width + GAP), dtype=dtype)
