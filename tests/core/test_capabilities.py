@@ -78,6 +78,18 @@ def test_capabilities_of_our_scores(model, found):
     assert {capability for capability in asked if isinstance(score, capability)} == found
 
 
+def test_a_capability_asks_for_what_it_extends_too():
+    class Silent:
+        model, kind = None, "attribution"
+
+    speaking = Silent()
+    speaking.model, speaking.explain = "a model", len
+    silent = Silent()
+    silent.model = "a model"
+    assert isinstance(speaking, Explainer)
+    assert not isinstance(silent, Explainer)
+
+
 def test_support_points_are_those_of_the_expansion():
     score = NearestNeighbours().fit(X).to_score()
     assert support_points(score) is score.expansion.points

@@ -109,6 +109,31 @@ def test_registry_finds_names_however_written():
         registry.card("explainer", "magic")
 
 
+def test_a_class_that_is_entered_again_replaces_itself_and_no_other():
+    told = {"needs": "-", "cost": "-", "exactness": "-", "citation": "-"}
+
+    def entered(role, name, module="notebook"):
+        made = type(name, (), {"__module__": module})
+        return registry.register(role, **told)(made)
+
+    first, second = entered("explainer", "TwiceRun"), entered("graph explainer", "TwiceRun")
+    try:
+        assert registry.explainer_card("twice_run").cls is second
+        assert registry.explainer_card("TwiceRun").role == "graph explainer"
+        assert "TwiceRun" not in [card.name for card in registry.cards("explainer")]
+        with pytest.raises(InvalidParameter, match="'Twicerun' is taken: notebook has a graph explainer"):
+            entered("explainer", "Twicerun", "elsewhere")
+        with pytest.raises(InvalidParameter, match="There is no role 'oracle'"):
+            entered("oracle", "TwiceRun")
+        entered("detector", "TwiceRun", "elsewhere")  # detectors have names of their own
+        registry.forget(registry.card("detector", "TwiceRun").cls)
+    finally:
+        registry.forget(first)
+        registry.forget(second)
+    with pytest.raises(InvalidParameter, match=r"no explainer named 'TwiceRun'. There are: .*Ensemble"):
+        registry.explainer_card("TwiceRun")
+
+
 def test_a_missing_extra_says_how_to_install_it():
     with pytest.raises(MissingExtra, match=r"pip install 'tellwhy\[mpi\]'"):
         require("mpi4py.no_such_part", "training over ranks")

@@ -1,4 +1,5 @@
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -11,7 +12,9 @@ import tellwhy
 from tellwhy.classifiers import WestonWatkinsSVM
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
 from tellwhy.core.explanation import Explanation
+from tellwhy.detectors import OneClassSVM
 from tellwhy.explainers import LinearRelevance
+from tellwhy.explainers.decomposition.linear_model import is_linear
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +107,20 @@ def test_explanations_of_texts_are_saved(tmp_path):
         np.testing.assert_array_equal(again.extras[name], explanation.extras[name])
     with pytest.raises(InvalidInput, match=r"Pass \[text\]"):
         LinearRelevance(model).explain("red apple")
+
+
+def test_columns_in_another_order_are_refused(fitted):
+    X, y, _ = fitted
+    frame = pd.DataFrame(X, columns=list("abcde"))
+    explainer = LinearRelevance(LogisticRegression().fit(frame, y))
+    assert explainer.explain(frame).feature_names == list("abcde")
+    with pytest.raises(InvalidInput, match="Column 0 of X is 'e'"):
+        explainer.explain(frame[list("edcba")])
+
+
+@pytest.mark.parametrize("model", [len, OneClassSVM(), object()], ids=["function", "detector", "object"])
+def test_other_models_are_simply_not_linear(model):
+    assert not is_linear(model)
 
 
 def test_what_cannot_be_explained_is_told(fitted):
