@@ -75,6 +75,10 @@ def test_images_and_text_are_read_from_packed_files(tmp_path, monkeypatch):
     head = bytes([0, 0, 8, 3]) + np.array(images.shape, dtype=">i4").tobytes()
     packed(tmp_path, monkeypatch, "images-idx3-ubyte.gz", head + images.tobytes())
     np.testing.assert_array_equal(fetch("adult")["part"], images)
+    labels = np.array([7, 0, 255, 1], dtype=np.uint8)  # one axis: a shorter head
+    short = bytes([0, 0, 8, 1]) + np.array([4], dtype=">i4").tobytes()
+    packed(tmp_path, monkeypatch, "labels-idx1-ubyte.gz", short + labels.tobytes())
+    np.testing.assert_array_equal(fetch("adult")["part"], labels)
     packed(tmp_path, monkeypatch, "rows.gz", b"1, a\n2, b\n\n")
     assert fetch("adult")["part"].tolist() == [["1", "a"], ["2", "b"]]
     packed(tmp_path, monkeypatch, "images-idx3-ubyte.gz", head + images.tobytes()[:-1])

@@ -36,6 +36,29 @@ def test_broken_dependencies_have_ordinary_single_values():
         assert np.isin(X[y == 1, column], X[y == 0, column]).all()
 
 
+def test_scattered_anomalies_fill_the_box_of_normal_rows_and_a_tenth_around_it():
+    X, y = gaussian_mixture(6000, 3, contamination=0.5, random_state=0)
+    normal, odd = X[y == 0], X[y == 1]
+    span = normal.max(axis=0) - normal.min(axis=0)
+    below = (normal.min(axis=0) - odd.min(axis=0)) / span
+    above = (odd.max(axis=0) - normal.max(axis=0)) / span
+    for reach in (below, above):
+        np.testing.assert_allclose(reach, 0.1, atol=0.005)
+
+
+def test_spreads_of_clusters_and_of_local_anomalies():
+    """Standard deviations from 0.2 to 1.5 along a cluster's own directions; threefold for anomalies."""
+    found = []
+    for seed in range(5):
+        X, y = gaussian_mixture(8000, 6, 1, contamination=0.5, anomalies="local", random_state=seed)
+        variances, directions = np.linalg.eigh(np.cov(X[y == 0].T))
+        found += np.sqrt(variances).tolist()
+        odd = ((X[y == 1] - X[y == 0].mean(axis=0)) @ directions).std(axis=0)
+        np.testing.assert_allclose(odd, 3 * np.sqrt(variances), rtol=0.1)
+    assert 0.19 < min(found) < 0.25
+    assert 1.2 < max(found) < 1.55
+
+
 def test_no_anomalies_and_bad_parameters():
     assert gaussian_mixture(50, 2, contamination=0, random_state=0)[1].sum() == 0
     with pytest.raises(InvalidParameter, match="'anomalies' parameter of gaussian_mixture"):

@@ -66,7 +66,7 @@ def test_arrow_backed_and_odd_arrow_types_become_plain():
             "nothing": pa.nulls(2),
             "day": pa.array([0, None], pa.date32()),
             "time": pa.array([3600, 0], pa.time32("s")),
-            "list": [[1, 2], None],
+            "list": [["ä", "2"], None],
             "struct": [{"u": 1, "v": {"w": "z"}}, {"u": 2, "v": None}],
             "flag": [True, None],
             "kind": pa.array(["p", "q"]).dictionary_encode(),
@@ -79,7 +79,7 @@ def test_arrow_backed_and_odd_arrow_types_become_plain():
     assert frame["nothing"].dtype == np.float64
     assert frame["day"].dtype.kind == "M"
     assert frame["time"].tolist() == ["01:00:00", "00:00:00"]
-    assert frame["list"].tolist()[0] == "[1, 2]"
+    assert frame["list"].tolist()[0] == '["ä", "2"]'  # letters as they are, not as \u00e4
     assert frame["struct.u"].tolist() == [1, 2]
     assert frame["struct.v.w"].tolist()[0] == "z"
     assert str(frame["flag"].dtype) == "boolean"
@@ -111,6 +111,8 @@ def test_fingerprints_tell_values_names_and_types_apart():
         pd.DataFrame({"b": [1.0, 2.0]}),
         pd.DataFrame({"a": [1.0, 3.0]}),
         pd.DataFrame({"a": [1, 2]}),
+        pd.DataFrame({"a": [1, 0]}),
+        pd.DataFrame({"a": [True, False]}),
         pd.DataFrame({"a": [[1], [2]]}),
         pd.DataFrame({"a": ["1.0", None]}),
     ]

@@ -102,12 +102,14 @@ def test_nearest_places():
     coords = np.array([[0.0], [1.0], [2.1], [10.0]])
     assert edge_set(knn_graph(coords, k=1)) == {(0, 1), (1, 2), (2, 3)}
     assert edge_set(knn_graph(coords, k=1, mask=[True, True, False, True])) == {(0, 1), (1, 3)}
+    assert edge_set(knn_graph(coords, k=1, mask=[False, True, True, True])) == {(1, 2), (2, 3)}
 
 
 def test_other_forms():
-    matrix = coo_array((np.array([1, 5, 0]), (np.array([0, 1, 2]), np.array([1, 0, 0]))), shape=(3, 3))
+    entries = (np.array([1, 5, 0, -2.5]), (np.array([0, 1, 2, 2]), np.array([1, 0, 0, 1])))
+    matrix = coo_array(entries, shape=(3, 3))
     for form in (matrix, csr_matrix(matrix.toarray())):
-        assert edge_set(as_graph(form, 3)) == {(0, 1)}
+        assert edge_set(as_graph(form, 3)) == {(0, 1), (1, 2)}  # whatever the sign of an entry
     networkx = pytest.importorskip("networkx")
     named = networkx.Graph([("a", "b"), ("b", "c")])
     assert edge_set(as_graph(named, 3)) == {(0, 1), (1, 2)}
@@ -180,3 +182,13 @@ def test_the_most_distorted_nodes_are_the_anomalies(graph):
     odd = toy.anomalies(0.1)
     assert odd.sum() == 50
     assert toy.distortion[odd].min() > toy.distortion[~odd].max()
+
+
+def test_classes_change_as_often_as_is_said():
+    """Once in `run_length` steps of a chain; on a grid as a field smoothed over √run_length / 2 nodes does."""
+    line = latent_classes(chain(200_000), run_length=20.0, random_state=0).classes
+    assert (line[1:] != line[:-1]).mean() == pytest.approx(1 / 20, rel=0.05)
+    plane = latent_classes(grid((300, 300)), run_length=64.0, random_state=0).classes.reshape(300, 300)
+    alike = np.exp(-1 / (4 * 4.0**2))  # correlation of neighbours in a field smoothed over 4 nodes
+    for changes in (plane[1:] != plane[:-1], plane[:, 1:] != plane[:, :-1]):
+        assert changes.mean() == pytest.approx(np.arccos(alike) / np.pi, rel=0.1)

@@ -22,8 +22,8 @@ def test_arrays_of_the_most_common_shape_are_the_grid(tmp_path: Path) -> None:
     assert (list(found.arrays), found.shape) == (["a", "b"], (2, 3))
     assert found.notices == ("Left out 'big': its shape is (9, 9), the grid's is (2, 3).",)
     np.testing.assert_array_equal(found.arrays["b"], small)
-    drawn = read_grid(save(tmp_path, big=big, a=small))
-    assert drawn.shape == (9, 9)  # on a draw, the larger one
+    for drawn in ({"big": big, "a": small}, {"a": small, "big": big}):
+        assert read_grid(save(tmp_path, **drawn)).shape == (9, 9)  # on a draw, the larger one
 
 
 def test_what_is_no_grid_is_left_out_with_a_reason(tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ def test_delimiter_and_decimal_sign(tmp_path, text, delimiter, decimal):
         ("a,1", True),
         ("2020,2021", False),
         ("0,1,2", True),
+        ("0,1", False),  # two columns of zeros and ones look the same
         (",0,1,2", True),
         ("1,2,3", False),
         ("1,,3", False),
@@ -62,7 +63,14 @@ def test_header_after_blank_lines_and_over_several(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("header", "is_told"), [("Oslo,77516,0", True), ("city,2019,2020", False), ("city,mm,0", False)]
+    ("header", "is_told"),
+    [
+        ("Oslo,77516,0", True),
+        ("city,1799,0", True),
+        ("city,2019,2020", False),
+        ("city,1850,2101", False),
+        ("city,mm,0", False),
+    ],
 )
 def test_names_that_look_like_data_are_told(tmp_path, header, is_told):
     path = tmp_path / "t.csv"
@@ -97,3 +105,11 @@ def test_the_decimal_sign_is_sure_only_where_a_cell_shows_it(tmp_path, cells, is
     path.write_text(f"a;b\n{cells}\n", encoding="utf-8")
     found = detect_dialect(ByteSource(path, path.name), "utf-8-sig")
     assert (found.decimal, found.decimal_is_sure) == (".", is_sure)
+
+
+def test_names_of_columns_tell_nothing_of_the_decimal_sign(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("dose;0,5;2,5\nA;1,234;2\nB;3,456;4\n", encoding="utf-8")
+    found = detect_dialect(ByteSource(path, path.name), "utf-8-sig")
+    assert (found.decimal, found.decimal_is_sure) == (".", False)
+    assert not any("decimal comma" in notice for notice in found.notices)

@@ -50,6 +50,9 @@ def test_several_sheets(book):
     assert read_table(path).notices == ("Read sheet 'first'; not read: 'second'.",)
     assert read_table(path, sheet="second").frame["a"].tolist() == [1]
     assert read_table(path, sheet=1).frame["a"].tolist() == [1]
+    assert read_table(path, sheet=0).frame["city"].tolist() == ["Oslo", "Rome"]
+    for sheet in ("first", "second", 0, 1):  # whoever names a sheet knows that there are others
+        assert read_table(path, sheet=sheet).notices == ()
     with pytest.raises(InvalidParameter, match=r"no sheet 'third'\. There are: 'first', 'second'"):
         read_table(path, sheet="third")
 

@@ -77,3 +77,11 @@ def test_lines_are_known_where_each_row_is_one(tmp_path):
     assert place_of(read_table(tmp_path / "u.jsonl").frame, 1) == "row 1"
     (tmp_path / "v.json").write_text('[{"a": 1},\n{"a": 2}]', encoding="utf-8")
     assert place_of(read_table(tmp_path / "v.json").frame, 1) == "row 1"
+
+
+def test_a_value_stays_in_its_row_when_the_rows_between_lack_it(tmp_path):
+    records = [{"a": 1.5, "b": 1}, {"b": 2}, {"b": 3}, {"a": 4.5, "b": 4}, {"b": 5}]
+    (tmp_path / "t.json").write_text(json.dumps(records), encoding="utf-8")
+    frame = read_table(tmp_path / "t.json").frame
+    np.testing.assert_array_equal(frame["a"], [1.5, np.nan, np.nan, 4.5, np.nan])
+    assert frame["b"].tolist() == [1, 2, 3, 4, 5]

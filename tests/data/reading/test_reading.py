@@ -126,6 +126,12 @@ def test_halves_of_a_character_that_are_apart_are_not_utf8(tmp_path, monkeypatch
     assert "line 2" in table.notices[0]
 
 
+def test_a_character_cut_off_at_the_end_is_told_with_its_line(tmp_path):
+    table = read_table(write(tmp_path / "t.csv", b"a,b\n1,x\n2,y\xc3"))
+    assert table.frame["b"].tolist() == ["x", "yÃ"]
+    assert "(see line 3)" in table.notices[0]
+
+
 def test_missing_words_in_any_case(tmp_path):
     words = [*MISSING_WORDS, *(w.upper() for w in MISSING_WORDS), "Nan", "N/a", "None"]
     rows = "".join(f'x,{w},"{w}"\n' for w in words)
@@ -234,7 +240,11 @@ BAD = {
     "mark only": ("t.csv", b"\xef\xbb\xbf", "is empty"),
     "empty inside gzip": ("t.csv.gz", gzip.compress(b""), "is empty"),
     "header only": ("t.csv", b"a,b\n", r"header \(2 columns\) but no data rows"),
-    "too many fields": ("t.csv", b"a,b\n1,2\n3,4,5\n", "line 3: found 3 fields, expected 2"),
+    "too many fields": (
+        "t.csv",
+        b"a,b\n1,2\n3,4,5\n",
+        r"line 3: found 3 fields, expected 2 as in the header\. Fix that line",  # no quotation mark is to blame
+    ),
     "too few fields": ("t.csv", b"a,b,c\n1,2,3\n\n4,5\n", "line 4: found 2 fields, expected 3"),
     "open quote": ("t.csv", b'a,b\n1,2\n"3,4\n5,6\n', "line 3: found 1 fields, expected 2.*never closed"),
     "NUL": ("t.csv", b"a,b\n1,2\n3,\0\n", "NUL byte in line 3: it is a binary file"),

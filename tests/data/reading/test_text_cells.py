@@ -75,3 +75,10 @@ def test_a_word_after_many_numbers_keeps_the_column_text():
     plain = ["1"] * 500 + ["n.d."]
     table, _ = read_numbers(pa.table({"x": pa.chunked_array([plain])}), decimal=".", is_sure=False)
     assert table["x"].to_pylist() == plain
+
+
+def test_the_known_decimal_sign_never_separates_thousands():
+    """Arrow does not read the plus; to take 1,234 for a thousand would be wrong by that factor."""
+    cells = ["+1,234", "+2,345"]
+    table, notices = read_numbers(pa.table({"x": pa.chunked_array([cells])}), decimal=",", is_sure=True)
+    assert (table["x"].to_pylist(), notices) == (cells, [])

@@ -53,6 +53,8 @@ def test_a_value_that_is_named_wins():
     assert (found.positive, found.n_positive) == ("c", 1)
     with pytest.raises(InvalidInput, match="say which marks anomalies, label=VALUE"):
         detection(["a", "b", "c", "a", "b", "a"])
+    with pytest.raises(InvalidInput, match="say which marks anomalies, label=VALUE"):
+        detection(["ok", "fraud", "attack", "ok", "ok", "ok"])  # two values by such names
     assert detection_of(as_table(pd.DataFrame({"x": [1]})), None, np.array([0]), SCORES[:1]) is None
 
 

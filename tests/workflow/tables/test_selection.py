@@ -67,6 +67,9 @@ def test_rows_are_kept_with_their_numbers():
     assert less.own.tolist() == [3, 1]
     assert less.reference["a"].tolist() == [4.0, 2.0]
     assert len(less.frame) == 4
+    some = chosen(normal="kind=y", columns=["a"]).learning_from(np.array([1]))
+    assert some.own.tolist() == [3]  # the second row of kind y
+    assert some.reference["a"].tolist() == [4.0]
 
 
 def test_markers():
