@@ -25,10 +25,15 @@ def chosen_columns(frame: pd.DataFrame, columns: Sequence[str] | None, exclude: 
     excluded = {str(name) for name in exclude}
     for name in [*asked, *sorted(excluded)]:
         if name not in frame.columns:
-            close = " or ".join(map(repr, difflib.get_close_matches(name, present, n=3)))
-            hint = f"Did you mean {close}?" if close else f"There are: {listed(present)}."
-            raise InvalidParameter(f"There is no column {name!r}. {hint}")
+            raise unknown_column(name, present)
     return [name for name in dict.fromkeys(asked) if name not in excluded]
+
+
+def unknown_column(name: str, present: Sequence[str]) -> InvalidParameter:
+    """Return the error for a name that no column has, with the nearest ones."""
+    close = " or ".join(map(repr, difflib.get_close_matches(name, present, n=3)))
+    hint = f"Did you mean {close}?" if close else f"There are: {listed(present)}."
+    return InvalidParameter(f"There is no column {name!r}. {hint}")
 
 
 def no_column_left(n_rows: int, left_out: Mapping[str, str], *, were_named: bool) -> InvalidInput:

@@ -52,9 +52,9 @@ def judge_column(
         if kind == "date":
             return _unless_constant(series, Verdict("date", layout))
     if kind == "category":
-        return _judge_labels(frame, column, max_categories, missing_is_label)
+        return judge_labels(frame, column, max_categories, missing_is_label)
     if kind == "number":
-        return _judge_numbers(column, numbers_of(frame, column), keep_numbering)
+        return judge_numbers(column, numbers_of(frame, column), keep_numbering)
     return _unless_constant(series, Verdict(kind))
 
 
@@ -80,7 +80,8 @@ def _share_of_numbers(filled: pd.Series) -> float:
     return float((~np.isnan(numeric_text(filled))).mean())
 
 
-def _judge_numbers(column: str, values: Floats, keep_numbering: bool) -> Verdict:
+def judge_numbers(column: str, values: Floats, keep_numbering: bool) -> Verdict:
+    """Decide what a column of numbers is: quantities, a flag, or nothing that tells what is odd."""
     # A sum tells in one pass whether there are gaps at all; most columns have none and are not copied.
     filled = values[~np.isnan(values)] if np.isnan(values.sum()) else values
     low = filled.min()
@@ -119,7 +120,8 @@ def has_id_name(column: str) -> bool:
     return not _ID_WORDS.isdisjoint(re.split(r"[^a-z0-9]+", spaced.lower()))
 
 
-def _judge_labels(frame: pd.DataFrame, column: str, max_categories: int, missing_is_label: bool) -> Verdict:
+def judge_labels(frame: pd.DataFrame, column: str, max_categories: int, missing_is_label: bool) -> Verdict:
+    """Decide whether labels are categories, or nothing that tells what is odd."""
     labels = labels_of(frame, column)
     n_filled = int((labels.codes >= 0).sum())
     n_distinct = len(labels.counts())

@@ -97,6 +97,11 @@ def numbers_of(frame: pd.DataFrame, column: str) -> Floats:
     return values
 
 
+def numbers_or_missing(series: pd.Series) -> Floats:
+    """Return a column as float64, NaN where it is missing or no number."""
+    return _as_numbers(series)
+
+
 def _expected_number(is_bad: NDArray[np.bool_], series: pd.Series) -> str:
     share = 1 - is_bad.sum() / max(int(series.notna().sum()), 1)
     return f"a number, as in the other {share:.1%} of its cells" if share > 0 else "a number"

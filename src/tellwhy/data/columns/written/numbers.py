@@ -1,0 +1,229 @@
+"""Numbers as people write them: $1,299.00, 1.299,00 €, (1,200.00), 12 %, 3.5mm, 1'234."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tellwhy.core.score_function import Floats
+from tellwhy.data.columns.written.units import CURRENCIES, NEEDS_SPACE, UNITS
+
+_SPACES = " \u00a0\u202f"
+_GAP = f"[{_SPACES}]*"
+_MINUS = "[-\u2212]"
+_SIGN = "[-+\u2212]?"
+_DASHES = ("-", "\u2212")
+_US = "."
+_EUROPEAN = ","
+
+
+def _alternatives(signs: Sequence[str]) -> str:
+    """Return a pattern of any of the signs, the longest first: 'kg' must not be read as 'k'."""
+    return "|".join(re.escape(sign) for sign in sorted(signs, key=len, reverse=True))
+
+
+_BODY = rf"\d[\d.,'’{_SPACES}]*\d|\d[.,]?|[.,]\d+"
+_CELL = re.compile(
+    rf"^(?P<lead>\(?{_SIGN}){_GAP}(?P<before>{_alternatives(list(CURRENCIES))})?{_GAP}(?P<sign>{_SIGN})"
+    rf"(?P<body>{_BODY})(?P<power>[eE][-+]?\d+)?"
+    rf"(?P<gap>{_GAP})(?P<after>[^\d\s()+.,'’-][^\d()]*?)?(?P<trail>{_MINUS}?\)?)$"
+)
+_PLAIN = re.compile(r"\d+\.?\d*|\.\d+")
+_ADDRESS = re.compile(r"\d{1,3}(\.\d{1,3}){3}$")
+
+
+def _body_pattern(decimal: str) -> str:
+    """Return the pattern of a number with that decimal sign, and any usual separator of thousands."""
+    mark = re.escape(decimal)
+    other = re.escape("," if decimal == "." else ".")
+    grouped = [rf"[1-9]\d{{0,2}}(?:{sign}\d{{3}})+" for sign in (other, f"[{_SPACES}]", "['’]")]
+    # 12,34,567: lakhs and crores are grouped in twos.
+    grouped.append(rf"[1-9]\d?(?:{other}\d\d)+{other}\d{{3}}")
+    return rf"(?:(?:{'|'.join(grouped)})(?:{mark}\d+)?|\d+(?:{mark}\d*)?|{mark}\d+)"
+
+
+_BODIES = {decimal: re.compile(_body_pattern(decimal)) for decimal in (_US, _EUROPEAN)}
+
+
+@dataclass(frozen=True)
+class WrittenNumbers:
+    """How a column writes its numbers.
+
+    Attributes
+    ----------
+    words
+        For people: 'money in $', 'weights in kg'.
+    decimal
+        The decimal sign, '.' or ','.
+    factors
+        What a sign behind a number multiplies it by, where that is not 1.
+    before, after
+        The signs that may stand before, and behind.
+    """
+
+    words: str
+    decimal: str
+    factors: dict[str, float] = field(default_factory=dict)
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+
+    def read(self, text: pa.Array) -> Floats:
+        """Return the numbers, NaN for a cell that is not written that way."""
+        found = pc.extract_regex(text, pattern=self._pattern())
+        body = pc.struct_field(found, "body")
+        groups = rf"[{_SPACES}'’{',' if self.decimal == '.' else '.'}]"
+        plain = pc.replace_substring_regex(body, groups, "")
+        if self.decimal != ".":
+            plain = pc.replace_substring(plain, ",", ".")
+        numbers = np.array(pc.cast(plain, pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
+        numbers[_is_negative(found)] *= -1
+        if not self.factors:
+            return numbers
+        factors = self._factors_of(found)
+        # Dividing by 1000 keeps the digits that multiplying by 0.001 does not: 700 g are 0.7 kg.
+        return np.where(factors < 1, numbers / np.round(1 / factors, 9), numbers * factors)
+
+    def is_converted(self, text: pa.Array) -> np.ndarray:
+        """Tell which cells have a sign behind them that multiplies them: 1.2 kg in a column of g."""
+        others = [sign for sign in self.after if self.factors.get(sign, 1.0) != 1.0]
+        own = [sign for sign in self.after if sign not in others]
+        if not others:
+            return np.zeros(len(text), dtype=bool)
+        ends = {"others": others, "own": own}
+        found = {
+            name: pc.fill_null(
+                pc.match_substring_regex(text, rf"[\d{_SPACES}](?:{_alternatives(signs)})[-)\x{{2212}}]*$"),
+                False,
+            )
+            for name, signs in ends.items()
+            if signs
+        }
+        return np.asarray(found["others"]) & ~np.asarray(found.get("own", False))
+
+    def _pattern(self) -> str:
+        before = f"(?:{_alternatives(self.before)})?" if self.before else ""
+        after = f"(?P<after>{_alternatives(self.after)})?" if self.after else "(?P<after>)"
+        power = "" if self.before or self.after else r"(?:[eE][-+]?\d+)?"
+        return (
+            rf"^(?P<lead>\(?{_SIGN}){_GAP}{before}{_GAP}(?P<sign>{_SIGN})"
+            rf"(?P<body>{_body_pattern(self.decimal)}{power}){_GAP}{after}(?P<trail>{_MINUS}?\)?)$"
+        )
+
+    def _factors_of(self, found: pa.Array) -> Floats:
+        signs = pc.fill_null(pc.struct_field(found, "after"), "").dictionary_encode()
+        factors = np.array([self.factors.get(sign, 1.0) for sign in signs.dictionary.to_pylist()])
+        return np.asarray(factors[signs.indices.to_numpy()], dtype=np.float64)
+
+
+def _is_negative(found: pa.Array) -> np.ndarray:
+    parts = [pc.struct_field(found, name) for name in ("lead", "sign", "trail")]
+    marks = pc.fill_null(pc.binary_join_element_wise(*parts, pa.scalar("", parts[0].type)), "")
+    is_negative = pc.match_substring_regex(marks, r"^\(.*\)$|[-\x{2212}]")
+    return np.asarray(is_negative.to_numpy(zero_copy_only=False), dtype=bool)
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """The parts of a cell that a decision needs."""
+
+    body: str
+    before: str
+    after: str
+
+
+def find_numbers(cells: Sequence[str]) -> WrittenNumbers | None:
+    """Return how nine in ten of some cells write numbers, or None where they do not agree on one way.
+
+    Examples
+    --------
+    >>> find_numbers(["$1,299.00", "$5", "-$7.50"]).words
+    'money in $'
+    >>> find_numbers(["1.299,00 €", "12,50 €"]).decimal
+    ','
+    >>> find_numbers(["$5", "7 €"]) is None
+    True
+    """
+    parts = [part for cell in cells if (part := _parts(cell)) is not None]
+    if len(parts) < 0.9 * len(cells) or not parts or _are_addresses(parts):
+        return None
+    signs = Counter(CURRENCIES.get(part.before, "") or part.after for part in parts)
+    signs.pop("", None)
+    is_money = any(part.before for part in parts) or any(sign in CURRENCIES for sign in signs)
+    decimal = _decimal_sign([part.body for part in parts], is_money=is_money)
+    if not signs:
+        written = next((part.body for part in parts if not _PLAIN.fullmatch(part.body)), "")
+        return WrittenNumbers(f"numbers written as {written}" if written else "numbers", decimal)
+    return _with_money(parts, decimal) if is_money else _with_unit(signs, len(parts), decimal)
+
+
+def _parts(cell: str) -> _Cell | None:
+    found = _CELL.match(cell.strip())
+    if found is None or (found["power"] and (found["before"] or found["after"])):
+        return None
+    after = (found["after"] or "").strip()
+    if after in NEEDS_SPACE and not found["gap"]:
+        return None
+    if after and after not in UNITS and after not in CURRENCIES:
+        return None
+    if found["before"] and after and after not in UNITS:
+        return None
+    if found["lead"] == "+" and " " in found["body"]:  # a telephone number
+        return None
+    return _Cell(found["body"], found["before"] or "", after)
+
+
+def _are_addresses(parts: Sequence[_Cell]) -> bool:
+    """Tell whether cells are network addresses: 192.168.100.101 looks like a number of millions."""
+    n = sum(_ADDRESS.match(part.body) is not None for part in parts)
+    return 2 * n > len(parts)
+
+
+def _with_money(parts: Sequence[_Cell], decimal: str) -> WrittenNumbers | None:
+    found = Counter(CURRENCIES.get(part.before) or CURRENCIES.get(part.after) or "" for part in parts)
+    bare = found.pop("", 0)
+    sign, n = found.most_common(1)[0]
+    if n + bare < 0.9 * len(parts) or n < 0.5 * len(parts):
+        return None
+    same = [written for written, meant in CURRENCIES.items() if meant == sign]
+    thousands = {written: unit.factor for written, unit in UNITS.items() if unit.dimension == "counts"}
+    return WrittenNumbers(f"money in {sign}", decimal, thousands, tuple(same), (*same, *thousands))
+
+
+def _with_unit(signs: Counter[str], n_cells: int, decimal: str) -> WrittenNumbers | None:
+    main, _ = signs.most_common(1)[0]
+    own = UNITS[main]
+    alike = {
+        sign: unit.factor / own.factor for sign, unit in UNITS.items() if unit.dimension == own.dimension
+    }
+    n = sum(count for sign, count in signs.items() if sign in alike)
+    if n < 0.5 * n_cells or sum(signs.values()) - n > 0.1 * n_cells:
+        return None
+    words = "percent" if main == "%" else f"{own.dimension} in {main}"
+    return WrittenNumbers(words, decimal, alike, (), tuple(alike))
+
+
+def _decimal_sign(bodies: Sequence[str], *, is_money: bool) -> str:
+    """Decide by the column as a whole whether a comma or a point is the decimal sign."""
+    fits = {sign: sum(p.fullmatch(body) is not None for body in bodies) for sign, p in _BODIES.items()}
+    if fits[_US] != fits[_EUROPEAN]:
+        return max(fits, key=lambda sign: fits[sign])
+    # What is left is 1,234 or 1.234 in every cell that has a sign at all.
+    marks = {sign for body in bodies for sign in ".," if sign in body}
+    if len(marks) != 1:
+        return _US
+    mark = marks.pop()
+    other = _EUROPEAN if mark == _US else _US
+    signed = [body for body in bodies if mark in body]
+    bare = [int(re.sub(r"\D", "", body)) for body in bodies if mark not in body]
+    if not all(re.fullmatch(rf"[1-9]\d{{0,2}}\{mark}\d{{3}}", body) for body in signed):
+        return mark
+    # Thousands are separated in every number from 1,000 on; three decimals are written in every number.
+    if bare and max(bare) >= 1000:
+        return mark
+    return other if is_money or (bare and len(signed) >= 10) or mark == _EUROPEAN else mark
