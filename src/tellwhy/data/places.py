@@ -19,20 +19,27 @@ def is_marked(frame: pd.DataFrame) -> bool:
     return _KEY in frame.attrs
 
 
+def line_of(frame: pd.DataFrame, position: int) -> int | None:
+    """Return the 1-based line of the file in which a row of a read frame stands; None where not known."""
+    if not is_marked(frame):
+        return None
+    first_line, n_rows = frame.attrs[_KEY]
+    was_reset = isinstance(frame.index, pd.RangeIndex) and frame.index.start == 0 and len(frame) < n_rows
+    if was_reset or not pd.api.types.is_integer_dtype(frame.index.dtype):
+        return None
+    return int(frame.index[position]) + int(first_line)
+
+
 def place_of(frame: pd.DataFrame, position: int) -> str:
     """Return 'row 17 (line 19 of the file)': the 0-based data row, and the line where that is certain.
 
     Rows cut out of a read frame keep their labels, so their data row stays known; once labels have been
     reset, only the position in the given frame is.
     """
-    if not is_marked(frame):
+    line = line_of(frame, position)
+    if line is None:
         return f"row {position}"
-    first_line, n_rows = frame.attrs[_KEY]
-    was_reset = isinstance(frame.index, pd.RangeIndex) and frame.index.start == 0 and len(frame) < n_rows
-    if was_reset or not pd.api.types.is_integer_dtype(frame.index.dtype):
-        return f"row {position}"
-    row = int(frame.index[position])
-    return f"row {row} (line {row + first_line} of the file)"
+    return f"row {int(frame.index[position])} (line {line} of the file)"
 
 
 def shown(value: object, limit: int = 60) -> str:

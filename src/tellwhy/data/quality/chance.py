@@ -1,0 +1,148 @@
+"""What chance alone would do: tails of columns, edges of their range, counts. All in −log probabilities."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from tellwhy.core.score_function import Floats
+
+LEVEL = 7.0  # −log of one in a thousand: how rarely chance may make a claim in a whole table
+_FEWEST = 10
+_MOST = 500
+_HEAVIEST = 1.0
+
+
+@dataclass(frozen=True)
+class Tail:
+    """How the upper tail of a column falls: a `share` of its values lies beyond `start`.
+
+    P(value > v) = share · (1 + shape (v − start)/scale)^(−1/shape), a generalised Pareto tail.
+    """
+
+    start: float
+    share: float
+    scale: float
+    shape: float
+
+    def surprise(self, v: float | Floats) -> Floats:
+        """−log P(value > v); 0 below the start of the tail."""
+        excess = np.maximum(np.asarray(v, dtype=np.float64) - self.start, 0) / self.scale
+        fall = np.log1p(self.shape * excess) / self.shape if self.shape > 1e-6 else excess
+        return np.asarray(fall - math.log(self.share) * (excess > 0))
+
+
+def fit_tail(rising: Floats, *, step: float, lightest: float = 0.1) -> Tail:
+    """Fit the upper tail of sorted values by probability-weighted moments (Hosking and Wallis, 1987).
+
+    Parameters
+    ----------
+    rising
+        The values, in rising order.
+    step
+        The least difference between values: the tail is not taken to fall faster than by 1/e in a step.
+    lightest
+        The least shape. 0.1 is a little heavier than exponential: no claim may hang on a light tail.
+    """
+    n = len(rising)
+    m = min(max(n // 10, min(_FEWEST, n - 1), 1), _MOST)
+    start = float(rising[n - m - 1]) if n > m else float(rising[0])
+    excess = rising[n - m :] - start
+    mean = float(excess.mean())
+    weights = (m - 1 - np.arange(m)) / max(m - 1, 1)
+    weighted = float((weights * excess).mean())
+    spare = mean - 2 * weighted
+    shape = 2 - mean / spare if spare > 0 else 0.0
+    shape = min(max(shape, lightest), _HEAVIEST)
+    scale = mean * (1 - min(shape, 0.9))
+    return Tail(start, m / n, max(scale, step), shape)
+
+
+def many(k: float, expected: float) -> float:
+    """−log P(count ≥ k) of a Poisson count (Chernoff's bound from below); 0 where k is expected.
+
+    Examples
+    --------
+    >>> many(3, 5.0), round(many(10, 1.0), 1)
+    (0.0, 14.0)
+    """
+    if k <= expected:
+        return 0.0
+    return float(k * math.log(k / max(expected, 1e-300)) - k + expected)
+
+
+def few(k: float, expected: float) -> float:
+    """−log P(count ≤ k) of a Poisson count, at least (Chernoff's bound).
+
+    Examples
+    --------
+    >>> few(0, 5.0), few(7, 5.0)
+    (5.0, 0.0)
+    """
+    if k >= expected:
+        return 0.0
+    return float(expected - k + (k * math.log(k / expected) if k else 0.0))
+
+
+def agreement(hits: float, n: float, chance: float) -> float:
+    """−log P(≥ hits of n agree) when each agrees with probability `chance`, at least (Chernoff's bound).
+
+    Examples
+    --------
+    >>> round(agreement(20, 20, 0.5), 2), agreement(10, 20, 0.5)
+    (13.86, 0.0)
+    """
+    share = hits / n if n else 0.0
+    if share <= chance:
+        return 0.0
+    chance = max(chance, 1e-12)
+    rest = (1 - share) * math.log((1 - share) / (1 - chance)) if share < 1 else 0.0
+    return float(n * (share * math.log(share / chance) + rest))
+
+
+def edge_evidence(rising: Floats, *, beyond: int, step: float) -> float:
+    """Evidence that the values end at a hard lower edge instead of thinning out.
+
+    Two windows from the least value on tell how the density goes; a smooth density that bends like a normal
+    one puts λ = n₀ · min(1, n₀/n₁) · exp(−(w/σ)²) values into the window below. Finding only `beyond` there
+    is the evidence, e^(−λ) where there are none.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> bool(edge_evidence(np.sort(rng.exponential(size=1000)), beyond=0, step=1e-6) > 20)
+    True
+    >>> bool(edge_evidence(np.sort(rng.normal(size=1000)), beyond=0, step=1e-6) > 3)
+    False
+    """
+    if len(rising) < 20:
+        return 0.0
+    window = edge_window(rising, step)
+    first = np.searchsorted(rising, rising[0] + window, side="left")
+    second = np.searchsorted(rising, rising[0] + 2 * window, side="left") - first
+    middle = rising[len(rising) // 100 : len(rising) - len(rising) // 100]
+    spread = max(float(np.std(middle)), 0.5 * step)
+    falls = min(1.0, first / second) if second else 0.0
+    certain = max(first - 2 * math.sqrt(first), 0)  # the window begins at a value, and counts vary
+    return few(beyond, certain * falls * math.exp(-((window / spread) ** 2)))
+
+
+def edge_window(rising: Floats, step: float) -> float:
+    """Width of the windows of `edge_evidence`: what the lowest values take up, at least a step.
+
+    The lowest 2 % (40 at least) and no more than a quarter of the interquartile range: a wider window would
+    hold a small group of rows whole, and miss that it thins out.
+    """
+    n = len(rising)
+    quarter = n // 4
+    width = 0.25 * float(rising[-1 - quarter] - rising[quarter])
+    width = min(width, float(rising[min(max(n // 50, 40), n - 1)] - rising[0]))
+    # A window of 2.3 steps would hold two values here and three there.
+    return step * max(round(width / step), 1)
+
+
+def most(n: int) -> float:
+    """The largest surprise a finding states: one chance in n², well above that of any ordinary row."""
+    return 2 * math.log(max(n, 2))

@@ -1,0 +1,1 @@
+"""Checks of columns against each other: equations, orders, dependencies."""

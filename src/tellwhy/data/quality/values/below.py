@@ -1,0 +1,50 @@
+"""Values below 0 in a column that is otherwise never below 0."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from tellwhy.core.score_function import Floats, Integers
+from tellwhy.data.quality.chance import edge_evidence, edge_window, fit_tail
+from tellwhy.data.quality.facts import decimals_of
+
+FEW = 0.01  # more exceptions than this are part of how the column is
+FEWEST = 30
+
+
+@dataclass(frozen=True, eq=False)
+class Below:
+    """Rows that are below 0, and for each the evidence that none should be."""
+
+    rows: Integers
+    evidence: Floats
+    rest: Floats  # the other values, sorted
+
+
+NONE = Below(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))
+
+
+def below_zero(seen: Floats, learn: Floats, *, step: float | None = None) -> Below:
+    """Find the few values below 0, and weigh whether they belong to the tail of the others.
+
+    They do not where the others end at a hard edge at or above 0 (`edge_evidence`), or where a tail that
+    falls like theirs does not reach so far.
+    """
+    with np.errstate(invalid="ignore"):
+        rows = np.flatnonzero(seen < 0)
+        rest = np.sort(learn[learn >= 0])
+        n_below = int((learn < 0).sum())
+    if not len(rows) or len(rest) < FEWEST or max(len(rows), n_below) > max(FEW * len(seen), 1):
+        return NONE
+    if rest[0] == rest[-1]:
+        return NONE
+    if step is None:
+        step = 10.0 ** -decimals_of(rest[:: max(len(rest) // 5000, 1)])
+    is_near = seen[rows] >= rest[0] - edge_window(rest, step)
+    edge = edge_evidence(rest, beyond=int(is_near.sum()), step=step)
+    tail = fit_tail(-rest[::-1], step=step, lightest=0.0)
+    far = tail.surprise(-seen[rows]) - math.log(len(rest))
+    return Below(rows, np.maximum(far, np.where(is_near, 0, edge)), rest)

@@ -1,0 +1,46 @@
+"""The quality pass over a file: what is wrong with it as data, with the lines to look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tellwhy.core.progress import stage
+from tellwhy.data import Table
+from tellwhy.data.places import line_of
+from tellwhy.data.quality import Finding, Quality, check_table
+from tellwhy.data.table import TableLike
+from tellwhy.workflow.tables.selection import as_source
+
+
+@dataclass(frozen=True, eq=False)
+class FileQuality:
+    """A table and what is wrong with it."""
+
+    table: Table
+    quality: Quality
+    notices: list[str]
+
+    def lines(self, finding: Finding, most: int | None = None) -> list[int]:
+        """Lines of the file (from 1) of a finding's rows; empty where the file has no lines."""
+        found = [line_of(self.table.frame, row) for row in finding.rows[:most]]
+        return [line for line in found if line is not None]
+
+
+def check_file(
+    data: str | Path | TableLike, *, reference: str | Path | TableLike | None = None
+) -> FileQuality:
+    """Read a table and check it as data: placeholders, repeats, broken relations, levels, dates.
+
+    Parameters
+    ----------
+    data
+        A file, or a table in memory.
+    reference
+        An earlier file of the same columns: levels, ranges and relations are learned from it.
+    """
+    table = as_source(data)
+    other = None if reference is None else as_source(reference)
+    stage("checking the data")
+    quality = check_table(table.frame, None, reference=None if other is None else other.frame)
+    return FileQuality(table, quality, list(table.notices))
