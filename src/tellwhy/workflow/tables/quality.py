@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from tellwhy.core.errors import InvalidInput
 from tellwhy.core.progress import stage
 from tellwhy.data import Table
+from tellwhy.data.columns.roles import read_columns
 from tellwhy.data.places import line_of
 from tellwhy.data.quality import Finding, Quality, check_table
 from tellwhy.data.table import TableLike
@@ -41,6 +43,20 @@ def check_file(
     """
     table = as_source(data)
     other = None if reference is None else as_source(reference)
+    stage("reading columns")
+    read = read_columns(table.frame)
+    same = None if other is None else read_columns(other.frame[_shared(other, table)], roles=read.roles).frame
     stage("checking the data")
-    quality = check_table(table.frame, None, reference=None if other is None else other.frame)
-    return FileQuality(table, quality, list(table.notices))
+    quality = check_table(read.frame, read.roles, reference=same, raw=table.frame)
+    return FileQuality(table, quality, [*table.notices, *read.notices])
+
+
+def _shared(reference: Table, table: Table) -> list[str]:
+    """Columns of the checked table, all of which the reference must have."""
+    gone = [name for name in table.frame.columns if name not in reference.frame.columns]
+    if gone:
+        raise InvalidInput(
+            f"The reference {reference.source} lacks the columns {', '.join(map(repr, gone[:5]))} of "
+            f"{table.source}; expected the same columns. Rename or add them, or check without a reference."
+        )
+    return list(table.frame.columns)
