@@ -2,13 +2,14 @@
 
 import csv
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from tellwhy.workflow import explain_table, load_run, save_run
-from tellwhy.workflow.run_io import anomaly_record
+from tellwhy.workflow.run_io import anomaly_record, neutral
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +42,23 @@ def test_the_spreadsheet_lists_what_was_found_in_order(run, folder):
         ]
         assert line["id"] == ("'=HYPERLINK(1)" if anomaly.row == 4 else anomaly.id)
     assert {"True", "False"} >= {line["above_threshold"] for line in lines}
+
+
+def test_spreadsheets_are_told_the_encoding(folder):
+    assert (folder / "anomalies.csv").read_bytes().startswith(b"\xef\xbb\xbf")  # else ä is read as Ã¤
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r"])
+def test_no_cell_of_the_spreadsheet_is_a_formula(run, tmp_path, start):
+    assert neutral(f"{start}1") == f"'{start}1"
+    first = run.anomalies[0]
+    hostile = [replace(reason, text=start + reason.text) for reason in first.reasons]
+    changed = replace(run, anomalies=[replace(first, id=f"{start}1", reasons=hostile)])
+    save_run(changed, tmp_path / "run")
+    with (tmp_path / "run" / "anomalies.csv").open(encoding="utf-8-sig", newline="") as file:
+        line = next(csv.DictReader(file))
+    assert line["id"] == f"'{start}1"
+    assert [line[f"reason_{k + 1}"] for k in range(len(hostile))] == [f"'{r.text}" for r in hostile]
 
 
 def test_scores_are_kept_with_their_rows(run, folder):

@@ -110,6 +110,7 @@ def test_each_measure_of_a_comparison_stands_in_its_column(shown: Shown) -> None
             ["OneClassDTD", 0.912, 0.85, 0.97, 0.75, 0.31, 0.052, 0.00123, ""],
             ["Occlusion", 0.5, 0.4, 0.6, 0.55, 0.4, np.nan, 2.0, ""],
             ["Shapley", 0.4, 0.3, 0.5, 0.45, 0.6, 1.7, 0.5, ""],
+            ["Gradient", 0.4, 0.3, 0.5, 0.45, 0.6, 1.0, 0.5, ""],
             ["LRP", np.nan, np.nan, np.nan, np.nan, np.nan, np.nan, np.nan, "needs a [network]"],
         ],
         columns=[
@@ -127,13 +128,14 @@ def test_each_measure_of_a_comparison_stands_in_its_column(shown: Shown) -> None
     screen.show_comparison(TableComparison(table, "t.csv", "KernelDensity", 30, [], "Use OneClassDTD."))
     head, _, *lines = shown()
     assert head == "method finds the column 95 % interval in its top 3 flipping area unattributed ms a row"
-    assert lines[:4] == [
+    assert lines[:5] == [
         "OneClassDTD 0.91 0.85–0.97 75 % 0.31 5 % 1.2",
         "Occlusion 0.50 0.40–0.60 55 % 0.40 2e+03",
         "Shapley 0.40 0.30–0.50 45 % 0.60 >100 % 5e+02",
+        "Gradient 0.40 0.30–0.50 45 % 0.60 100 % 5e+02",
         "LRP — needs a [network]",
     ]
-    text = " ".join(lines[4:])
+    text = " ".join(lines[5:])
     assert text.startswith("Use OneClassDTD.")
     assert "Measured on 30 ordinary rows of t.csv" in text
     assert "scored by a KernelDensity" in text

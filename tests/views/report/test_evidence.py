@@ -125,6 +125,16 @@ def test_curves_start_at_the_top_left_and_end_at_the_right() -> None:
     assert second[1] == (50, bottom)
 
 
+def test_a_curve_that_rises_first_stays_on_the_chart() -> None:
+    picture = curves({"a": [1.0, 0.5, 0.0], "b": [1.0, 2.0, 0.0]}, ["x", "y"], "columns", "label")
+    heights = [
+        [float(p.split(",")[1]) for p in m.attributes["points"].split()] for m in marks(picture, "curve")
+    ]
+    top, bottom = 28.0, float(PLOT_HEIGHT)
+    assert heights[1] == [(top + bottom) / 2, top, bottom]
+    assert heights[0][0] == heights[1][0]  # both start at 1
+
+
 def test_counts_of_columns_stand_below_their_steps() -> None:
     picture = curves({"a": list(np.linspace(1, 0, 11))}, ["x"], "columns", "label")
     ticks = {m.words: m.at("x") for m in marks(picture, "tick") if m.at("y") > PLOT_HEIGHT + 10}

@@ -131,3 +131,9 @@ def test_ticks_of_an_axis_of_no_length() -> None:
     assert nice_ticks(3.0, 3.0, 5) == [3.0]
     assert nice_ticks(np.nan, 3.0, 5) == []
     assert nice_ticks(-1.0, 1.0, 4) == [-1.0, -0.5, 0.0, 0.5, 1.0]
+
+
+def test_steps_between_powers_of_ten_only_where_there_is_room() -> None:
+    assert round_ticks(1.0, 200.0) == [1, 2, 5, 10, 20, 50, 100, 200]
+    assert round_ticks(1.0, 1000.0) == [1, 10, 100, 1000]
+    assert round_ticks(1e-6, 1e6) == pytest.approx([1e-6, 1e-4, 1e-2, 1, 1e2, 1e4, 1e6])

@@ -1,5 +1,7 @@
 """What a run on a grid, a sequence or a graph tells: counts, names, classes, ranges, pictures."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +11,7 @@ from tellwhy.workflow import explain_graph
 from tellwhy.workflow.graphs.graph_input import GraphRequest, nodes_of
 from tellwhy.workflow.graphs.graph_run import _kind
 from tellwhy.workflow.graphs.latent_classes import _sample
+from tellwhy.workflow.graphs.node_picture import load_picture, save_picture
 
 
 def two_levels(n=300, seed=0):
@@ -110,6 +113,34 @@ def test_the_picture_shows_every_row_where_it_is(frame, found):
     context = found.run.explanation.extras["context"]
     rows = [a.row for a in found.run.anomalies]
     np.testing.assert_allclose(picture.context[rows], context)
+
+
+def test_detectors_that_do_not_see_neighbours_are_drawn_beside(found):
+    """High is odd: the extreme value of hour 200 stands out, what is odd only in its context does not."""
+    others = found.picture.others
+    assert list(others) == ["isolation forest", "ClusterSVDD"]
+    for scores in others.values():
+        assert scores.argmax() == 200
+        assert (scores > scores[40]).mean() > 0.05
+
+
+def test_a_column_of_words_has_one_value_and_parts_still_make_up_the_score():
+    frame = two_levels(120).assign(state=np.where(np.arange(120) % 3 == 0, "open", "shut"))
+    frame.loc[70, "state"] = "broken"
+    found = explain_graph(frame, time="hour", n_classes=2, top=120)
+    assert found.run.columns == ["flow", "load", "state"]
+    for values, scores in (
+        (found.run.explanation.values, found.run.explanation.scores),
+        (found.picture.values, found.picture.scores),
+    ):
+        assert values.shape == (120, 3)
+        np.testing.assert_allclose(values.sum(axis=1), scores)
+
+
+@pytest.mark.parametrize("at", [None, 0, 7])
+def test_the_slice_that_is_drawn_comes_back_from_its_file(found, tmp_path, at):
+    save_picture(replace(found.picture, at=at), tmp_path)
+    assert load_picture(tmp_path).at == at
 
 
 def test_rows_are_listed_up_to_200_above_the_threshold_and_at_least_as_asked(frame):

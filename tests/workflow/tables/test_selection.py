@@ -4,9 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tellwhy.core.errors import InvalidInput
+from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.data import as_table
 from tellwhy.workflow import explain_table
+from tellwhy.workflow.graphs.graph_input import GraphRequest
 from tellwhy.workflow.tables.request import Request, cell_text, rows_equal_to, split_marker
 from tellwhy.workflow.tables.selection import select
 
@@ -114,3 +115,11 @@ def test_rows_with_gaps_are_dropped_where_that_is_asked_for():
         assert run.scores[kept.tolist().index(anomaly.row)] == anomaly.score
         shown = {reason.feature: reason.value for reason in anomaly.reasons}
         assert all(frame.loc[anomaly.row, name] == value for name, value in shown.items())
+
+
+@pytest.mark.parametrize("request_of", [Request, GraphRequest])
+def test_up_to_half_of_the_rows_may_be_above_the_threshold(request_of):
+    assert request_of(contamination=0.5).contamination == 0.5
+    for share in (0.0, 0.51):
+        with pytest.raises(InvalidParameter, match="'contamination' parameter"):
+            request_of(contamination=share)

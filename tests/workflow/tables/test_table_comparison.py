@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 from tellwhy.core.params import generator
-from tellwhy.workflow.tables.table_comparison import _least_odd, _split, recommendation
+from tellwhy.workflow.tables import table_comparison
+from tellwhy.workflow.tables.table_comparison import _least_odd, _split, compare_table, recommendation
 
 
 def test_rows_to_change_are_not_learned_from():
@@ -52,3 +53,14 @@ RANDOM = ("RandomAttribution", 0.4, 0.35, 0.45)
 def test_the_recommendation(lines, words):
     assert recommendation(measured(*lines, RANDOM)) == words
     assert recommendation(measured(RANDOM, *lines)) == words
+
+
+def test_what_to_know_of_the_table_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(table_comparison, "compare", lambda *_, **__: measured(RANDOM))
+    rows = np.random.default_rng(0).normal(size=(40, 2)).round(3)
+    frame = pd.DataFrame(rows, columns=["a", "b"]).assign(constant=7)
+    frame.to_csv(tmp_path / "t.csv", sep=";", index=False)
+    found = compare_table(tmp_path / "t.csv", n_rows=5)
+    assert found.notices[0] == "Columns are separated by semicolon."
+    assert any("'constant'" in text for text in found.notices[1:])
+    assert (found.n_rows, found.source) == (5, str(tmp_path / "t.csv"))
