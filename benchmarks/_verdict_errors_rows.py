@@ -168,8 +168,7 @@ def with_copies(site: Site, rows: np.ndarray, times: int) -> tuple[pd.DataFrame,
 def duplicates(site: Site) -> Planted:
     """Whole rows that occur twice, identifiers and all."""
     frame, rows, originals = with_copies(site, site.rows([], site.few()), 1)
-    everything = frozenset(frame.columns)
-    return planted(frame, rows, [everything] * len(rows), also=originals, kinds=("duplicate", "burst"))
+    return planted(frame, rows, [frozenset()] * len(rows), also=originals, kinds=("duplicate", "burst"))
 
 
 def burst(site: Site) -> Planted:
@@ -177,8 +176,7 @@ def burst(site: Site) -> Planted:
     frame, rows, originals = with_copies(site, site.rows([], 1), 40)
     for name in site.schema.ids:
         frame.loc[rows, name] = fresh_ids(site.frame[name], len(rows))
-    everything = frozenset(set(frame.columns) - set(site.schema.ids))
-    return planted(frame, rows, [everything] * len(rows), also=originals, kinds=("duplicate", "burst"))
+    return planted(frame, rows, [frozenset()] * len(rows), also=originals, kinds=("duplicate", "burst"))
 
 
 def fresh_ids(column: pd.Series, k: int) -> list[object]:

@@ -22,7 +22,7 @@ class Planted:
     rows
         Positions of the erroneous rows.
     columns
-        Of each such row: the columns any of which is a right cause.
+        Of each such row: the columns any of which is a right cause; none where only `kinds` tell it.
     also
         Of each such row: another row that may be told in its place (the original of a copy), or −1.
     kinds

@@ -113,3 +113,29 @@ def clean(kind: str, seed: int, n: int | None = None) -> pd.DataFrame:
 def plant(frame: pd.DataFrame, kind: str, error: str, rng: np.random.Generator) -> Planted:
     """The table with an error of that kind; the frame itself stays as it is."""
     return ERRORS[error].plant(Site(frame, KINDS[kind][1], rng))
+
+
+MONEY = {
+    "orders": ("price", "total"),
+    "ledger": ("net", "vat", "gross"),
+    "inventory": ("unit_cost", "value"),
+    "survey": ("income",),
+}
+
+
+def written(frame: pd.DataFrame, kind: str, seed: int) -> pd.DataFrame:
+    """The table as people write it: seed 0 plainly; later ones with $ and thousands, %, and dates of other countries."""
+    if seed % 3 == 0:
+        return frame
+    dates = "%d.%m.%Y" if seed % 3 == 1 else "%m/%d/%Y"
+    found = frame.copy()
+    for name in frame.columns:
+        cells = frame[name]
+        if pd.api.types.is_datetime64_any_dtype(cells.dtype):
+            at_midnight = (cells.dropna() == cells.dropna().dt.normalize()).all()
+            found[name] = cells.dt.strftime(dates if at_midnight else f"{dates} %H:%M:%S")
+        elif name in MONEY.get(kind, ()):
+            found[name] = cells.map(lambda v: f"${v:,.2f}" if isinstance(v, (int, float)) and v == v else v)
+        elif name in KINDS[kind][1].percents:
+            found[name] = cells.map(lambda v: f"{v:g}%" if isinstance(v, (int, float)) and v == v else v)
+    return found
