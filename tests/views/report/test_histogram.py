@@ -109,6 +109,15 @@ def test_scores_far_beyond_the_others_are_gathered_in_a_last_odd_bar() -> None:
     assert amount(tick_texts(picture, "end")[-1][1:]) < 2000
 
 
+def test_without_a_threshold_no_bar_is_odd() -> None:
+    scores = np.concatenate([USUAL, [2000.0, 3000.0]])
+    bins = bin_scores(scores, np.inf)
+    assert bins.beyond == 2
+    drawn = bars(histogram(bins, ""))
+    assert {bar.kind for bar in drawn} == {"usual"}
+    assert sum(rows_of(bar) for bar in drawn) == len(scores)
+
+
 def test_ticks_stand_at_their_place() -> None:
     picture = histogram(bin_scores(FEW_ODD, 10.0), "")
     ticks = [m for m in marks(picture, "tick") if m.attributes["text-anchor"] == "middle"]

@@ -16,6 +16,7 @@ from tellwhy.views.report.node_pictures import (
     LINE_HEIGHT,
     LINE_WIDTH,
     MOST_PIXELS,
+    MOST_RINGS,
     PLOT_SIDE,
     Shown,
     pictures,
@@ -212,6 +213,23 @@ def test_nodes_above_the_threshold_are_ringed_on_their_line() -> None:
         assert {m.attributes["stroke"] for m in rings(shown)} == {ODD}
     heights = {m.at("cx"): m.at("cy") for m in rings(by_title(sequence())["flow"])}
     assert heights[LINE_WIDTH] < heights[3 * LINE_WIDTH / 5]  # 10 above 5
+
+
+def test_of_many_odd_nodes_the_oddest_are_ringed() -> None:
+    n = 2 * MOST_RINGS
+    scores = 10.0 + np.arange(n) % 7 + np.arange(n) / n
+    level = np.zeros(n)
+    found = sequence(
+        shape=(n,),
+        data=np.column_stack([level, level]),
+        classes=level.astype(int),
+        scores=scores,
+        values=np.ones((n, 2)),
+        places=(),
+    )
+    at = sorted(m.at("cx") for m in rings(by_title(found)["score"]))
+    oddest = np.sort(np.argsort(-scores)[:MOST_RINGS])
+    assert at == pytest.approx((oddest / (n - 1) * LINE_WIDTH).tolist(), abs=0.06)
 
 
 def test_both_ends_of_the_time_are_told() -> None:

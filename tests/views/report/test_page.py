@@ -203,6 +203,10 @@ def test_the_policy_names_the_hashes_of_what_is_inlined(text: str, page: Page) -
     )
     assert policy.startswith("default-src 'none';")
     assert "unsafe" not in policy
+    given = dict(part.strip().split(" ", maxsplit=1) for part in policy.split(";"))
+    assert set(given) == {"default-src", "style-src", "script-src", "img-src", "base-uri", "form-action"}
+    # What is not loaded but sent has no default: a form, or a new base of all addresses.
+    assert (given["img-src"], given["base-uri"], given["form-action"]) == ("data:", "'none'", "'none'")
     pieces = re.findall(r"<(?:style|script)>(.*?)</(?:style|script)>", text, flags=re.DOTALL)
     assert len(pieces) == 3
     for piece in pieces:
@@ -375,6 +379,14 @@ def test_heavy_tails_are_drawn_on_a_logarithmic_axis() -> None:
     assert (heavy.counts > 0).mean() > 0.6
     assert not bin_scores(rng.gamma(2, 2, 2000), 10.0).log_scores
     assert not bin_scores(np.array([-1.0, 0.0, 500.0]), 2.0).log_scores
+
+
+def test_a_page_that_is_too_large_lists_and_draws_half_as_much() -> None:
+    smaller = Limits().smaller()
+    assert (smaller.listed, smaller.cards) == (Limits().listed // 2, Limits().cards // 2)
+    assert smaller == replace(Limits(), listed=smaller.listed, cards=smaller.cards)
+    last = Limits(listed=1, cards=1).smaller()
+    assert (last.listed, last.cards) == (1, 0)  # one row is always listed
 
 
 def test_the_page_is_small_for_any_input() -> None:

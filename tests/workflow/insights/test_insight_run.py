@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -67,6 +68,8 @@ def test_what_was_learned_is_recorded(folder):
     assert told["share"] == pytest.approx(first.share)
     assert told["credibility"] == first.credibility
     assert [f["feature"] for f in told["features"]] == list(first.names)
-    assert insight_record(first)["applies"] == [
-        {"feature": name, "from": low, "to": high} for name, low, high in first.applies
+    placed = replace(first, applies=[("x1", -0.5, 2.0), ("x2", 0.25, 0.75)])
+    assert insight_record(placed)["applies"] == [
+        {"feature": "x1", "from": -0.5, "to": 2.0},
+        {"feature": "x2", "from": 0.25, "to": 0.75},
     ]

@@ -125,6 +125,13 @@ def test_a_sample_is_stated_with_both_numbers():
     assert not any("random" in text for text in [*few.notices, few.summary])
 
 
+def test_how_a_file_was_read_is_told_first(table, tmp_path):
+    table[["a", "b"]].round(3).to_csv(tmp_path / "t.csv", sep=";", decimal=",", index=False)
+    run = explain_table(tmp_path / "t.csv", top=1)
+    assert run.notices[0] == "Columns are separated by semicolon."
+    assert run.notices[1].startswith("Numbers have a decimal comma (")
+
+
 def test_what_was_left_out_or_filled_in_is_told(table):
     gaps = table.assign(a=table["a"].where(np.arange(120) % 4 > 0), constant=7)
     run = explain_table(gaps, id_column="name", top=1)

@@ -204,8 +204,13 @@ def test_wrong_columns_are_told(table, text, label, told):
 
 @pytest.mark.parametrize(
     ("column", "labels"),
-    [("1\n2\n\n1", [1, 2, 1]), ("1.5\n2\n\n1", ["1.5", "2.0", "1.0"]), ("x\n2\n\n1", ["x", "2", "1"])],
-    ids=["whole", "broken", "mixed"],
+    [
+        ("1\n2\n\n1", [1, 2, 1]),
+        ("1.5\n2\n\n1", ["1.5", "2.0", "1.0"]),
+        ("x\n2\n\n1", ["x", "2", "1"]),
+        ("1e300\n2e300\n\n1", ["1e+300", "2e+300", "1.0"]),  # no whole number of 64 bits
+    ],
+    ids=["whole", "broken", "mixed", "huge"],
 )
 def test_labels_beside_gaps_are_what_was_written(tmp_path, column, labels):
     rows = [f"some words,{label}" for label in column.split("\n")]
