@@ -14,6 +14,9 @@ Dates = NDArray[np.datetime64]
 
 ENOUGH = 0.95  # share of cells that must be dates for a text column to be one
 _PROBE = 200
+_SHORTEST_ORDER = 5  # dates below which an order may be chance
+_BEYOND = 0.05  # share of dates beyond those of a reference from which they tell the period
+_HARDLY_EVER = 0.98  # share of steps in one direction from which dates count as sorted
 _TIME = r"([T ]\d{1,2}:\d{2}.*)?$"
 _LAYOUTS = {  # name: (pattern, the same in ISO order)
     "iso": (r"^(\d{4})-(\d{1,2})(-\d{1,2})?" + _TIME, ""),
@@ -67,6 +70,40 @@ def parse_dates(text: pd.Series, layout: str) -> Dates:
     is_iso = text.str.match(_LAYOUTS["iso"][0], na=False).astype(bool)
     parsed = pd.to_datetime(text.where(is_iso), format="ISO8601", errors="coerce", utc=True)
     return parsed.dt.tz_localize(None).to_numpy(dtype="datetime64[us]")
+
+
+def told_by_order(dates: Dates, reference: Dates | None = None) -> str:
+    """Return what dates tell of the order of rows alone, in words; '' where they tell more than that.
+
+    With a reference, they tell the order when one date in twenty or more lies beyond its dates: a period that
+    was not seen is no oddity of a row. Without one, they do when they hardly ever go back (or forth).
+
+    Examples
+    --------
+    >>> january = np.arange("2024-01-01", "2024-02-01", dtype="datetime64[D]")
+    >>> told_by_order(january + 31, january)
+    'these rows are later than the reference'
+    >>> told_by_order(january), told_by_order(january[[3, 1, 9, 0, 7, 2, 8, 4]])
+    ('in which order the rows came', '')
+    """
+    filled = dates[~np.isnat(dates)]
+    if len(filled) < _SHORTEST_ORDER:
+        return ""
+    if reference is not None:
+        known = np.sort(reference[~np.isnat(reference)])
+        if not len(known):
+            return ""
+        # The ends are taken a little inside: a single mistyped year must not stretch them.
+        later = float((filled > known[int(0.99 * (len(known) - 1))]).mean())
+        earlier = float((filled < known[int(np.ceil(0.01 * (len(known) - 1)))]).mean())
+        # Of rows of the same period, one in a hundred lies beyond each end.
+        if max(later, earlier) > _BEYOND:
+            side = "later" if later >= earlier else "earlier"
+            return f"these rows are {side} than the reference"
+    steps = np.diff(filled.astype("datetime64[us]").astype(np.int64))
+    share = max(float((steps >= 0).mean()), float((steps <= 0).mean()))
+    is_order = share >= _HARDLY_EVER and len(np.unique(filled)) > _SHORTEST_ORDER
+    return "in which order the rows came" if is_order else ""
 
 
 def days_since_1970(dates: Dates) -> NDArray[np.float64]:

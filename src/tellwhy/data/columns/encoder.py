@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -27,8 +27,9 @@ from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.tables import random_sample
 from tellwhy.data.columns.choosing import chosen_columns, no_column_left
 from tellwhy.data.columns.codes import Code, NumberCode, Sample, is_missing, learn_code
-from tellwhy.data.columns.kinds import CONSTANT, Verdict, judge_column
+from tellwhy.data.columns.kinds import CONSTANT, Verdict, judge_column, judged_by_role
 from tellwhy.data.columns.notices import left_out_notices, listed, missing_notices, novel_notices
+from tellwhy.data.columns.reading import Role
 from tellwhy.data.columns.values import Values, booleans_of, dates_of, labels_of, numbers_of
 from tellwhy.data.places import place_of
 from tellwhy.data.table import TableLike, as_frame
@@ -64,6 +65,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         identifier.
     max_categories
         Most labels a category keeps; rarer ones share the label '(other)'.
+    roles
+        What columns are, as `read_columns` found it: text, identifiers and columns that only order the rows
+        are left out, categories are used whatever they look like. Others are found out as always.
     random_state
         Seed of the million rows from which scales are estimated when there are more.
 
@@ -102,6 +106,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         "exclude": _several_names,
         "columns": (none, _several_names),
         "max_categories": integer(1),
+        "roles": (none, instance_of(Mapping, words="a mapping of column names to roles")),
         "random_state": seed,
     }
 
@@ -112,12 +117,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         exclude: Sequence[str] = (),
         columns: Sequence[str] | None = None,
         max_categories: int = 50,
+        roles: Mapping[str, Role] | None = None,
         random_state: Seed = None,
     ) -> None:
         self.missing = missing
         self.exclude = exclude
         self.columns = columns
         self.max_categories = max_categories
+        self.roles = roles
         self.random_state = random_state
 
     def fit(
@@ -229,7 +236,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return np.array(self.encoded_names_, dtype=object)
 
     def _judge(self, frame: pd.DataFrame, name: str) -> Verdict:
-        return judge_column(
+        role = None if self.roles is None else self.roles.get(name)
+        told = None if role is None else judged_by_role(frame[name], role)
+        return told or judge_column(
             frame,
             name,
             max_categories=self.max_categories,

@@ -11,6 +11,7 @@ import pandas as pd
 from tellwhy.core.score_function import Floats
 from tellwhy.core.tables import evenly_spread
 from tellwhy.data.columns.dates import find_layout
+from tellwhy.data.columns.reading import Role
 from tellwhy.data.columns.values import labels_of, numbers_of, numeric_text, stored_kind
 
 MOSTLY = 0.9  # share of numbers from which text in a column is taken for a mistake
@@ -24,6 +25,7 @@ CONSTANT = "every row has the same value"
 IDENTIFIER = "every row has its own value (an identifier)"
 FREE_TEXT = "most rows have a text of their own (free text)"
 MIXTURE = "it mixes numbers with text"
+ORDERS = "it only tells in which order the rows came"
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,17 @@ def judge_column(
     if kind == "number":
         return judge_numbers(column, numbers_of(frame, column), keep_numbering)
     return _unless_constant(series, Verdict(kind))
+
+
+def judged_by_role(series: pd.Series, role: Role) -> Verdict | None:
+    """Return what follows from a column's role alone, None where its cells must be looked at."""
+    if role.orders:
+        return Verdict(reason=ORDERS)
+    reasons = {"text": FREE_TEXT, "identifier": IDENTIFIER}
+    if role.kind in reasons:
+        return Verdict(reason=reasons[role.kind])
+    is_category = role.kind == "category" and series.nunique(dropna=True) > 1
+    return Verdict("category") if is_category else None
 
 
 def _unless_constant(series: pd.Series, verdict: Verdict) -> Verdict:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -37,6 +37,8 @@ class Request:
         Share of rows above the threshold; None for a fence drawn from the scores.
     columns, exclude
         Columns to use, and columns not to.
+    category, number, date, text
+        Columns that are to be read so, whatever they look like; a date may be 'COLUMN=FORMAT'.
     label
         'COLUMN' or 'COLUMN=VALUE' that marks true anomalies; it evaluates detection and is never a feature.
     missing
@@ -53,6 +55,10 @@ class Request:
     contamination: float | None = None
     columns: Sequence[str] | None = None
     exclude: Sequence[str] = ()
+    category: Sequence[str] = ()
+    number: Sequence[str] = ()
+    date: Sequence[str] = ()
+    text: Sequence[str] = ()
     label: str | None = None
     missing: str = "impute"
     random_state: int = 0
@@ -66,6 +72,10 @@ class Request:
         "contamination": (none, real(0, 0.5, closed="right")),
         "columns": (none, _TEXTS),
         "exclude": _TEXTS,
+        "category": _TEXTS,
+        "number": _TEXTS,
+        "date": _TEXTS,
+        "text": _TEXTS,
         "label": (none, _TEXT),
         "missing": one_of("impute", "drop", "error"),
         "random_state": seed,
@@ -82,6 +92,15 @@ class Request:
         for name in (*named, *(self.columns or ()), *self.exclude):
             check_column(table, name)
         return [*marked, *named]
+
+    def told_kinds(self, table: Table, features: Collection[str]) -> dict[str, list[str]]:
+        """Kinds that the user told of the features, as `read_columns` takes them; a name must exist."""
+        told = {"category": self.category, "number": self.number, "date": self.date, "text": self.text}
+        found: dict[str, list[str]] = {}
+        for kind, entries in told.items():
+            columns = {entry: split_marker(table, entry)[0] for entry in entries}
+            found[kind] = [entry for entry, column in columns.items() if column in features]
+        return found
 
 
 def check_column(table: Table, name: str) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,9 @@ from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.progress import stage
 from tellwhy.core.score_function import Integers
 from tellwhy.data import Table, as_table, read_table
+from tellwhy.data.columns.dates import told_by_order
+from tellwhy.data.columns.roles import ReadColumns, Role, read_columns
+from tellwhy.data.columns.values import dates_of
 from tellwhy.data.table import TableLike
 from tellwhy.workflow.tables.request import Request, rows_equal_to, split_marker
 
@@ -28,10 +32,11 @@ def as_source(data: str | Path | TableLike) -> Table:
 
 @dataclass(frozen=True)
 class Selection:
-    """Rows to score and rows to learn from, features only.
+    """Rows to score and rows to learn from, features only, with their columns read as `roles` says.
 
-    `rows[i]` is the 0-based data row of frame position i. `own` holds the frame positions of the reference
-    rows where these are rows of the table itself, and is None for a separate reference.
+    `notices` tell how columns were read. `rows[i]` is the 0-based data row of frame position i. `own` holds
+    the frame positions of the reference rows where these are rows of the table itself, and is None for a
+    separate reference.
     """
 
     frame: pd.DataFrame
@@ -40,6 +45,8 @@ class Selection:
     own: Integers | None
     words: str
     is_clean: bool  # whether the user vouches for the reference rows
+    roles: Mapping[str, Role] = field(default_factory=dict)
+    notices: tuple[str, ...] = ()
 
     def learning_from(self, reference_rows: Integers) -> Selection:
         """Keep only some of the reference rows to learn from."""
@@ -68,20 +75,82 @@ def select(table: Table, reference: Table | None, request: Request) -> Selection
         raise InvalidInput(
             f"No column of {table.source} is left to use as a feature; check columns and exclude."
         )
+    other = None if reference is None else _same_columns(reference, frame, table)
+    read, known = _read(frame, other, request.told_kinds(table, list(frame.columns)))
+    roles = _ordered(_as_named(read.roles, request, read.frame), read.frame, known)
+    notices = (
+        *dict.fromkeys([*([] if known is None else known.notices), *read.notices]),
+        *_order_notices(roles),
+    )
     everyone = np.arange(len(frame))
-    if reference is not None:
-        return Selection(
-            frame, everyone, _same_columns(reference, frame, table), None, str(reference.source), True
-        )
+    frame = read.frame
+    if reference is not None and known is not None:
+        words = str(reference.source)
+        return Selection(frame, everyone, known.frame, None, words, True, roles, notices)
     if request.normal is None:
-        return Selection(frame, everyone, frame, everyone, "all rows of the table", False)
+        return Selection(frame, everyone, frame, everyone, "all rows of the table", False, roles, notices)
     column, value = split_marker(table, request.normal)
     if value is None:
         raise InvalidParameter(
             f"normal must be 'COLUMN=VALUE'. Got {request.normal!r}, which names a column alone."
         )
     own = rows_equal_to(table, column, value)
-    return Selection(frame, everyone, frame.iloc[own], own, f"the rows with {column} = {value}", True)
+    words = f"the rows with {column} = {value}"
+    return Selection(frame, everyone, frame.iloc[own], own, words, True, roles, notices)
+
+
+def _read(
+    frame: pd.DataFrame, reference: pd.DataFrame | None, told: Mapping[str, list[str]]
+) -> tuple[ReadColumns, ReadColumns | None]:
+    """Read the columns once: those of a reference first, and the table's alike."""
+    if reference is None:
+        return _told(frame, None, told), None
+    known = _told(reference, None, told)
+    return _told(frame, known.roles, told), known
+
+
+def _told(
+    frame: pd.DataFrame, roles: Mapping[str, Role] | None, told: Mapping[str, list[str]]
+) -> ReadColumns:
+    return read_columns(
+        frame,
+        category=told["category"],
+        number=told["number"],
+        date=told["date"],
+        text=told["text"],
+        roles=roles,
+    )
+
+
+def _as_named(roles: Mapping[str, Role], request: Request, frame: pd.DataFrame) -> dict[str, Role]:
+    """Take whole numbers that the user named for numbers, even if they look like names of rows."""
+    named = set(request.columns or ())
+    return {
+        name: Role("number", "whole numbers")
+        if name in named and role.kind == "identifier" and pd.api.types.is_numeric_dtype(frame[name])
+        else role
+        for name, role in roles.items()
+    }
+
+
+def _ordered(roles: Mapping[str, Role], frame: pd.DataFrame, known: ReadColumns | None) -> dict[str, Role]:
+    """Mark the dates that only tell in which order rows came, or that they are later than the reference."""
+    found = dict(roles)
+    for name, role in roles.items():
+        if role.kind == "date":
+            reference = None if known is None else dates_of(known.frame, name, "iso")
+            told = told_by_order(dates_of(frame, name, "iso"), reference)
+            if told:
+                found[name] = replace(role, words=f"{role.words}; only tell {told}", orders=True)
+    return found
+
+
+def _order_notices(roles: Mapping[str, Role]) -> list[str]:
+    return [
+        f"{name} only tells {role.words.partition('; only tell ')[2]}; it is no reason by itself."
+        for name, role in roles.items()
+        if role.orders
+    ]
 
 
 def _same_columns(reference: Table, frame: pd.DataFrame, table: Table) -> pd.DataFrame:

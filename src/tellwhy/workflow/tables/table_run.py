@@ -107,7 +107,9 @@ def encoded_selection(selection: Selection, request: Request) -> tuple[Selection
     other_rows = None if selection.reference is selection.frame else selection.frame
     # Columns that the user named are used even if they look like a numbering of the rows.
     named = None if request.columns is None else list(selection.frame.columns)
-    encoder = TableEncoder(missing=request.missing, columns=named).fit(selection.reference, scored=other_rows)
+    encoder = TableEncoder(missing=request.missing, columns=named, roles=selection.roles)
+    encoder.fit(selection.reference, scored=other_rows)
+    encoder.notices_ = [*selection.notices, *encoder.notices_]
     if other_rows is not None:
         encoder.notices_ += [f"In the scored rows: {text}" for text in encoder.missing_in(other_rows)]
     if request.missing == "drop":
