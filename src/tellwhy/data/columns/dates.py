@@ -82,7 +82,7 @@ def told_by_order(dates: Dates, reference: Dates | None = None) -> str:
     --------
     >>> january = np.arange("2024-01-01", "2024-02-01", dtype="datetime64[D]")
     >>> told_by_order(january + 31, january)
-    'these rows are later than the reference'
+    'that these rows are later than the reference'
     >>> told_by_order(january), told_by_order(january[[3, 1, 9, 0, 7, 2, 8, 4]])
     ('in which order the rows came', '')
     """
@@ -99,7 +99,7 @@ def told_by_order(dates: Dates, reference: Dates | None = None) -> str:
         # Of rows of the same period, one in a hundred lies beyond each end.
         if max(later, earlier) > _BEYOND:
             side = "later" if later >= earlier else "earlier"
-            return f"these rows are {side} than the reference"
+            return f"that these rows are {side} than the reference"
     steps = np.diff(filled.astype("datetime64[us]").astype(np.int64))
     share = max(float((steps >= 0).mean()), float((steps <= 0).mean()))
     is_order = share >= _HARDLY_EVER and len(np.unique(filled)) > _SHORTEST_ORDER

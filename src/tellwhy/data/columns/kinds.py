@@ -25,7 +25,6 @@ CONSTANT = "every row has the same value"
 IDENTIFIER = "every row has its own value (an identifier)"
 FREE_TEXT = "most rows have a text of their own (free text)"
 MIXTURE = "it mixes numbers with text"
-ORDERS = "it only tells in which order the rows came"
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ def judge_column(
 def judged_by_role(series: pd.Series, role: Role) -> Verdict | None:
     """Return what follows from a column's role alone, None where its cells must be looked at."""
     if role.orders:
-        return Verdict(reason=ORDERS)
+        return Verdict(reason=f"it only tells {role.orders}")
     reasons = {"text": FREE_TEXT, "identifier": IDENTIFIER}
     if role.kind in reasons:
         return Verdict(reason=reasons[role.kind])

@@ -51,13 +51,13 @@ class Role:
     reading
         The way of writing it was found to follow, so that another table can be read alike.
     orders
-        Whether its values only tell in which order rows came; then it is no feature by itself.
+        What its values tell of the order of rows, where they tell no more; then it is no feature by itself.
     """
 
     kind: str
     words: str
     reading: Reading | None = field(default=None, repr=False, compare=False)
-    orders: bool = False
+    orders: str = ""
 
 
 @dataclass(frozen=True, eq=False)

@@ -96,7 +96,7 @@ def _asked(frame: pd.DataFrame, given: Mapping[str, Sequence[str]]) -> _Asked:
     formats: dict[str, str] = {}
     for kind, entries in given.items():
         for entry in entries:
-            parts = [entry] if entry in frame.columns else entry.split("=", maxsplit=1)
+            parts = [entry] if entry in frame.columns else entry.rsplit("=", maxsplit=1)
             name = parts[0]
             if name not in frame.columns:
                 raise unknown_column(name, list(frame.columns))

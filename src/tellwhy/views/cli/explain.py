@@ -30,6 +30,11 @@ def explain_command(
     ] = None,
     columns: options.Columns = None,
     exclude: options.Exclude = None,
+    ignore: options.Ignore = None,
+    category: options.Category = None,
+    number: options.Number = None,
+    date: options.Date = None,
+    text: options.Text = None,
     label: Annotated[
         str | None,
         typer.Option(metavar="COL[=VALUE]", help="Column that marks true anomalies; never a feature."),
@@ -82,19 +87,20 @@ def explain_command(
         "top": top,
         "contamination": contamination,
         "columns": options.listed(columns),
-        "exclude": options.listed(exclude) or (),
+        "exclude": options.listed([*(exclude or []), *(ignore or [])]) or (),
         "random_state": seed,
     }
+    kinds = options.column_kinds(category, number, date, text)
     table_only = {"reference": reference, "normal": normal, "label": label}
     if grid or time is not None or edges is not None:
         from tellwhy.views.cli import nodes
 
         ways = {"--grid": grid, "--time": time, "--edges": edges}
-        nodes.check_options(ways, {f"--{name}": value for name, value in table_only.items()})
+        nodes.check_options(ways, {f"--{name}": value for name, value in (table_only | kinds).items()})
         asked |= {"time": time, "edges": edges, "neighbours": neighbours, "n_classes": classes}
         nodes.explain_and_tell(file, folder, asked, as_json=json, quiet=quiet)
         return
-    asked |= {**table_only, "detector": detector, "method": method, "missing": missing}
+    asked |= {**table_only, "detector": detector, "method": method, "missing": missing, **kinds}
     _explain_rows(file, folder, asked, as_json=json, quiet=quiet)
 
 

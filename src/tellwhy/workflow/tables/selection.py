@@ -66,6 +66,30 @@ def select(table: Table, reference: Table | None, request: Request) -> Selection
     """Work out the scored rows, the reference rows and the feature columns of a request."""
     if reference is not None and request.normal is not None:
         raise InvalidParameter("Give either a reference table or normal='COLUMN=VALUE', not both.")
+    frame = _features(table, request)
+    other = None if reference is None else _same_columns(reference, frame, table)
+    read, known = _read(frame, other, request.told_kinds(table, list(frame.columns)))
+    roles = _ordered(_as_named(read.roles, request, read.frame), read.frame, known)
+    notices = tuple(dict.fromkeys([*([] if known is None else known.notices), *read.notices]))
+    everyone = np.arange(len(frame))
+    words = "all rows of the table"
+    chosen = Selection(read.frame, everyone, read.frame, everyone, words, False, roles, notices)
+    if reference is not None and known is not None:
+        return replace(chosen, reference=known.frame, own=None, words=str(reference.source), is_clean=True)
+    if request.normal is None:
+        return chosen
+    column, value = split_marker(table, request.normal)
+    if value is None:
+        raise InvalidParameter(
+            f"normal must be 'COLUMN=VALUE'. Got {request.normal!r}, which names a column alone."
+        )
+    own = rows_equal_to(table, column, value)
+    words = f"the rows with {column} = {value}"
+    return replace(chosen, reference=read.frame.iloc[own], own=own, words=words, is_clean=True)
+
+
+def _features(table: Table, request: Request) -> pd.DataFrame:
+    """Columns that are asked for, less those that mark or name rows and those excluded."""
     dropped = request.not_features(table)
     frame = table.frame.drop(columns=dropped)
     if request.columns is not None:
@@ -75,28 +99,7 @@ def select(table: Table, reference: Table | None, request: Request) -> Selection
         raise InvalidInput(
             f"No column of {table.source} is left to use as a feature; check columns and exclude."
         )
-    other = None if reference is None else _same_columns(reference, frame, table)
-    read, known = _read(frame, other, request.told_kinds(table, list(frame.columns)))
-    roles = _ordered(_as_named(read.roles, request, read.frame), read.frame, known)
-    notices = (
-        *dict.fromkeys([*([] if known is None else known.notices), *read.notices]),
-        *_order_notices(roles),
-    )
-    everyone = np.arange(len(frame))
-    frame = read.frame
-    if reference is not None and known is not None:
-        words = str(reference.source)
-        return Selection(frame, everyone, known.frame, None, words, True, roles, notices)
-    if request.normal is None:
-        return Selection(frame, everyone, frame, everyone, "all rows of the table", False, roles, notices)
-    column, value = split_marker(table, request.normal)
-    if value is None:
-        raise InvalidParameter(
-            f"normal must be 'COLUMN=VALUE'. Got {request.normal!r}, which names a column alone."
-        )
-    own = rows_equal_to(table, column, value)
-    words = f"the rows with {column} = {value}"
-    return Selection(frame, everyone, frame.iloc[own], own, words, True, roles, notices)
+    return frame
 
 
 def _read(
@@ -140,17 +143,8 @@ def _ordered(roles: Mapping[str, Role], frame: pd.DataFrame, known: ReadColumns 
         if role.kind == "date":
             reference = None if known is None else dates_of(known.frame, name, "iso")
             told = told_by_order(dates_of(frame, name, "iso"), reference)
-            if told:
-                found[name] = replace(role, words=f"{role.words}; only tell {told}", orders=True)
+            found[name] = replace(role, orders=told)
     return found
-
-
-def _order_notices(roles: Mapping[str, Role]) -> list[str]:
-    return [
-        f"{name} only tells {role.words.partition('; only tell ')[2]}; it is no reason by itself."
-        for name, role in roles.items()
-        if role.orders
-    ]
 
 
 def _same_columns(reference: Table, frame: pd.DataFrame, table: Table) -> pd.DataFrame:

@@ -1,0 +1,105 @@
+"""A run on columns as people write them: read once, said, and no alarm for what only tells the period."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tellwhy.core.errors import InvalidInput
+from tellwhy.workflow import explain_table
+from tellwhy.workflow.tables.request import Request
+from tellwhy.workflow.tables.selection import as_source, select
+
+
+def orders(start, n, seed, periods=28):
+    """Orders of about a month, with money and dates in American writing and a status code."""
+    rng = np.random.default_rng(seed)
+    days = pd.Timestamp(start) + pd.to_timedelta(np.sort(rng.uniform(0, periods, n)), unit="D")
+    price = rng.lognormal(3, 0.5, n)
+    return pd.DataFrame(
+        {
+            "order_date": days.strftime("%m/%d/%Y %H:%M"),
+            "price": [f"${v:,.2f}" for v in price],
+            "weight": [f"{v:.1f} kg" for v in rng.normal(5, 0.5, n)],
+            "status": rng.choice([200, 200, 200, 301, 404], n),
+            "country": rng.choice(["DE", "US", "FR"], n),
+        }
+    )
+
+
+def test_a_later_month_is_no_anomaly(tmp_path):
+    january = tmp_path / "jan.csv"
+    february = tmp_path / "feb.csv"
+    orders("2024-01-01", 600, 0).to_csv(january, index=False)
+    table = orders("2024-02-01", 600, 1)
+    table.loc[17, "price"] = "$9,000.00"
+    table.to_csv(february, index=False)
+    run = explain_table(february, reference=january, top=10)
+    assert run.anomalies[0].row == 17
+    assert run.anomalies[0].reasons[0].feature == "price"
+    assert np.mean(run.scores > run.threshold) < 0.03
+    assert all(reason.feature != "order_date" for anomaly in run.anomalies for reason in anomaly.reasons)
+    assert "Left out 'order_date': it only tells that these rows are later than the reference." in run.notices
+
+
+def test_the_same_month_is_compared_by_its_dates():
+    january = orders("2024-01-01", 500, 0).sample(frac=1, random_state=0)
+    again = orders("2024-01-01", 500, 1).sample(frac=1, random_state=1)
+    found = select(as_source(again), as_source(january), Request())
+    assert not found.roles["order_date"].orders
+    assert not select(as_source(again), None, Request()).roles["order_date"].orders
+
+
+def test_sorted_dates_only_tell_the_order():
+    found = select(as_source(orders("2024-01-01", 500, 0)), None, Request())
+    assert found.roles["order_date"].orders == "in which order the rows came"
+
+
+def test_both_tables_are_read_alike_and_said_once():
+    january = as_source(orders("2024-01-01", 300, 0))
+    february = as_source(orders("2024-02-01", 300, 1))
+    found = select(february, january, Request())
+    assert found.roles["price"].words == "money in $"
+    assert found.roles["status"].kind == "category"
+    for frame in (found.frame, found.reference):
+        assert frame["price"].dtype == np.float64
+        assert frame["order_date"].dtype.kind == "M"
+    assert sum(text.startswith("price:") for text in found.notices) == 1
+
+
+def test_what_the_user_tells_of_columns():
+    table = orders("2024-01-01", 300, 0).assign(note="a", ref=np.arange(300) * 7 % 300)
+    found = select(
+        as_source(table),
+        None,
+        Request(number=["status"], category=["weight"], text=["country"], exclude=["note"], date=["note"]),
+    )
+    kinds = {name: role.kind for name, role in found.roles.items()}
+    assert (kinds["status"], kinds["weight"], kinds["country"]) == ("number", "category", "text")
+    assert "note" not in kinds
+    with pytest.raises(InvalidInput, match="no column 'pricy'"):
+        select(as_source(table), None, Request(number=["pricy"]))
+
+
+def test_text_that_was_told_is_no_feature():
+    run = explain_table(orders("2024-01-01", 200, 0), text=["country"], top=3)
+    assert "country" not in run.columns
+    assert {"price", "weight", "status"} <= set(run.columns)
+
+
+def test_a_word_among_numbers_is_missing_and_said():
+    table = orders("2024-01-01", 200, 0)
+    table["size"] = [f"{v:.2f}" for v in np.random.default_rng(3).normal(10, 1, 200)]
+    table.loc[5, "size"] = "broken"
+    table.loc[6, "size"] = "99"
+    run = explain_table(table, top=3)
+    assert run.anomalies[0].row == 6
+    assert "size: read as numbers; one cell, 'broken', is not written so" in " ".join(run.notices)
+
+
+def test_whole_numbers_that_were_named_are_used_though_they_look_like_names():
+    table = pd.DataFrame({"id": np.arange(100) * 3 + 7, "x": np.random.default_rng(0).normal(size=100)})
+    assert select(as_source(table), None, Request()).roles["id"].kind == "identifier"
+    assert select(as_source(table), None, Request(columns=["id", "x"])).roles["id"].kind == "number"
+    assert explain_table(table, columns=["id", "x"], top=1).columns == ["id", "x"]
