@@ -8,7 +8,7 @@ import pandas as pd
 from tellwhy.core.score_function import Floats
 from tellwhy.data.columns.kinds import CONSTANT, IDENTIFIER, judge_numbers
 from tellwhy.data.columns.names import names_a_kind, names_a_place, names_a_time, names_things, words_of
-from tellwhy.data.columns.reading import Outcome, Role, outcome_of, typed
+from tellwhy.data.columns.reading import Outcome, Role, labelled, outcome_of, typed
 from tellwhy.data.columns.values import numbers_or_missing
 from tellwhy.data.columns.written.times import find_epoch
 
@@ -30,8 +30,7 @@ def role_of_numbers(series: pd.Series) -> Outcome:
     if verdict.kind == "boolean":
         return Outcome(Role("boolean", "0 or 1"))
     if names_a_time(name) and (reading := find_epoch(filled)) is not None:
-        dates, is_bad = typed(series, reading)
-        return outcome_of(series, reading, dates, is_bad)
+        return outcome_of(series, reading, typed(series, reading))
     if verdict.reason == IDENTIFIER:
         return Outcome(Role("identifier", "a number of its own for every row"))
     return _codes(series, name, filled) or Outcome(Role("number", _words(name, filled)))
@@ -48,8 +47,7 @@ def _codes(series: pd.Series, name: str, filled: Floats) -> Outcome | None:
     if 2 * len(distinct) > len(filled) and len(filled) >= 10:
         return None if is_kind else Outcome(Role("identifier", "numbers that name things"))
     role = Role("category", _code_words(name, distinct))
-    labels = pd.Series(pd.Categorical(series), index=series.index)
-    return Outcome(role, labels, f"{role.words}, used as categories.")
+    return Outcome(role, labelled(series), f"{role.words}, used as categories.")
 
 
 def _are_whole(filled: Floats) -> bool:

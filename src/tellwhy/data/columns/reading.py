@@ -125,28 +125,36 @@ KINDS = {
 }
 
 
-def typed(
-    series: pd.Series, reading: Reading, cells: pa.Array | None = None
-) -> tuple[Any, NDArray[np.bool_]]:
-    """Return a column's values read in one way, and which filled cells are not written so."""
+@dataclass(frozen=True, eq=False)
+class Typed:
+    """A column's values read in one way, which filled cells are not written so, and which were converted."""
+
+    values: NDArray[Any]
+    is_bad: NDArray[np.bool_]
+    is_converted: NDArray[np.bool_] | None = None
+
+
+def typed(series: pd.Series, reading: Reading, cells: pa.Array | None = None) -> Typed:
+    """Read a column in one way; `cells` are its cells as text, where they are known already."""
     if isinstance(reading, (Epoch, Compact)):
         values: NDArray[Any] = reading.read(numbers_or_missing(series))
-        return values, is_none(values) & series.notna().to_numpy()
+        return Typed(values, is_none(values) & series.notna().to_numpy())
     cells = text_of(series) if cells is None else cells
     values = read_text(cells, reading)
-    return values, is_none(values) & np.asarray(cells.is_valid())
+    is_bad = is_none(values) & np.asarray(cells.is_valid())
+    if not isinstance(reading, WrittenNumbers) or not reading.factors:
+        return Typed(values, is_bad)
+    return Typed(values, is_bad, reading.is_converted(cells) & ~is_bad)
 
 
-def outcome_of(
-    series: pd.Series, reading: Reading, values: NDArray[Any], is_bad: NDArray[np.bool_]
-) -> Outcome:
+def outcome_of(series: pd.Series, reading: Reading, read: Typed) -> Outcome:
     """Return the outcome of a reading that was found to fit."""
     kind = KINDS[type(reading)]
-    filled = values[~is_none(values)]
+    filled = read.values[~is_none(read.values)]
     is_constant = len(filled) > 0 and bool((filled == filled[0]).all())
     role = Role("constant" if is_constant else kind, reading.words, reading)
-    column = _booleans(values) if kind == "boolean" else values
-    return Outcome(role, pd.Series(column, index=series.index), said(series, kind, reading, is_bad))
+    column = _booleans(read.values) if kind == "boolean" else read.values
+    return Outcome(role, pd.Series(column, index=series.index), said(series, kind, reading, read))
 
 
 def _booleans(values: NDArray[Any]) -> Any:
@@ -155,14 +163,14 @@ def _booleans(values: NDArray[Any]) -> Any:
     return pd.arrays.BooleanArray(flags, is_missing) if is_missing.any() else flags
 
 
-def said(series: pd.Series, kind: str, reading: Reading, is_bad: NDArray[np.bool_]) -> str:
+def said(series: pd.Series, kind: str, reading: Reading, read: Typed) -> str:
     """Return the sentence on how a column was read; none for what stands there as everyone writes it."""
     told = reading.words if kind == "date" else f"{reading.words}, read as {kind}s"
     parts = [told.removeprefix("numbers, ")]
-    if isinstance(reading, WrittenNumbers) and (is_other := reading.is_converted(text_of(series))).any():
-        parts.append(f"{_such(series, is_other)} converted")
-    if is_bad.any():
-        parts.append(f"{_such(series, is_bad)} not written so and taken as missing")
+    if read.is_converted is not None and read.is_converted.any():
+        parts.append(f"{_such(series, read.is_converted)} converted")
+    if read.is_bad.any():
+        parts.append(f"{_such(series, read.is_bad)} not written so and taken as missing")
     is_plain = reading.words in ("numbers", "dates, year first", "true or false")
     return "" if is_plain and len(parts) == 1 else "; ".join(parts) + "."
 
@@ -181,8 +189,7 @@ def reread(series: pd.Series, known: Role) -> Outcome:
         return _as_labels(series, known) if known.kind == "category" else Outcome(known)
     if _is_typed(series, KINDS[type(reading)]):
         return Outcome(known)
-    values, is_bad = typed(series, reading)
-    return outcome_of(series, reading, values, is_bad)
+    return outcome_of(series, reading, typed(series, reading))
 
 
 def _is_typed(series: pd.Series, kind: str) -> bool:
@@ -193,9 +200,17 @@ def _is_typed(series: pd.Series, kind: str) -> bool:
 
 def _as_labels(series: pd.Series, role: Role) -> Outcome:
     """Make numbers that name things a pandas category, which says so wherever the column goes."""
-    if stored_kind(series) in ("number", "boolean"):
-        return Outcome(role, pd.Series(pd.Categorical(series), index=series.index))
-    return Outcome(role)
+    return Outcome(role, labelled(series)) if stored_kind(series) in ("number", "boolean") else Outcome(role)
+
+
+def labelled(series: pd.Series) -> pd.Series:
+    """Return numbers as a pandas category; whole ones stay whole where cells are missing (404, not 404.0)."""
+    values = numbers_or_missing(series)
+    is_whole = pd.api.types.is_float_dtype(series.dtype) and bool(
+        (values == np.round(values))[~np.isnan(values)].all()
+    )
+    cells = pd.array(values, dtype="Int64") if is_whole else series
+    return pd.Series(pd.Categorical(cells), index=series.index)
 
 
 def read_as(series: pd.Series, kind: str, layout: str) -> Outcome:
@@ -207,10 +222,10 @@ def read_as(series: pd.Series, kind: str, layout: str) -> Outcome:
     if _is_typed(series, kind) and not layout:
         return Outcome(Role(kind, f"{kind}s, as told"))
     reading = _told_number(series) if kind == "number" else _told_date(series, layout)
-    values, is_bad = typed(series, reading)
-    if is_none(values).all() and not series.isna().all():
+    read = typed(series, reading)
+    if is_none(read.values).all() and not series.isna().all():
         raise _not_read(series, kind, layout)
-    found = outcome_of(series, reading, values, is_bad)
+    found = outcome_of(series, reading, read)
     return Outcome(Role(kind, reading.words, reading), found.values, found.notice)
 
 

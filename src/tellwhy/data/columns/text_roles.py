@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from tellwhy.data.columns.kinds import CONSTANT, FREE_TEXT, IDENTIFIER, MIXTURE, judge_labels
 from tellwhy.data.columns.names import names_a_place, names_a_time, names_things
 from tellwhy.data.columns.reading import ENOUGH, Outcome, Reading, Role, outcome_of, sample_of, text_of, typed
 from tellwhy.data.columns.written.booleans import WrittenBooleans, find_booleans
@@ -21,29 +21,35 @@ MAX_CATEGORIES = 50
 _ZERO_LED = re.compile(r"^0\d+$")
 _WHOLE = re.compile(r"^\d{1,4}$")
 _LETTERS = re.compile(r"^[A-Za-z]{1,2}$")
-_WORDS = {
-    CONSTANT: Role("constant", "one value"),
-    IDENTIFIER: Role("identifier", "a name of its own for every row"),
-    FREE_TEXT: Role("text", "short text"),
-    MIXTURE: Role("text", "numbers mixed with text"),
-    "": Role("category", "categories"),
-}
+_SENTENCE = 3  # words from which a text of its own in every row is one that was written, not a name
 
 
 def role_of_text(series: pd.Series) -> Outcome:
     """Find out what a column of text is, and read it."""
     cells = text_of(series)
     probe = sample_of(cells)
-    name = str(series.name)
     if probe and (outcome := _read(series, cells, probe)) is not None:
         return outcome
-    verdict = judge_labels(series.to_frame(name), name, MAX_CATEGORIES, missing_is_label=True)
-    role = _WORDS[verdict.reason]
-    if role.kind == "category" and _are_codes(probe, name):
-        role = Role("category", "postal codes" if names_a_place(name) else "codes")
-    if role.kind == "identifier" and np.mean([len(cell.split()) for cell in probe]) >= 3:
-        role = _WORDS[FREE_TEXT]
-    return Outcome(role)
+    return Outcome(_role_of_labels(cells, probe, str(series.name)))
+
+
+def _role_of_labels(cells: pa.Array, probe: Sequence[str], name: str) -> Role:
+    """Tell categories, names of rows and sentences apart, by the same counts as an encoder does."""
+    n_filled = len(cells) - cells.null_count
+    n_distinct = pc.count_distinct(cells).as_py()
+    if n_distinct <= 1:
+        return (
+            Role("constant", "one value") if n_filled == len(cells) else Role("category", "one label or none")
+        )
+    is_own = n_distinct == n_filled
+    if is_own or (n_distinct > MAX_CATEGORIES and 2 * n_distinct > n_filled):
+        if np.mean([find_numbers([cell]) is not None for cell in probe]) >= 0.5:
+            return Role("text", "numbers mixed with text")
+        is_written = np.mean([len(cell.split()) for cell in probe]) >= _SENTENCE
+        return Role("text", "short text") if is_written or not is_own else Role("identifier", "names of rows")
+    if _are_codes(probe, name):
+        return Role("category", "postal codes" if names_a_place(name) else "codes")
+    return Role("category", "categories")
 
 
 def _read(series: pd.Series, cells: pa.Array, probe: Sequence[str]) -> Outcome | None:
@@ -51,13 +57,13 @@ def _read(series: pd.Series, cells: pa.Array, probe: Sequence[str]) -> Outcome |
     reading = find_reading(probe, str(series.name))
     if reading is None:
         return None
-    values, is_bad = typed(series, reading, cells)
+    read = typed(series, reading, cells)
     n_filled = len(cells) - cells.null_count
     # A third word beside yes and no is a label of its own, not a mistake.
     allowed = 0.01 if isinstance(reading, WrittenBooleans) else 1 - ENOUGH
-    if is_bad.sum() > allowed * n_filled:
+    if read.is_bad.sum() > allowed * n_filled:
         return None
-    return outcome_of(series, reading, values, is_bad)
+    return outcome_of(series, reading, read)
 
 
 def find_reading(probe: Sequence[str], name: str) -> Reading | None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from tellwhy.core.score_function import Floats
 from tellwhy.data.columns.written.units import CURRENCIES, NEEDS_SPACE, UNITS
@@ -18,7 +19,6 @@ _SPACES = " \u00a0\u202f"
 _GAP = f"[{_SPACES}]*"
 _MINUS = "[-\u2212]"
 _SIGN = "[-+\u2212]?"
-_DASHES = ("-", "\u2212")
 _US = "."
 _EUROPEAN = ","
 
@@ -32,7 +32,7 @@ _BODY = rf"\d[\d.,'’{_SPACES}]*\d|\d[.,]?|[.,]\d+"
 _CELL = re.compile(
     rf"^(?P<lead>\(?{_SIGN}){_GAP}(?P<before>{_alternatives(list(CURRENCIES))})?{_GAP}(?P<sign>{_SIGN})"
     rf"(?P<body>{_BODY})(?P<power>[eE][-+]?\d+)?"
-    rf"(?P<gap>{_GAP})(?P<after>[^\d\s()+.,'’-][^\d()]*?)?(?P<trail>{_MINUS}?\)?)$"
+    rf"(?P<gap>{_GAP})(?P<after>[^\d\s()+.,'’-][^\d()]*?[23]?)?(?P<trail>{_MINUS}?\)?)$"
 )
 _PLAIN = re.compile(r"\d+\.?\d*|\.\d+")
 _ADDRESS = re.compile(r"\d{1,3}(\.\d{1,3}){3}$")
@@ -48,6 +48,7 @@ def _body_pattern(decimal: str) -> str:
     return rf"(?:(?:{'|'.join(grouped)})(?:{mark}\d+)?|\d+(?:{mark}\d*)?|{mark}\d+)"
 
 
+_GROUPS = {_US: (*_SPACES, "'", "’", ","), _EUROPEAN: (*_SPACES, "'", "’", ".")}
 _BODIES = {decimal: re.compile(_body_pattern(decimal)) for decimal in (_US, _EUROPEAN)}
 
 
@@ -75,57 +76,69 @@ class WrittenNumbers:
 
     def read(self, text: pa.Array) -> Floats:
         """Return the numbers, NaN for a cell that is not written that way."""
-        found = pc.extract_regex(text, pattern=self._pattern())
-        body = pc.struct_field(found, "body")
-        groups = rf"[{_SPACES}'’{',' if self.decimal == '.' else '.'}]"
-        plain = pc.replace_substring_regex(body, groups, "")
+        # Matching is fast and cutting groups out of a match is not: what is matched is trimmed instead.
+        is_written = pc.match_substring_regex(text, self._pattern())
+        cells = pc.if_else(is_written, text, None)
+        plain = pc.utf8_trim(self._without_odd_signs(cells), characters=self._edges())
+        for sign in _GROUPS[self.decimal]:
+            if pc.any(pc.match_substring(plain, sign)).as_py():
+                plain = pc.replace_substring(plain, sign, "")
         if self.decimal != ".":
             plain = pc.replace_substring(plain, ",", ".")
         numbers = np.array(pc.cast(plain, pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
-        numbers[_is_negative(found)] *= -1
-        if not self.factors:
-            return numbers
-        factors = self._factors_of(found)
-        # Dividing by 1000 keeps the digits that multiplying by 0.001 does not: 700 g are 0.7 kg.
-        return np.where(factors < 1, numbers / np.round(1 / factors, 9), numbers * factors)
+        numbers[self._is_negative(cells)] *= -1
+        return self._converted(numbers, cells)
 
-    def is_converted(self, text: pa.Array) -> np.ndarray:
+    def is_converted(self, text: pa.Array) -> NDArray[np.bool_]:
         """Tell which cells have a sign behind them that multiplies them: 1.2 kg in a column of g."""
-        others = [sign for sign in self.after if self.factors.get(sign, 1.0) != 1.0]
-        own = [sign for sign in self.after if sign not in others]
-        if not others:
+        own = [sign for sign in self.after if self.factors.get(sign, 1.0) == 1.0]
+        if len(own) == len(self.after):
             return np.zeros(len(text), dtype=bool)
-        ends = {"others": others, "own": own}
-        found = {
-            name: pc.fill_null(
-                pc.match_substring_regex(text, rf"[\d{_SPACES}](?:{_alternatives(signs)})[-)\x{{2212}}]*$"),
-                False,
-            )
-            for name, signs in ends.items()
-            if signs
-        }
-        return np.asarray(found["others"]) & ~np.asarray(found.get("own", False))
+        plain = rf"\d[.,]?{_GAP}(?:{_alternatives(own)})?[-)\x{{2212}}]*$"
+        is_other = pc.invert(pc.match_substring_regex(text, plain))
+        return np.asarray(pc.fill_null(is_other, False), dtype=bool)
 
     def _pattern(self) -> str:
         before = f"(?:{_alternatives(self.before)})?" if self.before else ""
-        after = f"(?P<after>{_alternatives(self.after)})?" if self.after else "(?P<after>)"
+        after = f"(?:{_alternatives(self.after)})?" if self.after else ""
         power = "" if self.before or self.after else r"(?:[eE][-+]?\d+)?"
-        return (
-            rf"^(?P<lead>\(?{_SIGN}){_GAP}{before}{_GAP}(?P<sign>{_SIGN})"
-            rf"(?P<body>{_body_pattern(self.decimal)}{power}){_GAP}{after}(?P<trail>{_MINUS}?\)?)$"
+        body = f"{_body_pattern(self.decimal)}{power}"
+        return rf"^\(?{_SIGN}{_GAP}{before}{_GAP}{_SIGN}{body}{_GAP}{after}{_MINUS}?\)?$"
+
+    def _edges(self) -> str:
+        """Every character that may stand around a number's digits."""
+        signs = "".join([*self.before, *self.after])
+        kept = "." if self.decimal == "." else ","
+        return "".join(
+            {sign for sign in f"{signs}{_SPACES}()+-\u2212" if not sign.isdigit() and sign != kept}
         )
 
-    def _factors_of(self, found: pa.Array) -> Floats:
-        signs = pc.fill_null(pc.struct_field(found, "after"), "").dictionary_encode()
-        factors = np.array([self.factors.get(sign, 1.0) for sign in signs.dictionary.to_pylist()])
-        return np.asarray(factors[signs.indices.to_numpy()], dtype=np.float64)
+    def _without_odd_signs(self, cells: pa.Array) -> pa.Array:
+        """Take away signs whose last character may belong to a number (m2, Fr.), before edges are trimmed."""
+        for sign in dict.fromkeys((*self.before, *self.after)):
+            if sign[-1].isdigit() or sign[-1] in ".,":
+                cells = pc.replace_substring(cells, sign, "")
+        return cells
 
+    def _is_negative(self, cells: pa.Array) -> NDArray[np.bool_]:
+        pattern = rf"^\(.*\)$|^\(?{_MINUS}|^[^\d]*{_MINUS}|\d[^\d]*{_MINUS}\)?$"
+        is_negative = pc.match_substring_regex(cells, pattern)
+        return np.asarray(pc.fill_null(is_negative, False), dtype=bool)
 
-def _is_negative(found: pa.Array) -> np.ndarray:
-    parts = [pc.struct_field(found, name) for name in ("lead", "sign", "trail")]
-    marks = pc.fill_null(pc.binary_join_element_wise(*parts, pa.scalar("", parts[0].type)), "")
-    is_negative = pc.match_substring_regex(marks, r"^\(.*\)$|[-\x{2212}]")
-    return np.asarray(is_negative.to_numpy(zero_copy_only=False), dtype=bool)
+    def _converted(self, numbers: Floats, cells: pa.Array) -> Floats:
+        is_other = self.is_converted(cells) if self.factors else np.zeros(1, dtype=bool)
+        if not is_other.any():
+            return numbers
+        others = [sign for sign in self.after if self.factors.get(sign, 1.0) != 1.0]
+        found = pc.extract_regex(
+            cells.filter(pa.array(is_other)), rf"(?P<sign>{_alternatives(others)})[-)\x{{2212}}]*$"
+        )
+        signs = pc.struct_field(found, "sign").to_pylist()
+        factors = np.array([self.factors[sign] for sign in signs])
+        # Dividing by 1000 keeps the digits that multiplying by 0.001 does not: 700 g are 0.7 kg.
+        some = numbers[is_other]
+        numbers[is_other] = np.where(factors < 1, some / np.round(1 / factors, 9), some * factors)
+        return numbers
 
 
 @dataclass(frozen=True)
