@@ -105,9 +105,9 @@ def agreement(hits: float, n: float, chance: float) -> float:
 def edge_evidence(rising: Floats, *, beyond: int, step: float) -> float:
     """Evidence that the values end at a hard lower edge instead of thinning out.
 
-    Two windows from the least value on tell how the density goes; a smooth density that bends like a normal
-    one puts λ = n₀ · min(1, n₀/n₁) · exp(−(w/σ)²) values into the window below. Finding only `beyond` there
-    is the evidence, e^(−λ) where there are none.
+    Three windows from the least value on, with n₀, n₁ and n₂ values, tell how the density goes and bends. One
+    that goes on like this puts λ = n₀ · (n₀/n₁) · (n₀/n₁)/(n₁/n₂) values into the window below, each ratio
+    at most 1. Finding only `beyond` there is the evidence, λ itself where there are none.
 
     Examples
     --------
@@ -119,26 +119,32 @@ def edge_evidence(rising: Floats, *, beyond: int, step: float) -> float:
     """
     if len(rising) < 20:
         return 0.0
-    window = edge_window(rising, step)
-    first = np.searchsorted(rising, rising[0] + window, side="left")
-    second = np.searchsorted(rising, rising[0] + 2 * window, side="left") - first
-    middle = rising[len(rising) // 100 : len(rising) - len(rising) // 100]
-    spread = max(float(np.std(middle)), 0.5 * step)
-    falls = min(1.0, first / second) if second else 0.0
+    # The smaller window alone would be unsure; the wider alone takes a group of a few rows for an edge.
+    return min(
+        few(beyond, _expected_below(rising, edge_window(rising, step, share))) for share in (0.02, 0.05)
+    )
+
+
+def _expected_below(rising: Floats, window: float) -> float:
+    ends = np.searchsorted(rising, rising[0] + window * np.arange(1, 4), side="left")
+    first = float(ends[0])
+    counts = np.maximum(np.diff(ends), 1)
+    falls = min(1.0, first / counts[0])
+    bends = min(1.0, falls / min(1.0, counts[0] / counts[1]))
     certain = max(first - 2 * math.sqrt(first), 0)  # the window begins at a value, and counts vary
-    return few(beyond, certain * falls * math.exp(-((window / spread) ** 2)))
+    return float(certain * falls * bends)
 
 
-def edge_window(rising: Floats, step: float) -> float:
+def edge_window(rising: Floats, step: float, share: float = 0.05) -> float:
     """Width of the windows of `edge_evidence`: what the lowest values take up, at least a step.
 
-    The lowest 2 % (40 at least) and no more than a quarter of the interquartile range: a wider window would
-    hold a small group of rows whole, and miss that it thins out.
+    Such a share of the lowest (40 at least), and no more than a quarter of the interquartile range: a wider
+    window would hold a small group of rows whole, and miss that it thins out.
     """
     n = len(rising)
     quarter = n // 4
     width = 0.25 * float(rising[-1 - quarter] - rising[quarter])
-    width = min(width, float(rising[min(max(n // 50, 40), n - 1)] - rising[0]))
+    width = min(width, float(rising[min(max(int(share * n), 40), n - 1)] - rising[0]))
     # A window of 2.3 steps would hold two values here and three there.
     return step * max(round(width / step), 1)
 

@@ -12,6 +12,12 @@ from numpy.typing import NDArray
 from tellwhy.core.progress import stage
 from tellwhy.data.quality.facts import Facts, HasKind, facts_of
 from tellwhy.data.quality.findings import MISSING, Finding, Quality
+from tellwhy.data.quality.labels.levels import find_levels
+from tellwhy.data.quality.labels.pairs import find_rare_pairs
+from tellwhy.data.quality.labels.spelling import find_misspellings
+from tellwhy.data.quality.links.dependencies import find_broken_dependencies
+from tellwhy.data.quality.links.equations import find_broken_relations
+from tellwhy.data.quality.links.orders import find_broken_orders
 from tellwhy.data.quality.values.dates import find_future_dates, find_impossible_dates
 from tellwhy.data.quality.values.placeholders import find_placeholders
 from tellwhy.data.quality.values.signs import find_sign_flips
@@ -22,7 +28,13 @@ CHECKS: tuple[Check, ...] = (
     find_placeholders,
     find_impossible_dates,
     find_future_dates,
+    find_broken_relations,
     find_sign_flips,
+    find_broken_orders,
+    find_misspellings,
+    find_broken_dependencies,
+    find_levels,
+    find_rare_pairs,
 )
 
 

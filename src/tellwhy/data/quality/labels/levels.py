@@ -1,0 +1,128 @@
+"""Levels that are new, gone, or far rarer than every other level of their column."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from tellwhy.core.score_function import Integers
+from tellwhy.data.quality.chance import LEVEL, edge_window, few, most
+from tellwhy.data.quality.coded import Coded, coded_labels, coded_numbers
+from tellwhy.data.quality.facts import Facts
+from tellwhy.data.quality.findings import MISSING, TOLD, Finding
+from tellwhy.data.quality.words import as_rows, cell_words, rows_words
+
+_RATIO = 30  # a rare level is so many times rarer than the rarest of the others
+_MOST_RARE = 3
+_MOST_WHOLE = 15  # different whole numbers up to which a column is a scale (ratings, grades)
+_SURE = 1.5
+
+
+def find_levels(seen: Facts, learn: Facts) -> list[Finding]:
+    """New and vanished levels against a reference, and single ones among common ones."""
+    findings: list[Finding] = []
+    columns = [name for name in seen.labels if seen.roles[name].kind != "boolean"]
+    for column in columns:
+        coded = coded_labels(seen, learn, column)
+        if seen is not learn:
+            findings += _new(seen, column, coded, len(columns))
+            findings += _vanished(column, coded, len(columns))
+        findings += _rare(seen, column, coded, len(columns))
+    for column in _scales(learn):
+        findings += _off_scale(seen, column, coded_numbers(seen, learn, column), len(columns))
+    return findings
+
+
+def _new(seen: Facts, column: str, coded: Coded, n_columns: int) -> Iterator[Finding]:
+    counts = coded.counts()
+    n_learned = int(counts.sum())
+    # Good and Turing: levels met once tell how often a level never met comes up.
+    n_once = int((counts == 1).sum())
+    surprise = -math.log((n_once + 1) / (n_learned + 1)) - math.log(n_columns)
+    here = np.bincount(coded.seen[coded.seen >= 0], minlength=len(coded.names))
+    for code in np.flatnonzero((counts == 0) & (here > 0)):
+        rows = as_rows(np.flatnonzero(coded.seen == code))
+        text = f"{rows_words(len(rows))}: {column} = {coded.names[code]!r}, a level that the reference lacks."
+        odd = min(surprise, most(seen.n)) if surprise > _SURE else 0.0
+        yield Finding("new_level", (column,), rows, text, cell_words(seen, column, rows[0]), TOLD, odd)
+
+
+def _vanished(column: str, coded: Coded, n_columns: int) -> Iterator[Finding]:
+    counts = coded.counts()
+    here = np.bincount(coded.seen[coded.seen >= 0], minlength=len(coded.names))
+    expected = counts * here.sum() / max(int(counts.sum()), 1)
+    for code in np.flatnonzero((here == 0) & (expected > 0)):
+        if few(0, float(expected[code])) - math.log(n_columns * len(coded.names)) > LEVEL:
+            text = (
+                f"0 rows: {column} = {coded.names[code]!r} is gone "
+                f"({counts[code]:,} rows of the reference have it)."
+            )
+            yield Finding("vanished_level", (column,), (), text, f"{column} = {coded.names[code]}")
+
+
+def _rare(seen: Facts, column: str, coded: Coded, n_columns: int) -> Iterator[Finding]:
+    """A level with a handful of rows where every other level has many times more."""
+    counts = np.bincount(coded.seen[coded.seen >= 0], minlength=len(coded.names))
+    codes = _rare_codes(counts)
+    n_levels = int((counts > 0).sum())
+    for code in codes:
+        surprise = math.log(counts.sum() / counts[code]) - math.log(n_levels * n_columns)
+        if surprise < _SURE:
+            continue
+        rows = as_rows(np.flatnonzero(coded.seen == code))
+        least = int(np.min(np.delete(counts, codes)[np.delete(counts, codes) > 0]))
+        text = (
+            f"{rows_words(len(rows))}: {column} = {coded.names[code]!r}, a rare level "
+            f"(each of the other {n_levels - len(codes)} has at least {least:,} rows)."
+        )
+        odd = min(surprise, most(seen.n))
+        yield Finding("rare_level", (column,), rows, text, cell_words(seen, column, rows[0]), TOLD, odd)
+
+
+def _rare_codes(counts: Integers) -> Integers:
+    """Codes of the levels below a gap in the counts, if these are few; none in a column of many sizes."""
+    order = np.argsort(counts, kind="stable")
+    order = order[counts[order] > 0]
+    for n_rare in range(1, min(_MOST_RARE, len(order) - 2) + 1):
+        if counts[order[n_rare]] >= _RATIO * counts[order[n_rare - 1]]:
+            return order[:n_rare]
+    return order[:0]
+
+
+def _scales(learn: Facts) -> Iterator[str]:
+    """Columns of few whole numbers: ratings, grades, numbers of children."""
+    for column, numbers in learn.numbers.items():
+        probe = numbers.filled
+        if len(probe) >= 50 and numbers.grain == 1 and probe[-1] - probe[0] < 1000:
+            n_values = len(np.unique(probe))
+            if 4 <= n_values <= _MOST_WHOLE:
+                yield column
+
+
+def _off_scale(seen: Facts, column: str, coded: Coded, n_columns: int) -> Iterator[Finding]:
+    """A whole number off a scale all of whose steps are common: a rating of 7 among 1 to 5."""
+    values = seen.numbers[column].values
+    counts = np.bincount(coded.seen[coded.seen >= 0], minlength=len(coded.names))
+    for code in _rare_codes(counts):
+        rows = np.flatnonzero(coded.seen == code)
+        others = np.sort(values[~np.isnan(values) & (values != values[rows[0]])])
+        value = float(values[rows[0]])
+        gap = max(others[0] - value, value - others[-1])
+        # The step after the last common one may be its tail: 40 families of 3 children, and one of 4.
+        if gap <= max(1.0, edge_window(others, 1.0)) or not _is_scale(others):
+            continue
+        surprise = math.log(counts.sum() / counts[code]) - math.log(n_columns + len(seen.numbers))
+        text = (
+            f"{rows_words(len(rows))}: {column} = {coded.names[code]}, off the scale of the others "
+            f"({others[0]:g} to {others[-1]:g})."
+        )
+        example = cell_words(seen, column, int(rows[0]))
+        odd = min(max(surprise, 0.0), most(seen.n))
+        yield Finding("rare_level", (column,), as_rows(rows), text, example, MISSING, odd)
+
+
+def _is_scale(others: np.ndarray) -> bool:
+    """Whether every step between the least and the greatest value is taken."""
+    return len(np.unique(others)) == int(others[-1] - others[0]) + 1

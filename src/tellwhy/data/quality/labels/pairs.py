@@ -1,0 +1,76 @@
+"""Two common levels that hardly ever come together: country = US with payment = invoice."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import combinations
+
+import numpy as np
+
+from tellwhy.core.score_function import Floats, Integers
+from tellwhy.data.quality.chance import LEVEL, few, most
+from tellwhy.data.quality.coded import Coded, coded_labels
+from tellwhy.data.quality.facts import Facts
+from tellwhy.data.quality.findings import TOLD, Finding
+from tellwhy.data.quality.words import as_rows, row_words, rows_words
+
+_MOST_COLUMNS = 30
+_MOST_LEVELS = 60
+_RATIO = 0.1  # of the rows that independent columns would have
+_RARE = 0.005  # of all rows
+_USUAL = 0.3  # a level's other partners come together at least so often as independent ones would
+
+
+def find_rare_pairs(seen: Facts, learn: Facts) -> list[Finding]:
+    """Rows with a pair of levels, each common, that is much rarer than if the columns were independent."""
+    names = [name for name in seen.labels if 2 <= len(learn.labels[name].counts()) <= _MOST_LEVELS]
+    columns = {name: coded_labels(seen, learn, name) for name in names[:_MOST_COLUMNS]}
+    tables = {pair: _counted(columns[pair[0]], columns[pair[1]]) for pair in combinations(columns, 2)}
+    n_tried = sum(table.size for table in tables.values())
+    findings: list[Finding] = []
+    for pair, table in tables.items():
+        findings += _of_pair(seen, pair, (columns[pair[0]], columns[pair[1]]), table, n_tried)
+    return findings
+
+
+def _counted(x: Coded, y: Coded) -> Integers:
+    """How often each pair of levels occurs in the rows to learn from."""
+    rows = (x.learn >= 0) & (y.learn >= 0)
+    n_y = len(y.names)
+    pairs = np.bincount(x.learn[rows] * n_y + y.learn[rows], minlength=len(x.names) * n_y)
+    return pairs.reshape(len(x.names), n_y)
+
+
+def _of_pair(
+    seen: Facts, pair: tuple[str, str], coded: tuple[Coded, Coded], table: Integers, n_tried: int
+) -> Iterator[Finding]:
+    n = int(table.sum())
+    expected = table.sum(axis=1)[:, None] * table.sum(axis=0)[None, :] / max(n, 1)
+    suspects = (table <= _RATIO * expected) & (expected >= LEVEL) & (table <= _RARE * n)
+    for i, j in np.argwhere(suspects):
+        evidence = few(float(table[i, j]), float(expected[i, j])) - math.log(n_tried)
+        if evidence <= LEVEL or not _stands_alone(table, expected, int(i), int(j)):
+            continue
+        rows = as_rows(np.flatnonzero((coded[0].seen == i) & (coded[1].seen == j)))
+        if not rows:
+            continue
+        text = (
+            f"{rows_words(len(rows))}: {pair[0]} = {coded[0].names[i]} with {pair[1]} = {coded[1].names[j]} "
+            f"({table[i].sum():,} and {table[:, j].sum():,} rows; together {expected[i, j]:,.0f} expected)."
+        )
+        odd = min(evidence, math.log(n / max(int(table[i, j]), 1)) + LEVEL, most(seen.n))
+        yield Finding("rare_pair", pair, rows, text, row_words(seen, pair, rows[0]), TOLD, odd)
+
+
+def _stands_alone(table: Integers, expected: Floats, i: int, j: int) -> bool:
+    """Whether both levels meet the other levels about as often as independent columns would.
+
+    Otherwise one column goes with the other as a whole, and rare pairs are what that looks like.
+    """
+    with np.errstate(all="ignore"):
+        ratio = table / expected
+    row = np.delete(ratio[i], j)[np.delete(expected[i], j) >= 5]
+    column = np.delete(ratio[:, j], i)[np.delete(expected[:, j], i) >= 5]
+    both = np.concatenate([row, column])
+    return len(both) >= 2 and float((both > _USUAL).mean()) >= 0.7

@@ -1,0 +1,124 @@
+"""Labels that are another label, written wrongly: 'germany', 'Germny' beside 'Germany'."""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections.abc import Iterator
+
+import numpy as np
+
+from tellwhy.core.score_function import Integers
+from tellwhy.data.quality.coded import Coded, coded_labels
+from tellwhy.data.quality.facts import Facts
+from tellwhy.data.quality.findings import MISSING, Finding
+from tellwhy.data.quality.words import as_rows, cell_words, rows_words
+
+_RATIO = 20  # a misspelling is so many times rarer than what is meant
+_COMMON = 20
+_MOST_LEVELS = 5000
+_ODD = 0.02  # a spelling of more rows than this is a second way of writing, told but not odd
+_SHORTEST = 5
+_LONG = 9
+_DIGIT = re.compile(r"\d")
+
+
+def find_misspellings(seen: Facts, learn: Facts) -> list[Finding]:
+    """Rare labels that differ from a common one in letter case, blanks or a letter or two."""
+    findings: list[Finding] = []
+    for column in seen.labels:
+        coded = coded_labels(seen, learn, column)
+        if 2 <= len(coded.names) <= _MOST_LEVELS and seen.roles[column].kind != "boolean":
+            findings += _of_column(seen, column, coded)
+    return findings
+
+
+def _of_column(seen: Facts, column: str, coded: Coded) -> Iterator[Finding]:
+    here = np.bincount(coded.seen[coded.seen >= 0], minlength=len(coded.names))
+    counts = np.maximum(here, coded.counts())
+    common = [int(i) for i in np.argsort(-counts, kind="stable") if counts[i] >= _COMMON]
+    for code, meant in _pairs(coded.names, counts, common):
+        if not here[code]:
+            continue
+        rows = as_rows(np.flatnonzero(coded.seen == code))
+        text = (
+            f"{rows_words(len(rows))}: {column} = {coded.names[code]!r}, "
+            f"a misspelling of {coded.names[meant]!r} ({counts[meant]:,} rows)."
+        )
+        surprise = math.log(seen.n / len(rows)) if len(rows) <= _ODD * seen.n else 0.0
+        example = cell_words(seen, column, rows[0])
+        yield Finding("misspelling", (column,), rows, text, example, MISSING, surprise)
+
+
+def _pairs(names: tuple[str, ...], counts: Integers, common: list[int]) -> Iterator[tuple[int, int]]:
+    """(misspelled, meant): codes of labels."""
+    folded = [folded_text(name) for name in names]
+    first: dict[str, int] = {}
+    for code in common:
+        first.setdefault(folded[code], code)
+    for code in range(len(names)):
+        if not counts[code]:
+            continue
+        same = first.get(folded[code])
+        if same is not None and same != code and counts[same] > 2 * counts[code]:
+            yield code, same
+            continue
+        if same is None and (meant := _near(code, names, folded, counts, common)) is not None:
+            yield code, meant
+
+
+def folded_text(text: str) -> str:
+    """A label without what is easily written otherwise: case, accents, blanks, punctuation.
+
+    Examples
+    --------
+    >>> folded_text(" São-Paulo "), folded_text("SAO PAULO")
+    ('saopaulo', 'saopaulo')
+    """
+    plain = unicodedata.normalize("NFKD", text.casefold())
+    letters = "".join(c for c in plain if c.isalnum())
+    return letters or text
+
+
+def _near(
+    code: int, names: tuple[str, ...], folded: list[str], counts: Integers, common: list[int]
+) -> int | None:
+    """The common label that is one letter away (two in long words), where none of them are digits."""
+    text = folded[code]
+    if len(text) < _SHORTEST - 1 or _DIGIT.search(text):
+        return None
+    for meant in common:
+        other = folded[meant]
+        if counts[meant] < _RATIO * counts[code] or len(other) < _SHORTEST or _DIGIT.search(other):
+            continue
+        allowed = 2 if min(len(text), len(other)) >= _LONG else 1
+        if abs(len(text) - len(other)) <= allowed and edits(text, other) <= allowed:
+            return None if _is_variant(names[code], names[meant]) else meant
+    return None
+
+
+def _is_variant(one: str, other: str) -> bool:
+    """Whether two labels differ in a word of one letter, as 'size a' and 'size b' do: names of two things."""
+    pairs = zip(re.split(r"\W+|_", one), re.split(r"\W+|_", other), strict=False)
+    return any(a != b and len(a) <= 2 and len(b) <= 2 for a, b in pairs)
+
+
+def edits(one: str, other: str) -> int:
+    """Least number of letters to add, drop, change or swap with their neighbour.
+
+    Examples
+    --------
+    >>> edits("germny", "germany"), edits("gremany", "germany"), edits("france", "franke")
+    (1, 1, 1)
+    """
+    rows = [list(range(len(other) + 1))]
+    for i, letter in enumerate(one, start=1):
+        row = [i]
+        for j, wanted in enumerate(other, start=1):
+            least = min(rows[-1][j] + 1, row[-1] + 1, rows[-1][j - 1] + (letter != wanted))
+            if i > 1 and j > 1 and letter == other[j - 2] and one[i - 2] == wanted:
+                least = min(least, rows[-2][j - 2] + 1)
+            row.append(least)
+        rows.append(row)
+    return rows[-1][-1]
