@@ -7,7 +7,11 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from tellwhy.explainers import Insight
+from tellwhy.explainers.surrogate.convergence import Convergence
 from tellwhy.views.cli import app
+from tellwhy.views.cli.insight import show_insights
+from tellwhy.workflow.insights.insight_run import InsightRun
 
 MODELS = """
 import numpy as np
@@ -120,3 +124,49 @@ def test_refusals(folder, model, data, words):
     result = run(model, data, *SHORT, expect=1)
     assert words in " ".join(result.stderr.split())
     assert not (folder / "tellwhy-insight-rows").exists()
+
+
+def pattern(slopes, limits, **changes):
+    n = len(slopes)
+    made = {"target": "cat", "component": 0, "share": 0.4, "share_interval": (0.3, 0.5), "credibility": 0.9}
+    made |= {"coefficients": np.array(slopes), "interval": np.array(limits), "effects": np.array(slopes)}
+    made |= {"top": np.arange(n), "names": tuple(f"f{k}" for k in range(n)), "rows": np.arange(4)}
+    made |= {"centre": np.zeros(n), "applies": (), "examples": np.zeros((1, n)), "others": np.zeros((1, n))}
+    return Insight(**made | changes)
+
+
+def told(capsys, insights, **convergence):
+    show_insights(InsightRun(insights, convergence, "m:f", "[t].csv", 120))
+    return " ".join(capsys.readouterr().out.split())
+
+
+SURE = Convergence({"a": 1.01, "b": 1.0}, {"a": 500.0, "b": 90.0})
+UNSURE = Convergence({"a": 1.0, "b": 1.34}, {"a": 41.0, "b": 300.0})
+
+
+def test_features_that_surely_matter_are_named_whatever_their_sign(capsys):
+    slopes = [2.0, -1.5, 1.0]
+    found = pattern(slopes, [[1, 3], [-2, -1], [-1, 3]], target="[cat]", applies=(("f1", -1.0, 2.0),))
+    text = told(capsys, [found], one=SURE)
+    assert "[cat] 40 % f0 2 [1, 3], f1 −1.5 [−2, −1] (1 that may be 0) f1 −1 to 2" in text
+    assert "with 90 % credible intervals, from 120 rows of [t].csv." in text
+    assert text.endswith("Chains: R̂ ≤ 1.01, effective draws ≥ 90.")
+
+
+def test_features_that_are_not_named_are_counted(capsys):
+    n = 12
+    limits = [[1, 3]] * 10 + [[-1, 3]] * 2
+    text = told(capsys, [pattern([2.0] * n, limits)], one=SURE)
+    assert "f7 2" in text
+    assert "f8 2" not in text
+    assert "(2 more, 2 that may be 0)" in text
+    text = told(capsys, [pattern([2.0, 1.0], [[-1, 3], [-1, 3]])], one=SURE)
+    assert "f0 2 [−1, 3] (all may be 0)" in text
+    assert "f1" not in text
+
+
+def test_chains_are_told_of_the_class_where_they_agree_least(capsys):
+    for classes in ({"cat": SURE, "dog": UNSURE}, {"dog": UNSURE, "cat": SURE}):
+        text = told(capsys, [pattern([1.0], [[0.5, 2]])], **classes)
+        words = "Chains: R̂ ≤ 1.34, effective draws ≥ 41 (class dog; the other classes agree better)."
+        assert text.endswith(words)

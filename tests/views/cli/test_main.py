@@ -87,6 +87,9 @@ def test_json_and_nothing_else_on_stdout(data):
     assert 50 < first["nearest_normal"]["amount"] < 200
     assert len(found["anomalies"]) == 3
     assert found["seed"] == 7
+    stored = load_run(data.parent / "tellwhy-orders")
+    assert (found["threshold"], found["out"]) == (stored.threshold, "tellwhy-orders")
+    assert (found["source"], found["notices"]) == (str(data), list(stored.notices))
     assert found["detection"]["auroc"] > 0.95
     assert "kernel density" in found["detector"]
 

@@ -4,6 +4,7 @@ import base64
 import io
 import json
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,9 @@ from typer.testing import CliRunner
 from tellwhy.data.graphs import chain, grid
 from tellwhy.data.graphs.synthetic import latent_classes
 from tellwhy.views.cli.main import app
+from tellwhy.views.cli.nodes import records, show_nodes
 from tellwhy.views.report.node_pictures import pictures, png
+from tellwhy.workflow.run import Anomaly
 
 
 @pytest.fixture
@@ -51,6 +54,7 @@ def test_time_and_edges_from_the_command_line(place):
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     assert found["theta"] > 0
+    assert len(found["anomalies"]) == 3
     assert {"class", "context_share", "reasons"} <= set(found["anomalies"][0])
     page = (place / "timed" / "report.html").read_text(encoding="utf-8")
     assert page.count('class="node-plot"') == 4
@@ -73,6 +77,29 @@ def test_wrong_use_is_said(place, words, said):
     assert result.exit_code == 1
     assert said in re.sub(r"\s+", " ", result.stderr)
     assert not list(place.glob("tellwhy-*"))
+
+
+def test_each_node_is_told_with_its_own_class_and_context(capsys):
+    nodes = [Anomaly(7, "(0, [7])", 12.345, 99.0, True, []), Anomaly(3, None, 0.5, 80.0, False, [])]
+    extras = {"class": np.array([1, 0, 2]), "context_share": np.array([0.25, 0.915, 0.5])}
+    found = SimpleNamespace(
+        run=SimpleNamespace(
+            anomalies=nodes, explanation=SimpleNamespace(extras=extras), summary="Two [nodes]."
+        )
+    )
+    told = records(found, 2)
+    assert [(r["row"], r["class"], r["context_share"]) for r in told] == [(7, 1, 0.25), (3, 0, 0.915)]
+    assert len(records(found, 1)) == 1
+    show_nodes(found, 2)
+    head, _, *lines = (
+        " ".join(line.split()) for line in capsys.readouterr().out.splitlines() if line.strip()
+    )
+    assert head.startswith("# node class score of which context why: column = value")
+    assert lines == [
+        "1 (0, [7]) 1 12.35 25% no column stands out",
+        "2 row 3 0 0.5 92% no column stands out (below the threshold)",
+        "Two [nodes].",
+    ]
 
 
 def test_png_is_read_back():

@@ -128,6 +128,7 @@ def pattern(**changes):
     ("changes", "title"),
     [
         ({}, "&lt;cat&gt;: 40 % of its rows (30–52)"),
+        ({"share_interval": (0.385, 0.415)}, "&lt;cat&gt;: 40 % of its rows (38–42)"),
         ({"share_interval": (0.399, 0.401)}, "&lt;cat&gt;: 40 % of its rows"),
         ({"component": -1}, "&lt;cat&gt;: all rows"),
     ],

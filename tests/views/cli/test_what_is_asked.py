@@ -1,0 +1,162 @@
+"""Every option of a command reaches the function that does the work, under the name that it has there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tellwhy.core.errors import InvalidInput
+from tellwhy.views.cli import app
+
+COMMON = {
+    "id_column": None,
+    "top": 10,
+    "contamination": None,
+    "columns": None,
+    "exclude": (),
+    "random_state": 0,
+}
+
+
+class Asked(dict[str, Any]):
+    """What a function was called with; it then stops the command."""
+
+    def __call__(self, *args: object, **settings: object) -> None:
+        self["args"] = args
+        self.update(settings)
+        raise InvalidInput("far enough")
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """Run a command up to the call of a function, and return what that was called with."""
+    monkeypatch.chdir(tmp_path)
+
+    def of(function: str, *words: str) -> Asked:
+        found = Asked()
+        monkeypatch.setattr(function, found)
+        done = CliRunner().invoke(app, words)
+        assert done.exit_code == 1, done.output
+        assert "far enough" in done.stderr
+        return found
+
+    return of
+
+
+def test_rows_of_a_table(asked: Any) -> None:
+    function = "tellwhy.workflow.explain_table"
+    own = {"reference": None, "normal": None, "label": None, "detector": "auto", "method": "auto"}
+    plain = asked(function, "explain", "t.csv")
+    assert plain == COMMON | own | {"missing": "impute", "args": (Path("t.csv"),)}
+    words = (
+        "--normal k=v --id n --detector SVDD --method Occlusion --top 7 --contamination 0.02 --columns a,b "
+    )
+    words += "--columns c --exclude d --label l --missing drop --seed 3"
+    assert asked(function, "explain", "t.csv", *words.split()) == {
+        "args": (Path("t.csv"),),
+        "reference": None,
+        "normal": "k=v",
+        "id_column": "n",
+        "detector": "SVDD",
+        "method": "Occlusion",
+        "top": 7,
+        "contamination": 0.02,
+        "columns": ["a", "b", "c"],
+        "exclude": ["d"],
+        "label": "l",
+        "missing": "drop",
+        "random_state": 3,
+    }
+    assert asked(function, "explain", "t.csv", "--reference", "r.csv")["reference"] == Path("r.csv")
+
+
+def test_nodes(asked: Any) -> None:
+    function = "tellwhy.views.cli.nodes.explain_graph"
+    own = {"time": None, "edges": None, "neighbours": None, "n_classes": None}
+    assert asked(function, "explain", "c.npz", "--grid") == COMMON | own | {"args": (Path("c.npz"),)}
+    words = "--classes 3 --neighbours 8 --top 4 --seed 5 --contamination 0.1 --exclude a"
+    assert asked(function, "explain", "c.npz", "--grid", *words.split()) == COMMON | own | {
+        "args": (Path("c.npz"),),
+        "n_classes": 3,
+        "neighbours": 8,
+        "top": 4,
+        "random_state": 5,
+        "contamination": 0.1,
+        "exclude": ["a"],
+    }
+    assert asked(function, "explain", "t.csv", "--time", "at")["time"] == "at"
+    assert asked(function, "explain", "t.csv", "--edges", "e.csv")["edges"] == Path("e.csv")
+
+
+def test_comparisons(asked: Any) -> None:
+    function = "tellwhy.workflow.compare_table"
+    plain = asked(function, "compare", "t.csv")
+    assert (plain["n_rows"], plain["n_features"], plain["random_state"]) == (100, 1, 0)
+    words = (
+        "--rows 30 --changed 2 --seed 4 --normal k=v --detector SVDD --columns a --exclude b --missing error"
+    )
+    assert asked(function, "compare", "t.csv", *words.split()) == {
+        "args": (Path("t.csv"),),
+        "reference": None,
+        "normal": "k=v",
+        "detector": "SVDD",
+        "columns": ["a"],
+        "exclude": ["b"],
+        "missing": "error",
+        "n_rows": 30,
+        "n_features": 2,
+        "random_state": 4,
+    }
+
+
+def test_insights(asked: Any) -> None:
+    function = "tellwhy.workflow.insights.insight_run.learn_insights"
+    plain = asked(function, "insight", "m:f", "t.csv")
+    assert (plain["n_sweeps"], plain["n_burn"], plain["n_chains"]) == (1000, 500, 2)
+    words = (
+        "--top 3 --components 4 --features 5 --sweeps 60 --chains 6 --scale common --seed 7 --checkpoint c"
+    )
+    assert asked(function, "insight", "m:f", "t.csv", *words.split()) == {
+        "args": ("m:f", Path("t.csv")),
+        "top": 3,
+        "checkpoint": Path("c"),
+        "n_components": 4,
+        "features": 5,
+        "n_sweeps": 60,
+        "n_burn": 30,  # half as many
+        "n_chains": 6,
+        "scale": "common",
+        "random_state": 7,
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "scale"),
+    [
+        ("t.csv --label y", True),  # columns of a table have units of their own
+        ("t.parquet --label y", True),
+        ("t.csv --label y --no-scale", False),
+        ("rows.svm", False),
+        ("rows.svm --scale", True),
+    ],
+)
+def test_tables_are_scaled_unless_told_otherwise(asked: Any, words: str, scale: bool) -> None:
+    job = asked("tellwhy.workflow.training.train", "fit-svm", *words.split())["args"][0]
+    assert job.scale is scale
+
+
+def test_machines(asked: Any) -> None:
+    words = (
+        "--c 0.5 --loss cs --tol 0.01 --max-epochs 9 --ranks 2 --threads 3 --dtype float32 --no-intercept "
+    )
+    words += "--checkpoint-every 4 --resume --seed 8 --quiet --out here"
+    job = asked("tellwhy.workflow.training.train", "fit-svm", "rows.svm", *words.split())["args"][0]
+    assert (job.data, job.out, job.loss, job.C) == ("rows.svm", "here", "cs", 0.5)
+    assert (job.tol, job.max_epochs, job.ranks, job.threads) == (0.01, 9, 2, 3)
+    assert (job.dtype, job.fit_intercept, job.checkpoint_every) == ("float32", False, 4)
+    assert (job.resume, job.seed, job.quiet, job.label) == (True, 8, True, None)
+    plain = asked("tellwhy.workflow.training.train", "fit-svm", "data/rows.svm")["args"][0]
+    assert (plain.out, plain.C, plain.loss) == ("rows-svm", 1.0, "ww")
