@@ -85,3 +85,16 @@ def test_a_value_stays_in_its_row_when_the_rows_between_lack_it(tmp_path):
     frame = read_table(tmp_path / "t.json").frame
     np.testing.assert_array_equal(frame["a"], [1.5, np.nan, np.nan, 4.5, np.nan])
     assert frame["b"].tolist() == [1, 2, 3, 4, 5]
+
+
+def test_names_of_json_are_believed_also_when_packed(tmp_path):
+    (tmp_path / "t.ndjson").write_text('{ "a": 1 }\n{ "a": 2 }\n', encoding="utf-8")
+    assert read_table(tmp_path / "t.ndjson").frame["a"].tolist() == [1, 2]
+    (tmp_path / "t.json.gz").write_bytes(gzip.compress(b'[{"a": 1}, {"a": 2}]'))
+    assert read_table(tmp_path / "t.json.gz").frame["a"].tolist() == [1, 2]
+
+
+def test_large_whole_numbers_are_exact(tmp_path):
+    numbers = [2**53 + 1, -(2**63), 2**63 - 1]
+    (tmp_path / "t.json").write_text(json.dumps([{"a": n} for n in numbers]), encoding="utf-8")
+    assert read_table(tmp_path / "t.json").frame["a"].tolist() == numbers

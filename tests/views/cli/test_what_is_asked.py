@@ -19,6 +19,7 @@ COMMON = {
     "exclude": (),
     "random_state": 0,
 }
+NO_KINDS: dict[str, list[str]] = {"category": [], "number": [], "date": [], "text": []}
 
 
 class Asked(dict[str, Any]):
@@ -50,11 +51,12 @@ def test_rows_of_a_table(asked: Any) -> None:
     function = "tellwhy.workflow.explain_table"
     own = {"reference": None, "normal": None, "label": None, "detector": "auto", "method": "auto"}
     plain = asked(function, "explain", "t.csv")
-    assert plain == COMMON | own | {"missing": "impute", "args": (Path("t.csv"),)}
+    assert plain == COMMON | NO_KINDS | own | {"missing": "impute", "args": (Path("t.csv"),)}
     words = (
         "--normal k=v --id n --detector SVDD --method Occlusion --top 7 --contamination 0.02 --columns a,b "
     )
-    words += "--columns c --exclude d --label l --missing drop --seed 3"
+    words += "--columns c --exclude d --label l --missing drop --seed 3 "
+    words += "--category e --number f,g --date h --text i --ignore j"
     assert asked(function, "explain", "t.csv", *words.split()) == {
         "args": (Path("t.csv"),),
         "reference": None,
@@ -65,7 +67,11 @@ def test_rows_of_a_table(asked: Any) -> None:
         "top": 7,
         "contamination": 0.02,
         "columns": ["a", "b", "c"],
-        "exclude": ["d"],
+        "exclude": ["d", "j"],
+        "category": ["e"],
+        "number": ["f", "g"],
+        "date": ["h"],
+        "text": ["i"],
         "label": "l",
         "missing": "drop",
         "random_state": 3,
@@ -98,7 +104,7 @@ def test_comparisons(asked: Any) -> None:
     words = (
         "--rows 30 --changed 2 --seed 4 --normal k=v --detector SVDD --columns a --exclude b --missing error"
     )
-    assert asked(function, "compare", "t.csv", *words.split()) == {
+    assert asked(function, "compare", "t.csv", *words.split()) == NO_KINDS | {
         "args": (Path("t.csv"),),
         "reference": None,
         "normal": "k=v",

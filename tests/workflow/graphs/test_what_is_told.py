@@ -93,6 +93,13 @@ def test_context_is_told_apart_from_values(found):
     assert context[rows.index(200)] < 0.1
 
 
+def test_what_neighbours_prefer_is_told_of_every_node(found):
+    pull = found.run.explanation.extras["neighbour_pull"]
+    assert pull.shape == (len(found.run.anomalies),)
+    row = [a.row for a in found.run.anomalies].index(40)
+    assert pull[row] > 1  # the value of hour 40 is of the other class: its neighbours hold it in theirs
+
+
 def test_settings_are_as_used(found):
     assert (found.run.settings["n_classes"], found.run.settings["detector"]) == (2, "LCCAD")
     assert found.run.settings["method"] == "LatentClassDTD"

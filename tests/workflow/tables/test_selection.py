@@ -8,7 +8,7 @@ from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.data import as_table
 from tellwhy.workflow import explain_table
 from tellwhy.workflow.graphs.graph_input import GraphRequest
-from tellwhy.workflow.tables.request import Request, cell_text, rows_equal_to, split_marker
+from tellwhy.workflow.tables.request import Request, cell_text, check_column, rows_equal_to, split_marker
 from tellwhy.workflow.tables.selection import select
 
 FRAME = pd.DataFrame(
@@ -123,3 +123,15 @@ def test_up_to_half_of_the_rows_may_be_above_the_threshold(request_of):
     for share in (0.0, 0.51):
         with pytest.raises(InvalidParameter, match="'contamination' parameter"):
             request_of(contamination=share)
+
+
+def test_what_the_table_has_is_listed():
+    wide = as_table(pd.DataFrame(np.zeros((2, 12)), columns=[f"c{k}" for k in range(12)]))
+    listed = ", ".join(f"'c{k}'" for k in range(10))
+    with pytest.raises(InvalidInput, match=rf"no column 'zzz'\. Its columns are: {listed}, …\."):
+        check_column(wide, "zzz")
+    with pytest.raises(InvalidInput, match=r"Did you mean 'c11'\? Its columns"):
+        check_column(wide, "c1l1")
+    values = as_table(pd.DataFrame({"k": list("aaabbccccdefgh")}))
+    with pytest.raises(InvalidInput, match="Its most common values are: 'c', 'a', 'b', '"):
+        rows_equal_to(values, "k", "z")
