@@ -167,7 +167,7 @@ def inventory(g: Draw) -> dict[str, object]:
     reserved = np.minimum(g.rng.binomial(stock, g.between(0.05, 0.3)), stock)
     cost = g.lognormal((3, 60), (0.4, 0.8)).round(2)
     length = g.normal((1.5, 4.0), (0.2, 0.4)).clip(0.3).round(2)
-    weight = (length * g.between(1, 5) * np.exp(g.between(0.03, 0.12) * g.rng.normal(size=g.n))).round(2)
+    weight = (length * g.between(1, 5) * np.exp(g.between(0.01, 0.03) * g.rng.normal(size=g.n))).round(2)
     digits = g.rng.integers(1_000, 10_000, g.n)
     return {
         "sku": [f"{c[:2].upper()}-{d}-{i:04d}" for c, d, i in zip(category, digits, range(g.n), strict=True)],

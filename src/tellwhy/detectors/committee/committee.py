@@ -20,13 +20,13 @@ from tellwhy.detectors.committee.score import CommitteeScore
 
 # Chosen on 18 public sets and on generated tables (benchmarks/default_detector.py says how).
 WEIGHTS: Mapping[str, float] = {
-    "tails": 0.5,
+    "tails": 1.0,
     "near": 1.0,
     "wide": 1.0,
     "squeezed": 1.0,
-    "gaussian": 0.5,
-    "dependence": 0.25,
-    "pairs": 0.5,
+    "gaussian": 1.0,
+    "dependence": 0.5,
+    "pairs": 1.0,
 }
 LEAST_TRIMMED = 20  # rows; of fewer, none is set aside
 
