@@ -150,6 +150,15 @@ def test_the_slice_that_is_drawn_comes_back_from_its_file(found, tmp_path, at):
     assert load_picture(tmp_path).at == at
 
 
+@pytest.mark.parametrize("n_levels", [3, 5])
+def test_as_many_classes_are_found_as_there_are_levels(n_levels):
+    level = np.repeat(np.arange(n_levels) * 8.0, 100)
+    flow = level + np.random.default_rng(0).normal(size=len(level))
+    run = explain_graph(pd.DataFrame({"hour": np.arange(len(level)), "flow": flow}), time="hour").run
+    assert run.settings["n_classes"] == n_levels
+    assert f"fall into {n_levels} latent classes" in run.summary
+
+
 def test_rows_are_listed_up_to_200_above_the_threshold_and_at_least_as_asked(frame):
     many = explain_graph(frame, time="hour", n_classes=2, top=5, contamination=0.2).run
     assert len(many.anomalies) == 60

@@ -213,3 +213,16 @@ def test_numbers_stored_as_text_and_dates_in_other_layouts_are_told_as_numbers_a
     assert first[0].value == 190.0
     assert first[0].text.startswith("size = 190 (usually 9")
     assert first[1].text.startswith("day = 2031-11-28 (usually 2024-03-0")
+
+
+@pytest.mark.parametrize("has_gaps", [False, True])  # with gaps, pandas keeps counts as floats
+def test_counts_are_suggested_without_a_decimal_point(has_gaps):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": rng.normal(size=150), "n": rng.poisson(5, 150)})
+    table.loc[1, "n"] = 60
+    if has_gaps:
+        table["n"] = table["n"].where(np.arange(150) % 10 > 0)
+    first = explain_table(table, top=1).anomalies[0]
+    assert first.row == 1
+    assert type(first.nearest_normal["n"]) is int
+    assert 0 <= first.nearest_normal["n"] < 60
