@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from tellwhy.workflow.graphs.graph_run import GraphRun as GraphRun, explain_graph as explain_graph
     from tellwhy.workflow.run import Run as Run
     from tellwhy.workflow.run_io import load_run as load_run, save_run as save_run
+    from tellwhy.workflow.tables.difference import Difference as Difference, diff_tables as diff_tables
     from tellwhy.workflow.tables.table_comparison import (
         TableComparison as TableComparison,
         compare_table as compare_table,
@@ -16,11 +17,13 @@ if TYPE_CHECKING:
     from tellwhy.workflow.texts.text_labels import TextLabels as TextLabels, explain_texts as explain_texts
 
 _PLACES = {
+    "Difference": "tables.difference",
     "GraphRun": "graphs.graph_run",
     "Run": "run",
     "TableComparison": "tables.table_comparison",
     "TextLabels": "texts.text_labels",
     "compare_table": "tables.table_comparison",
+    "diff_tables": "tables.difference",
     "explain_graph": "graphs.graph_run",
     "explain_table": "tables.table_run",
     "explain_texts": "texts.text_labels",

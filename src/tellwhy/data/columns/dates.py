@@ -16,6 +16,7 @@ ENOUGH = 0.95  # share of cells that must be dates for a text column to be one
 _PROBE = 200
 _SHORTEST_ORDER = 5  # dates below which an order may be chance
 _BEYOND = 0.05  # share of dates beyond those of a reference from which they tell the period
+_UNLIKELY = 1e-4  # chance below which so many dates beyond a reference's are no accident
 _HARDLY_EVER = 0.98  # share of steps in one direction from which dates count as sorted
 _TIME = r"([T ]\d{1,2}:\d{2}.*)?$"
 _LAYOUTS = {  # name: (pattern, the same in ISO order)
@@ -89,21 +90,29 @@ def told_by_order(dates: Dates, reference: Dates | None = None) -> str:
     filled = dates[~np.isnat(dates)]
     if len(filled) < _SHORTEST_ORDER:
         return ""
-    if reference is not None:
-        known = np.sort(reference[~np.isnat(reference)])
-        if not len(known):
-            return ""
-        # The ends are taken a little inside: a single mistyped year must not stretch them.
-        later = float((filled > known[int(0.99 * (len(known) - 1))]).mean())
-        earlier = float((filled < known[int(np.ceil(0.01 * (len(known) - 1)))]).mean())
-        # Of rows of the same period, one in a hundred lies beyond each end.
-        if max(later, earlier) > _BEYOND:
-            side = "later" if later >= earlier else "earlier"
-            return f"that these rows are {side} than the reference"
+    if reference is not None and (side := _beyond(filled, reference[~np.isnat(reference)])):
+        return f"that these rows are {side} than the reference"
     steps = np.diff(filled.astype("datetime64[us]").astype(np.int64))
     share = max(float((steps >= 0).mean()), float((steps <= 0).mean()))
     is_order = share >= _HARDLY_EVER and len(np.unique(filled)) > _SHORTEST_ORDER
     return "in which order the rows came" if is_order else ""
+
+
+def _beyond(dates: Dates, reference: Dates) -> str:
+    """Return 'later' or 'earlier' where more dates lie beyond a reference's than chance puts there, or ''."""
+    from scipy.stats import betabinom  # a heavy import, needed only where there is a reference
+
+    n = len(reference)
+    known = np.sort(reference)
+    # The ends are taken a little inside: a single mistyped year must not stretch them.
+    inside = int(0.01 * n)
+    for side in ("later", "earlier") if n else ():
+        k = int((dates > known[n - 1 - inside]).sum() if side == "later" else (dates < known[inside]).sum())
+        # Of rows of the same period, the share beyond an end is Beta(inside + 1, n − inside).
+        chance = betabinom.sf(k - 1, len(dates), inside + 1, n - inside)
+        if k > _BEYOND * len(dates) and chance < _UNLIKELY:
+            return side
+    return ""
 
 
 def days_since_1970(dates: Dates) -> NDArray[np.float64]:

@@ -1,0 +1,105 @@
+"""The command `tellwhy diff`: what changed from one table to another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tellwhy.views.cli import options, screen
+
+if TYPE_CHECKING:
+    from tellwhy.workflow import Difference
+    from tellwhy.workflow.drift.column_drift import Drift
+
+
+def diff_command(
+    old: Annotated[Path, typer.Argument(help="The earlier table: CSV, TSV, Parquet, JSON lines or Excel.")],
+    new: Annotated[Path, typer.Argument(help="The later table, of the same kind.")],
+    *,
+    exclude: options.Exclude = None,
+    ignore: options.Ignore = None,
+    category: options.Category = None,
+    number: options.Number = None,
+    date: options.Date = None,
+    text: options.Text = None,
+    level: Annotated[
+        float, typer.Option(help="Chance that anything is called drifted though nothing is.")
+    ] = 0.01,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page (.html) as well.")] = None,
+    json: options.Json = False,
+    seed: options.Seed = 0,
+    quiet: options.Quiet = False,
+) -> None:
+    """Tell what changed from one table to another: values, levels, missing cells, columns, how they are read.
+
+    Example: `tellwhy diff jan.csv feb.csv`
+    """
+    from tellwhy.workflow import diff_tables
+
+    with screen.progress_bar(quiet=quiet), screen.warnings_as_notes():
+        found = diff_tables(
+            old,
+            new,
+            exclude=options.listed([*(exclude or []), *(ignore or [])]) or (),
+            **options.column_kinds(category, number, date, text),
+            level=level,
+            random_state=seed,
+        )
+    if out is not None:
+        from tellwhy.views.report.drift_page import write_drift_report
+
+        write_drift_report(found, out)
+    if json:
+        screen.print_json(as_json(found))
+        return
+    screen.notes(found.notices, quiet=quiet)
+    show_difference(found)
+    if out is not None:
+        typer.echo(f"Report: {out}")
+
+
+def as_json(found: Difference) -> dict[str, Any]:
+    """What `--json` prints."""
+    changed = [{"column": name, "old": a, "new": b} for name, (a, b) in found.changed.items()]
+    return {
+        "old": {"source": found.old, "n_rows": found.n_rows[0]},
+        "new": {"source": found.new, "n_rows": found.n_rows[1]},
+        "level": found.level,
+        "n_drifted": len(found.drifted),
+        "drifts": [{**vars(drift)} for drift in found.drifts],
+        "new_columns": found.new_columns,
+        "gone_columns": found.gone_columns,
+        "changed": changed,
+        "ordering": found.ordering,
+        "not_compared": found.not_compared,
+        "roles": found.roles,
+        "notices": found.notices,
+    }
+
+
+def show_difference(found: Difference) -> None:
+    """Print what changed: first the columns themselves, then what is in them, the largest first."""
+    from rich.markup import escape
+
+    from tellwhy.views.drift_wording import difference_words
+
+    console = screen.out()
+    if found.drifted:
+        table = screen.plain_table()
+        for name in ("column", "size", "chance", "what changed"):
+            table.add_column(name, overflow="fold", style="bold" if name == "column" else "")
+        for drift in found.drifted:
+            table.add_row(*map(escape, drift_cells(drift)))
+        console.print(table)
+    for line in difference_words(found):
+        console.print(escape(line))
+
+
+def drift_cells(drift: Drift) -> tuple[str, str, str, str]:
+    """The column, the size of its change, the chance of it, and the change in words."""
+    from tellwhy.views.drift_wording import chance
+
+    what = "" if drift.what in ("values", "missing cells") else f"{drift.what}: "
+    return drift.column, f"{drift.size:.2f}", chance(drift.p_adjusted), f"{what}{drift.text}"

@@ -1,0 +1,65 @@
+"""Tests of drift: right on samples of one source, and sharp where sources differ."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from tellwhy.workflow.drift.chance import adjusted, gap_of_levels, gap_of_numbers, gap_of_rates
+
+
+@pytest.mark.parametrize(("n", "m"), [(30, 70), (400, 250)])
+def test_numbers_as_scipy_has_them(n, m):
+    rng = np.random.default_rng(n)
+    old = rng.normal(size=n)
+    new = rng.normal(0.3, 1.2, size=m)
+    gap = gap_of_numbers(old, new)
+    expected = stats.ks_2samp(old, new, method="exact" if n < 100 else "asymp")
+    assert gap.size == pytest.approx(expected.statistic, abs=1e-12)
+    assert gap.p_value == pytest.approx(expected.pvalue, rel=1e-9)
+    assert abs((old <= gap.at).mean() - (new <= gap.at).mean()) == pytest.approx(gap.size)
+
+
+def levels(rng, n, shares):
+    found, counts = np.unique(rng.choice(len(shares), n, p=shares), return_counts=True)
+    return {f"l{i}": int(k) for i, k in zip(found, counts, strict=True)}
+
+
+@pytest.mark.parametrize("n_levels", [2, 5, 40, 400])
+@pytest.mark.parametrize("rows", [(40, 60), (300, 2000)])
+def test_levels_of_one_source_rarely_differ(n_levels, rows):
+    rng = np.random.default_rng(n_levels + rows[0])
+    p_values = []
+    for _ in range(400):
+        shares = rng.dirichlet(np.full(n_levels, 0.5))
+        p_values.append(gap_of_levels(levels(rng, rows[0], shares), levels(rng, rows[1], shares)).p_value)
+    assert np.mean(np.array(p_values) <= 0.05) <= 0.07
+    assert np.mean(np.array(p_values) <= 0.01) <= 0.025
+
+
+def test_rates_of_one_source_rarely_differ():
+    rng = np.random.default_rng(0)
+    p_values = []
+    for _ in range(2000):
+        share = rng.choice([0.001, 0.02, 0.3])
+        n, m = rng.integers(50, 2000, 2)
+        p_values.append(gap_of_rates((rng.binomial(n, share), n), (rng.binomial(m, share), m)).p_value)
+    assert np.mean(np.array(p_values) <= 0.01) <= 0.015
+    assert gap_of_rates((0, 100), (0, 50)).p_value == 1.0
+
+
+def test_a_new_level_is_found_among_many():
+    old = {f"l{i}": 100 for i in range(50)}
+    new = {**old, "KP": 12}
+    assert gap_of_levels(old, new).p_value < 0.05
+    assert gap_of_levels(old, {**old, "KP": 1}).p_value > 0.2
+    assert gap_of_levels(new, old).p_value < 0.05
+    assert gap_of_levels({"a": 10}, {"b": 10}).size == 1.0
+
+
+def test_the_correction_is_holms():
+    p_values = [0.001, 0.04, 0.03, 0.2]
+    assert adjusted(p_values) == pytest.approx([0.004, 0.09, 0.09, 0.2])
+    assert adjusted([]) == []
+    assert adjusted([0.9, 0.8]) == [1.0, 1.0]
