@@ -63,9 +63,9 @@ def _rare_levels(drift: Drift) -> str:
 
 def _fine_print(found: Difference) -> str:
     return (
-        f"{count(len(found.drifts), 'comparison')}, corrected for their number (Holm): were the tables samples "
-        f"of one source, something would be called drifted in {100 * found.level:.3g} % of such pairs. "
-        "Size: 0 alike, 1 nothing in common."
+        f"{count(len(found.drifts), 'comparison')}, corrected for their number (Holm): were the tables "
+        f"samples of one source, something would be called drifted in {100 * found.level:.3g} % of such "
+        "pairs. Size: 0 alike, 1 nothing in common."
     )
 
 

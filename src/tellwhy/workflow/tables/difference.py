@@ -174,7 +174,7 @@ def _read_pair(old: Table, new: Table, exclude: set[str], told: Mapping[str, Seq
 
 
 def _named(entries: Sequence[str], shared: Sequence[str], exclude: set[str]) -> list[str]:
-    """The entries on columns that are compared; a column that is in no table is an error of `read_columns`."""
+    """The entries on columns that are compared, and those on unknown ones, which `read_columns` refuses."""
     return [entry for entry in entries if _column(entry, sorted(exclude)) is None or _column(entry, shared)]
 
 
@@ -275,7 +275,7 @@ def _sampled(frame: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
 
 
 def _judged(drifts: Sequence[Drift], level: float) -> list[Drift]:
-    """Correct the p-values for their number, and put what drifted first, the largest difference at the top."""
+    """Correct the p-values for their number, and put what drifted first, by its size."""
     corrected = adjusted([drift.p_value for drift in drifts])
     judged = [
         replace(drift, p_adjusted=p, drifted=p <= level) for drift, p in zip(drifts, corrected, strict=True)
