@@ -337,3 +337,14 @@ def test_stored_types_are_believed():
     read = read_columns(frame)
     assert [read.roles[name].kind for name in frame] == ["date", "boolean", "date", "constant"]
     pd.testing.assert_frame_equal(read.frame, frame)
+
+
+def test_codes_of_which_every_row_has_its_own_are_identifiers():
+    _, role, _ = read_one([f"{i:07}" for i in range(N)])
+    assert (role.kind, role.words) == ("identifier", "codes")
+
+
+def test_hours_of_two_digits_are_numbers():
+    column, role, _ = read_one([f"{h:02}" for h in range(24)] * 3, "hour")
+    assert role.kind == "number"
+    assert column[1] == 1.0

@@ -409,3 +409,14 @@ def test_a_row_over_several_lines_is_told_with_both_ends(tmp_path):
 def test_delimited_text_may_begin_like_an_object(tmp_path):
     table = read_table(write(tmp_path / "t.csv", '{"a";b\n1;2\n'), delimiter=";")
     assert list(table.frame.columns) == ['{"a"', "b"]
+
+
+def test_zeros_before_codes_are_kept(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("plz,serial,hour,size\n01067,0012,07,1\n80331,0345,12,2\n,0007,00,03\n", encoding="utf-8")
+    frame = read_table(path).frame
+    assert frame["plz"][:2].tolist() == ["01067", "80331"]
+    assert frame["plz"].isna()[2]
+    assert frame["serial"].tolist() == ["0012", "0345", "0007"]
+    assert frame["hour"].tolist() == [7, 12, 0]
+    assert frame["size"].tolist() == [1, 2, 3]

@@ -1,10 +1,12 @@
-"""What a column's name tells of it: a code, a name of things, a point in time."""
+"""What a column's name tells of it (a code, a name of things, a point in time), and digits that are codes."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Sequence
 
-_CODES = {"status", "type", "category", "class", "kind", "kategorie", "typ"}
+_CODES = {"status", "type", "category", "class", "kind", "kategorie", "typ", "account", "konto"}
 _THINGS = {"code", "codes", "id", "ids", "port", "sku", "phone", "fax"}
 _PLACES = {"zip", "zipcode", "plz", "postal", "postcode", "postalcode"}
 _TIMES = {
@@ -62,3 +64,23 @@ def names_a_place(column: str) -> bool:
 def names_things(column: str) -> bool:
     """Tell whether a column's name says that its numbers are names of things, of which there may be many."""
     return _last_word(column) in _THINGS
+
+
+def are_zero_led(cells: Sequence[str], column: str) -> bool:
+    """Tell whether digits name things: some begin with zeros, and all are as long or the name says so.
+
+    Two digits do not tell: 07 may be an hour or a month as well.
+
+    Examples
+    --------
+    >>> are_zero_led(["01067", "80331"], "x"), are_zero_led(["07", "12"], "hour")
+    (True, False)
+    """
+    digits = [cell for cell in cells if cell.isdigit()]
+    n_led = sum(cell[0] == "0" and len(cell) > 1 for cell in digits)
+    if len(digits) < 0.9 * len(cells) or not n_led > 0.01 * len(cells):
+        return False
+    if names_a_place(column) or names_things(column) or names_a_kind(column):
+        return True
+    width, n_wide = Counter(map(len, digits)).most_common(1)[0]
+    return width >= 3 and n_wide >= 0.98 * len(digits)

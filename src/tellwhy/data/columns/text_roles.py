@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tellwhy.data.columns.names import names_a_place, names_a_time, names_things
+from tellwhy.data.columns.names import are_zero_led, names_a_place, names_a_time
 from tellwhy.data.columns.reading import ENOUGH, Outcome, Reading, Role, outcome_of, sample_of, text_of, typed
 from tellwhy.data.columns.written.booleans import WrittenBooleans, find_booleans
 from tellwhy.data.columns.written.dates import find_dates
@@ -18,7 +18,6 @@ from tellwhy.data.columns.written.numbers import find_numbers
 from tellwhy.data.columns.written.times import find_times
 
 MAX_CATEGORIES = 50
-_ZERO_LED = re.compile(r"^0\d+$")
 _WHOLE = re.compile(r"^\d{1,4}$")
 _LETTERS = re.compile(r"^[A-Za-z]{1,2}$")
 _SENTENCE = 3  # words from which a text of its own in every row is one that was written, not a name
@@ -42,13 +41,14 @@ def _role_of_labels(cells: pa.Array, probe: Sequence[str], name: str) -> Role:
             Role("constant", "one value") if n_filled == len(cells) else Role("category", "one label or none")
         )
     is_own = n_distinct == n_filled
+    if are_zero_led(probe, name):
+        words = "postal codes" if names_a_place(name) else "codes"
+        return Role("category", words) if 2 * n_distinct <= n_filled else Role("identifier", words)
     if is_own or (n_distinct > MAX_CATEGORIES and 2 * n_distinct > n_filled):
         if np.mean([find_numbers([cell]) is not None for cell in probe]) >= 0.5:
             return Role("text", "numbers mixed with text")
         is_written = np.mean([len(cell.split()) for cell in probe]) >= _SENTENCE
         return Role("text", "short text") if is_written or not is_own else Role("identifier", "names of rows")
-    if _are_codes(probe, name):
-        return Role("category", "postal codes" if names_a_place(name) else "codes")
     return Role("category", "categories")
 
 
@@ -73,18 +73,10 @@ def find_reading(probe: Sequence[str], name: str) -> Reading | None:
     # Most text shows in its first cells that it is neither number nor date.
     if sum(any(sign.isdigit() for sign in cell) for cell in probe) < ENOUGH * len(probe):
         return None
-    if _are_codes(probe, name) or _mixes_codes(probe):
+    if are_zero_led(probe, name) or _mixes_codes(probe):
         return None
     is_time = names_a_time(name)
     return find_dates(probe, name_is_date=is_time) or find_times(probe) or find_numbers(probe)
-
-
-def _are_codes(probe: Sequence[str], name: str) -> bool:
-    """Tell whether digits name things: some begin with a zero, and all are as long or the name says so."""
-    if not sum(_ZERO_LED.match(cell) is not None for cell in probe) > 0.01 * len(probe):
-        return False
-    n_long = max(pd.Series([len(cell) for cell in probe]).value_counts())
-    return n_long >= 0.98 * len(probe) or names_a_place(name) or names_things(name)
 
 
 def _mixes_codes(probe: Sequence[str]) -> bool:

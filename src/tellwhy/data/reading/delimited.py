@@ -39,7 +39,7 @@ def read_delimited(
             "one row."
         )
     table, notices = read_numbers(
-        blank_missing(table), decimal=dialect.decimal, is_sure=dialect.decimal_is_sure
+        blank_missing(table), decimal=dialect.decimal, is_sure=dialect.decimal_is_sure, keep=dialect.codes
     )
     frame = frame_from_arrow(table)
     # Otherwise some rows span lines, or some lines are blank, and nobody knows the line of a row.
@@ -55,6 +55,7 @@ def _parse(source: ByteSource, survey: TextSurvey, dialect: Dialect) -> pa.Table
         strings_can_be_null=True,
         quoted_strings_can_be_null=True,
         decimal_point=dialect.decimal,
+        column_types=dict.fromkeys(dialect.codes, pa.string()),
     )
     for block_size in (_BLOCK, _LONGEST_LINE):  # Arrow refuses a line that is longer than two blocks
         read = arrow_csv.ReadOptions(

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tellwhy.core.errors import InvalidParameter, UnreadableFile
+from tellwhy.data.columns.names import are_zero_led
 from tellwhy.data.reading.byte_source import ByteSource
 from tellwhy.data.reading.text_cells import MISSING_WORDS
 from tellwhy.data.table import check_unique
@@ -36,6 +37,7 @@ class Dialect:
     names: tuple[str, ...]
     n_header_lines: int  # lines before the first data row
     notices: tuple[str, ...] = ()
+    codes: tuple[str, ...] = ()  # columns whose digits begin with zeros that a number would lose
 
 
 def detect_dialect(
@@ -54,7 +56,18 @@ def detect_dialect(
     if sign.example:
         notices.append(f"Numbers have a decimal comma ({sign.example}).")
     found = Dialect(delimiter, sign.sign, sign.is_sure, (), n_header_lines, tuple(notices))
-    return _with_names(source, found, rows[0])
+    named = _with_names(source, found, rows[0])
+    data = rows if named.n_header_lines == 0 else rows[1:]
+    return replace(named, codes=_zero_led(named.names, data))
+
+
+def _zero_led(names: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """Return the columns of digits that name things: 01067 is a postal code, and no 1067."""
+    columns = {
+        name: [row[i].strip() for row in rows if len(row) == len(names) and row[i].strip()]
+        for i, name in enumerate(names)
+    }
+    return tuple(name for name, cells in columns.items() if are_zero_led(cells, name))
 
 
 def _check_given(delimiter: str | None, decimal: str | None) -> None:
