@@ -41,7 +41,7 @@ class Verdicts:
         return self.alarms.union(*(rows for _, _, rows, _ in self.findings))
 
 
-def ask(frame: pd.DataFrame, reference: pd.DataFrame | None, *, command: bool) -> Verdicts:
+def ask(frame: pd.DataFrame, reference: pd.DataFrame | None, *, way: str) -> Verdicts:
     """Default settings, on a file as users have it."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "table.csv"
@@ -50,7 +50,7 @@ def ask(frame: pd.DataFrame, reference: pd.DataFrame | None, *, command: bool) -
         if reference is not None:
             other = Path(folder) / "reference.csv"
             reference.to_csv(other, index=False)
-        return _by_command(path, other) if command else _by_function(path, other)
+        return {"function": _by_function, "command": _by_command, "check": _by_check}[way](path, other)
 
 
 def _by_function(path: Path, other: Path | None) -> Verdicts:
@@ -96,6 +96,16 @@ def _by_command(path: Path, other: Path | None) -> Verdicts:
     return Verdicts(over, reasons, findings, expected, int(said.get("n_flagged", len(over))))
 
 
+def _by_check(path: Path, other: Path | None) -> Verdicts:
+    """The quality pass alone: alarms are rows of findings that make a row odd."""
+    from tellwhy.workflow.tables.quality import check_file
+
+    found = check_file(path, reference=other).quality.findings
+    alarms = {int(row) for f in found if f.surprise > 0 for row in f.rows}
+    findings = [(f.kind, frozenset(f.columns), frozenset(f.rows), f.text) for f in found]
+    return Verdicts(alarms, {}, findings, None, len(alarms))
+
+
 def _first(reasons: list[tuple[str, str]]) -> tuple[frozenset[str], str]:
     """The columns that the first reason names: its own, and those that its sentence speaks of."""
     return (frozenset([reasons[0][0]]), reasons[0][1]) if reasons else (frozenset(), "no reason")
@@ -120,8 +130,7 @@ def judged(said: Verdicts, planted: Planted) -> dict[str, Any]:
         "false_alarms": len(said.alarms - real),
         "false_in_findings": len(flagged - said.alarms - real),
         "stated": said.stated,
-        "wrong": words[wrong[0]] if wrong else "",
-        "wrong_row": planted.rows[wrong[0]] if wrong else None,
+        "wrong": f"{_cells(planted, wrong[0])}: {words[wrong[0]]}" if wrong else "",
         "findings": [text for _, _, _, text in said.findings][:8],
     }
 
@@ -130,6 +139,13 @@ def _is_named(said: Verdicts, row: int, right: frozenset[str], kinds: frozenset[
     columns, _ = said.reasons.get(row, (frozenset(), ""))
     by_finding = any(row in rows and (right & cs or kind in kinds) for kind, cs, rows, _ in said.findings)
     return bool(columns & right) or by_finding
+
+
+def _cells(planted: Planted, which: int) -> str:
+    """The row and what stands in its wrong columns."""
+    row = planted.rows[which]
+    names = sorted(planted.columns[which])[:4]
+    return f"row {row}, " + ", ".join(f"{name} = {planted.frame[name].iloc[row]}" for name in names)
 
 
 def _words(said: Verdicts, row: int) -> str:

@@ -131,6 +131,6 @@ def failures(lines: pd.DataFrame) -> str:
         named = np.array(worst["named"], dtype=bool)
         found.append(
             f"- **{error}** ({worst['table']}, seed {worst['seed']}): found {hits.sum()}, named "
-            f"{(hits & named).sum()} of {len(hits)}; row {worst.get('wrong_row')}: {worst['wrong']}"
+            f"{(hits & named).sum()} of {len(hits)}; {worst['wrong']}"
         )
     return "\n".join(found)

@@ -98,9 +98,9 @@ class Results:
         return self.known[key]
 
 
-def our_result(planted: Planted, command: bool) -> dict[str, Any]:
+def our_result(planted: Planted, way: str) -> dict[str, Any]:
     try:
-        return judged(ask(planted.frame, planted.reference, command=command), planted)
+        return judged(ask(planted.frame, planted.reference, way=way), planted)
     except Exception as error:  # a crash is a verdict too: nothing found, and the message shown
         n = len(planted.rows)
         where = traceback.extract_tb(error.__traceback__)[-1]
@@ -151,7 +151,7 @@ def collect(args: argparse.Namespace) -> pd.DataFrame:
         case = f"{kind}/{error}/{seed}/{n}/{made}"
         planted = planted_table(kind, error, seed, n)
         mine = results.get(
-            f"{case}/ours/{ours}/{args.cli}", lambda planted=planted: our_result(planted, args.cli)
+            f"{case}/ours/{ours}/{args.way}", lambda planted=planted: our_result(planted, args.way)
         )
         line = {"table": kind, "error": error, "seed": seed, "rows": len(planted.frame), **mine}
         if error != NONE and not args.no_peers:
@@ -178,11 +178,15 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--rows", type=int, help="rows a table; drawn from 1,000 to 5,000 unless told")
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--cli", action="store_true", help="run the command instead of the function")
+    parser.add_argument("--cli", dest="way", action="store_const", const="command", help="run the command")
+    parser.add_argument(
+        "--check", dest="way", action="store_const", const="check", help="the quality pass alone"
+    )
     parser.add_argument("--no-peers", action="store_true")
     parser.add_argument("--no-page", action="store_true", help="print only")
     parser.add_argument("--cache", type=Path, default=CACHE)
     args = parser.parse_args()
+    args.way = args.way or "function"
     args.seeds = args.seeds or (1 if args.quick else 2)
     args.errors = [e for e in (NONE, *ERRORS) if any(part in e for part in args.errors)]
     return args
