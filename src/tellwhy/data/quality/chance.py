@@ -125,6 +125,20 @@ def edge_evidence(rising: Floats, *, beyond: int, step: float) -> float:
     )
 
 
+def beyond_evidence(rising: Floats, *, k: int, gap: int, step: float) -> float:
+    """Evidence that k values lie `gap` steps or more below the least of a scale of few steps, not by chance.
+
+    The counts of the lowest three steps are carried on: each step falls by the last ratio, and bends on.
+    """
+    counts = [int((rising == rising[0] + j * step).sum()) for j in range(3)]
+    if min(counts) == 0:
+        return 0.0
+    falls = min(1.0, counts[0] / counts[1])
+    bends = min(falls / min(1.0, counts[1] / counts[2]), 0.9)
+    expected = (counts[0] + 2 * math.sqrt(counts[0])) * falls**gap * bends ** (gap * (gap + 1) / 2)
+    return many(k, expected)
+
+
 def _expected_below(rising: Floats, window: float) -> float:
     ends = np.searchsorted(rising, rising[0] + window * np.arange(1, 4), side="left")
     first = float(ends[0])

@@ -18,18 +18,28 @@ from tellwhy.data.quality.labels.spelling import find_misspellings
 from tellwhy.data.quality.links.dependencies import find_broken_dependencies
 from tellwhy.data.quality.links.equations import find_broken_relations
 from tellwhy.data.quality.links.orders import find_broken_orders
-from tellwhy.data.quality.values.dates import find_future_dates, find_impossible_dates
+from tellwhy.data.quality.rows.emptiness import find_empty_rows
+from tellwhy.data.quality.rows.repeats import find_repeats
+from tellwhy.data.quality.rows.stuck import find_stuck_values
+from tellwhy.data.quality.values.bounds import find_out_of_bounds
+from tellwhy.data.quality.values.dates import find_future_dates, find_unread_cells
 from tellwhy.data.quality.values.placeholders import find_placeholders
 from tellwhy.data.quality.values.signs import find_sign_flips
+from tellwhy.data.quality.values.slips import find_slips
 
 Check = Callable[[Facts, Facts], list[Finding]]
 # In this order: what makes cells useless for others (placeholders) before what compares them.
 CHECKS: tuple[Check, ...] = (
     find_placeholders,
-    find_impossible_dates,
+    find_unread_cells,
     find_future_dates,
+    find_repeats,
+    find_empty_rows,
+    find_stuck_values,
     find_broken_relations,
     find_sign_flips,
+    find_out_of_bounds,
+    find_slips,
     find_broken_orders,
     find_misspellings,
     find_broken_dependencies,

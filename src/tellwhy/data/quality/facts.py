@@ -20,6 +20,8 @@ from tellwhy.data.quality.findings import MISSING, Finding
 SAMPLE = 20_000  # rows on which candidates are chosen; claims are verified on all
 _MOST_DECIMALS = 6
 _FEW_LEVELS = 200
+_FEWEST_COUNTED = 20
+_NUMBERED = 0.9
 
 
 class HasKind(Protocol):
@@ -96,6 +98,7 @@ class Facts:
     labels: dict[str, Labels]
     now: float  # days since 1970
     raw: pd.DataFrame  # as written, before columns were read
+    copies: frozenset[int] = frozenset()  # rows that repeat another row
 
     @property
     def n(self) -> int:
@@ -111,16 +114,25 @@ class Facts:
         """Columns of numbers and of dates."""
         return {**self.numbers, **self.dates}
 
+    def given(self, column: str) -> Floats:
+        """A column of numbers or dates as it was read, with the cells that findings explained."""
+        series = self.frame[column]
+        return _days(series) if column in self.dates else _floats(series)
+
     def without(self, findings: list[Finding]) -> Facts:
         """Return the facts with the cells missing that these findings explain."""
         gone: dict[str, list[int]] = {}
+        copies = set(self.copies)
         for finding in findings:
+            if finding.kind in ("duplicate", "burst"):
+                copies.update(finding.rows)
             if finding.action == MISSING:
                 gone.setdefault(finding.columns[0], []).extend(finding.rows)
-        if not gone:
+        if not gone and len(copies) == len(self.copies):
             return self
         return replace(
             self,
+            copies=frozenset(copies),
             numbers={c: _emptied_numbers(v, gone.get(c)) for c, v in self.numbers.items()},
             dates={c: _emptied_numbers(v, gone.get(c)) for c, v in self.dates.items()},
             labels={c: _emptied_labels(v, gone.get(c)) for c, v in self.labels.items()},
@@ -162,7 +174,11 @@ def facts_of(
         series = frame[column]
         kind = known[column].kind
         if kind == "number" and _is_numeric(series):
-            numbers[column] = Numbers(_floats(series))
+            values = _floats(series)
+            if counts_rows(values):
+                known[column] = _Kind("identifier")
+            else:
+                numbers[column] = Numbers(values)
         elif kind == "date" and pd.api.types.is_datetime64_any_dtype(series.dtype):
             dates[column] = Numbers(_days(series))
         elif kind in ("category", "boolean"):
@@ -170,6 +186,22 @@ def facts_of(
     today = (now or datetime.now()).replace(tzinfo=None)
     days = (today - datetime(1970, 1, 1)).total_seconds() / 86_400
     return Facts(frame, known, numbers, dates, labels, days, frame if raw is None else raw)
+
+
+def counts_rows(values: Floats) -> bool:
+    """Tell whether whole numbers go up by the same step nearly everywhere: they number the rows.
+
+    Examples
+    --------
+    >>> counts_rows(np.r_[np.arange(100.0), 17, np.arange(200.0, 300)]), counts_rows(np.ones(100))
+    (True, False)
+    """
+    filled = values[~np.isnan(values)]
+    if len(filled) < _FEWEST_COUNTED or (filled[:100] != np.round(filled[:100])).any():
+        return False
+    steps = np.diff(filled)
+    usual = float(np.median(steps))
+    return usual != 0 and float(np.mean(steps == usual)) >= _NUMBERED
 
 
 def _is_numeric(series: pd.Series) -> bool:

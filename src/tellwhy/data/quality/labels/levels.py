@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tellwhy.core.score_function import Integers
-from tellwhy.data.quality.chance import LEVEL, edge_window, few, most
+from tellwhy.data.quality.chance import LEVEL, beyond_evidence, edge_evidence, few, most
 from tellwhy.data.quality.coded import Coded, coded_labels, coded_numbers
 from tellwhy.data.quality.facts import Facts
 from tellwhy.data.quality.findings import MISSING, TOLD, Finding
@@ -16,8 +16,12 @@ from tellwhy.data.quality.words import as_rows, cell_words, rows_words
 
 _RATIO = 30  # a rare level is so many times rarer than the rarest of the others
 _MOST_RARE = 3
+_MOST_OFF = 6
+_RATIO_OFF = 8
+_OFF = 0.005  # a step with more rows than this is one of the scale
 _MOST_WHOLE = 15  # different whole numbers up to which a column is a scale (ratings, grades)
 _SURE = 1.5
+_FEW = 5
 
 
 def find_levels(seen: Facts, learn: Facts) -> list[Finding]:
@@ -31,19 +35,20 @@ def find_levels(seen: Facts, learn: Facts) -> list[Finding]:
             findings += _vanished(column, coded, len(columns))
         findings += _rare(seen, column, coded, len(columns))
     for column in _scales(learn):
-        findings += _off_scale(seen, column, coded_numbers(seen, learn, column), len(columns))
+        findings += _off_scale(seen, column, coded_numbers(seen, learn, column))
     return findings
 
 
 def _new(seen: Facts, column: str, coded: Coded, n_columns: int) -> Iterator[Finding]:
     counts = coded.counts()
     n_learned = int(counts.sum())
-    # Good and Turing: levels met once tell how often a level never met comes up.
-    n_once = int((counts == 1).sum())
-    surprise = -math.log((n_once + 1) / (n_learned + 1)) - math.log(n_columns)
     here = np.bincount(coded.seen[coded.seen >= 0], minlength=len(coded.names))
     for code in np.flatnonzero((counts == 0) & (here > 0)):
         rows = as_rows(np.flatnonzero(coded.seen == code))
+        # As Good and Turing have it, rare levels of the reference tell how often one that it lacks comes up.
+        as_rare = 3 * len(rows) * n_learned / max(int(here.sum()), 1)
+        n_rare = int(counts[counts <= max(as_rare, _FEW)].sum())
+        surprise = -math.log((n_rare + 1) / (n_learned + 1)) - math.log(n_columns)
         text = f"{rows_words(len(rows))}: {column} = {coded.names[code]!r}, a level that the reference lacks."
         odd = min(surprise, most(seen.n)) if surprise > _SURE else 0.0
         yield Finding("new_level", (column,), rows, text, cell_words(seen, column, rows[0]), TOLD, odd)
@@ -81,12 +86,12 @@ def _rare(seen: Facts, column: str, coded: Coded, n_columns: int) -> Iterator[Fi
         yield Finding("rare_level", (column,), rows, text, cell_words(seen, column, rows[0]), TOLD, odd)
 
 
-def _rare_codes(counts: Integers) -> Integers:
+def _rare_codes(counts: Integers, most_rare: int = _MOST_RARE, ratio: float = _RATIO) -> Integers:
     """Codes of the levels below a gap in the counts, if these are few; none in a column of many sizes."""
     order = np.argsort(counts, kind="stable")
     order = order[counts[order] > 0]
-    for n_rare in range(1, min(_MOST_RARE, len(order) - 2) + 1):
-        if counts[order[n_rare]] >= _RATIO * counts[order[n_rare - 1]]:
+    for n_rare in range(1, min(most_rare, len(order) - 2) + 1):
+        if counts[order[n_rare]] >= ratio * counts[order[n_rare - 1]]:
             return order[:n_rare]
     return order[:0]
 
@@ -101,26 +106,37 @@ def _scales(learn: Facts) -> Iterator[str]:
                 yield column
 
 
-def _off_scale(seen: Facts, column: str, coded: Coded, n_columns: int) -> Iterator[Finding]:
-    """A whole number off a scale all of whose steps are common: a rating of 7 among 1 to 5."""
+def _off_scale(seen: Facts, column: str, coded: Coded) -> Iterator[Finding]:
+    """Whole numbers off a scale all of whose steps are common: a rating of 7 among 1 to 5."""
     values = seen.numbers[column].values
     counts = np.bincount(coded.seen[coded.seen >= 0], minlength=len(coded.names))
-    for code in _rare_codes(counts):
-        rows = np.flatnonzero(coded.seen == code)
-        others = np.sort(values[~np.isnan(values) & (values != values[rows[0]])])
-        value = float(values[rows[0]])
-        gap = max(others[0] - value, value - others[-1])
-        # The step after the last common one may be its tail: 40 families of 3 children, and one of 4.
-        if gap <= max(1.0, edge_window(others, 1.0)) or not _is_scale(others):
+    rare = _rare_codes(counts, _MOST_OFF, _RATIO_OFF)
+    others = np.sort(values[(coded.seen >= 0) & ~np.isin(coded.seen, rare)])
+    if not len(rare) or not _is_scale(others):
+        return
+    with np.errstate(invalid="ignore"):
+        sides = (np.flatnonzero(values < others[0]), np.flatnonzero(values > others[-1]))
+    for rows, ends in zip(sides, (others, -others[::-1]), strict=True):
+        if not 0 < len(rows) <= max(_OFF * seen.n, 3):
             continue
-        surprise = math.log(counts.sum() / counts[code]) - math.log(n_columns + len(seen.numbers))
+        gap = int(np.abs(values[rows][:, None] - others[[0, -1]]).min())
+        # The step after the last common one may be its tail: 40 families of 3 children, and one of 4.
+        evidence = edge_evidence(ends, beyond=len(rows), step=1.0)
+        evidence = max(evidence, beyond_evidence(ends, k=len(rows), gap=gap, step=1.0))
+        evidence -= math.log(len(seen.numbers))
+        if evidence <= LEVEL:
+            continue
         text = (
-            f"{rows_words(len(rows))}: {column} = {coded.names[code]}, off the scale of the others "
+            f"{rows_words(len(rows))}: {column} = {_listed(values[rows])}, off the scale of the others "
             f"({others[0]:g} to {others[-1]:g})."
         )
         example = cell_words(seen, column, int(rows[0]))
-        odd = min(max(surprise, 0.0), most(seen.n))
+        odd = min(evidence, most(seen.n))
         yield Finding("rare_level", (column,), as_rows(rows), text, example, MISSING, odd)
+
+
+def _listed(values: np.ndarray) -> str:
+    return ", ".join(f"{value:g}" for value in np.unique(values))
 
 
 def _is_scale(others: np.ndarray) -> bool:

@@ -19,7 +19,7 @@ from tellwhy.data.quality.words import as_rows, row_words, rows_words
 RARE = 0.03  # exceptions more frequent than this are another rule, not errors
 _SLIPS = (10.0, 100.0, 1000.0, 0.1, 0.01, 0.001)
 _VOTE = 6.0  # a relation that a column breaks or keeps outweighs how usual its values look
-_FIRST = 1.5  # in doubt, the column that the others make up is the wrong one
+_FIRST = 2.5  # in doubt, the column that the others make up is the wrong one
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +73,9 @@ def _guilt(seen: Facts, learn: Facts, held: list[Held], one: Held, rows: Integer
         gain = oddness(numbers.filled, x[at]) - oddness(numbers.filled, should[at])
         votes = _votes(held, one, name, rows)
         scores[at] = gain + _VOTE * votes + (_FIRST if at == 0 else 0)
-        scores[at][~_is_possible(numbers.filled, numbers.grain, should[at])] -= 50
+        scores[at] += _VOTE * _is_finer(numbers.grain, x[at])
+        grain = numbers.grain if at else 0.0  # what the others make up was rounded
+        scores[at][~_is_possible(numbers.filled, grain, should[at])] -= 50
     if any(name.endswith(BEFORE) for name in names):
         scores[0] = np.where(np.isin(rows + 1, one.rows), 100, -100)  # the next row starts from the balance
     at = np.argmax(scores, axis=0)
@@ -107,6 +109,14 @@ def _is_possible(rising: Floats, grain: float, values: Floats) -> np.ndarray:
         if grain >= 1:
             inside &= np.abs(values - np.round(values)) < 0.02
     return inside
+
+
+def _is_finer(grain: float, values: Floats) -> np.ndarray:
+    """Whether cells have more decimals than their column: they were made otherwise than the rest."""
+    if not grain:
+        return np.zeros(len(values), dtype=np.bool_)
+    steps = values / grain
+    return np.abs(steps - np.round(steps)) > 1e-3
 
 
 def _told(seen: Facts, one: Held, guilt: _Guilt) -> Iterator[Finding]:

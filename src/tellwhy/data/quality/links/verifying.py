@@ -111,9 +111,15 @@ def _weight(relation: Relation, learn: Facts, x: Columns) -> float:
     hits = int(_meets(relation, learn, cells).sum())
     if hits < HOLDS * n:
         return 0.0
-    shuffled = [np.roll(cells[0], n // 3 + 1), *cells[1:]]
-    chance = float((_meets(relation, learn, shuffled).sum() + 1) / (n + 1))
+    chance = max(_shuffled(relation, learn, cells, at) for at in range(len(cells)))
     return agreement(hits, n, chance) if chance < _LIKELY else 0.0
+
+
+def _shuffled(relation: Relation, learn: Facts, cells: Columns, at: int) -> float:
+    """Share of rows that meet the relation with one column shuffled: a column that it needs makes it low."""
+    n = len(cells[0])
+    moved = [np.roll(cell, n // 3 + 1) if j == at else cell for j, cell in enumerate(cells)]
+    return float((_meets(relation, learn, moved).sum() + 1) / (n + 1))
 
 
 def _meets(relation: Relation, facts: Facts, x: Columns) -> NDArray[np.bool_]:

@@ -17,14 +17,15 @@ FEWEST = 30
 
 @dataclass(frozen=True, eq=False)
 class Below:
-    """Rows that are below 0, and for each the evidence that none should be."""
+    """Rows that are below 0, and for each the evidence that none should be, in all and from an edge alone."""
 
     rows: Integers
     evidence: Floats
+    edge: Floats
     rest: Floats  # the other values, sorted
 
 
-NONE = Below(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))
+NONE = Below(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0), np.zeros(0))
 
 
 def below_zero(seen: Floats, learn: Floats, *, step: float | None = None) -> Below:
@@ -47,4 +48,5 @@ def below_zero(seen: Floats, learn: Floats, *, step: float | None = None) -> Bel
     edge = edge_evidence(rest, beyond=int(is_near.sum()), step=step)
     tail = fit_tail(-rest[::-1], step=step, lightest=0.0)
     far = tail.surprise(-seen[rows]) - math.log(len(rest))
-    return Below(rows, np.maximum(far, np.where(is_near, 0, edge)), rest)
+    beyond = np.where(is_near, 0, edge)
+    return Below(rows, np.maximum(far, beyond), beyond, rest)

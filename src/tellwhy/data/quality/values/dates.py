@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 
 import numpy as np
 
+from tellwhy.core.score_function import Integers
 from tellwhy.data.quality.chance import LEVEL, most
 from tellwhy.data.quality.facts import Facts
 from tellwhy.data.quality.findings import MISSING, TOLD, Finding
@@ -16,30 +18,34 @@ from tellwhy.data.quality.words import as_rows, cell_words, day_words, rows_word
 _LOOKS_LIKE_DATE = re.compile(
     r"\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}|\d{8})([T ].*)?\s*"
 )
-_MOST_IMPOSSIBLE = 0.02  # more unreadable dates than this are another way of writing dates
+_MOST_UNREAD = 0.02  # more unreadable dates than this are another way of writing dates
 
 
-def find_impossible_dates(seen: Facts, learn: Facts) -> list[Finding]:  # noqa: ARG001
-    """Cells written like a date that no calendar has."""
-    findings = []
-    for column, days in seen.dates.items():
-        if column not in seen.raw.columns or seen.raw[column] is seen.frame[column]:
-            continue
-        written = seen.raw[column]
-        unread = np.flatnonzero(np.isnan(days.values) & written.notna().to_numpy())
-        if not 0 < len(unread) <= max(_MOST_IMPOSSIBLE * seen.n, 1):
+def find_unread_cells(seen: Facts, learn: Facts) -> list[Finding]:  # noqa: ARG001
+    """Cells written like a date that no calendar has, and words in columns of numbers and dates."""
+    findings: list[Finding] = []
+    for column, values in seen.measured().items():
+        written = seen.raw[column] if column in seen.raw.columns else seen.frame[column]
+        unread = np.flatnonzero(np.isnan(seen.given(column)) & written.notna().to_numpy())
+        if not 0 < len(unread) <= max(_MOST_UNREAD * seen.n, 1) or len(values.filled) < 2:
             continue
         is_date = [_LOOKS_LIKE_DATE.fullmatch(str(cell)) is not None for cell in written.iloc[unread]]
-        rows = as_rows(unread[np.array(is_date)])
-        if not rows:
-            continue
-        cell = written.iloc[rows[0]]
-        text = f"{rows_words(len(rows))}: {column} = {str(cell)!r}: there is no such date."
-        surprise = math.log(seen.n / len(rows))
-        findings.append(
-            Finding("impossible_date", (column,), rows, text, f"{column} = {cell}", TOLD, surprise)
-        )
+        impossible = np.array(is_date) & (column in seen.dates)
+        findings += _unread(seen, column, unread[impossible], "impossible_date")
+        findings += _unread(seen, column, unread[~impossible], "placeholder")
     return findings
+
+
+def _unread(seen: Facts, column: str, rows: Integers, kind: str) -> Iterator[Finding]:
+    if not len(rows):
+        return
+    cell = str(seen.raw[column].iloc[rows[0]])[:60]
+    what = "there is no such date" if kind == "impossible_date" else "a word among "
+    if kind == "placeholder":
+        what += "dates" if column in seen.dates else "numbers"
+    text = f"{rows_words(len(rows))}: {column} = {cell!r}: {what}."
+    surprise = math.log(seen.n / len(rows))
+    yield Finding(kind, (column,), as_rows(rows), text, f"{column} = {cell}", TOLD, surprise)
 
 
 def find_future_dates(seen: Facts, learn: Facts) -> list[Finding]:

@@ -13,7 +13,7 @@ from tellwhy.data.columns.values import Labels
 from tellwhy.data.quality.chance import LEVEL, edge_evidence, edge_window, fit_tail, many, most
 from tellwhy.data.quality.facts import Facts, Numbers
 from tellwhy.data.quality.findings import MISSING, Finding
-from tellwhy.data.quality.words import as_rows, cell_words, range_words, rows_words, value_words
+from tellwhy.data.quality.words import as_rows, cell_words, day_words, range_words, rows_words, value_words
 
 COMMON = 0.05  # a placeholder in more rows than this is a habit of the table: such a row is not odd
 _NINES = [10.0**k - 1 for k in range(1, 10)] + [99.9, 999.9, 9999.9, 999.99, 9999.99]
@@ -32,6 +32,7 @@ _WORDS = re.compile(
 _FEWEST_REPEATS = 5
 _FEWEST_ROWS = 20
 _PROBE = 5000
+_TRIED = 10  # known placeholders that are within reach of a column
 _FEW_VALUES = 5
 
 
@@ -47,7 +48,7 @@ class _Ends:
 def find_placeholders(seen: Facts, learn: Facts) -> list[Finding]:
     """Point masses far from the rest of a column, or beyond its edge, and words among labels."""
     findings = []
-    n_tried = max(len(learn.measured()), 1) * len(SENTINELS)
+    n_tried = max(len(learn.measured()), 1) * _TRIED
     for column, numbers in learn.measured().items():
         ends = _ends(numbers, seen.measured()[column], column in learn.dates)
         for value in (*ends.low, *ends.high):
@@ -56,6 +57,8 @@ def find_placeholders(seen: Facts, learn: Facts) -> list[Finding]:
             evidence = _evidence(ends.core, value, len(rows), is_low, numbers.step) - math.log(n_tried)
             if evidence > LEVEL and len(rows):
                 findings.append(_finding(seen, column, ends.core, as_rows(rows), evidence))
+    for column in seen.dates:
+        findings += _first_of_january(seen, column)
     for column, labels in seen.labels.items():
         findings += _words(seen, column, labels)
     return findings
@@ -129,6 +132,28 @@ def _finding(seen: Facts, column: str, core: Floats, rows: tuple[int, ...], evid
     )
     surprise = min(evidence, most(seen.n)) if is_odd else 0.0
     return Finding("placeholder", (column,), rows, text, cell_words(seen, column, rows[0]), MISSING, surprise)
+
+
+def _first_of_january(seen: Facts, column: str) -> list[Finding]:
+    """A first of January with many times more rows than any ordinary day: the default of a form."""
+    days = np.floor(seen.dates[column].values)
+    found, counts = np.unique(days[~np.isnan(days)], return_counts=True)
+    if len(found) < 50:
+        return []
+    value = float(found[np.argmax(counts)])
+    rows = np.flatnonzero(days == value)
+    usual = float(np.quantile(counts, 0.99))
+    evidence = many(len(rows), 2 * usual) - math.log(len(seen.dates) * len(found))
+    is_default = day_words(value).endswith("-01-01") and len(rows) > 5 * usual
+    if not is_default or evidence <= LEVEL or found[0] == value or found[-1] == value:
+        return []
+    text = (
+        f"{rows_words(len(rows))}: {column} = {day_words(value)}, a placeholder "
+        f"(99 in 100 other days have at most {usual:.0f})."
+    )
+    odd = min(evidence, most(seen.n)) if len(rows) <= COMMON * seen.n else 0.0
+    example = cell_words(seen, column, int(rows[0]))
+    return [Finding("placeholder", (column,), as_rows(rows), text, example, MISSING, odd)]
 
 
 def _words(seen: Facts, column: str, labels: Labels) -> list[Finding]:

@@ -1,0 +1,112 @@
+"""Readings that are stuck: the same value again and again in a column that otherwise moves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from tellwhy.core.score_function import Floats, Integers
+from tellwhy.core.tables import evenly_spread
+from tellwhy.data.quality.chance import LEVEL, most
+from tellwhy.data.quality.facts import Facts
+from tellwhy.data.quality.findings import MISSING, Finding
+from tellwhy.data.quality.words import as_rows, number_words, rows_words
+
+_SHORTEST = 5
+_FEWEST_VALUES = 20
+_MOST_ORDERS = 3
+_MOST_LEVELS = 200
+_COMMON = 0.1
+_LEAST = 0.1  # the chance of a repeat is taken to be at least this
+
+
+@dataclass(frozen=True, eq=False)
+class _Runs:
+    """Stretches of equal values: where each starts, how long it is, and its value."""
+
+    start: Integers
+    length: Integers
+    value: Floats
+
+
+def find_stuck_values(seen: Facts, learn: Facts) -> list[Finding]:  # noqa: ARG001
+    """Long runs of one value, in the order of the rows, of time, or within each level of a label."""
+    columns = [name for name, numbers in seen.numbers.items() if _moves(numbers.filled)]
+    orders = list(_orders(seen)) if columns else []
+    tried = math.log(max(len(columns) * len(orders), 1))
+    findings: list[Finding] = []
+    for column in columns:
+        told: set[int] = set()
+        for order, breaks in orders:
+            for finding in _of_column(seen, column, order, breaks, tried):
+                if not told & set(finding.rows):
+                    findings.append(finding)
+                    told |= set(finding.rows)
+    return findings
+
+
+def _moves(rising: Floats) -> bool:
+    return len(np.unique(rising[evenly_spread(len(rising), 2000)])) >= _FEWEST_VALUES
+
+
+def _orders(seen: Facts) -> Iterator[tuple[Integers, Integers]]:
+    """Orders of the rows, and the label at each place: a run ends where it changes."""
+    natural = np.arange(seen.n)
+    own = np.ones(seen.n, dtype=np.bool_)
+    own[list(seen.copies)] = False
+    for days in seen.dates.values():
+        if not np.isnan(days.values).any() and (np.diff(days.values) < 0).any():
+            natural = np.argsort(days.values, kind="stable")
+        break
+    natural = natural[own[natural]]  # a row that was entered twice is no reading that is stuck
+    yield natural, np.zeros(len(natural), dtype=np.int64)
+    names = [name for name, labels in seen.labels.items() if 2 <= len(labels.names) <= _MOST_LEVELS]
+    for name in names[:_MOST_ORDERS]:
+        codes = seen.labels[name].codes[natural]
+        order = np.argsort(codes, kind="stable")
+        yield natural[order], codes[order]
+
+
+def _of_column(
+    seen: Facts, column: str, order: Integers, breaks: Integers, tried: float
+) -> Iterator[Finding]:
+    values = seen.numbers[column].values[order]
+    runs = _runs(values, breaks)
+    longest = np.flatnonzero(runs.length >= _SHORTEST)
+    longest = longest[np.argsort(-runs.length[longest])][:20]
+    for i in longest:
+        length = int(runs.length[i])
+        chance = _repeat_chance(runs, int(i))
+        evidence = (length - 1) * -math.log(max(math.sqrt(chance), _LEAST)) - math.log(seen.n) - tried
+        if evidence <= LEVEL or length > _COMMON * seen.n:
+            continue
+        rows = as_rows(np.sort(order[runs.start[i] + 1 : runs.start[i] + length]))
+        value = number_words(float(runs.value[i]))
+        text = f"{rows_words(length)}: {column} is stuck at {value} (elsewhere it changes from row to row)."
+        surprise = min(evidence, most(seen.n))
+        yield Finding("stuck", (column,), rows, text, f"{column} = {value}", MISSING, surprise)
+
+
+def _runs(values: Floats, breaks: Integers) -> _Runs:
+    filled = np.flatnonzero(~np.isnan(values))
+    v = values[filled]
+    changes = np.r_[True, (np.diff(v) != 0) | (np.diff(breaks[filled]) != 0) | (np.diff(filled) != 1)]
+    start = np.flatnonzero(changes) if len(v) else np.zeros(0, dtype=np.int64)
+    return _Runs(filled[start], np.diff(np.r_[start, len(v)]), v[start])
+
+
+def _repeat_chance(runs: _Runs, which: int) -> float:
+    """How often a value is followed by itself outside the longest runs, all values or this one alone."""
+    shorter = runs.length < 0.5 * runs.length[which]
+    n_values = int(runs.length[shorter].sum())
+    overall = (n_values - int(shorter.sum())) / max(n_values, 1)
+    same = runs.value == runs.value[which]
+    same[which] = False
+    n_same = int(runs.length[same].sum())
+    alone = (n_same - int(same.sum())) / n_same if n_same else 0.0
+    # A value that makes up much of the column elsewhere (0 at night) is at home in long runs.
+    at_home = n_same > 2 * runs.length[which] and alone > 0.5
+    return max(overall, alone if at_home else 0.0)
