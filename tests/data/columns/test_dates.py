@@ -4,7 +4,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tellwhy.data.columns.dates import dates_from_days, days_since_1970, find_layout, iso_texts, parse_dates
+from tellwhy.data.columns.dates import (
+    dates_from_days,
+    days_since_1970,
+    find_layout,
+    iso_texts,
+    parse_dates,
+    told_by_order,
+)
 
 WRITINGS = {
     "2024-05-31": "iso",
@@ -69,3 +76,48 @@ def test_seconds_survive_the_way_through_days():
     seconds = np.random.default_rng(0).integers(-(10**9), 4 * 10**9, 2000)
     dates = np.datetime64("1970-01-01", "us") + seconds.astype("timedelta64[s]")
     np.testing.assert_array_equal(dates_from_days(days_since_1970(dates)), dates)
+
+
+def days(start, n, seed=0, span=30.0):
+    hours = np.random.default_rng(seed).uniform(0, span * 24, n).astype("timedelta64[h]")
+    return np.datetime64(start, "us") + hours
+
+
+def test_a_period_that_the_reference_lacks_is_told():
+    january = days("2024-01-01", 1000)
+    assert (
+        told_by_order(days("2024-02-01", 500, 1), january) == "that these rows are later than the reference"
+    )
+    assert (
+        told_by_order(days("2023-11-01", 9, 1), january) == "that these rows are earlier than the reference"
+    )
+    assert (
+        told_by_order(days("2024-01-10", 500, 1), january) == "that these rows are later than the reference"
+    )
+    assert told_by_order(days("2024-01-01", 500, 1), january) == ""
+    assert told_by_order(days("2024-01-10", 500, 1, span=10), january) == ""
+
+
+def test_one_mistyped_year_does_not_stretch_a_reference():
+    january = days("2024-01-01", 1000)
+    january[17] = np.datetime64("2099-01-01")
+    january[18] = np.datetime64("NaT")
+    assert (
+        told_by_order(days("2024-02-01", 500, 1), january) == "that these rows are later than the reference"
+    )
+
+
+def test_few_dates_beyond_a_reference_are_chance():
+    wrong = [
+        told_by_order(days("2024-01-01", 12, 2 * i), days("2024-01-01", 40, 2 * i + 1)) for i in range(300)
+    ]
+    assert sum(map(bool, wrong)) <= 1
+
+
+def test_sorted_dates_with_a_slip():
+    dates = np.sort(days("2024-01-01", 500))
+    assert told_by_order(dates) == told_by_order(dates[::-1]) == "in which order the rows came"
+    dates[250] = np.datetime64("1970-01-01")
+    assert told_by_order(dates) == "in which order the rows came"
+    assert told_by_order(days("2024-01-01", 500)) == ""
+    assert told_by_order(np.full(50, np.datetime64("2024-01-01", "us"))) == ""

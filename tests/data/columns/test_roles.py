@@ -134,6 +134,9 @@ def test_days_and_months_are_told_apart_by_the_column():
     shuffled = days[np.random.default_rng(0).permutation(12)]
     read, role, _ = read_one(shuffled.strftime("%d/%m/%Y").tolist())
     assert (role.words, read.tolist()) == ("dates, day first", shuffled.tolist())
+    in_order = ["05/01/2024", "03/02/2024", "09/03/2024", "01/04/2024", "07/05/2024", "02/06/2024"]
+    assert read_one(in_order)[1].words == "dates, day first"
+    assert read_one([f"{text[3:5]}/{text[:2]}/2024" for text in in_order])[1].words == "dates, month first"
     _, role, notices = read_one(repeated(["03/04/2024", "05/06/2024"]))
     assert "nothing in the column tells" in role.words
     assert notices == ["c: dates, taken as month first, which nothing in the column tells."]
@@ -191,6 +194,22 @@ def test_a_measure_of_a_code_is_no_code(name):
     assert read_one(repeated([3, 4, 5]), name)[1].kind == "number"
 
 
+def test_numbers_that_are_too_many_or_negative_are_no_codes():
+    many = np.arange(600) % 150
+    assert read_one(many, "type")[1].kind == "number"
+    assert read_one(many % 90, "type")[1].kind == "category"
+    assert read_one(many, "customer_id")[1].kind == "category"
+    assert read_one(repeated([-1, 1, 2]), "status")[1].kind == "number"
+    assert read_one([*repeated([1, 2]), -1], "status")[1].kind == "category"
+    assert read_one(repeated([0.5, 1, 2]), "status")[1].kind == "number"
+
+
+def test_numbers_that_name_things_and_hardly_recur_are_identifiers():
+    cells = [*range(1000, 1040), *range(1000, 1010)]
+    _, role, _ = read_one(np.random.default_rng(0).permutation(cells), "customer_id")
+    assert (role.kind, role.words) == ("identifier", "numbers that name things")
+
+
 def test_codes_that_begin_with_zeros_stay_text():
     column, role, _ = read_one(repeated(["01234", "80331", "00042"]), "plz")
     assert column[0] == "01234"
@@ -233,14 +252,22 @@ def test_cells_that_cannot_be_read_become_missing_and_are_counted():
     assert read_one([*repeated(["$5", "$7"], 50), *["ask"] * 10])[1].kind == "category"
 
 
-def test_a_share_that_only_the_sample_hides_is_found_on_all_cells():
+@pytest.mark.parametrize(
+    ("cells", "other", "share", "kind"),
+    [
+        (["$5", "$7"], "ask", 0.2, "category"),
+        (["$5", "$7"], "ask", 0.05, "number"),
+        (["yes", "no"], "maybe", 0.05, "category"),
+        (["yes", "no"], "maybe", 0.002, "boolean"),
+    ],
+)
+def test_what_a_sample_hides_is_found_on_all_cells(cells, other, share, kind):
     n = 20_000
-    cells = np.array(repeated(["$5", "$7"], n), dtype=object)
-    # The sample takes every tenth cell; a column that is readable there alone is no money.
-    is_sampled = np.zeros(n, dtype=bool)
-    is_sampled[np.linspace(0, n - 1, 2000).round().astype(int)] = True
-    cells[~is_sampled] = "ask"
-    assert read_one(cells.tolist())[1].kind == "category"
+    column = np.array(repeated(cells, n), dtype=object)
+    # A decision is made on 2,000 cells, evenly spread; no other word is among those.
+    hidden = np.setdiff1d(np.arange(n), np.linspace(0, n - 1, 2000).round().astype(int))
+    column[np.random.default_rng(0).choice(hidden, int(share * n), replace=False)] = other
+    assert read_one(column.tolist())[1].kind == kind
 
 
 def test_missing_words_are_missing_without_a_word():

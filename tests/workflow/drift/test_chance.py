@@ -27,7 +27,7 @@ def levels(rng, n, shares):
 
 
 @pytest.mark.parametrize("n_levels", [2, 5, 40, 400])
-@pytest.mark.parametrize("rows", [(40, 60), (300, 2000)])
+@pytest.mark.parametrize("rows", [(40, 60), (300, 2000), (12, 3000)])
 def test_levels_of_one_source_rarely_differ(n_levels, rows):
     rng = np.random.default_rng(n_levels + rows[0])
     p_values = []

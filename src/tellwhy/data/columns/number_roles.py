@@ -8,7 +8,7 @@ import pandas as pd
 from tellwhy.core.score_function import Floats
 from tellwhy.data.columns.kinds import CONSTANT, IDENTIFIER, judge_numbers
 from tellwhy.data.columns.names import names_a_kind, names_a_place, names_a_time, names_things, words_of
-from tellwhy.data.columns.reading import Outcome, Role, labelled, outcome_of, typed
+from tellwhy.data.columns.reading import ENOUGH, Outcome, Role, labelled, outcome_of, typed
 from tellwhy.data.columns.values import numbers_or_missing
 from tellwhy.data.columns.written.times import find_epoch
 
@@ -42,7 +42,8 @@ def _codes(series: pd.Series, name: str, filled: Floats) -> Outcome | None:
     if not (is_kind or names_a_place(name) or names_things(name)) or not _are_whole(filled):
         return None
     distinct = np.unique(filled)
-    if distinct[0] < 0 or (is_kind and len(distinct) > MOST_KINDS):
+    is_measured = (filled < 0).mean() > 1 - ENOUGH  # a few may stand for 'unknown'
+    if is_measured or (is_kind and len(distinct) > MOST_KINDS):
         return None
     if 2 * len(distinct) > len(filled) and len(filled) >= 10:
         return None if is_kind else Outcome(Role("identifier", "numbers that name things"))
