@@ -47,7 +47,7 @@ def fit_tail(rising: Floats, *, step: float, lightest: float = 0.1) -> Tail:
         The least shape. 0.1 is a little heavier than exponential: no claim may hang on a light tail.
     """
     n = len(rising)
-    m = min(max(n // 10, min(_FEWEST, n - 1), 1), _MOST)
+    m = tail_size(n)
     start = float(rising[n - m - 1]) if n > m else float(rising[0])
     excess = rising[n - m :] - start
     mean = float(excess.mean())
@@ -58,6 +58,11 @@ def fit_tail(rising: Floats, *, step: float, lightest: float = 0.1) -> Tail:
     shape = min(max(shape, lightest), _HEAVIEST)
     scale = mean * (1 - min(shape, 0.9))
     return Tail(start, m / n, max(scale, step), shape)
+
+
+def tail_size(n: int) -> int:
+    """How many of n values a tail is fitted to: a tenth, at most 500."""
+    return min(max(n // 10, min(_FEWEST, n - 1), 1), _MOST)
 
 
 def many(k: float, expected: float) -> float:

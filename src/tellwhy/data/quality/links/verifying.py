@@ -17,7 +17,7 @@ from tellwhy.data.quality.links.screening import SLACK, candidates, n_candidates
 
 HOLDS = 0.95  # share of the rows in which a relation must hold to be one
 _FEWEST = 20
-_LIKELY = 0.5  # share of rows shuffled against each other that may meet it
+_LIKELY = 0.8  # share of rows shuffled against each other that may meet it
 _EXACT = 1e-9
 
 
@@ -111,7 +111,8 @@ def _weight(relation: Relation, learn: Facts, x: Columns) -> float:
     hits = int(_meets(relation, learn, cells).sum())
     if hits < HOLDS * n:
         return 0.0
-    chance = max(_shuffled(relation, learn, cells, at) for at in range(len(cells)))
+    filled = taken(x, np.flatnonzero(np.isfinite(np.array(x)).all(axis=0)))
+    chance = max(_shuffled(relation, learn, filled, at) for at in range(len(cells)))
     return agreement(hits, n, chance) if chance < _LIKELY else 0.0
 
 

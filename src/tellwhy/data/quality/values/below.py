@@ -13,6 +13,7 @@ from tellwhy.data.quality.facts import decimals_of
 
 FEW = 0.01  # more exceptions than this are part of how the column is
 FEWEST = 30
+_HANDFUL = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +47,9 @@ def below_zero(seen: Floats, learn: Floats, *, step: float | None = None) -> Bel
         step = 10.0 ** -decimals_of(rest[:: max(len(rest) // 5000, 1)])
     is_near = seen[rows] >= rest[0] - edge_window(rest, step)
     edge = edge_evidence(rest, beyond=int(is_near.sum()), step=step)
-    tail = fit_tail(-rest[::-1], step=step, lightest=0.0)
+    # A handful of values that are asked about do not tell how the tail falls; more may be the tail itself.
+    known = rest if len(rows) <= _HANDFUL else np.sort(np.concatenate([rest, seen[rows]]))
+    tail = fit_tail(-known[::-1], step=step, lightest=0.0)
     far = tail.surprise(-seen[rows]) - math.log(len(rest))
     beyond = np.where(is_near, 0, edge)
     return Below(rows, np.maximum(far, beyond), beyond, rest)

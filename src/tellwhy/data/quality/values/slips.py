@@ -10,7 +10,7 @@ import numpy as np
 
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.tables import evenly_spread
-from tellwhy.data.quality.chance import LEVEL, Tail, fit_tail, many, most
+from tellwhy.data.quality.chance import LEVEL, fit_tail, many, most, tail_size
 from tellwhy.data.quality.facts import Facts
 from tellwhy.data.quality.findings import MISSING, Finding
 from tellwhy.data.quality.words import as_rows, cell_words, number_words, rows_words
@@ -21,6 +21,8 @@ FACTORS = {**_POWERS, **dict.fromkeys(_UNITS, "mixed_units"), **{1 / u: "mixed_u
 _COMMON = 0.02  # more values than this at a factor are a second group, not slips
 _FEWEST = 50
 _FEWEST_VALUES = 20
+_HANDFUL = 10
+_FEW_OF_TAIL = 0.4  # with more of them left out, a tail seems to fall faster than `_PURE` allows for
 _PURE = 0.1  # share of the values at a factor that may be there by chance
 _NARROW = 0.5  # spread of logarithms up to which a factor can be told
 
@@ -30,10 +32,30 @@ class _Scaled:
     """A column on a scale on which factors are shifts, less what is usual for each row."""
 
     values: Floats
-    tails: tuple[Tail, Tail]  # upper; lower, of the mirrored values
+    rising: Floats
     spread: float
     middle: float
     words: str
+
+    def count(self, low: float, high: float) -> int:
+        """How many values lie between two."""
+        ends = np.searchsorted(self.rising, [low, high], side="right")
+        return int(ends[1] - ends[0])
+
+    def expected(self, low: float, high: float) -> float:
+        """How many values a tail like this column's would put between two, or farther out.
+
+        A handful of values that are asked about do not tell how the tail falls; more may be the tail itself.
+        """
+        ends = np.searchsorted(self.rising, [low, high], side="right")
+        few = ends[1] - ends[0] <= _FEW_OF_TAIL * tail_size(len(self.rising))
+        rest = np.delete(self.rising, np.s_[ends[0] : ends[1]]) if few else self.rising
+        is_upper = low > self.middle
+        tail = fit_tail(rest if is_upper else -rest[::-1], step=0.05 * self.spread)
+        near = low if is_upper else -high
+        if near <= tail.start:
+            return float(len(rest))
+        return len(rest) * math.exp(-float(tail.surprise(near)))
 
 
 def find_slips(seen: Facts, learn: Facts) -> list[Finding]:  # noqa: ARG001
@@ -94,33 +116,52 @@ def _spread(values: Floats) -> float:
 
 def _scaled(values: Floats, words: str) -> _Scaled:
     rising = np.sort(values[~np.isnan(values)])
-    spread = _spread(values)
-    # The farthest values are what is asked about: they do not tell how the tail falls.
-    cut = max(int(_COMMON / 2 * len(rising)), 1)
-    kept = rising[cut:-cut]
-    step = 0.05 * spread
-    tails = (fit_tail(kept, step=step), fit_tail(-kept[::-1], step=step))
-    return _Scaled(values, tails, spread, float(np.median(rising)), words)
+    return _Scaled(values, rising, _spread(values), float(np.median(rising)), words)
 
 
 def _of_scale(seen: Facts, column: str, scaled: _Scaled, n_tried: int) -> Iterator[Finding]:
     if scaled.spread > _NARROW * math.log(10):
         return
     for factor, kind in FACTORS.items():
-        shift = math.log(factor)
-        low = scaled.middle + shift - 2 * scaled.spread
-        high = scaled.middle + shift + 2 * scaled.spread
+        at = scaled.middle + math.log(factor)
+        low = at - 2 * scaled.spread
+        high = at + 2 * scaled.spread
+        n_there = scaled.count(low, high)
+        if not 0 < n_there <= _COMMON * seen.n or (kind == "mixed_units" and n_there < 3):
+            continue
+        evidence = _evidence(scaled, at) - math.log(n_tried)
+        if evidence <= LEVEL:
+            continue
         with np.errstate(invalid="ignore"):
             rows = np.flatnonzero((scaled.values >= low) & (scaled.values <= high))
-        near = low if shift > 0 else -high
-        tail = scaled.tails[0 if shift > 0 else 1]
-        if not 0 < len(rows) <= _COMMON * seen.n or (kind == "mixed_units" and len(rows) < 3):
-            continue
-        expected = seen.n * math.exp(-float(tail.surprise(near))) if near > tail.start else float(seen.n)
-        evidence = many(len(rows), expected) - math.log(n_tried)
-        if evidence > LEVEL and expected <= _PURE * len(rows):
+        if not _is_level(seen, rows):
             words = _words(factor, kind) + scaled.words
             yield _finding(seen, column, rows, kind=kind, words=words, evidence=evidence)
+
+
+def _evidence(scaled: _Scaled, at: float) -> float:
+    """Against a tail that reaches so far; or, for many values, against one that only gets thinner."""
+    width = 2 * scaled.spread
+    k = scaled.count(at - width, at + width)
+    expected = scaled.expected(at - width, at + width)
+    evidence = many(k, expected) if expected <= _PURE * k else 0.0
+    if k > _HANDFUL:
+        inner = scaled.count(at - width / 2, at + width / 2)
+        is_upper = at > scaled.middle
+        before = at - 2 * width if is_upper else at + width
+        evidence = max(evidence, many(inner, max(scaled.count(before, before + width), _PURE * inner)))
+    return evidence
+
+
+def _is_level(seen: Facts, rows: Integers) -> bool:
+    """Whether these are the rows of one level of a label: things that are so large, not slips."""
+    for labels in seen.labels.values():
+        here = np.bincount(labels.codes[rows] + 1, minlength=len(labels.names) + 1)[1:]
+        top = int(np.argmax(here)) if len(here) else 0
+        is_most = len(here) > 1 and here[top] > 0.6 * len(rows)
+        if is_most and here[top] > 0.3 * int((labels.codes == top).sum()):
+            return True
+    return False
 
 
 def _words(factor: float, kind: str) -> str:
@@ -143,19 +184,19 @@ def _to_fahrenheit(x: Floats) -> Floats:
 
 def _fahrenheit(seen: Facts, column: str, told: set[int], n_tried: int) -> Iterator[Finding]:
     """Values beyond the others that would be among them as degrees Celsius."""
-    scaled = _scaled(seen.numbers[column].values, "")
-    usual = _to_fahrenheit(np.quantile(seen.numbers[column].filled, [0.02, 0.98]))
-    if scaled.tails[0].start >= usual[0] or scaled.middle < -30 or scaled.middle > 45:
+    numbers = seen.numbers[column]
+    scaled = _scaled(numbers.values, "")
+    usual = _to_fahrenheit(np.quantile(numbers.filled, [0.02, 0.98]))
+    if usual[0] <= np.quantile(numbers.filled, 0.9) or not -30 < scaled.middle < 45:
         return
+    k = scaled.count(usual[0], usual[1])
+    is_open = numbers.filled[-1] > usual[1] + 0.5 * (usual[1] - usual[0])  # a tail goes on beyond
+    if is_open or not 2 <= k <= _COMMON * seen.n:
+        return
+    expected = scaled.expected(usual[0], usual[1])
+    evidence = many(k, expected) - math.log(n_tried)
     with np.errstate(invalid="ignore"):
         rows = np.flatnonzero((scaled.values >= usual[0]) & (scaled.values <= usual[1]))
-    is_open = seen.numbers[column].filled[-1] > usual[1] + 0.5 * (
-        usual[1] - usual[0]
-    )  # a tail goes on beyond
-    if is_open or not 2 <= len(rows) <= _COMMON * seen.n or told & set(rows.tolist()):
-        return
-    expected = seen.n * math.exp(-float(scaled.tails[0].surprise(float(usual[0]))))
-    evidence = many(len(rows), expected) - math.log(n_tried)
-    if evidence > LEVEL and expected <= _PURE * len(rows):
+    if evidence > LEVEL and expected <= _PURE * k and not told & set(rows.tolist()):
         words = "as usual once it is read as °F"
         yield _finding(seen, column, rows, kind="mixed_units", words=words, evidence=evidence)
