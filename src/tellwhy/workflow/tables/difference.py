@@ -14,7 +14,7 @@ from tellwhy.core.params import real, validate_value
 from tellwhy.core.progress import stage
 from tellwhy.core.tables import random_sample
 from tellwhy.data import Table
-from tellwhy.data.columns.dates import iso_texts, told_by_order
+from tellwhy.data.columns.dates import Dates, iso_texts, told_by_order
 from tellwhy.data.columns.roles import ReadColumns, Role, read_columns
 from tellwhy.data.columns.values import dates_of
 from tellwhy.data.columns.written.dates import WrittenDates
@@ -24,7 +24,7 @@ from tellwhy.workflow.drift.column_drift import Drift, hour_drift, missing_drift
 from tellwhy.workflow.tables.selection import as_source
 
 LEVEL = 0.01  # chance that anything is said to have drifted though nothing has
-MOST_ROWS = 200_000  # of each table that are compared; more would take longer and say the same
+MOST_ROWS = 200_000  # of each table whose numbers are compared; more would take longer and say the same
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +98,7 @@ def diff_tables(
     level
         Chance that anything is said to have drifted though nothing has.
     random_state
-        Seed of the 200,000 rows that are compared where a table has more.
+        Seed of the 200,000 rows whose numbers are compared where a table has more.
 
     Examples
     --------
@@ -214,8 +214,8 @@ class _Comparison:
     """Every comparison of two tables; what was not compared, and why."""
 
     def __init__(self, pair: _Pair, rng: np.random.Generator) -> None:
-        self._old = _sampled(pair.old.frame, rng)
-        self._new = _sampled(pair.new.frame, rng)
+        self._frames = (pair.old.frame, pair.new.frame)
+        self._samples = [_sampled(frame, rng) for frame in self._frames]
         self._roles = (pair.old.roles, pair.new.roles)
         self.ordering: dict[str, str] = {}
         self.not_compared: dict[str, str] = {}
@@ -223,29 +223,32 @@ class _Comparison:
     def drifts(self) -> list[Drift]:
         """Compare every column: its values, and how often it is missing."""
         found = []
-        for name in self._old.columns:
-            parts = [missing_drift(name, self._old[name], self._new[name]), self._values(name)]
-            found += [part for part in parts if part is not None]
+        for name in self._frames[0].columns:
+            missing = missing_drift(name, self._frames[0][name], self._frames[1][name])
+            found += [part for part in (missing, self._values(name)) if part is not None]
         return found
 
     def _values(self, name: str) -> Drift | None:
         old, new = (roles[name] for roles in self._roles)
         kind = _common_kind(old, new)
-        if not kind:
-            self.not_compared[name] = f"{old.words} before, {new.words} now"
-            return None
-        if kind == "identifier":
-            self.not_compared[name] = old.words
+        if kind in ("", "identifier"):
+            told = old.words if kind else f"{old.words} before, {new.words} now"
+            self.not_compared[name] = told
             return None
         if kind == "date" and (order := self._order(name)):
             self.ordering[name] = order
-            dates = [dates_of(frame, name, "iso") for frame in (self._old, self._new)]
+            dates = self._dates(name)
             return hour_drift(name, dates[0], dates[1])
-        return values_drift(name, kind, self._old[name], self._new[name])
+        # Levels are compared on all rows: a rare one must not be called gone because no sample has it.
+        frames = self._samples if kind in ("number", "date", "text") else self._frames
+        return values_drift(name, kind, frames[0][name], frames[1][name])
+
+    def _dates(self, name: str) -> list[Dates]:
+        return [dates_of(frame, name, "iso") for frame in self._samples]
 
     def _order(self, name: str) -> str:
         """Say which periods dates cover, where they tell no more than that."""
-        dates = [dates_of(frame, name, "iso") for frame in (self._old, self._new)]
+        dates = self._dates(name)
         if not told_by_order(dates[1], dates[0]):
             return ""
         periods = []
