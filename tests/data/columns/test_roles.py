@@ -49,6 +49,9 @@ NUMBERS = {
     "spaces in thousands": (["1 234", "12", "1\u202f300"], [1234, 12, 1300], "numbers written as 1 234"),
     "apostrophes in thousands": (["1'234", "12"], [1234, 12], "numbers written as 1'234"),
     "decimal commas": (["1,5", "12,25"], [1.5, 12.25], "numbers written as 1,5"),
+    "thousands by a letter": (["2.5k", "1M", "850"], [2500, 1e6, 850], "numbers with k for thousands"),
+    "either": (["1,234 kg", "5,678 kg"], [1234, 5678], "weights in kg, 1,234 taken for 1234"),
+    "three decimals": (["1.234 kg", "5.678 kg"], [1.234, 5.678], "weights in kg"),
     "plain": (["1.5", "12", "-3e2"], [1.5, 12, -300], "numbers"),
     "times of day": (["14:30", "2:15 PM", "00:00:36"], [14.5, 14.25, 0.01], "times of day, in hours"),
 }
@@ -82,6 +85,26 @@ WORDS = {
     "words": ["red", "green"],
     "ordinals": ["1st", "2nd", "3rd"],
     "dates without a year": ["31.05.", "01.06."],
+    "quarters": ["Q1 2024", "Q2 2024", "Q4 2023"],
+    "weeks": ["2024-W05", "2024-W06"],
+    "cards": ["4111 1111 1111 1111", "5500 0000 0000 0004"],
+    "stars of five": ["3.5/5", "4/5"],
+    "latitudes": ["52.52° N", "48.13° N"],
+    "tolerances": ["5±1", "6±2"],
+    "about": ["~5", "~6"],
+    "limits": ["<0.01", "0.5", "0.7"],
+    "hours and minutes": ["1h 30m", "2h 10m"],
+    "books": ["978-3-16-148410-0", "978-0-306-40615-7"],
+    "social security": ["123-45-6789", "987-65-4321"],
+    "coordinates": ["52.5, 13.4", "48.1, 11.5"],
+    "fractions": ["1/2", "3/4"],
+    "screens": ["1920x1080", "1280x720"],
+    "hexadecimal": ["0x1F", "0x2A"],
+    "prices per kilogram": ["$5/kg", "$6/kg"],
+    "ranges of money": ["10–20 €", "20–30 €"],
+    "Celsius and Fahrenheit": ["20 °C", "68 °F"],
+    "two layouts of dates": ["2024-01-05", "05.01.2024"],
+    "telephones without spaces": ["+496252369624", "+496252369625"],
 }
 
 
@@ -375,3 +398,13 @@ def test_hours_of_two_digits_are_numbers():
     column, role, _ = read_one([f"{h:02}" for h in range(24)] * 3, "hour")
     assert role.kind == "number"
     assert column[1] == 1.0
+
+
+def test_plain_numbers_in_text_are_asked_what_numbers_are_asked():
+    _, role, _ = read_one(repeated(["200", "404", "500"]), "status")
+    assert (role.kind, role.words) == ("category", "HTTP status codes")
+    assert read_one(repeated(["0", "1", "1"]))[1].kind == "boolean"
+    assert read_one([str(i) for i in range(N)])[1].kind == "identifier"
+    column, role, _ = read_one([str(1_717_142_400 + 61 * i * i) for i in range(N)], "ts")
+    assert role.kind == "date"
+    assert column[0] == pd.Timestamp(1_717_142_400, unit="s")

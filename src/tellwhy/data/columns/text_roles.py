@@ -11,10 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tellwhy.data.columns.names import are_zero_led, names_a_place, names_a_time
+from tellwhy.data.columns.number_roles import role_of_numbers
 from tellwhy.data.columns.reading import ENOUGH, Outcome, Reading, Role, outcome_of, sample_of, text_of, typed
 from tellwhy.data.columns.written.booleans import WrittenBooleans, find_booleans
 from tellwhy.data.columns.written.dates import find_dates
-from tellwhy.data.columns.written.numbers import find_numbers
+from tellwhy.data.columns.written.numbers import WrittenNumbers, find_numbers
 from tellwhy.data.columns.written.times import find_times
 
 MAX_CATEGORIES = 50
@@ -63,7 +64,18 @@ def _read(series: pd.Series, cells: pa.Array, probe: Sequence[str]) -> Outcome |
     allowed = 0.01 if isinstance(reading, WrittenBooleans) else 1 - ENOUGH
     if read.is_bad.sum() > allowed * n_filled:
         return None
-    return outcome_of(series, reading, read)
+    outcome = outcome_of(series, reading, read)
+    is_plain = isinstance(reading, WrittenNumbers) and reading.is_plain
+    return _told_by_numbers(outcome, str(series.name)) if is_plain else outcome
+
+
+def _told_by_numbers(read: Outcome, name: str) -> Outcome:
+    """Ask of plain numbers in text what is asked of numbers: they may be codes, flags or points in time."""
+    found = role_of_numbers(read.values.rename(name))
+    if found.role.kind == "number":
+        return read
+    values = read.values if found.values is None else found.values
+    return Outcome(found.role, values, found.notice or read.notice)
 
 
 def find_reading(probe: Sequence[str], name: str) -> Reading | None:

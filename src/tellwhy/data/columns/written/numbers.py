@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +35,7 @@ _CELL = re.compile(
     rf"(?P<gap>{_GAP})(?P<after>[^\d\s()+.,'’-][^\d()]*?[23]?)?(?P<trail>{_MINUS}?\)?)$"
 )
 _PLAIN = re.compile(r"\d+\.?\d*|\.\d+")
+_TELEPHONE = re.compile(r"\d{8,}$|.*[ \u00a0\u202f]")
 _ADDRESS = re.compile(r"\d{1,3}(\.\d{1,3}){3}$")
 
 
@@ -73,6 +74,11 @@ class WrittenNumbers:
     factors: dict[str, float] = field(default_factory=dict)
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether numbers stand alone, without a currency or a unit."""
+        return not self.before and not self.after
 
     def read(self, text: pa.Array) -> Floats:
         """Return the numbers, NaN for a cell that is not written that way."""
@@ -169,6 +175,18 @@ def find_numbers(cells: Sequence[str]) -> WrittenNumbers | None:
     signs.pop("", None)
     is_money = any(part.before for part in parts) or any(sign in CURRENCIES for sign in signs)
     decimal = _decimal_sign([part.body for part in parts], is_money=is_money)
+    found = _found(parts, signs, decimal, is_money=is_money)
+    if found is None or not _could_be_either(parts, is_money=is_money):
+        return found
+    body = parts[0].body
+    meant = re.sub(r"[.,]", "", body) if decimal not in body else body.replace(",", ".")
+    return replace(found, words=f"{found.words}, {body} taken for {meant}")
+
+
+def _found(
+    parts: Sequence[_Cell], signs: Counter[str], decimal: str, *, is_money: bool
+) -> WrittenNumbers | None:
+    """Return the way of writing, once the decimal sign is known."""
     if not signs:
         written = next((part.body for part in parts if not _PLAIN.fullmatch(part.body)), "")
         return WrittenNumbers(f"numbers written as {written}" if written else "numbers", decimal)
@@ -186,7 +204,7 @@ def _parts(cell: str) -> _Cell | None:
         return None
     if found["before"] and after and after not in UNITS:
         return None
-    if found["lead"] == "+" and " " in found["body"]:  # a telephone number
+    if found["lead"] == "+" and _TELEPHONE.match(found["body"]):
         return None
     return _Cell(found["body"], found["before"] or "", after)
 
@@ -217,8 +235,16 @@ def _with_unit(signs: Counter[str], n_cells: int, decimal: str) -> WrittenNumber
     n = sum(count for sign, count in signs.items() if sign in alike)
     if n < 0.5 * n_cells or sum(signs.values()) - n > 0.1 * n_cells:
         return None
+    if own.dimension == "counts":  # 2.5k is a number, not one in thousands
+        alike = {sign: UNITS[sign].factor for sign in alike}
+        return WrittenNumbers(f"numbers with {main} for thousands", decimal, alike, (), tuple(alike))
     words = "percent" if main == "%" else f"{own.dimension} in {main}"
     return WrittenNumbers(words, decimal, alike, (), tuple(alike))
+
+
+def _could_be_either(parts: Sequence[_Cell], *, is_money: bool) -> bool:
+    """Tell whether 1,234 in every cell could be a thousand or little more than one."""
+    return not is_money and all(re.fullmatch(r"[1-9]\d{0,2},\d{3}", part.body) for part in parts)
 
 
 def _decimal_sign(bodies: Sequence[str], *, is_money: bool) -> str:
