@@ -78,6 +78,15 @@ def test_an_explanation_does_not_depend_on_equal_anomalies():
     np.testing.assert_allclose(*shares, atol=0.1)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_cluster_of_anomalies_does_not_vouch_for_itself(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(1000, 6))
+    X[:40] = 3 * rng.choice([-1, 1], 6) + 0.2 * rng.normal(size=(40, 6))
+    scores = Committee().fit(X).training_scores_
+    assert np.quantile(scores[:40], 0.1) > np.quantile(scores[40:], 0.98)
+
+
 def test_shares_and_residual_add_up_to_the_score():
     X = table("labels", 51)
     explanation = CommitteeShares(Committee().fit(X)).explain(X)

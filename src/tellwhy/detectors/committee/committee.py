@@ -15,7 +15,8 @@ from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.tables import random_sample
 from tellwhy.detectors.base import RememberingDetector, calibration_rows
 from tellwhy.detectors.committee.member import ColumnScales
-from tellwhy.detectors.committee.panel import MEMBERS, MemberMaker, Panel, Training
+from tellwhy.detectors.committee.neighbours import Neighbours
+from tellwhy.detectors.committee.panel import MEMBERS, MemberMaker, Panel, Training, remembered_as
 from tellwhy.detectors.committee.score import CommitteeScore
 
 # Chosen on 18 public sets and on generated tables (benchmarks/default_detector.py says how).
@@ -29,6 +30,10 @@ WEIGHTS: Mapping[str, float] = {
     "pairs": 1.0,
 }
 LEAST_TRIMMED = 20  # rows; of fewer, none is set aside
+# Which rows to set aside is decided by their distance to a third of so few others that a cluster of anomalies
+# is a small part of these: it cannot vouch for itself.
+FIRST_POINTS = 100
+FIRST_NEIGHBOURS = 33
 
 _WEIGHTS = Rule(
     "a mapping from names of members to positive weights",
@@ -56,8 +61,8 @@ class Committee(RememberingDetector):
     labels that hardly ever come together. Each score becomes −log of the probability that an ordinary row
     scores as high; the outlierness is the same of their weighted sum, so that exp(−outlierness) is a p-value.
 
-    Rows that many members find odd are set aside before the final fit: equal anomalies would otherwise vouch
-    for each other.
+    Rows that are far from most others are set aside before the members learn: equal anomalies would otherwise
+    vouch for each other.
 
     Parameters
     ----------
@@ -122,12 +127,7 @@ class Committee(RememberingDetector):
         raw = X
         self.columns_ = ColumnScales.learn(X)
         X = self.columns_.of(X)
-        everyone = np.arange(len(X))
-        training = self._training(X, everyone, rng)
-        if self.trim > 0 and len(X) >= LEAST_TRIMMED:
-            odd = self._panel(training).total(X)
-            ordinary = np.flatnonzero(odd <= np.quantile(odd, 1 - self.trim))
-            training = self._training(X, ordinary, rng)
+        training = self._training(X, self._ordinary(X, rng), rng)
         self.panel_ = self._panel(training)
         self.remembered_ = training.remembered
         self.points_ = raw[training.remembered]
@@ -136,6 +136,16 @@ class Committee(RememberingDetector):
         score = self.to_score()
         self.training_scores_ = score.panel.value(X[rows], score.points_of(rows))
         self.set_threshold(contamination=self.false_alarms)
+
+    def _ordinary(self, X: Floats, rng: np.random.Generator) -> Integers:
+        """Rows that are not among the farthest; all where none is to be set aside."""
+        everyone = np.arange(len(X))
+        if self.trim == 0 or len(X) < LEAST_TRIMMED:
+            return everyone
+        few = random_sample(len(X), FIRST_POINTS, rng)
+        places = remembered_as(Training(X, everyone, few))
+        far = Neighbours.learn(X, few, FIRST_NEIGHBOURS).score(X, places)
+        return np.flatnonzero(far <= np.quantile(far, 1 - self.trim))
 
     def _training(self, X: Floats, kept: Integers, rng: np.random.Generator) -> Training:
         remembered = kept[random_sample(len(kept), int(self.max_points), rng)]
