@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from tellwhy.core.errors import InvalidInput
-from tellwhy.workflow import explain_table
+from tellwhy.workflow import explain_graph, explain_table
 from tellwhy.workflow.tables.request import Request
 from tellwhy.workflow.tables.selection import as_source, select
 
@@ -103,3 +103,20 @@ def test_whole_numbers_that_were_named_are_used_though_they_look_like_names():
     assert select(as_source(table), None, Request()).roles["id"].kind == "identifier"
     assert select(as_source(table), None, Request(columns=["id", "x"])).roles["id"].kind == "number"
     assert explain_table(table, columns=["id", "x"], top=1).columns == ["id", "x"]
+
+
+def test_a_sequence_is_read_as_people_write_it_too():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "time": pd.date_range("2024-01-01", periods=150, freq="h").strftime("%d.%m.%Y %H:%M"),
+            "cost": [f"${v:,.2f}" for v in rng.lognormal(5, 0.1, 150)],
+            "flow": [f"{v:.1f} l" for v in rng.normal(20, 1, 150)],
+        }
+    )
+    table.loc[70, "cost"] = "$9,999.00"
+    table.loc[20, "flow"] = "offline"
+    found = explain_graph(table, time="time", n_classes=1, top=3)
+    assert found.run.anomalies[0].row == 70
+    assert found.run.anomalies[0].reasons[0].feature == "cost"
+    assert any(text.startswith("flow: volumes in l, read as numbers; one cell") for text in found.run.notices)

@@ -18,11 +18,12 @@ from tellwhy.core.rows.scaling import Scaling
 from tellwhy.core.score_function import Integers
 from tellwhy.data import Table, TableEncoder
 from tellwhy.data.columns.dates import find_layout, parse_dates
+from tellwhy.data.columns.roles import read_columns
 from tellwhy.data.graphs import Graph, chain, from_edges, grid
 from tellwhy.data.graphs.reading import read_edges, read_grid
 from tellwhy.data.table import TableLike
 from tellwhy.workflow.tables.request import cell_text, check_column
-from tellwhy.workflow.tables.selection import as_source
+from tellwhy.workflow.tables.selection import as_named, as_source
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,8 +138,10 @@ def _place(shape: tuple[int, ...], node: int) -> str:
 def _table_nodes(table: Table, request: GraphRequest) -> NodeData:
     chosen = _features(table, request)
     order = _order(table, request.time) if request.time is not None else np.arange(len(table.frame))
-    frame = table.frame[chosen].iloc[order].reset_index(drop=True)
-    encoder = TableEncoder(missing="impute", columns=None if request.columns is None else chosen).fit(frame)
+    read = read_columns(table.frame[chosen])
+    frame = read.frame.iloc[order].reset_index(drop=True)
+    named = None if request.columns is None else chosen
+    encoder = TableEncoder(missing="impute", columns=named, roles=as_named(read, named)).fit(frame)
     X = np.asarray(encoder.transform(frame))
     ids = _ids(table, request, order)
     graph: Graph = chain(len(X))
@@ -154,7 +157,7 @@ def _table_nodes(table: Table, request: GraphRequest) -> NodeData:
         rows=order,
         names=names.__getitem__,
         source=table.source,
-        notices=(*table.notices, *encoder.notices_),
+        notices=(*table.notices, *read.notices, *encoder.notices_),
         fingerprint=table.fingerprint,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -69,7 +69,7 @@ def select(table: Table, reference: Table | None, request: Request) -> Selection
     frame = _features(table, request)
     other = None if reference is None else _same_columns(reference, frame, table)
     read, known = _read(frame, other, request.told_kinds(table, list(frame.columns)))
-    roles = _ordered(_as_named(read.roles, request, read.frame), read.frame, known)
+    roles = _ordered(as_named(read, request.columns), read.frame, known)
     notices = tuple(dict.fromkeys([*([] if known is None else known.notices), *read.notices]))
     everyone = np.arange(len(frame))
     words = "all rows of the table"
@@ -125,14 +125,14 @@ def _told(
     )
 
 
-def _as_named(roles: Mapping[str, Role], request: Request, frame: pd.DataFrame) -> dict[str, Role]:
+def as_named(read: ReadColumns, columns: Sequence[str] | None) -> dict[str, Role]:
     """Take whole numbers that the user named for numbers, even if they look like names of rows."""
-    named = set(request.columns or ())
+    named = set(columns or ())
     return {
         name: Role("number", "whole numbers")
-        if name in named and role.kind == "identifier" and pd.api.types.is_numeric_dtype(frame[name])
+        if name in named and role.kind == "identifier" and pd.api.types.is_numeric_dtype(read.frame[name])
         else role
-        for name, role in roles.items()
+        for name, role in read.roles.items()
     }
 
 
