@@ -74,12 +74,18 @@ def text_of(series: pd.Series) -> pa.Array:
     if pd.api.types.is_string_dtype(series.dtype) and not pd.api.types.is_object_dtype(series.dtype):
         cells = pa.array(series.array, from_pandas=True)
     else:
-        cells = pa.array(
-            [None if is_gap else str(cell) for cell, is_gap in zip(series, series.isna(), strict=True)]
-        )
+        gaps = series.isna()
+        cells = _as_strings([None if gap else str(cell) for cell, gap in zip(series, gaps, strict=True)])
     if isinstance(cells, pa.ChunkedArray):
         cells = cells.combine_chunks()
     return _blanked(cells.cast(pa.large_string()))
+
+
+def _as_strings(cells: list[str | None]) -> pa.Array:
+    try:
+        return pa.array(cells, pa.string())
+    except UnicodeEncodeError:  # half of a character, which no file can hold
+        return pa.array([None if c is None else c.encode("utf-8", "replace").decode() for c in cells])
 
 
 def _blanked(cells: pa.Array) -> pa.Array:

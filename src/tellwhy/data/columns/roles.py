@@ -14,6 +14,7 @@ from tellwhy.data.columns.reading import Outcome, Reading, Role, read_as, reread
 from tellwhy.data.columns.text_roles import role_of_text
 from tellwhy.data.columns.values import stored_kind
 from tellwhy.data.columns.written.dates import WrittenDates
+from tellwhy.data.table import TableLike, as_frame
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +47,7 @@ class _Asked:
 
 
 def read_columns(
-    frame: pd.DataFrame,
+    frame: TableLike,
     *,
     category: Sequence[str] = (),
     number: Sequence[str] = (),
@@ -63,7 +64,7 @@ def read_columns(
     Parameters
     ----------
     frame
-        The table; it is not changed.
+        A table in memory, of any kind that `as_table` reads; it is not changed.
     category, number, date, text
         Columns that are to be read so, whatever they look like. A date may be 'COLUMN=FORMAT', with a format
         of `strptime`.
@@ -79,11 +80,12 @@ def read_columns(
     >>> read.notices[1]
     'status: HTTP status codes, used as categories.'
     """
-    asked = _asked(frame, {"category": category, "number": number, "date": date, "text": text})
+    given = as_frame(frame)
+    asked = _asked(given, {"category": category, "number": number, "date": date, "text": text})
     known = roles or {}
-    found = {name: _read_one(frame, name, asked, known.get(name)) for name in map(str, frame.columns)}
-    found = _agreed_on_dates(frame, found)
-    typed = frame.copy(deep=False)
+    found = {name: _read_one(given, name, asked, known.get(name)) for name in given.columns}
+    found = _agreed_on_dates(given, found)
+    typed = given.copy(deep=False)
     for name, outcome in found.items():
         if outcome.values is not None:
             typed[name] = outcome.values

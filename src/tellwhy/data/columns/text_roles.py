@@ -20,6 +20,7 @@ from tellwhy.data.columns.written.times import find_times
 
 MAX_CATEGORIES = 50
 _WHOLE = re.compile(r"^\d{1,4}$")
+_PLAIN = re.compile(r"^-?\d+(\.\d+)?$")
 _LETTERS = re.compile(r"^[A-Za-z]{1,2}$")
 _SENTENCE = 3  # words from which a text of its own in every row is one that was written, not a name
 
@@ -87,6 +88,8 @@ def find_reading(probe: Sequence[str], name: str) -> Reading | None:
         return None
     if are_zero_led(probe, name) or _mixes_codes(probe):
         return None
+    if sum(_PLAIN.match(cell) is not None for cell in probe) >= ENOUGH * len(probe):
+        return find_numbers(probe)  # no date is written so: the question would cost more than the answer
     is_time = names_a_time(name)
     return find_dates(probe, name_is_date=is_time) or find_times(probe) or find_numbers(probe)
 
