@@ -98,10 +98,9 @@ def misspelt(text: str, rng: np.random.Generator) -> str:
     return text[:i] + text[i + 1] + text[i] + text[i + 2 :]
 
 
-def other_case(text: str, rng: np.random.Generator) -> str:
+def other_case(text: str, _: np.random.Generator) -> str:
     text = str(text)
-    changed = text.upper() if text != text.upper() else text.lower()
-    return changed if rng.random() < 0.5 else f"{text} "
+    return text.upper() if text != text.upper() else text.lower()
 
 
 def garbled(site: Site) -> Planted:

@@ -66,7 +66,7 @@ _PLANTS: dict[str, tuple[str, Callable[[Site], Planted]]] = {
     "single rare level": ("levels", cells.rare_level),
     "level not in the reference": ("levels", cells.new_level),
     "misspelt level": ("levels", cells.mapped("levels", cells.misspelt)),
-    "level in other case or with a blank": ("levels", cells.mapped("levels", cells.other_case)),
+    "level in other case": ("levels", cells.mapped("levels", cells.other_case)),
     "letters in the wrong encoding": ("letters", cells.garbled),
     "text in a column of numbers": ("bell", cells.mapped("bell", cells.letter_for_digit)),
     "code of another pattern": ("codes", cells.mapped("codes", cells.wrong_pattern)),
