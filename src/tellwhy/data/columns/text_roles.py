@@ -15,7 +15,7 @@ from tellwhy.data.columns.number_roles import role_of_numbers
 from tellwhy.data.columns.reading import ENOUGH, Outcome, Reading, Role, outcome_of, sample_of, text_of, typed
 from tellwhy.data.columns.written.booleans import WrittenBooleans, find_booleans
 from tellwhy.data.columns.written.dates import find_dates
-from tellwhy.data.columns.written.numbers import WrittenNumbers, find_numbers
+from tellwhy.data.columns.written.numbers import WrittenNumbers, find_numbers, mixed_signs
 from tellwhy.data.columns.written.times import find_times
 
 MAX_CATEGORIES = 50
@@ -31,7 +31,14 @@ def role_of_text(series: pd.Series) -> Outcome:
     probe = sample_of(cells)
     if probe and (outcome := _read(series, cells, probe)) is not None:
         return outcome
-    return Outcome(_role_of_labels(cells, probe, str(series.name)))
+    role = _role_of_labels(cells, probe, str(series.name))
+    if role.kind in ("constant", "identifier") or not (signs := mixed_signs(probe)):
+        return Outcome(role)
+    words = f"amounts in {', '.join(signs[:3])}{' …' if len(signs) > 3 else ''}"
+    notice = (
+        f"{words}, which cannot be compared: read as {'categories' if role.kind == 'category' else 'text'}."
+    )
+    return Outcome(Role(role.kind, words), notice=notice)
 
 
 def _role_of_labels(cells: pa.Array, probe: Sequence[str], name: str) -> Role:

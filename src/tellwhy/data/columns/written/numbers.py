@@ -183,6 +183,22 @@ def find_numbers(cells: Sequence[str]) -> WrittenNumbers | None:
     return replace(found, words=f"{found.words}, {body} taken for {meant}")
 
 
+def mixed_signs(cells: Sequence[str]) -> list[str]:
+    """Return the currencies or units that numbers mix and that cannot be converted, most common first.
+
+    Examples
+    --------
+    >>> mixed_signs(["$5", "7 €", "$6"]), mixed_signs(["5 g", "1 kg"]), mixed_signs(["a", "b"])
+    (['$', '€'], [], [])
+    """
+    parts = [part for cell in cells if (part := _parts(cell)) is not None]
+    if not parts or len(parts) < 0.9 * len(cells) or _are_addresses(parts):
+        return []
+    signs = Counter(CURRENCIES.get(part.before) or CURRENCIES.get(part.after) or part.after for part in parts)
+    kinds = {sign: UNITS[sign].dimension if sign in UNITS else sign for sign in signs if sign}
+    return [sign for sign, _ in signs.most_common() if sign] if len(set(kinds.values())) > 1 else []
+
+
 def _found(
     parts: Sequence[_Cell], signs: Counter[str], decimal: str, *, is_money: bool
 ) -> WrittenNumbers | None:
