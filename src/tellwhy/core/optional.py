@@ -11,6 +11,7 @@ _INSTALLS = {
     "torch": "tellwhy[torch]",
     "mpi4py": "tellwhy[mpi]",
     "openpyxl": "tellwhy[excel]",
+    "duckdb": "tellwhy[sql]",
 }
 
 

@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import pandas as pd
 
 from tellwhy.core.errors import InvalidInput
 
-_KEY = "tellwhy_lines"  # in DataFrame.attrs: (line of the first data row, number of data rows)
+_KEY = "tellwhy_lines"  # in DataFrame.attrs: FileLines of each file that the rows came from, in order
+
+
+class FileLines(NamedTuple):
+    """Which rows of a frame a file gave."""
+
+    file: str  # "" where there is but one
+    first_line: int | None  # 1-based line of its first data row; None where lines are not known
+    n_rows: int
 
 
 def mark_lines(frame: pd.DataFrame, first_line: int) -> None:
     """Remember that data row i of a frame just read stands in line `first_line` + i of its file."""
-    frame.attrs[_KEY] = (first_line, len(frame))
+    mark_files(frame, [FileLines("", first_line, len(frame))])
+
+
+def mark_files(frame: pd.DataFrame, files: Sequence[FileLines]) -> None:
+    """Remember the files that a frame's rows came from, one after the other."""
+    frame.attrs[_KEY] = tuple(files)
+
+
+def first_line_of(frame: pd.DataFrame) -> int | None:
+    """Line of the first data row of a frame read from one file; None where lines are not known."""
+    return frame.attrs[_KEY][0].first_line if is_marked(frame) else None
 
 
 def is_marked(frame: pd.DataFrame) -> bool:
@@ -21,13 +42,33 @@ def is_marked(frame: pd.DataFrame) -> bool:
 
 def line_of(frame: pd.DataFrame, position: int) -> int | None:
     """Return the 1-based line of the file in which a row of a read frame stands; None where not known."""
+    found = _found(frame, position)
+    if found is None or found[0].first_line is None:
+        return None
+    return found[1] + found[0].first_line
+
+
+def file_of(frame: pd.DataFrame, position: int) -> str | None:
+    """Return the file that a row came from, where there are several; None otherwise."""
+    found = _found(frame, position)
+    return None if found is None else found[0].file or None
+
+
+def _found(frame: pd.DataFrame, position: int) -> tuple[FileLines, int] | None:
+    """The file of a row, and the row's number among those of that file."""
     if not is_marked(frame):
         return None
-    first_line, n_rows = frame.attrs[_KEY]
+    files: Sequence[FileLines] = frame.attrs[_KEY]
+    n_rows = sum(file.n_rows for file in files)
     was_reset = isinstance(frame.index, pd.RangeIndex) and frame.index.start == 0 and len(frame) < n_rows
     if was_reset or not pd.api.types.is_integer_dtype(frame.index.dtype):
         return None
-    return int(frame.index[position]) + int(first_line)
+    row = int(frame.index[position])
+    for file in files:
+        if row < file.n_rows:
+            return file, row
+        row -= file.n_rows
+    return None
 
 
 def place_of(frame: pd.DataFrame, position: int) -> str:
@@ -39,7 +80,7 @@ def place_of(frame: pd.DataFrame, position: int) -> str:
     line = line_of(frame, position)
     if line is None:
         return f"row {position}"
-    return f"row {int(frame.index[position])} (line {line} of the file)"
+    return f"row {int(frame.index[position])} (line {line} of {file_of(frame, position) or 'the file'})"
 
 
 def shown(value: object, limit: int = 60) -> str:

@@ -47,6 +47,8 @@ def _plain_array(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return _as_text(column, lambda cell: json.dumps(cell, default=str, ensure_ascii=False))
     if _is_bytes(kind):
         return _as_text(column, lambda cell: cell.decode("utf-8", errors="replace"))
+    if pa.types.is_interval(kind):  # months, days and nanoseconds, which only databases have
+        column = _as_text(column, str)
     return column.cast(pa.string()) if pa.types.is_time(kind) or str(kind) == "string_view" else column
 
 

@@ -12,6 +12,7 @@ import pandas as pd
 
 from tellwhy.core.errors import InvalidParameter, UnreadableFile
 from tellwhy.core.optional import require
+from tellwhy.data.places import mark_lines
 from tellwhy.data.reading.byte_source import ByteSource
 from tellwhy.data.reading.records import frame_from_records
 from tellwhy.data.table import check_unique
@@ -25,12 +26,11 @@ def read_excel(source: ByteSource, *, sheet: str | int | None) -> tuple[pd.DataF
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # openpyxl warns of formatting it does not keep
-            book = openpyxl.load_workbook(source.path, read_only=True, data_only=True)
-            try:
+            # A stream, because openpyxl refuses names that do not end in .xlsx.
+            with source.path.open("rb") as stream:
+                book = openpyxl.load_workbook(stream, read_only=True, data_only=True)
                 name = _chosen(source, book.sheetnames, sheet)
                 frame = _read_sheet(source, name, book[name].iter_rows(values_only=True))
-            finally:
-                book.close()
     except (zipfile.BadZipFile, KeyError, OSError, ValueError, SyntaxError) as error:
         if isinstance(error, (UnreadableFile, InvalidParameter)):
             raise
@@ -51,12 +51,15 @@ def _chosen(source: ByteSource, names: list[str], sheet: str | int | None) -> st
         return names[sheet]
     if sheet in names:
         return str(sheet)
+    if isinstance(sheet, str) and sheet.isdecimal() and 1 <= int(sheet) <= len(names):
+        return names[int(sheet) - 1]  # as people count
     raise InvalidParameter(f"{source.path} has no sheet {sheet!r}. There are: {', '.join(map(repr, names))}.")
 
 
 def _read_sheet(source: ByteSource, name: str, rows: Iterable[tuple[Any, ...]]) -> pd.DataFrame:
     # Empty rows above the header and below the data are left over from editing.
-    filled = (row for row in rows if any(cell is not None for cell in row))
+    numbers: list[int] = []  # of the rows that are not empty, as the spreadsheet counts them
+    filled = _filled(rows, numbers)
     header = next(filled, None)
     first = next(filled, None)
     if header is None or first is None:
@@ -67,7 +70,18 @@ def _read_sheet(source: ByteSource, name: str, rows: Iterable[tuple[Any, ...]]) 
         f"column_{i}" if cell is None else str(cell).strip() for i, cell in enumerate(header[:width], start=1)
     ]
     check_unique(names, where=f"{source.path}, sheet {name!r},")
-    return frame_from_records(_records(source, names, chain([first], filled)))
+    frame = frame_from_records(_records(source, names, chain([first], filled)))
+    if numbers[-1] - numbers[1] == len(frame) - 1:
+        mark_lines(frame, numbers[1])
+    return frame
+
+
+def _filled(rows: Iterable[tuple[Any, ...]], numbers: list[int]) -> Iterator[tuple[Any, ...]]:
+    """Yield rows that are not empty, noting the number of each."""
+    for number, row in enumerate(rows, start=1):
+        if any(cell is not None for cell in row):
+            numbers.append(number)
+            yield row
 
 
 def _records(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
-from tellwhy.core.errors import UnreadableFile
+from tellwhy.core.errors import InvalidParameter, UnreadableFile
 from tellwhy.data.reading.byte_source import ByteSource, file_fingerprint, locate
 from tellwhy.data.reading.delimited import read_delimited
 from tellwhy.data.reading.excel import read_excel
@@ -45,7 +46,8 @@ def read_table(
     encoding
         Name of the text's encoding; detected by default.
     sheet
-        Name or number (from 0) of the sheet of a workbook; the first by default.
+        Sheet of a workbook: its name, its number from 0, or its number from 1 as text ('2' is the second);
+        the first by default.
 
     Returns
     -------
@@ -71,6 +73,8 @@ def read_table(
     source = locate(Path(path))
     fingerprint = file_fingerprint(source.path)
     kind = _format(source)
+    if sheet is not None and kind != "excel":
+        raise InvalidParameter(f"{source.path} is no Excel workbook and has no sheets; got sheet {sheet!r}.")
     try:
         if kind == "excel":
             frame, notices = read_excel(source, sheet=sheet)
@@ -107,5 +111,5 @@ def _format(source: ByteSource) -> str:
     if name.endswith(_JSON_NAMES):
         return "json"
     # A name such as .csv is believed: a cell may begin with a brace.
-    is_object = head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b'{"')
-    return "json" if is_object and not name.endswith(_TEXT_NAMES) else "text"
+    is_json = re.match(rb'[\xef\xbb\xbf\s]*(\[\s*)?\{\s*"', head) is not None
+    return "json" if is_json and not name.endswith(_TEXT_NAMES) else "text"

@@ -13,8 +13,10 @@ MOST_LINES = 5
 
 
 def check_command(
-    file: options.File,
+    files: options.Files,
     *,
+    sheet: options.Sheet = None,
+    db: options.Database = None,
     reference: options.Reference = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -24,9 +26,10 @@ def check_command(
     Example: `tellwhy check orders.csv --reference last_month.csv`
     """
     from tellwhy.workflow.tables.quality import check_file
+    from tellwhy.workflow.tables.selection import named_source
 
     with screen.progress_bar(quiet=quiet), screen.warnings_as_notes():
-        checked = check_file(file, reference=reference)
+        checked = check_file(named_source(files, sheet=sheet, db=db), reference=reference)
     if json:
         screen.print_json(as_json(checked))
         return

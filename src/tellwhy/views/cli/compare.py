@@ -10,8 +10,10 @@ from tellwhy.views.cli import options, screen
 
 
 def compare_command(
-    file: options.File,
+    files: options.Files,
     *,
+    sheet: options.Sheet = None,
+    db: options.Database = None,
     reference: options.Reference = None,
     normal: options.Normal = None,
     detector: options.Detector = "auto",
@@ -34,10 +36,11 @@ def compare_command(
     Example: `tellwhy compare data.csv --normal diagnosis=healthy`
     """
     from tellwhy.workflow import compare_table
+    from tellwhy.workflow.tables.selection import named_source
 
     with screen.progress_bar(quiet=quiet), screen.warnings_as_notes():
         result = compare_table(
-            file,
+            named_source(files, sheet=sheet, db=db),
             reference=reference,
             normal=normal,
             detector=detector,

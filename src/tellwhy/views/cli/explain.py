@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 
 
 def explain_command(
-    file: options.File,
+    files: options.Files,
     *,
+    sheet: options.Sheet = None,
+    db: options.Database = None,
     reference: options.Reference = None,
     normal: options.Normal = None,
     id: Annotated[
@@ -79,9 +81,11 @@ def explain_command(
     - `tellwhy explain today.csv --reference last_month.csv --id order_id`
     - `tellwhy explain patients.csv --normal diagnosis=healthy --top 20`
     - `tellwhy explain data.csv --label is_fraud --json`
+    - `tellwhy explain north.csv south.csv`, `zcat x.csv.gz | tellwhy explain -`: several files, a pipe
+    - `tellwhy explain "SELECT * FROM orders" --db shop.duckdb`, `tellwhy explain book.xlsx --sheet 2`
     - `tellwhy explain cube.npz --grid`, `tellwhy explain sensor.csv --time timestamp`: odd in their context
     """
-    folder = Path(f"tellwhy-{options.stem(file)}") if out is None else out
+    folder = Path(f"tellwhy-{options.first_stem(files, db)}") if out is None else out
     asked: dict[str, Any] = {
         "id_column": id,
         "top": top,
@@ -91,6 +95,7 @@ def explain_command(
         "random_state": seed,
     }
     kinds = options.column_kinds(category, number, date, text)
+    named: dict[str, Any] = {"names": files, "sheet": sheet, "db": db}
     table_only = {"reference": reference, "normal": normal, "label": label}
     if grid or time is not None or edges is not None:
         from tellwhy.views.cli import nodes
@@ -98,19 +103,22 @@ def explain_command(
         ways = {"--grid": grid, "--time": time, "--edges": edges}
         nodes.check_options(ways, {f"--{name}": value for name, value in (table_only | kinds).items()})
         asked |= {"time": time, "edges": edges, "neighbours": neighbours, "n_classes": classes}
-        nodes.explain_and_tell(file, folder, asked, as_json=json, quiet=quiet)
+        nodes.explain_and_tell(named, folder, asked, as_json=json, quiet=quiet)
         return
     asked |= {**table_only, "detector": detector, "method": method, "missing": missing, **kinds}
-    _explain_rows(file, folder, asked, as_json=json, quiet=quiet)
+    _explain_rows(named, folder, asked, as_json=json, quiet=quiet)
 
 
-def _explain_rows(file: Path, folder: Path, asked: dict[str, Any], *, as_json: bool, quiet: bool) -> None:
+def _explain_rows(
+    named: dict[str, Any], folder: Path, asked: dict[str, Any], *, as_json: bool, quiet: bool
+) -> None:
     from tellwhy.views.report import write_report
     from tellwhy.workflow import explain_table, save_run
     from tellwhy.workflow.run_io import anomaly_record
+    from tellwhy.workflow.tables.selection import named_source
 
     with screen.progress_bar(quiet=quiet), screen.warnings_as_notes():
-        run = explain_table(file, **asked)
+        run = explain_table(named_source(**named), **asked)
         save_run(run, folder, add=lambda work: write_report(run, work / "report.html"))
     top = asked["top"]
     if as_json:

@@ -16,6 +16,7 @@ from tellwhy.views.report import write_report
 from tellwhy.workflow import GraphRun, explain_graph, save_run
 from tellwhy.workflow.graphs.node_picture import save_picture
 from tellwhy.workflow.run_io import anomaly_record
+from tellwhy.workflow.tables.selection import named_source
 
 
 def check_options(ways: Mapping[str, object], table_only: Mapping[str, object]) -> None:
@@ -31,11 +32,11 @@ def check_options(ways: Mapping[str, object], table_only: Mapping[str, object]) 
 
 
 def explain_and_tell(
-    file: Path, folder: Path, asked: Mapping[str, Any], *, as_json: bool, quiet: bool
+    named: Mapping[str, Any], folder: Path, asked: Mapping[str, Any], *, as_json: bool, quiet: bool
 ) -> None:
     """Find odd nodes, write the folder of the run, and print what was found."""
     with screen.progress_bar(quiet=quiet), screen.warnings_as_notes():
-        found = explain_graph(file, **asked)
+        found = explain_graph(named_source(**named), **asked)
         _save(found, folder)
     top = asked["top"]
     if as_json:

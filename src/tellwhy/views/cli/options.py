@@ -9,8 +9,19 @@ import typer
 
 from tellwhy.workflow.detector_names import DETECTORS
 
-File = Annotated[
-    Path, typer.Argument(help="A table: CSV, TSV, Parquet, JSON lines or Excel; .gz and .zip too.")
+Files = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILE...",
+        help="A table: CSV, TSV, Parquet, JSON lines or Excel; .gz and .zip too. Several of the same columns "
+        "are joined; - is standard input; with --db, a query: 'SELECT …'.",
+    ),
+]
+Sheet = Annotated[
+    str | None, typer.Option(metavar="NAME|N", help="Sheet of a workbook: its name, or its number from 1.")
+]
+Database = Annotated[
+    Path | None, typer.Option("--db", help="DuckDB or SQLite file to ask the query of; it is only read.")
 ]
 Reference = Annotated[Path | None, typer.Option(help="A table of ordinary rows to compare with.")]
 Normal = Annotated[
@@ -77,3 +88,14 @@ def stem(file: Path) -> str:
     ('orders', 'run')
     """
     return file.name.partition(".")[0] or "run"
+
+
+def first_stem(files: list[str], db: Path | None) -> str:
+    """The same for what was named to read: the first of several files, a pipe, a database.
+
+    Examples
+    --------
+    >>> first_stem(["a.csv", "b.csv"], None), first_stem(["-"], None), first_stem(["SELECT 1"], Path("s.db"))
+    ('a', 'stdin', 's')
+    """
+    return stem(db or Path("stdin" if files[0] == "-" else files[0]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -16,18 +17,29 @@ from tellwhy.data import Table, as_table, read_table
 from tellwhy.data.columns.dates import told_by_order
 from tellwhy.data.columns.roles import ReadColumns, Role, read_columns
 from tellwhy.data.columns.values import dates_of
+from tellwhy.data.sources.read_sources import STANDARD_INPUT, is_query, read_sources
 from tellwhy.data.table import TableLike
 from tellwhy.workflow.tables.request import Request, rows_equal_to, split_marker
 
 
-def as_source(data: str | Path | TableLike) -> Table:
-    """Return a table from a file name, or from what is in memory."""
+def as_source(data: str | Path | Sequence[str | Path] | TableLike) -> Table:
+    """Return a table from a file name, several (their rows are joined), or from what is in memory."""
     if isinstance(data, Table):
         return data
     if isinstance(data, (str, Path)):
         stage(f"reading {data}")
         return read_table(data)
-    return as_table(data)
+    if isinstance(data, (list, tuple)) and all(isinstance(name, (str, Path)) for name in data):
+        return read_sources(data)
+    return as_table(cast(TableLike, data))
+
+
+def named_source(
+    names: Sequence[str], *, sheet: str | None = None, db: str | Path | None = None
+) -> Path | Table:
+    """Return what a command was given to read: one file as it is named, or the table of anything else."""
+    is_file = len(names) == 1 and names[0] != STANDARD_INPUT and sheet is None and db is None
+    return Path(names[0]) if is_file and not is_query(names[0]) else read_sources(names, sheet=sheet, db=db)
 
 
 @dataclass(frozen=True)
