@@ -8,6 +8,7 @@ from tellwhy.data.columns.dates import (
     dates_from_days,
     days_since_1970,
     find_layout,
+    hours_of_day,
     iso_texts,
     parse_dates,
     told_by_order,
@@ -121,3 +122,12 @@ def test_sorted_dates_with_a_slip():
     assert told_by_order(dates) == "in which order the rows came"
     assert told_by_order(days("2024-01-01", 500)) == ""
     assert told_by_order(np.full(50, np.datetime64("2024-01-01", "us"))) == ""
+
+
+def test_hours_only_where_they_tell_something():
+    at = np.array(["2024-01-01T08:00", "2024-01-05T20:30", "NaT"], dtype="datetime64[us]")
+    np.testing.assert_array_equal(hours_of_day(at), [8.0, 20.5, np.nan])
+    assert hours_of_day(at.astype("datetime64[D]").astype("datetime64[us]")) is None  # midnight everywhere
+    assert hours_of_day(at[[0, 0, 2]]) is None  # one day
+    assert hours_of_day(np.array(["2024-01-01T08", "2024-01-09T08"], dtype="datetime64[us]")) is None
+    assert hours_of_day(at[2:]) is None

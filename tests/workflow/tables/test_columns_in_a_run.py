@@ -40,7 +40,7 @@ def test_a_later_month_is_no_anomaly(tmp_path):
     assert run.anomalies[0].reasons[0].feature == "price"
     assert np.mean(run.scores > run.threshold) < 0.03
     assert all(reason.feature != "order_date" for anomaly in run.anomalies for reason in anomaly.reasons)
-    assert "Left out 'order_date': it only tells that these rows are later than the reference." in run.notices
+    assert "order_date only tells that these rows are later than the reference" in " ".join(run.notices)
 
 
 def test_the_same_month_is_compared_by_its_dates():
@@ -120,3 +120,31 @@ def test_a_sequence_is_read_as_people_write_it_too():
     assert found.run.anomalies[0].row == 70
     assert found.run.anomalies[0].reasons[0].feature == "cost"
     assert any(text.startswith("flow: volumes in l, read as numbers; one cell") for text in found.run.notices)
+
+
+def office(start, n, seed):
+    """Sorted visits in office hours, about every half hour of some weeks."""
+    rng = np.random.default_rng(seed)
+    days = np.sort(rng.integers(0, 28, n))
+    hours = rng.normal(13, 1.5, n)
+    moments = pd.Timestamp(start) + pd.to_timedelta(days * 24 + hours, unit="h")
+    return pd.DataFrame({"at": moments.sort_values(), "size": rng.normal(size=n), "cost": rng.normal(size=n)})
+
+
+def test_an_odd_hour_is_found_though_the_date_only_tells_the_order():
+    table = office("2024-02-01", 400, 0)
+    table.loc[200, "at"] = table.loc[200, "at"].normalize() + pd.Timedelta(hours=3)
+    alone = explain_table(table, top=3)
+    beside = explain_table(table, reference=office("2024-01-01", 400, 1), top=3)
+    for run in (alone, beside):
+        assert (run.anomalies[0].row, run.anomalies[0].reasons[0].feature) == (200, "at")
+        assert run.anomalies[0].reasons[0].text.startswith("at = 3 (usually 1")
+        assert "its hour of day is compared." in " ".join(run.notices)
+
+
+def test_days_without_hours_are_left_out():
+    table = office("2024-01-01", 300, 0)
+    table["at"] = table["at"].dt.normalize()
+    run = explain_table(table, top=1)
+    assert "at" not in run.columns
+    assert "Left out 'at': it only tells in which order the rows came." in run.notices

@@ -115,6 +115,25 @@ def _beyond(dates: Dates, reference: Dates) -> str:
     return ""
 
 
+def hours_of_day(dates: Dates) -> NDArray[np.float64] | None:
+    """Return the hours since midnight, NaN for NaT; None where dates have no time of day to speak of.
+
+    They have none where most are at midnight, where all are at the same time, and where they span less than
+    two days: then the hour tells no more than the date.
+
+    Examples
+    --------
+    >>> hours_of_day(np.array(["2024-05-01T08:30", "2024-05-04T17:00"], dtype="datetime64[us]")).tolist()
+    [8.5, 17.0]
+    """
+    filled = dates[~np.isnat(dates)]
+    if not len(filled) or filled.max() - filled.min() < np.timedelta64(2, "D"):
+        return None
+    hours: NDArray[np.float64] = (dates - dates.astype("datetime64[D]")) / np.timedelta64(1, "h")
+    known = hours[~np.isnan(hours)]
+    return hours if np.median(known) > 0 and np.ptp(known) > 0 else None
+
+
 def days_since_1970(dates: Dates) -> NDArray[np.float64]:
     """Return date-times as days since 1970-01-01, NaN for NaT."""
     days: NDArray[np.float64] = (dates - np.datetime64("1970-01-01", "us")) / np.timedelta64(1, "D")

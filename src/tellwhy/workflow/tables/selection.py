@@ -12,9 +12,9 @@ import pandas as pd
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.progress import stage
-from tellwhy.core.score_function import Integers
+from tellwhy.core.score_function import Floats, Integers
 from tellwhy.data import Table, as_table, read_table
-from tellwhy.data.columns.dates import told_by_order
+from tellwhy.data.columns.dates import hours_of_day, told_by_order
 from tellwhy.data.columns.roles import ReadColumns, Role, read_columns
 from tellwhy.data.columns.values import dates_of
 from tellwhy.data.sources.read_sources import STANDARD_INPUT, is_query, read_sources
@@ -59,6 +59,23 @@ class Selection:
     is_clean: bool  # whether the user vouches for the reference rows
     roles: Mapping[str, Role] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
+
+    def with_hours(self) -> Selection:
+        """Put the hour of day in the place of dates that else only tell in which order rows came."""
+        hours = {name: _hours_of(self, name) for name, role in self.roles.items() if role.orders}
+        found = {name: pair for name, pair in hours.items() if pair is not None}
+        if not found:
+            return self
+        frame = self.frame.assign(**{name: pair[0] for name, pair in found.items()})
+        reference = self.reference.assign(**{name: pair[1] for name, pair in found.items()})
+        roles = dict(self.roles)
+        for name in found:
+            roles[name] = Role("number", f"{roles[name].words}; compared by the hour of day")
+        notices = [
+            f"{name} only tells {self.roles[name].orders}; its hour of day is compared." for name in found
+        ]
+        reference = frame if self.reference is self.frame else reference
+        return replace(self, frame=frame, reference=reference, roles=roles, notices=(*self.notices, *notices))
 
     def learning_from(self, reference_rows: Integers) -> Selection:
         """Keep only some of the reference rows to learn from."""
@@ -157,6 +174,13 @@ def _ordered(roles: Mapping[str, Role], frame: pd.DataFrame, known: ReadColumns 
             told = told_by_order(dates_of(frame, name, "iso"), reference)
             found[name] = replace(role, orders=told)
     return found
+
+
+def _hours_of(selection: Selection, name: str) -> tuple[Floats, Floats] | None:
+    """Hours of day of the scored rows and of the reference rows; None where either has none to speak of."""
+    frame = hours_of_day(dates_of(selection.frame, name, "iso"))
+    reference = hours_of_day(dates_of(selection.reference, name, "iso"))
+    return None if frame is None or reference is None else (frame, reference)
 
 
 def _same_columns(reference: Table, frame: pd.DataFrame, table: Table) -> pd.DataFrame:

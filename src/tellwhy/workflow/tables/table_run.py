@@ -104,6 +104,7 @@ def _findings(table: Table, request: Request, fitted: FittedTable, ranking: Rank
 
 def encoded_selection(selection: Selection, request: Request) -> tuple[Selection, TableEncoder]:
     """Fit the encoding of columns to the reference rows, and drop rows with missing cells where asked to."""
+    selection = selection.with_hours()
     other_rows = None if selection.reference is selection.frame else selection.frame
     # Columns that the user named are used even if they look like a numbering of the rows.
     named = None if request.columns is None else list(selection.frame.columns)
