@@ -125,9 +125,10 @@ def edge_evidence(rising: Floats, *, beyond: int, step: float) -> float:
     if len(rising) < 20:
         return 0.0
     # The smaller window alone would be unsure; the wider alone takes a group of a few rows for an edge.
-    return min(
-        few(beyond, _expected_below(rising, edge_window(rising, step, share))) for share in (0.02, 0.05)
-    )
+    windows = [edge_window(rising, step, share) for share in (0.02, 0.05)]
+    expected = [_expected_below(rising, window, step) for window in windows]
+    # Beyond an edge lies next to nothing; what merely thins out faster than carried on is no edge.
+    return min(few(beyond, lam) if beyond <= 0.1 * lam else 0.0 for lam in expected)
 
 
 def beyond_evidence(rising: Floats, *, k: int, gap: int, step: float) -> float:
@@ -144,8 +145,9 @@ def beyond_evidence(rising: Floats, *, k: int, gap: int, step: float) -> float:
     return many(k, expected)
 
 
-def _expected_below(rising: Floats, window: float) -> float:
-    ends = np.searchsorted(rising, rising[0] + window * np.arange(1, 4), side="left")
+def _expected_below(rising: Floats, window: float, step: float) -> float:
+    # Half a step below the ends of the windows: differences of rounded numbers are off by their last bits.
+    ends = np.searchsorted(rising, rising[0] + window * np.arange(1, 4) - step / 2, side="left")
     first = float(ends[0])
     counts = np.maximum(np.diff(ends), 1)
     falls = min(1.0, first / counts[0])

@@ -14,7 +14,9 @@ from tellwhy.data.quality.facts import Facts, HasKind, facts_of
 from tellwhy.data.quality.findings import MISSING, Finding, Quality
 from tellwhy.data.quality.labels.levels import find_levels
 from tellwhy.data.quality.labels.pairs import find_rare_pairs
+from tellwhy.data.quality.labels.patterns import find_odd_patterns
 from tellwhy.data.quality.labels.spelling import find_misspellings
+from tellwhy.data.quality.links.absence import find_filled_cells
 from tellwhy.data.quality.links.dependencies import find_broken_dependencies
 from tellwhy.data.quality.links.equations import find_broken_relations
 from tellwhy.data.quality.links.orders import find_broken_orders
@@ -43,7 +45,9 @@ CHECKS: tuple[Check, ...] = (
     find_broken_orders,
     find_misspellings,
     find_broken_dependencies,
+    find_filled_cells,
     find_levels,
+    find_odd_patterns,
     find_rare_pairs,
 )
 

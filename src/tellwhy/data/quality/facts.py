@@ -114,11 +114,6 @@ class Facts:
         """Columns of numbers and of dates."""
         return {**self.numbers, **self.dates}
 
-    def given(self, column: str) -> Floats:
-        """A column of numbers or dates as it was read, with the cells that findings explained."""
-        series = self.frame[column]
-        return _days(series) if column in self.dates else _floats(series)
-
     def without(self, findings: list[Finding]) -> Facts:
         """Return the facts with the cells missing that these findings explain."""
         gone: dict[str, list[int]] = {}

@@ -70,9 +70,11 @@ def _vanished(column: str, coded: Coded, n_columns: int) -> Iterator[Finding]:
 def _rare(seen: Facts, column: str, coded: Coded, n_columns: int) -> Iterator[Finding]:
     """A level with a handful of rows where every other level has many times more."""
     counts = np.bincount(coded.seen[coded.seen >= 0], minlength=len(coded.names))
-    codes = _rare_codes(counts)
+    codes = rare_codes(counts)
     n_levels = int((counts > 0).sum())
     for code in codes:
+        if not coded.counts()[code]:
+            continue  # told as new
         surprise = math.log(counts.sum() / counts[code]) - math.log(n_levels * n_columns)
         if surprise < _SURE:
             continue
@@ -86,11 +88,13 @@ def _rare(seen: Facts, column: str, coded: Coded, n_columns: int) -> Iterator[Fi
         yield Finding("rare_level", (column,), rows, text, cell_words(seen, column, rows[0]), TOLD, odd)
 
 
-def _rare_codes(counts: Integers, most_rare: int = _MOST_RARE, ratio: float = _RATIO) -> Integers:
+def rare_codes(
+    counts: Integers, most_rare: int = _MOST_RARE, ratio: float = _RATIO, *, fewest: int = 2
+) -> Integers:
     """Codes of the levels below a gap in the counts, if these are few; none in a column of many sizes."""
     order = np.argsort(counts, kind="stable")
     order = order[counts[order] > 0]
-    for n_rare in range(1, min(most_rare, len(order) - 2) + 1):
+    for n_rare in range(1, min(most_rare, len(order) - fewest) + 1):
         if counts[order[n_rare]] >= ratio * counts[order[n_rare - 1]]:
             return order[:n_rare]
     return order[:0]
@@ -110,7 +114,7 @@ def _off_scale(seen: Facts, column: str, coded: Coded) -> Iterator[Finding]:
     """Whole numbers off a scale all of whose steps are common: a rating of 7 among 1 to 5."""
     values = seen.numbers[column].values
     counts = np.bincount(coded.seen[coded.seen >= 0], minlength=len(coded.names))
-    rare = _rare_codes(counts, _MOST_OFF, _RATIO_OFF)
+    rare = rare_codes(counts, _MOST_OFF, _RATIO_OFF)
     others = np.sort(values[(coded.seen >= 0) & ~np.isin(coded.seen, rare)])
     if not len(rare) or not _is_scale(others):
         return

@@ -56,6 +56,11 @@ def find_broken_dependencies(seen: Facts, learn: Facts) -> list[Finding]:
     return findings
 
 
+def dependent_columns(seen: Facts, learn: Facts) -> list[tuple[str, str]]:
+    """(source, target) of the dependencies that hold."""
+    return [(one.source, one.target) for one in _dependencies(_coded_columns(seen, learn), seen)]
+
+
 def _coded_columns(seen: Facts, learn: Facts) -> dict[str, Coded]:
     """Labels, and numbers that repeat."""
     columns = {name: coded_labels(seen, learn, name) for name in learn.labels}

@@ -17,9 +17,10 @@ from tellwhy.data.quality.links.verifying import Held, relations_of
 from tellwhy.data.quality.words import as_rows, row_words, rows_words
 
 RARE = 0.03  # exceptions more frequent than this are another rule, not errors
+_MANY = 0.2  # of the checked rows: the rule itself has changed since the reference
 _SLIPS = (10.0, 100.0, 1000.0, 0.1, 0.01, 0.001)
 _VOTE = 6.0  # a relation that a column breaks or keeps outweighs how usual its values look
-_FIRST = 2.5  # in doubt, the column that the others make up is the wrong one
+_FIRST = 4.0  # in doubt, the column that the others make up is the wrong one
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,9 +38,6 @@ def find_broken_relations(seen: Facts, learn: Facts) -> list[Finding]:
     findings: list[Finding] = []
     told: set[tuple[int, str]] = set()  # cells that an equation before explains
     for one in held:
-        n_broken = int((one.state < 0).sum())
-        if not n_broken or n_broken > (1 - 0.9) * seen.n:
-            continue
         rows = _own_rows(one)
         names = one.relation.columns
         rows = np.array([r for r in rows if not any((r, name) in told for name in names)], dtype=np.int64)
@@ -72,7 +70,7 @@ def _guilt(seen: Facts, learn: Facts, held: list[Held], one: Held, rows: Integer
         numbers = learn.measured()[name]
         gain = oddness(numbers.filled, x[at]) - oddness(numbers.filled, should[at])
         votes = _votes(held, one, name, rows)
-        scores[at] = gain + _VOTE * votes + (_FIRST if at == 0 else 0)
+        scores[at] = gain + _VOTE * votes + (_FIRST + math.log(len(names)) if at == 0 else 0)
         scores[at] += _VOTE * _is_finer(numbers.grain, x[at])
         grain = numbers.grain if at else 0.0  # what the others make up was rounded
         scores[at][~_is_possible(numbers.filled, grain, should[at])] -= 50
@@ -142,8 +140,8 @@ def _finding(seen: Facts, one: Held, at: int, kind: str, rows: Integers) -> Find
     words = one.relation.words()
     slip = kind.partition(" ")[2]
     kind = kind.partition(" ")[0]
-    share = len(one.rows) / max(one.support + len(one.rows), 1)
-    surprise = min(one.evidence, most(seen.n)) if share <= RARE else 0.0
+    is_odd = one.share <= RARE and len(one.rows) <= _MANY * max(one.support, 1)
+    surprise = min(one.evidence, most(seen.n)) if is_odd else 0.0
     place = as_rows(rows)
     what = {
         "broken_relation": f"{words} does not hold",
@@ -152,7 +150,7 @@ def _finding(seen: Facts, one: Held, at: int, kind: str, rows: Integers) -> Find
     }[kind]
     text = f"{rows_words(len(rows))}: {what} (it holds in the other {one.support:,})."
     example = row_words(seen, columns, place[0])
-    return Finding(kind, columns, place, text, example, MISSING if share <= RARE else TOLD, surprise)
+    return Finding(kind, columns, place, text, example, MISSING if is_odd else TOLD, surprise)
 
 
 def _slip_words(slip: str) -> str:

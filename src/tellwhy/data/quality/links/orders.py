@@ -20,6 +20,7 @@ from tellwhy.data.quality.words import as_rows, row_words, rows_words
 
 _MOST_COLUMNS = 40
 _FEWEST = 50
+_ALSO = 2.0  # evidence that is enough once another row is sure
 _OVERLAP = 0.05  # share of rows that columns shuffled against each other would have in the other order
 
 
@@ -63,8 +64,8 @@ def _orders(seen: Facts, learn: Facts) -> Iterator[_Order]:
         known = apart if seen is learn else learn.measured()[high].values - learn.measured()[low].values
         below = below_zero(apart, known)
         evidence = below.evidence - math.log(len(pairs))
-        chosen = evidence > LEVEL
-        if chosen.any():
+        chosen = evidence > _ALSO
+        if (evidence > LEVEL).any():
             middle = float(np.median(below.rest))
             yield _Order(low, high, below.rows[chosen], evidence[chosen], len(below.rest), middle)
 

@@ -42,6 +42,7 @@ class Screen:
     names: list[str]
     X: Floats
     slack: Floats
+    grain: Floats
     targets: list[int]  # columns that may be predicted: not those of the row before
 
     def relation(self, form: Form, at: tuple[int, ...], factor: float = 1.0, offset: float = 0.0) -> Relation:
@@ -65,7 +66,7 @@ def screen_of(facts: Facts) -> Screen:
     rows = evenly_spread(facts.n, ROWS)
     X = np.column_stack([term_values(facts, name)[rows] for name in names]) if names else np.zeros((0, 0))
     grain = np.array([term_grain(facts, name) for name in names])
-    return Screen(names, X, 0.51 * grain + SLACK * np.abs(X), list(range(n_targets)))
+    return Screen(names, X, 0.51 * grain + SLACK * np.abs(X), grain, list(range(n_targets)))
 
 
 def candidates(facts: Facts) -> Iterator[Relation]:
@@ -114,7 +115,8 @@ def _of_one(screen: Screen) -> Iterator[Relation]:
         if not np.isfinite(slope) or slope == 0:
             continue
         offset = float(np.nanmedian(y - slope * x))
-        offset = 0.0 if abs(offset) < 1e-6 * np.nanmax(np.abs(y)) else _nice(offset)
+        is_none = abs(offset) < max(1e-6 * float(np.nanmax(np.abs(y))), screen.grain[a])
+        offset = 0.0 if is_none else _nice(offset)
         if a in _holds(screen, slope * x + offset, (b,), is_product=False):
             yield screen.relation(SAME, (a, b), slope, offset)
 

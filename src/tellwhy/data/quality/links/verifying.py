@@ -27,7 +27,8 @@ class Held:
 
     relation: Relation
     evidence: float
-    support: int
+    share: float  # of the rows to learn from, in which it does not hold
+    support: int  # rows of the checked table in which it holds
     state: NDArray[np.int8]
 
     @property
@@ -54,7 +55,7 @@ def relations_of(seen: Facts, learn: Facts) -> list[Held]:
     for relation, evidence in rough:
         if not _is_told(relation, kept):
             kept.append((relation, evidence))
-    return [_held(relation, evidence, seen) for relation, evidence in kept]
+    return [_held(relation, evidence, seen, learn) for relation, evidence in kept]
 
 
 def _is_told(relation: Relation, known: list[tuple[Relation, float]]) -> bool:
@@ -129,14 +130,21 @@ def _meets(relation: Relation, facts: Facts, x: Columns) -> NDArray[np.bool_]:
         return np.asarray(np.abs(x[0] - predicted) <= relation.tolerance(facts, x, predicted))
 
 
-def _held(relation: Relation, evidence: float, seen: Facts) -> Held:
-    x = relation.arrays(seen)
+def _held(relation: Relation, evidence: float, seen: Facts, learn: Facts) -> Held:
+    state = _state(relation, seen)
+    known = state if seen is learn else _state(relation, learn)
+    share = float((known < 0).sum() / max(int((known != 0).sum()), 1))
+    return Held(relation, evidence, share, int((state > 0).sum()), state)
+
+
+def _state(relation: Relation, facts: Facts) -> NDArray[np.int8]:
+    x = relation.arrays(facts)
     predicted = relation.predicted(x)
     away: Floats = np.abs(x[0] - predicted)
-    tolerance = relation.tolerance(seen, x, predicted)
-    state = np.zeros(seen.n, dtype=np.int8)
+    tolerance = relation.tolerance(facts, x, predicted)
+    state = np.zeros(facts.n, dtype=np.int8)
     with np.errstate(invalid="ignore"):
         state[away <= tolerance] = 1
         # What is off by a little may have been rounded otherwise.
         state[away > (10 if relation.slack > _EXACT else 4) * tolerance] = -1
-    return Held(relation, evidence, int((state > 0).sum()), state)
+    return state

@@ -14,6 +14,7 @@ from tellwhy.data.columns.kinds import has_id_name
 from tellwhy.data.quality.chance import LEVEL, many, most
 from tellwhy.data.quality.facts import Facts
 from tellwhy.data.quality.findings import TOLD, Finding
+from tellwhy.data.quality.rows.dependents import dependents
 from tellwhy.data.quality.words import as_rows, cell_words, day_words, row_words, rows_words
 
 Hashes = NDArray[np.uint64]
@@ -24,12 +25,13 @@ _COMMON = 0.05
 _MOST_COLUMNS = 200
 
 
-def find_repeats(seen: Facts, learn: Facts) -> list[Finding]:  # noqa: ARG001
+def find_repeats(seen: Facts, learn: Facts) -> list[Finding]:
     """Copies of rows, identifiers that occur twice, many rows at one moment."""
-    return [*_copies(seen), *_identifiers(seen), *_moments(seen)]
+    copies = list(_copies(seen, learn))
+    return [*copies, *_identifiers(seen), *_moments(seen.without(copies))]
 
 
-def _copies(seen: Facts) -> Iterator[Finding]:
+def _copies(seen: Facts, learn: Facts) -> Iterator[Finding]:
     columns = [c for c in seen.frame.columns if seen.roles[c].kind not in _NOT_COMPARED][:_MOST_COLUMNS]
     if not columns or seen.n < 2:
         return
@@ -40,7 +42,10 @@ def _copies(seen: Facts) -> Iterator[Finding]:
     n_pairs = _n_pairs(whole)
     if not n_pairs:
         return
-    evidence = many(n_pairs, _by_chance(whole, hashes, n_pairs)) - math.log(len(columns))
+    # Columns that follow from others agree by themselves, and would make chance look too rare.
+    following = dependents(seen, learn)
+    own = [one for one, column in zip(hashes, columns, strict=True) if column not in following]
+    evidence = many(n_pairs, _by_chance(own or hashes, n_pairs)) - math.log(len(columns))
     groups = _later_copies(whole)
     n_copies = sum(len(rows) for rows in groups)
     if evidence <= LEVEL or n_copies > _COMMON * seen.n:
@@ -84,20 +89,23 @@ def _n_pairs(hashes: Hashes) -> int:
     return int((counts * (counts - 1) / 2).sum())
 
 
-def _by_chance(whole: Hashes, hashes: list[Hashes], n_pairs: int) -> float:
+def _by_chance(hashes: list[Hashes], n_pairs: int) -> float:
     """How many pairs would be equal by chance, from pairs that are equal in all columns but one.
 
     Pairs equal elsewhere agree in a column with its own probability c of a coincidence; so c/(1 − c) of the
     pairs that differ only there would have been equal by chance. Copies leave no pairs that nearly agree.
     """
     expected = 0.0
+    whole = np.zeros(len(hashes[0]), dtype=np.uint64)
+    for one in hashes:
+        whole += one
     all_pairs = len(whole) * (len(whole) - 1) / 2
     for one in hashes:
         nearly = _n_pairs(whole - one) - n_pairs
         if nearly > 0:
             chance = min(_n_pairs(one) / all_pairs, 0.999)
             expected = max(expected, nearly * chance / (1 - chance))
-    return expected
+    return max(expected, _n_pairs(whole) - n_pairs)
 
 
 def _later_copies(hashes: Hashes) -> list[Integers]:
@@ -138,18 +146,19 @@ def _coincidences(series: pd.Series, n: int, is_id: bool) -> float:
     digits = series.dropna().astype(str).str.replace(r"\D", "", regex=True)
     numbers = pd.to_numeric(digits.str[-15:], errors="coerce").dropna()
     if len(numbers) < 0.9 * n:
-        return 1e-3 if is_id and series.dropna().astype(str).str.len().median() >= 8 else float(n)
+        return 1e-4 if is_id and series.dropna().astype(str).str.len().median() >= 8 else float(n)
     width = float(numbers.quantile(0.99) - numbers.quantile(0.01)) + 1
     # Numbers given one after the other fill their range, and never repeat.
     if width < 2 * n:
-        return 1e-3
+        return 1e-4
     return n * n / (2 * width) if is_id else float(n)
 
 
 def _moments(seen: Facts) -> Iterator[Finding]:
     """Very many rows with exactly the same moment."""
     for column, days in seen.dates.items():
-        values = days.values
+        values = days.values.copy()
+        values[list(seen.copies)] = np.nan
         moments, counts = np.unique(values[~np.isnan(values)], return_counts=True)
         if len(moments) < 20:
             continue

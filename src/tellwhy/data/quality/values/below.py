@@ -45,7 +45,7 @@ def below_zero(seen: Floats, learn: Floats, *, step: float | None = None) -> Bel
         return NONE
     if step is None:
         step = 10.0 ** -decimals_of(rest[:: max(len(rest) // 5000, 1)])
-    is_near = seen[rows] >= rest[0] - edge_window(rest, step)
+    is_near = seen[rows] >= rest[0] - edge_window(rest, step) - step / 2
     edge = edge_evidence(rest, beyond=int(is_near.sum()), step=step)
     # A handful of values that are asked about do not tell how the tail falls; more may be the tail itself.
     known = rest if len(rows) <= _HANDFUL else np.sort(np.concatenate([rest, seen[rows]]))

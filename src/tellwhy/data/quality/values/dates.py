@@ -26,7 +26,7 @@ def find_unread_cells(seen: Facts, learn: Facts) -> list[Finding]:  # noqa: ARG0
     findings: list[Finding] = []
     for column, values in seen.measured().items():
         written = seen.raw[column] if column in seen.raw.columns else seen.frame[column]
-        unread = np.flatnonzero(np.isnan(seen.given(column)) & written.notna().to_numpy())
+        unread = np.flatnonzero(seen.frame[column].isna().to_numpy() & written.notna().to_numpy())
         if not 0 < len(unread) <= max(_MOST_UNREAD * seen.n, 1) or len(values.filled) < 2:
             continue
         is_date = [_LOOKS_LIKE_DATE.fullmatch(str(cell)) is not None for cell in written.iloc[unread]]

@@ -24,16 +24,16 @@ def find_sign_flips(seen: Facts, learn: Facts) -> list[Finding]:
         usual = np.quantile(below.rest, [0.005, 0.995])
         fits = (size >= usual[0]) & (size <= usual[1])
         evidence = below.evidence - math.log(len(seen.numbers))
-        chosen = fits & (evidence > LEVEL)
-        if not chosen.any():
+        if not (fits & (evidence > LEVEL)).any():
             continue
+        chosen = fits  # one sure case says that the column is positive: then all of them are wrong
         rows = as_rows(below.rows[chosen])
         verb = "is" if len(rows) == 1 else "are"
         text = (
             f"{rows_words(len(rows))}: {column} {verb} negative, with a size that is usual "
             f"(other values {range_words(seen, column, below.rest)}): a flipped sign."
         )
-        surprise = min(float(evidence[chosen].min()), most(seen.n))
+        surprise = min(float(evidence[chosen].max()), most(seen.n))
         example = cell_words(seen, column, rows[0])
         findings.append(Finding("sign_flip", (column,), rows, text, example, MISSING, surprise))
     return findings

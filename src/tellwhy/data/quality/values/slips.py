@@ -89,8 +89,10 @@ def _scales(seen: Facts, column: str) -> Iterator[_Scaled]:
     for name, labels in seen.labels.items():
         if not 2 <= len(labels.names) <= 0.1 * seen.n:
             continue
-        within = logs - _middles(logs, labels.codes, len(labels.names))
-        if _spread(within) < 0.7 * alone.spread:
+        few = logs[seen.sample]
+        few = few - _middles(few, labels.codes[seen.sample], len(labels.names))
+        if _spread(few) < 0.7 * alone.spread:
+            within = logs - _middles(logs, labels.codes, len(labels.names))
             yield _scaled(within, f" for its {name}")
 
 
@@ -122,10 +124,15 @@ def _scaled(values: Floats, words: str) -> _Scaled:
 def _of_scale(seen: Facts, column: str, scaled: _Scaled, n_tried: int) -> Iterator[Finding]:
     if scaled.spread > _NARROW * math.log(10):
         return
+    # A few units of the last decimal are rounded too coarsely for a factor to be seen.
+    grain = seen.numbers[column].grain
+    finest = math.log(20 * grain) + scaled.middle - _middle_log(seen, column) if grain else -math.inf
     for factor, kind in FACTORS.items():
         at = scaled.middle + math.log(factor)
         low = at - 2 * scaled.spread
         high = at + 2 * scaled.spread
+        if kind == "mixed_units" and at < finest:
+            continue
         n_there = scaled.count(low, high)
         if not 0 < n_there <= _COMMON * seen.n or (kind == "mixed_units" and n_there < 3):
             continue
@@ -137,6 +144,11 @@ def _of_scale(seen: Facts, column: str, scaled: _Scaled, n_tried: int) -> Iterat
         if not _is_level(seen, rows):
             words = _words(factor, kind) + scaled.words
             yield _finding(seen, column, rows, kind=kind, words=words, evidence=evidence)
+
+
+def _middle_log(seen: Facts, column: str) -> float:
+    filled = seen.numbers[column].filled
+    return math.log(max(float(filled[len(filled) // 2]), 1e-300))
 
 
 def _evidence(scaled: _Scaled, at: float) -> float:
