@@ -51,6 +51,7 @@ NUMBERS = {
     "decimal commas": (["1,5", "12,25"], [1.5, 12.25], "numbers written as 1,5"),
     "thousands by a letter": (["2.5k", "1M", "850"], [2500, 1e6, 850], "numbers with k for thousands"),
     "either": (["1,234 kg", "5,678 kg"], [1234, 5678], "weights in kg, 1,234 taken for 1234"),
+    "no thousands": (["1,234 kg", "5,678 kg", "12345 kg"], [1.234, 5.678, 12345], "weights in kg"),
     "three decimals": (["1.234 kg", "5.678 kg"], [1.234, 5.678], "weights in kg"),
     "plain": (["1.5", "12", "-3e2"], [1.5, 12, -300], "numbers"),
     "times of day": (["14:30", "2:15 PM", "00:00:36"], [14.5, 14.25, 0.01], "times of day, in hours"),

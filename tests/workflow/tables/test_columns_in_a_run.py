@@ -68,6 +68,14 @@ def test_both_tables_are_read_alike_and_said_once():
     assert sum(text.startswith("price:") for text in found.notices) == 1
 
 
+def test_a_table_that_could_be_read_in_two_ways_is_read_like_its_reference():
+    january = as_source(pd.DataFrame({"day": ["31/01/2024", "05/01/2024"] * 20, "x": np.arange(40) % 7}))
+    february = as_source(pd.DataFrame({"day": ["03/02/2024", "05/06/2024"] * 20, "x": np.arange(40) % 7}))
+    found = select(february, january, Request())
+    assert found.frame["day"][0] == pd.Timestamp("2024-02-03")
+    assert select(february, None, Request()).frame["day"][0] != pd.Timestamp("2024-02-03")
+
+
 def test_what_the_user_tells_of_columns():
     table = orders("2024-01-01", 300, 0).assign(note="a", ref=np.arange(300) * 7 % 300)
     found = select(

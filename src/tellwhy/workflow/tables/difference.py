@@ -205,8 +205,6 @@ def _is_read_otherwise(old: Role, own: Role, as_own: pd.Series, as_old: pd.Serie
         return False  # the old table tells what this one does not
     if old.kind != own.kind and {old.kind, own.kind} <= {"category", "text", "identifier"}:
         return False  # how many labels there are is no matter of writing
-    if as_own.dtype != as_old.dtype:
-        return True
     return not as_own.equals(as_old)
 
 
