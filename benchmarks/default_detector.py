@@ -2,8 +2,8 @@
 
 On ADBench's sets mean AUROC is to be at least .82, mean average precision at least .45, and the five worst sets no worse
 than IsolationForest's. The members' weights were chosen on these sets and on generated tables like those of the last
-table: round numbers, of which several others do as well. The difference between .446 and .451 is one set with six
-anomalies (Lymphography), so it decides nothing. The sets are no blind test.
+table: round numbers, of which several others do as well. Differences of .01 in mean average precision are one set with
+six anomalies (Lymphography) or another random_state of ours: they decide nothing. The sets are no blind test.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from tellwhy.kernels.bandwidth import median_distance
 
 NORMAL_KINDS = ("one cluster", "clusters", "correlated", "skewed", "discrete", "mixed")
 ANOMALY_KINDS = ("scattered", "one feature", "clustered", "dependency")
-FAR_KINDS = ("one cluster", "clusters", "correlated", "discrete")
+FAR_KINDS = ("one cluster", "clusters", "correlated", "counts", "discrete")
+FAR_DRAWS = 4
 FAR_PER_TABLE = 5
 TOP = 20
 
@@ -103,20 +104,21 @@ def with_summary(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def far_values() -> pd.DataFrame:
-    """Values 8 standard deviations off, 5 in each of 8 tables of 2,000 rows: how many are among the 20 oddest rows."""
-    rng = np.random.default_rng(5)
+    """Values 8 standard deviations off, 5 in each table of 2,000 rows: how many are among the 20 oddest rows."""
     lines = []
-    for kind in FAR_KINDS:
-        for d in (8, 30):
-            X = normal_rows(rng, 2_000, d, kind)
-            rows = rng.choice(len(X), FAR_PER_TABLE, replace=False)
-            columns = rng.integers(d, size=FAR_PER_TABLE)
-            signs = rng.choice([-8, 8], FAR_PER_TABLE)
-            X[rows, columns] = X.mean(axis=0)[columns] + signs * X.std(axis=0)[columns]
-            tops = {name: np.argsort(-method(X))[:TOP] for name, method in METHODS.items()}
-            found = {name: int(np.isin(rows, top).sum()) for name, top in tops.items()}
-            lines.append({"rows": kind, "columns": d, "planted": FAR_PER_TABLE, **found})
-    table = pd.DataFrame(lines)
+    for draw in range(FAR_DRAWS):
+        rng = np.random.default_rng(5 + draw)
+        for kind in FAR_KINDS:
+            for d in (8, 30):
+                X = normal_rows(rng, 2_000, d, kind)
+                rows = rng.choice(len(X), FAR_PER_TABLE, replace=False)
+                columns = rng.integers(d, size=FAR_PER_TABLE)
+                signs = rng.choice([-8, 8], FAR_PER_TABLE)
+                X[rows, columns] = X.mean(axis=0)[columns] + signs * X.std(axis=0)[columns]
+                tops = {name: np.argsort(-method(X))[:TOP] for name, method in METHODS.items()}
+                found = {name: int(np.isin(rows, top).sum()) for name, top in tops.items()}
+                lines.append({"rows": kind, "columns": d, "planted": FAR_PER_TABLE, **found})
+    table = pd.DataFrame(lines).groupby(["rows", "columns"], sort=False).sum().reset_index()
     total = table[["planted", *METHODS]].sum().to_dict()
     return pd.concat([table, pd.DataFrame([{"rows": "all", "columns": "", **total}])])
 
@@ -136,6 +138,8 @@ def normal_rows(rng: np.random.Generator, n: int, d: int, kind: str) -> np.ndarr
         return X if kind == "correlated" else mix_columns(rng, X / X.std(axis=0))
     if kind == "skewed":
         return np.exp(0.7 * rng.normal(size=(n, d)))
+    if kind == "counts":
+        return rng.poisson(rng.uniform(3, 40, size=d), size=(n, d)).astype(float)
     if kind == "discrete":
         share = rng.uniform(0.02, 0.3, size=d)
         return (rng.random((n, d)) < share).astype(float) + (rng.random((n, d)) < share)
@@ -211,7 +215,10 @@ if __name__ == "__main__":
                 areas,
             ),
             ("Average precision on the same sets.", precisions),
-            ("Values 8 standard deviations off among the 20 oddest of 2,000 rows.", far_values()),
+            (
+                "Values 8 standard deviations off among the 20 oddest of 2,000 rows. Discrete columns hold 0, 1 and 2.",
+                far_values(),
+            ),
             (
                 "AUROC on generated data: 1,000 rows and 40 odd ones, means over 5, 20 and 80 columns.",
                 on_generated_data(),
