@@ -95,7 +95,8 @@ def _is_ordered(learn: Facts, low: str, high: str) -> bool:
     if share > max(2 * FEW, 1 / len(filled)) or (above == below).mean() > 0.9:
         return False
     chance = float((np.roll(above, len(above) // 3 + 1) < below).mean())
-    return chance >= _OVERLAP and share < 0.2 * chance
+    # Dates are of one kind, whatever their ranges; numbers only where these overlap.
+    return low in learn.dates or (chance >= _OVERLAP and share < 0.2 * chance)
 
 
 def _guilty(learn: Facts, seen: Facts, order: _Order, votes: dict[tuple[int, str], int]) -> np.ndarray:

@@ -13,6 +13,7 @@ from tellwhy.core.score_function import Floats
 from tellwhy.core.tables import evenly_spread
 from tellwhy.data.quality.facts import Facts
 from tellwhy.data.quality.links.forms import (
+    DIFFERENCE,
     DISCOUNTED,
     OF_TWO,
     PRODUCT_MINUS,
@@ -145,8 +146,8 @@ def _scaled(screen: Screen, form: Form, pair: tuple[int, ...], predicted: Floats
     near = (np.abs(ratio / middle - 1) < 3 * SLACK).sum(axis=0)
     for a in np.flatnonzero(near >= np.maximum(_SHARE / 2 * (~np.isnan(ratio)).sum(axis=0), _FEWEST / 2)):
         factor = _nice(float(middle[a]))
-        if a in pair or np.isclose(factor, 1):
-            continue
+        if a in pair or np.isclose(factor, 1) or (form is DIFFERENCE and factor < 0):
+            continue  # told without a factor, or of the columns the other way round
         if a in _holds(screen, factor * predicted, pair, is_product=form.is_product):
             yield screen.relation(form, (int(a), *pair), factor)
 

@@ -143,15 +143,24 @@ def _identifiers(seen: Facts) -> Iterator[Finding]:
 
 def _coincidences(series: pd.Series, n: int, is_id: bool) -> float:
     """Repeats to be expected: none where rows are numbered, or named as an identifier with room for all."""
-    digits = series.dropna().astype(str).str.replace(r"\D", "", regex=True)
-    numbers = pd.to_numeric(digits.str[-15:], errors="coerce").dropna()
-    if len(numbers) < 0.9 * n:
-        return 1e-4 if is_id and series.dropna().astype(str).str.len().median() >= 8 else float(n)
-    width = float(numbers.quantile(0.99) - numbers.quantile(0.01)) + 1
-    # Numbers given one after the other fill their range, and never repeat.
-    if width < 2 * n:
+    texts = series.dropna().astype(str)
+    if any(_is_numbering(texts, marks, n) for marks in (r"\D|$", r"^.*?(?=\d+\D*$)|\D+$")):
         return 1e-4
-    return n * n / (2 * width) if is_id else float(n)
+    if not is_id:
+        return float(n)
+    numbers = pd.to_numeric(texts, errors="coerce").dropna()
+    if len(numbers) < 0.9 * n:
+        return 1e-4 if texts.str.len().median() >= 8 else float(n)
+    return n * n / (2 * float(numbers.quantile(0.99) - numbers.quantile(0.01)) + 1)
+
+
+def _is_numbering(texts: pd.Series, marks: str, n: int) -> bool:
+    """Whether the digits, all or the last of each text, are numbers that fill their range."""
+    digits = texts.str.replace(marks, "", regex=True).str[-15:]
+    numbers = pd.to_numeric(digits, errors="coerce").dropna()
+    if len(numbers) < 0.9 * n or numbers.nunique() < 0.95 * n:
+        return False
+    return float(numbers.quantile(0.99) - numbers.quantile(0.01)) + 1 < 2 * n
 
 
 def _moments(seen: Facts) -> Iterator[Finding]:

@@ -143,7 +143,8 @@ def _first_of_january(seen: Facts, column: str) -> list[Finding]:
     value = float(found[np.argmax(counts)])
     rows = np.flatnonzero(days == value)
     usual = float(np.quantile(counts, 0.99))
-    evidence = many(len(rows), 2 * usual) - math.log(len(seen.dates) * len(found))
+    n_tried = len(seen.dates) * (1 + (found[-1] - found[0]) / 365)  # so many firsts of January
+    evidence = many(len(rows), usual) - math.log(n_tried)
     is_default = day_words(value).endswith("-01-01") and len(rows) > 5 * usual
     if not is_default or evidence <= LEVEL or found[0] == value or found[-1] == value:
         return []
