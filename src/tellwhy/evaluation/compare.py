@@ -15,7 +15,7 @@ from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.explainer import Explains, LearnsFromRows
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.params import Seed, generator, integer, real, seed, validate_value
-from tellwhy.core.progress import track
+from tellwhy.core.progress import stage, track
 from tellwhy.core.registry import card, cards
 from tellwhy.core.score_function import Floats, ScoreFunction
 from tellwhy.core.tables import take_rows
@@ -200,6 +200,7 @@ def _trial(
 
 def _line(label: str, entry: Any, model: Any, trial: _Trial) -> dict[str, Any]:
     """One line of the table: measurements, or the reason why there are none."""
+    stage(f"comparing methods: {label}")  # some take many seconds before the next step is counted
     try:
         explanation, seconds = _explain(entry, model, trial)
         measured = _measure(explanation, trial)

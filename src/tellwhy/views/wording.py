@@ -10,6 +10,8 @@ from datetime import datetime
 import numpy as np
 import pandas as pd
 
+from tellwhy.workflow.run import Detection
+
 THIN = "\u202f"  # narrow no-break space: thousands, and before a percent sign
 MINUS = "\u2212"
 NOTHING = "–"
@@ -57,6 +59,11 @@ def _grouped(text: str) -> str:
     if len(whole) < 5:
         return text
     return f"{int(whole):,}".replace(",", THIN) + text[len(whole) :]
+
+
+def label_words(found: Detection) -> str:
+    """'fraud = yes', or 'attack ≠ normal': what marks true anomalies."""
+    return f"{found.label} {'≠' if found.negated else '='} {found.positive}"
 
 
 def count(n: int, singular: str, plural: str | None = None) -> str:

@@ -85,10 +85,14 @@ class Detection:
     """How well scores separate labelled rows; only with a label column, which is never a feature."""
 
     label: str
-    positive: str
+    positive: str  # the value that marks anomalies; with `negated`, the one that every other row is odd by
     n_positive: int
     auroc: float
     average_precision: float
+    n_alarms: int = 0  # labelled rows above the threshold
+    precision: float | None = None  # share of the alarms that are true; None without alarms
+    recall: float = 0.0  # share of the true anomalies that are alarms
+    negated: bool = False
 
 
 @dataclass(frozen=True)

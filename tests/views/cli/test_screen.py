@@ -99,7 +99,9 @@ def test_the_verdict_follows_the_areas(shown: Shown, areas: dict[str, float], wo
 
 def test_detection_is_told_with_its_label(shown: Shown) -> None:
     screen.show_summary(replace(run(), detection=Detection("fraud", "yes", 7, 0.98765, 0.4321)))
-    words = "Detection against fraud = yes (7 rows): AUROC 0.988, average precision 0.432."
+    words = (
+        "Detection against fraud = yes (7 rows): AUROC 0.988, average precision 0.432; no row is an alarm."
+    )
     assert words in " ".join(shown())
     screen.show_summary(replace(run(), detection=Detection("[bold]k", "[red]v", 7, 0.9, 0.4)))
     assert "Detection against [bold]k = [red]v (7 rows)" in " ".join(shown())

@@ -79,3 +79,15 @@ def test_mistakes_are_said(frame):
         result = CliRunner().invoke(app, ["explain", *arguments])
         assert result.exit_code == 1
         assert result.stderr.startswith("error:")
+
+
+def test_too_many_alarms_have_a_status_of_their_own(frame, tmp_path):
+    frame.loc[50, "pay"] = 5000
+    frame.to_csv("a.csv", index=False)
+    alarms = ["explain", "a.csv", "--contamination", "0.02", "--json"]
+    result = CliRunner().invoke(app, [*alarms, "--fail-on-alarms", "3"])
+    assert result.exit_code == 3
+    assert "4 rows are alarms, more than the 3" in result.stderr
+    assert json.loads(result.stdout)["anomalies"]  # everything is written all the same
+    assert (tmp_path / "tellwhy-a" / "report.html").exists()
+    assert CliRunner().invoke(app, [*alarms, "--fail-on-alarms", "4"]).exit_code == 0

@@ -152,7 +152,13 @@ def test_long_curves_keep_both_ends() -> None:
 
 
 def test_guessing_is_told_beside_the_average_precision() -> None:
-    auroc, precision = detection_words(Detection("sick", "yes", 30, 0.9, 0.4), 200)
+    found = Detection("sick", "yes", 30, 0.9, 0.4, n_alarms=10, precision=0.8, recall=0.25)
+    auroc, precision, *at_threshold = detection_words(found, 200)
+    assert [words[:2] for words in at_threshold] == [("precision", "0.8"), ("recall", "0.25")]
+    assert "among the 10 alarms" in at_threshold[0][2]
+    silent = detection_words(Detection("sick", "yes", 30, 0.9, 0.4, negated=True), 200)
+    assert silent[-1][:2] == ("alarms", "0")
+    assert "sick ≠ yes" in silent[0][2]
     assert auroc[:2] == ("AUROC", "0.9")
     assert "a row with sick = yes scores higher" in auroc[2]
     assert precision[:2] == ("average precision", "0.4")

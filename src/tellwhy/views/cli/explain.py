@@ -12,6 +12,8 @@ from tellwhy.views.cli import options, screen
 if TYPE_CHECKING:
     from tellwhy.workflow import Run
 
+TOO_MANY = 3  # exit status of --fail-on-alarms
+
 
 def explain_command(
     files: options.Files,
@@ -39,7 +41,10 @@ def explain_command(
     text: options.Text = None,
     label: Annotated[
         str | None,
-        typer.Option(metavar="COL[=VALUE]", help="Column that marks true anomalies; never a feature."),
+        typer.Option(
+            metavar="COL[=VALUE]",
+            help="Column that marks true anomalies (COL!=VALUE: every other value); never a feature.",
+        ),
     ] = None,
     missing: options.Missing = "impute",
     grid: Annotated[
@@ -66,6 +71,10 @@ def explain_command(
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for the run; by default tellwhy-<name> here.")
     ] = None,
+    fail_on_alarms: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="N", help="Exit with status 3 if more than N rows are alarms."),
+    ] = None,
     json: options.Json = False,
     seed: options.Seed = 0,
     quiet: options.Quiet = False,
@@ -81,6 +90,7 @@ def explain_command(
     - `tellwhy explain today.csv --reference last_month.csv --id order_id`
     - `tellwhy explain patients.csv --normal diagnosis=healthy --top 20`
     - `tellwhy explain data.csv --label is_fraud --json`
+    - `tellwhy explain today.csv --reference last_month.csv --fail-on-alarms 0`: a check in a nightly job
     - `tellwhy explain north.csv south.csv`, `zcat x.csv.gz | tellwhy explain -`: several files, a pipe
     - `tellwhy explain "SELECT * FROM orders" --db shop.duckdb`, `tellwhy explain book.xlsx --sheet 2`
     - `tellwhy explain cube.npz --grid`, `tellwhy explain sensor.csv --time timestamp`: odd in their context
@@ -103,15 +113,27 @@ def explain_command(
         ways = {"--grid": grid, "--time": time, "--edges": edges}
         nodes.check_options(ways, {f"--{name}": value for name, value in (table_only | kinds).items()})
         asked |= {"time": time, "edges": edges, "neighbours": neighbours, "n_classes": classes}
-        nodes.explain_and_tell(named, folder, asked, as_json=json, quiet=quiet)
+        run = nodes.explain_and_tell(named, folder, asked, as_json=json, quiet=quiet)
+        fail_above(run, fail_on_alarms)
         return
     asked |= {**table_only, "detector": detector, "method": method, "missing": missing, **kinds}
-    _explain_rows(named, folder, asked, as_json=json, quiet=quiet)
+    run = _explain_rows(named, folder, asked, as_json=json, quiet=quiet)
+    fail_above(run, fail_on_alarms)
+
+
+def fail_above(run: Run, most: int | None) -> None:
+    """Leave with a status of its own where more rows are alarms than a job allows."""
+    n_alarms = int((run.scores > run.threshold).sum())
+    if most is not None and n_alarms > most:
+        screen.note(
+            f"{n_alarms:,} rows are alarms, more than the {most:,} of --fail-on-alarms: status {TOO_MANY}."
+        )
+        raise typer.Exit(TOO_MANY)
 
 
 def _explain_rows(
     named: dict[str, Any], folder: Path, asked: dict[str, Any], *, as_json: bool, quiet: bool
-) -> None:
+) -> Run:
     from tellwhy.views.report import write_report
     from tellwhy.workflow import explain_table, save_run
     from tellwhy.workflow.run_io import anomaly_record
@@ -123,11 +145,12 @@ def _explain_rows(
     top = asked["top"]
     if as_json:
         print_run(run, [anomaly_record(anomaly) for anomaly in run.anomalies[:top]], folder)
-        return
+        return run
     screen.notes(run.notices, quiet=quiet)
     screen.show_run(run, top)
     screen.show_summary(run)
     typer.echo(f"Report: {folder / 'report.html'}")
+    return run
 
 
 def print_run(run: Run, found: list[dict[str, Any]], folder: Path) -> None:

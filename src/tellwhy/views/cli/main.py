@@ -1,4 +1,7 @@
-"""Commands of `tellwhy`. Exit status: 0 done, 1 an error (said on stderr), 2 wrong usage, 130 interrupted.
+"""Commands of `tellwhy`.
+
+Exit status: 0 done, 1 an error (said on stderr), 2 wrong usage, 3 more alarms than `--fail-on-alarms` allows,
+130 interrupted.
 
 Nothing here loads numpy: every command imports what it needs when it runs, so that `--help` answers at once.
 """

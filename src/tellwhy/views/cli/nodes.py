@@ -13,7 +13,7 @@ from tellwhy.core.errors import InvalidParameter
 from tellwhy.views.cli import screen
 from tellwhy.views.cli.explain import print_run
 from tellwhy.views.report import write_report
-from tellwhy.workflow import GraphRun, explain_graph, save_run
+from tellwhy.workflow import GraphRun, Run, explain_graph, save_run
 from tellwhy.workflow.graphs.node_picture import save_picture
 from tellwhy.workflow.run_io import anomaly_record
 from tellwhy.workflow.tables.selection import named_source
@@ -33,7 +33,7 @@ def check_options(ways: Mapping[str, object], table_only: Mapping[str, object]) 
 
 def explain_and_tell(
     named: Mapping[str, Any], folder: Path, asked: Mapping[str, Any], *, as_json: bool, quiet: bool
-) -> None:
+) -> Run:
     """Find odd nodes, write the folder of the run, and print what was found."""
     with screen.progress_bar(quiet=quiet), screen.warnings_as_notes():
         found = explain_graph(named_source(**named), **asked)
@@ -41,10 +41,11 @@ def explain_and_tell(
     top = asked["top"]
     if as_json:
         print_run(found.run, records(found, top), folder)
-        return
+        return found.run
     screen.notes(found.run.notices, quiet=quiet)
     show_nodes(found, top)
     typer.echo(f"Report: {folder / 'report.html'}")
+    return found.run
 
 
 def _save(found: GraphRun, folder: Path) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from tellwhy.workflow import Run, TableComparison
-    from tellwhy.workflow.run import Anomaly
+    from tellwhy.workflow.run import Anomaly, Detection
 
 MOST_CHANGES = 3
 PIPE_WIDTH = 160  # a pipe has no width of its own; this keeps reasons on one line
@@ -170,11 +170,20 @@ def show_summary(run: Run) -> None:
             f"(area {area:.2f} against {random:.2f}; lower is better)."
         )
     if run.detection is not None:
-        found = run.detection
-        console.print(
-            f"Detection against {escape(found.label)} = {escape(found.positive)} ({found.n_positive} rows): "
-            f"AUROC {found.auroc:.3f}, average precision {found.average_precision:.3f}."
-        )
+        console.print(escape(_detection_words(run.detection)))
+
+
+def _detection_words(found: Detection) -> str:
+    from tellwhy.views.wording import count, label_words
+
+    text = (
+        f"Detection against {label_words(found)} ({count(found.n_positive, 'row')}): "
+        f"AUROC {found.auroc:.3f}, average precision {found.average_precision:.3f}"
+    )
+    if found.precision is None:
+        return f"{text}; no row is an alarm."
+    alarms = count(found.n_alarms, "alarm")
+    return f"{text}; precision {found.precision:.3f} and recall {found.recall:.3f} of {alarms}."
 
 
 def show_comparison(result: TableComparison) -> None:

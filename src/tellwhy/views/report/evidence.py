@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from markupsafe import Markup
@@ -185,7 +185,10 @@ def detection_words(found: Detection, n_rows: int) -> list[tuple[str, str, str]]
     """Return each measure of detection with its figure and what it means."""
     # A random ranking is as pure at its top as anywhere: its average precision is the share of such rows.
     chance = found.n_positive / n_rows if n_rows else 0.0
-    positive = f"{wording.shortened(found.label, 40)} = {wording.shortened(found.positive, 40)}"
+    short = replace(
+        found, label=wording.shortened(found.label, 40), positive=wording.shortened(found.positive, 40)
+    )
+    positive = wording.label_words(short)
     return [
         (
             "AUROC",
@@ -199,4 +202,15 @@ def detection_words(found: Detection, n_rows: int) -> list[tuple[str, str, str]]
             "how pure the top of the ranking is in such rows; guessing would give "
             f"{wording.number(chance, 2)}",
         ),
+        *_alarm_words(found),
+    ]
+
+
+def _alarm_words(found: Detection) -> list[tuple[str, str, str]]:
+    if found.precision is None:
+        return [("alarms", "0", "no labelled row is above the threshold")]
+    alarms = wording.count(found.n_alarms, "alarm")
+    return [
+        ("precision", wording.number(found.precision, 3), f"the share of such rows among the {alarms}"),
+        ("recall", wording.number(found.recall, 3), "the share of such rows that are alarms"),
     ]

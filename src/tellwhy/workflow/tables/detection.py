@@ -10,7 +10,7 @@ from tellwhy.core.errors import InvalidInput
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.data import Table
 from tellwhy.workflow.run import Detection
-from tellwhy.workflow.tables.request import cell_text, split_marker
+from tellwhy.workflow.tables.request import cell_text, split_label
 
 # A label by one of these names means what is odd, even if it is the more common of two.
 POSITIVE_WORDS = frozenset(
@@ -18,25 +18,38 @@ POSITIVE_WORDS = frozenset(
 )
 
 
-def detection_of(table: Table, label: str | None, rows: Integers, scores: Floats) -> Detection | None:
-    """Compare scores with the label 'COLUMN' or 'COLUMN=VALUE'; None where there is no label."""
+def detection_of(
+    table: Table, label: str | None, rows: Integers, scores: Floats, threshold: float
+) -> Detection | None:
+    """Compare scores with the label 'COLUMN', 'COLUMN=VALUE' or 'COLUMN!=VALUE'; None without a label."""
     if label is None:
         return None
-    column, value = split_marker(table, label)
-    cells = table.frame[column].iloc[rows].map(cell_text).to_numpy()
-    positive = _positive_value(column, cells) if value is None else value
-    truth = cells == positive
+    marker = split_label(table, label)
+    column = table.frame[marker.column].iloc[rows]
+    if marker.negated:  # a row without a label is not known to be odd
+        scores = scores[column.notna().to_numpy()]
+        column = column.dropna()
+    cells = column.map(cell_text).to_numpy()
+    positive = _positive_value(marker.column, cells) if marker.value is None else marker.value
+    truth = (cells == positive) != marker.negated
     if truth.all() or not truth.any():
+        sign = "!=" if marker.negated else "="
         raise InvalidInput(
-            f"The label {column} = {positive!r} marks {int(truth.sum())} of {len(truth)} rows; "
+            f"The label {marker.column} {sign} {positive!r} marks {int(truth.sum())} of {len(truth)} rows; "
             "both kinds are needed."
         )
+    alarms = scores > threshold
+    n_alarms = int(alarms.sum())
     return Detection(
-        label=column,
+        label=marker.column,
         positive=positive,
         n_positive=int(truth.sum()),
         auroc=float(roc_auc_score(truth, scores)),
         average_precision=float(average_precision_score(truth, scores)),
+        n_alarms=n_alarms,
+        precision=float(truth[alarms].mean()) if n_alarms else None,
+        recall=float(alarms[truth].mean()),
+        negated=marker.negated,
     )
 
 

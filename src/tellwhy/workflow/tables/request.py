@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -40,7 +40,8 @@ class Request:
     category, number, date, text
         Columns that are to be read so, whatever they look like; a date may be 'COLUMN=FORMAT'.
     label
-        'COLUMN' or 'COLUMN=VALUE' that marks true anomalies; it evaluates detection and is never a feature.
+        'COLUMN', 'COLUMN=VALUE' or 'COLUMN!=VALUE' (every other value) that marks true anomalies; it
+        evaluates detection and is never a feature.
     missing
         'impute', 'drop' or 'error'.
     random_state
@@ -86,8 +87,8 @@ class Request:
 
     def not_features(self, table: Table) -> list[str]:
         """Columns that mark or name rows, after checking that they and the others asked for exist."""
-        marking = [name for name in (self.normal, self.label) if name is not None]
-        marked = [split_marker(table, text)[0] for text in marking]
+        marked = [] if self.normal is None else [split_marker(table, self.normal)[0]]
+        marked += [] if self.label is None else [split_label(table, self.label).column]
         named = [] if self.id_column is None else [self.id_column]
         for name in (*named, *(self.columns or ()), *self.exclude):
             check_column(table, name)
@@ -123,6 +124,24 @@ def split_marker(table: Table, text: str) -> tuple[str, str | None]:
     parts = text.rsplit("=", maxsplit=1)
     check_column(table, parts[0])
     return parts[0], parts[1]
+
+
+class Label(NamedTuple):
+    """What marks true anomalies: a value of a column, any but that value, or a value yet to be found."""
+
+    column: str
+    value: str | None
+    negated: bool = False
+
+
+def split_label(table: Table, text: str) -> Label:
+    """Read 'COLUMN', 'COLUMN=VALUE' or 'COLUMN!=VALUE'; names of columns may hold these signs too."""
+    parts = text.rsplit("!=", maxsplit=1)
+    is_name = text in table.frame.columns or f"{parts[0]}!" in table.frame.columns
+    if len(parts) == 2 and not is_name:
+        check_column(table, parts[0])
+        return Label(parts[0], parts[1].strip(), negated=True)
+    return Label(*split_marker(table, text))
 
 
 def rows_equal_to(table: Table, column: str, value: str) -> Integers:

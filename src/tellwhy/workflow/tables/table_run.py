@@ -138,7 +138,11 @@ def _run(found: _Findings) -> Run:
         groups=groups_of(anomalies),
         evidence=found.evidence,
         detection=detection_of(
-            found.table, found.request.label, found.fitted.selection.rows, found.ranking.scores
+            found.table,
+            found.request.label,
+            found.fitted.selection.rows,
+            found.ranking.scores,
+            found.ranking.threshold,
         ),
         versions=versions(),
         fingerprint=found.table.fingerprint,
