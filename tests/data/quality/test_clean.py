@@ -19,3 +19,12 @@ def test_a_clean_table_has_no_finding(make):
         told += [finding.text for finding in check_table(frame).findings if finding.surprise > 0]
         assert frame.equals(before)
     assert told == []
+
+
+@pytest.mark.parametrize("make", CLEAN, ids=lambda make: make.__name__)
+def test_the_second_half_of_a_clean_table_has_no_finding_against_the_first(make):
+    frame = make(np.random.default_rng([8, 1]), 2000)
+    before = frame.iloc[:1000].reset_index(drop=True)
+    after = frame.iloc[1000:].reset_index(drop=True)
+    findings = check_table(after, reference=before).findings
+    assert [finding.text for finding in findings if finding.surprise > 0] == []

@@ -65,3 +65,16 @@ def test_columns_in_another_order_give_the_same_findings():
         {(f.kind, f.rows) for f in check_table(frame[order]).findings} for order in (list("abc"), list("cba"))
     ]
     assert told[0] == told[1] == {("broken_relation", (3, 4))}
+
+
+def test_a_reference_with_other_columns_and_types_is_used_as_far_as_it_goes():
+    frame = pd.DataFrame(
+        {"age": RNG.integers(18, 90, size=300), "id": np.arange(300), "only": RNG.normal(size=300)}
+    )
+    frame.iloc[[4, 9], 0] = 999
+    before = pd.DataFrame(
+        {"age": RNG.integers(18, 90, size=300), "id": RNG.permutation(300), "x": ["a"] * 300}
+    )
+    for reference in (before, before.assign(age="text"), before.iloc[:0], before.drop(columns="age")):
+        told = [f.rows for f in check_table(frame, reference=reference).findings if f.columns == ("age",)]
+        assert told == ([(4, 9)] if reference is before or not len(reference) else [])

@@ -90,7 +90,12 @@ def check_table(
     2
     """
     seen = facts_of(frame, roles, now=now, raw=raw)
-    learn = seen if reference is None else facts_of(reference[list(frame.columns)], seen.roles)
+    learn = seen
+    if reference is not None and len(reference):
+        learn = facts_of(reference[[c for c in frame.columns if c in reference.columns]], seen.roles).like(
+            seen
+        )
+        seen = seen.like(learn)
     findings: list[Finding] = []
     for check in CHECKS if len(frame) else ():
         stage(f"checking the data: {check.__name__.removeprefix('find_').replace('_', ' ')}")

@@ -114,6 +114,15 @@ class Facts:
         """Columns of numbers and of dates."""
         return {**self.numbers, **self.dates}
 
+    def like(self, other: Facts) -> Facts:
+        """Keep the columns that were read as the same thing in both tables: others cannot be compared."""
+        return replace(
+            self,
+            numbers={c: v for c, v in self.numbers.items() if c in other.numbers},
+            dates={c: v for c, v in self.dates.items() if c in other.dates},
+            labels={c: v for c, v in self.labels.items() if c in other.labels},
+        )
+
     def without(self, findings: list[Finding]) -> Facts:
         """Return the facts with the cells missing that these findings explain."""
         gone: dict[str, list[int]] = {}

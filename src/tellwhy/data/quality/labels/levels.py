@@ -20,7 +20,7 @@ _MOST_OFF = 6
 _RATIO_OFF = 8
 _OFF = 0.005  # a step with more rows than this is one of the scale
 _MOST_WHOLE = 15  # different whole numbers up to which a column is a scale (ratings, grades)
-_SURE = 1.5
+_SURE = 1.5  # a smaller surprise makes no row odd
 _FEW = 5
 
 
@@ -40,18 +40,39 @@ def find_levels(seen: Facts, learn: Facts) -> list[Finding]:
 
 
 def _new(seen: Facts, column: str, coded: Coded, n_columns: int) -> Iterator[Finding]:
+    """Levels that the reference lacks: each one where they are odd, all in one line where they are not."""
     counts = coded.counts()
-    n_learned = int(counts.sum())
     here = np.bincount(coded.seen[coded.seen >= 0], minlength=len(coded.names))
+    usual: list[int] = []
     for code in np.flatnonzero((counts == 0) & (here > 0)):
+        surprise = _news(counts, here, int(code)) - math.log(n_columns)
+        if surprise < _SURE:
+            usual.append(int(code))
+            continue
         rows = as_rows(np.flatnonzero(coded.seen == code))
-        # As Good and Turing have it, rare levels of the reference tell how often one that it lacks comes up.
-        as_rare = 3 * len(rows) * n_learned / max(int(here.sum()), 1)
-        n_rare = int(counts[counts <= max(as_rare, _FEW)].sum())
-        surprise = -math.log((n_rare + 1) / (n_learned + 1)) - math.log(n_columns)
         text = f"{rows_words(len(rows))}: {column} = {coded.names[code]!r}, a level that the reference lacks."
-        odd = min(surprise, most(seen.n)) if surprise > _SURE else 0.0
+        odd = min(surprise, most(seen.n))
         yield Finding("new_level", (column,), rows, text, cell_words(seen, column, rows[0]), TOLD, odd)
+    if usual:
+        rows = as_rows(np.flatnonzero(np.isin(coded.seen, usual)))
+        levels = f"{len(usual)} level{'' if len(usual) == 1 else 's'}"
+        text = (
+            f"{rows_words(len(rows))}: {column} has {levels} that the reference lacks, "
+            f"such as {coded.names[usual[0]]!r} (it has many rare levels)."
+        )
+        yield Finding("new_level", (column,), rows, text, cell_words(seen, column, rows[0]))
+
+
+def _news(counts: Integers, here: Integers, code: int) -> float:
+    """−log of how often a level that was never met comes up.
+
+    As Good and Turing have it, the rare levels of the reference tell; these count fivefold, for where there
+    are some there are more.
+    """
+    n_learned = int(counts.sum())
+    as_rare = 3 * here[code] * n_learned / max(int(here.sum()), 1)
+    n_rare = int(counts[counts <= max(as_rare, _FEW)].sum())
+    return -math.log((5 * n_rare + 1) / (n_learned + 1))
 
 
 def _vanished(column: str, coded: Coded, n_columns: int) -> Iterator[Finding]:

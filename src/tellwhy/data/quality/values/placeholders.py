@@ -54,7 +54,10 @@ def find_placeholders(seen: Facts, learn: Facts) -> list[Finding]:
         for value in (*ends.low, *ends.high):
             rows = np.flatnonzero(seen.measured()[column].values == value)
             is_low = value < ends.core[0]
-            evidence = _evidence(ends.core, value, len(rows), is_low, numbers.step) - math.log(n_tried)
+            k = len(rows)
+            if seen is not learn:
+                k += int((numbers.values == value).sum())
+            evidence = _evidence(ends.core, value, k, is_low, numbers.step) - math.log(n_tried)
             if evidence > LEVEL and len(rows):
                 findings.append(_finding(seen, column, ends.core, as_rows(rows), evidence))
     for column in seen.dates:
