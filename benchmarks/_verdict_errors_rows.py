@@ -25,9 +25,11 @@ def wrong_product(site: Site) -> Planted:
 
 def wrong_sum(site: Site) -> Planted:
     whole, *parts = site.one_of("sums")
-    rows = site.rows([whole, *parts], site.few(), np.abs(site.number(whole)) > 20)
-    factor = site.rng.uniform(1.1, 1.5, len(rows))
-    return site.changed(whole, rows, (site.number(whole)[rows] * factor).round(), right=(whole, *parts))
+    values = site.number(whole)
+    rows = site.rows([whole, *parts], site.few(), values >= np.nanmedian(values))
+    wrong = values[rows] * site.rng.uniform(1.1, 1.5, len(rows))
+    is_whole = (values == np.round(values)).all()
+    return site.changed(whole, rows, np.ceil(wrong) if is_whole else wrong.round(2), right=(whole, *parts))
 
 
 def wrong_order(site: Site) -> Planted:
@@ -149,7 +151,8 @@ def stuck(site: Site) -> Planted:
     column = site.one_of("series")
     start = int(site.rng.integers(10, len(site.frame) - 60))
     rows = np.arange(start + 1, start + 41)
-    return site.changed(column, rows, site.number(column)[start], kinds=("stuck",))
+    also = np.where(rows == start + 1, start, -1)  # the first of the equal readings may be told as well
+    return site.changed(column, rows, site.number(column)[start], also=also, kinds=("stuck",))
 
 
 def with_copies(site: Site, rows: np.ndarray, times: int) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:

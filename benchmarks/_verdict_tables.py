@@ -1,4 +1,4 @@
-"""Generated tables of ten kinds, and the errors that people meet in them.
+"""Generated tables of twelve kinds, and the errors that people meet in them.
 
 `clean(kind, seed)` gives a table without errors, `plant(frame, kind, error, rng)` one with an error of that kind.
 All parameters of a table (sizes, means, spreads, correlations, numbers of columns and levels, shares of missing
@@ -17,6 +17,7 @@ import _verdict_business as business
 import _verdict_errors_cells as cells
 import _verdict_errors_rows as rows
 import _verdict_machines as machines
+import _verdict_people as people
 from _verdict_draws import Draw, Schema
 from _verdict_planting import Error, Planted, Site
 
@@ -31,6 +32,8 @@ KINDS: dict[str, tuple[Callable[[Draw], dict[str, object]], Schema]] = {
     "survey": (business.survey, business.SURVEY),
     "inventory": (business.inventory, business.INVENTORY),
     "telemetry": (machines.telemetry, machines.TELEMETRY),
+    "staff": (people.staff, people.STAFF),
+    "trips": (people.trips, people.TRIPS),
 }
 
 _PLANTS: dict[str, tuple[str, Callable[[Site], Planted]]] = {
@@ -120,6 +123,8 @@ MONEY = {
     "ledger": ("net", "vat", "gross"),
     "inventory": ("unit_cost", "value"),
     "survey": ("income",),
+    "staff": ("salary", "bonus"),
+    "trips": ("fare", "tip", "total"),
 }
 
 

@@ -1,6 +1,6 @@
 """Claim: planted errors of more than 40 kinds are found, their cause is named, and false alarms are few.
 
-Tables of ten kinds with everything drawn at random (benchmarks/_verdict_tables.py); default settings. A planted row is
+Tables of twelve kinds with everything drawn at random (benchmarks/_verdict_tables.py); default settings. A planted row is
 found when it is above the threshold or among a finding's rows, and its cause is named when the first reason, or a
 finding that covers the row, names a column that is part of the error. Peers read one matrix and flag as many rows as
 were planted, or as many as tellwhy flagged where that is more.
