@@ -9,7 +9,7 @@ from typing import Any
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.score_function import Floats
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,9 @@ class Reason:
     feature: str
     value: Any  # number, text, bool or None where the cell was missing
     typical: Sequence[Any]  # [low, high] for numbers and dates; the usual values for categories
-    share: float  # of the row's attributed score, 0 to 1
+    share: float  # of the row's score, 0 to 1
     text: str  # "TSH = 145 (usually 0.9–4.1) · 71 %"
+    holds: bool = False  # whether the row is ordinary without this reason, and odd with it alone
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,15 @@ class Anomaly:
     above_threshold: bool
     reasons: Sequence[Reason]
     nearest_normal: Mapping[str, Any] | None = None  # column -> value that would look normal
+    line: int | None = None  # 1-based line of the file, where it is known
+    p_value: float = 1.0  # probability that an ordinary row is as odd as this one
+    unattributed: float = 0.0  # share of the score that no column received
+    note: str = ""  # "reason uncertain: …", where no reason holds
+
+    @property
+    def holds(self) -> bool:
+        """Whether the reasons were verified: without them the row is ordinary."""
+        return any(reason.holds for reason in self.reasons)
 
 
 @dataclass(frozen=True)
@@ -58,6 +68,27 @@ class Group:
 
     features: Sequence[str]
     rows: Sequence[int]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Rows with one cause: an error found before any model looked, or rows that are odd in the same way."""
+
+    kind: str
+    columns: Sequence[str]  # the one to blame first
+    rows: Sequence[int]  # 0-based data rows; none for a finding on a whole column
+    text: str  # one line, with the number of rows
+    example: str = ""
+    action: str = ""  # what was done about it
+
+
+@dataclass(frozen=True)
+class AlarmRule:
+    """Where the line between alarms and other rows was drawn."""
+
+    rule: str  # in words
+    n_flagged: int
+    expected_false: float  # how many of the alarms chance alone is expected to raise
 
 
 @dataclass(frozen=True)
@@ -117,4 +148,13 @@ class Run:
     versions: Mapping[str, str]
     fingerprint: str  # SHA-256 of the input
     created: str  # ISO time
+    findings: Sequence[Finding] = ()  # most important first
+    alarms: AlarmRule | None = None
+    headline: Sequence[str] = ()  # what a manager reads: three sentences
+    roles: Mapping[str, str] = field(default_factory=dict)  # what each column was taken for, in words
     schema: int = SCHEMA
+
+    @property
+    def n_flagged(self) -> int:
+        """How many rows are alarms."""
+        return int((self.scores > self.threshold).sum())

@@ -12,7 +12,19 @@ from tellwhy.core.errors import UnreadableFile
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.storage.files import new_folder, plain
 from tellwhy.core.storage.folders import read_versioned, write_json
-from tellwhy.workflow.run import SCHEMA, Agreement, Anomaly, Detection, Evidence, Group, Reason, Run, Typical
+from tellwhy.workflow.run import (
+    SCHEMA,
+    Agreement,
+    AlarmRule,
+    Anomaly,
+    Detection,
+    Evidence,
+    Finding,
+    Group,
+    Reason,
+    Run,
+    Typical,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,14 +67,25 @@ def anomaly_record(anomaly: Anomaly) -> dict[str, Any]:
     """One anomaly as `--json` prints it."""
     record: dict[str, Any] = {
         "row": anomaly.row,
+        "line": anomaly.line,
         "id": anomaly.id,
         "score": anomaly.score,
+        "p_value": anomaly.p_value,
         "percentile": anomaly.percentile,
         "above_threshold": anomaly.above_threshold,
         "reasons": [
-            {"feature": r.feature, "value": r.value, "typical": list(r.typical), "share": r.share}
+            {
+                "feature": r.feature,
+                "value": r.value,
+                "typical": list(r.typical),
+                "share": r.share,
+                "holds": r.holds,
+                "text": r.text,
+            }
             for r in anomaly.reasons
         ],
+        "holds": anomaly.holds,
+        "note": anomaly.note,
     }
     if anomaly.nearest_normal is not None:
         record["nearest_normal"] = dict(anomaly.nearest_normal)
@@ -75,9 +98,9 @@ def _head(run: Run) -> dict[str, Any]:
     parts = {
         name: value for name, value in vars(run).items() if name not in ("scores", "rows", "explanation")
     }
-    for name in ("evidence", "detection"):
+    for name in ("evidence", "detection", "alarms"):
         parts[name] = None if parts[name] is None else asdict(parts[name])
-    for name in ("anomalies", "groups"):
+    for name in ("anomalies", "groups", "findings"):
         parts[name] = [asdict(each) for each in parts[name]]
     parts["typical"] = {name: asdict(each) for name, each in run.typical.items()}
     return {"schema": parts.pop("schema"), **parts}
@@ -98,6 +121,8 @@ def _run(head: dict[str, Any], scores: pd.DataFrame, explanation: Explanation) -
             "typical": {name: Typical(**each) for name, each in head["typical"].items()},
             "evidence": Evidence(**{**evidence, "agreement": agreement}),
             "detection": None if detection is None else Detection(**detection),
+            "findings": [Finding(**each) for each in head["findings"]],
+            "alarms": None if head["alarms"] is None else AlarmRule(**head["alarms"]),
         }
     )
 

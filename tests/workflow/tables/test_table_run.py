@@ -12,8 +12,8 @@ from tellwhy.core.errors import InvalidInput, InvalidParameter, UnreadableFile
 from tellwhy.workflow import compare_table, explain_table, load_run, save_run
 from tellwhy.workflow.run import Anomaly, Reason, Typical
 from tellwhy.workflow.run_io import neutral
-from tellwhy.workflow.tables.reasons import groups_of, is_usual, number_text, plain_cell, usual_words
 from tellwhy.workflow.tables.table_comparison import recommendation
+from tellwhy.workflow.verdicts.reasons import groups_of, is_usual, number_text, plain_cell, usual_words
 
 RNG = np.random.default_rng(0)
 

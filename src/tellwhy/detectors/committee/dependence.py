@@ -63,4 +63,7 @@ class Dependence:
         return found
 
     def _excess(self, Z: Floats) -> Floats:
-        return excess(surprises_of(self.laws, Z @ self.weights), Z.shape[1])
+        found = excess(surprises_of(self.laws, Z @ self.weights), Z.shape[1])
+        # What is left of a label has few values, far apart: rare labels would look like broken dependence.
+        found[:, self.units.has_two_values] = 0.0
+        return found

@@ -145,7 +145,7 @@ def below_mark(anomaly: Anomaly) -> str:
 
 def _normal_words(run: Run, at: int) -> str:
     """'would look normal with A = 3.1 instead of 145'."""
-    from tellwhy.workflow.tables.reasons import cell_words, plain_cell
+    from tellwhy.workflow.verdicts.words import cell_words, plain_cell
 
     row = run.explanation.data.iloc[at]
     parts = [

@@ -23,10 +23,11 @@ from tellwhy.workflow.graphs.drawn_nodes import by_owner, picture_of
 from tellwhy.workflow.graphs.graph_input import GraphRequest, NodeData, nodes_of
 from tellwhy.workflow.graphs.latent_classes import fit_latent_classes
 from tellwhy.workflow.graphs.node_picture import NodePicture
-from tellwhy.workflow.run import Anomaly, Evidence, Reason, Run, Typical
-from tellwhy.workflow.tables.ranking import Ranking, ranking_of
-from tellwhy.workflow.tables.reasons import groups_of, reasons_of, typical_of
+from tellwhy.workflow.run import AlarmRule, Anomaly, Evidence, Reason, Run, Typical
 from tellwhy.workflow.tables.table_run import column_shares, versions
+from tellwhy.workflow.verdicts.alarms import Calibration, draw_alarms
+from tellwhy.workflow.verdicts.ranking import Ranking, ranking_of
+from tellwhy.workflow.verdicts.reasons import groups_of, reasons_of, typical_of
 
 SUMMARY_ROWS = 200_000
 NODES = {"grid": "nodes of the grid", "time": "rows in the order of time", "edges": "nodes of the graph"}
@@ -74,7 +75,9 @@ def explain_graph(data: str | Path | TableLike, **settings: Any) -> GraphRun:
 def _run(nodes: NodeData, request: GraphRequest, model: LCCAD, scores: Floats) -> GraphRun:
     present = np.flatnonzero(model.labels_ >= 0)  # nodes of a grid may be missing
     own = scores[present]
-    ranking = ranking_of(own, own, top=request.top, contamination=request.contamination, is_clean=False)
+    calibration = Calibration.learn(own, is_clean=False)
+    alarms = draw_alarms(calibration.surprises(own), contamination=request.contamination)
+    ranking = ranking_of(own, calibration, own, alarms, top=request.top)
     # What neighbours pull is told for every explained node, but costs a pass over all nodes.
     explainer = LatentClassDTD(model, neighbour_pull=len(nodes.X) <= SUMMARY_ROWS)
     told = explainer.explain(nodes=present[ranking.positions])
@@ -83,7 +86,7 @@ def _run(nodes: NodeData, request: GraphRequest, model: LCCAD, scores: Floats) -
     anomalies = _anomalies(nodes, present[ranking.positions], ranking, reasons)
     run = Run(
         source=nodes.source,
-        settings=_settings(request, model, ranking.rule),
+        settings=_settings(request, model, ranking.alarms.rule),
         summary=_summary(nodes, model, explanation, ranking),
         notices=[*nodes.notices, *_notices(model)],
         columns=list(nodes.frame.columns),
@@ -100,6 +103,7 @@ def _run(nodes: NodeData, request: GraphRequest, model: LCCAD, scores: Floats) -
         versions=versions(),
         fingerprint=nodes.fingerprint,
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        alarms=AlarmRule(alarms.rule, ranking.n_above, alarms.expected_false),
     )
     return GraphRun(run, picture_of(nodes, model, scores, run))
 
@@ -119,6 +123,7 @@ def _anomalies(
                 percentile=float(ranking.percentiles[i]),
                 above_threshold=score > ranking.threshold,
                 reasons=reasons[i],
+                p_value=ranking.p_value(int(ranking.positions[i])),
             )
         )
     return told
@@ -192,7 +197,7 @@ def _summary(nodes: NodeData, model: LCCAD, explanation: Explanation, ranking: R
     return (
         f"{total:,} {NODES[nodes.kind]} of {Path(nodes.source).name} fall into {model.n_classes} latent "
         f"{classes} that neighbours tend to share ({parts}). {ranking.n_above:,} {verb} above the threshold "
-        f"({ranking.rule}) for the class they are in. The {len(explanation)} highest scores were explained "
+        f"({ranking.alarms.rule}) for the class they are in. The {len(explanation)} highest scores were explained "
         f"by LatentClassDTD; {share:.0%} of them is there only because of the context: in another class, "
         "the same values would be ordinary."
     )

@@ -11,11 +11,11 @@ from tellwhy.core.errors import InvalidInput
 from tellwhy.core.registry import card
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.tables import random_sample
-from tellwhy.detectors import KernelDensity
-from tellwhy.kernels.bandwidth import median_distance
+from tellwhy.detectors import Committee
 
 TRAINING_ROWS = 5_000
 LEAST_ROWS = 10
+TRIM = 0.1  # share of rows that is set aside where nobody vouches for them
 
 
 def training_sample(n: int, rng: np.random.Generator) -> Integers:
@@ -26,12 +26,10 @@ def training_sample(n: int, rng: np.random.Generator) -> Integers:
 def make_detector(name: str, Z: Floats, *, is_clean: bool) -> tuple[Any, str]:
     """Return a fitted detector of encoded rows, and the words that describe it.
 
-    'auto' is a Gaussian kernel density: it takes any shape of data, costs one pass, and its scores are
-    explained exactly. Trained on a reference of ordinary rows its bandwidth is a quarter of the median
-    distance between rows. Trained on the rows it scores it is half of it: a small group of equal anomalies
-    then does not vouch for itself. On generated data (clusters, correlations, skewed, discrete and mixed
-    columns; scattered, one-feature, clustered and dependency-breaking anomalies) this is where detection is
-    best; benchmarks/default_detector.py shows it.
+    'auto' is a committee of simple detectors that look for different things (`tellwhy.detectors.Committee`).
+    It takes any shape of data, its score is minus the logarithm of a p-value, and it is explained exactly.
+    Trained on the rows it scores it sets the oddest tenth aside before it learns what is ordinary; a
+    reference of ordinary rows is learned from whole. benchmarks/default_detector.py shows how well it finds.
     """
     if len(Z) < LEAST_ROWS:
         raise InvalidInput(f"There are only {len(Z)} rows to learn from; at least {LEAST_ROWS} are needed.")
@@ -41,7 +39,5 @@ def make_detector(name: str, Z: Floats, *, is_clean: bool) -> tuple[Any, str]:
         if "false_alarms" in inspect.signature(chosen.cls).parameters:
             settings["false_alarms"] = 0.01  # the share that the default detector of a clean reference has
         return chosen.cls(**settings).fit(Z), chosen.name
-    share = 0.25 if is_clean else 0.5
-    in_words = "a quarter" if is_clean else "half"
-    model = KernelDensity(bandwidth=share * median_distance(Z)).fit(Z)
-    return model, f"kernel density (Gaussian, bandwidth {in_words} of the median distance)"
+    model = Committee(trim=0.0 if is_clean else TRIM).fit(Z)
+    return model, "committee of seven simple detectors"

@@ -13,17 +13,21 @@ from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype
 from tellwhy.core.capabilities import LeavesRowsOut
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.score_function import Floats, Integers
-from tellwhy.counterfactuals.explained_rows import Encodings, ExplainedRows
-from tellwhy.counterfactuals.normal_versions import NormalVersions
+from tellwhy.core.tables import evenly_spread
 from tellwhy.data import TableEncoder
 from tellwhy.data.columns.values import numbers_of
+from tellwhy.detectors.committee.score import CommitteeScore
 from tellwhy.scoring import EncodedScore, as_score
-from tellwhy.scoring.observed import kept_rows
 from tellwhy.scoring.training_rows import points_of
 from tellwhy.workflow.explain import chosen_card, explain
 from tellwhy.workflow.tables.default_detector import make_detector, training_sample
 from tellwhy.workflow.tables.known_rows import KnownRows
 from tellwhy.workflow.tables.selection import Selection
+from tellwhy.workflow.verdicts.alarms import Calibration
+from tellwhy.workflow.verdicts.verified import DONORS, TRIALS, Trials
+
+ORDINARY_SHARE = 0.8  # of the rows learned from, those that score lowest: usual values are taken from them
+TRIAL_CELLS = 2e7  # row × donor × column, whose distances are held in memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,23 +75,17 @@ class FittedTable:
             params["training_rows"] = self.training_rows(positions)
         return explain(self.known_score, self.known.table(positions), method, self.background(), **params)
 
-    def normal_versions(
-        self, positions: Integers, explanation: Explanation, threshold: float
-    ) -> NormalVersions:
-        """Return the search for versions of the explained rows that score at most the threshold."""
-        # The rows that an explainer given the same background would remember: so the answers are the same.
-        some = kept_rows((len(self.sample), self.selection.reference.shape[1]))
-        return NormalVersions(
-            ExplainedRows(
-                self.score,
-                self.selection.frame.iloc[positions],
-                explanation.values,
-                self.ordinary_rows().iloc[some],
-                threshold,
-                self.training_rows(positions),
-                Encodings(self.known.encoded[positions], self.known.encoded[self.learned[some]]),
-            )
-        )
+    def known_rows(self, numbers: Integers) -> pd.DataFrame:
+        """Known rows as the user has them, with what the encoding puts where a cell is missing."""
+        n_selected = len(self.selection.frame)
+        is_selected = numbers < n_selected
+        own = self.selection.frame.iloc[numbers[is_selected]]
+        others = self.selection.reference.iloc[self.sample[numbers[~is_selected] - n_selected]]
+        place = np.argsort(np.argsort(~is_selected, kind="stable"))  # selected rows stand first
+        rows = pd.concat([own, others])[list(self.encoder.columns_)].iloc[place]
+        decoded = self.encoder.inverse_transform(self.known.encoded[numbers])
+        filled = rows.astype(object).set_axis(decoded.index)
+        return filled.where(filled.notna(), decoded)
 
     @cached_property
     def known_score(self) -> EncodedScore:
@@ -120,9 +118,37 @@ class FittedTable:
         place[self.learned] = np.arange(len(self.learned))
         return np.asarray(place[known])
 
+    def calibration(self, reference_scores: Floats) -> Calibration:
+        """How scores become surprises; those of a committee are surprises already."""
+        if isinstance(self.score.inner, CommitteeScore):
+            return Calibration()
+        return Calibration.learn(reference_scores, is_clean=self.selection.is_clean)
+
+    def trials(self, positions: Integers) -> Trials:
+        """What can be tried on some of the selected rows, with usual values of the rows learned from."""
+        is_judged = np.zeros(len(self.known.encoded), dtype=bool)
+        is_judged[positions] = True
+        candidates = self.learned[~is_judged[self.learned]]
+        scores = self._scored(candidates)
+        ordinary = candidates[scores <= np.quantile(scores, ORDINARY_SHARE)]
+        cells = max(1, len(positions) * len(self.encoder.columns_))
+        n_donors = max(TRIALS, min(DONORS, int(TRIAL_CELLS / cells)))
+        donors = ordinary[evenly_spread(len(ordinary), n_donors)]
+        return Trials.of(positions, donors, self.known.encoded, self.known.owner, self.score_cells)
+
+    def score_cells(self, cells: Integers, rows: Integers) -> Floats:
+        """Score rows told by the numbers of their cells (see `KnownRows`), each made from a known row.
+
+        A row that was made from one that the detector learned from is judged without it.
+        """
+        Z = np.take_along_axis(self.known.encoded, cells[:, self.known.owner], axis=0)
+        return self._scored_rows(Z, rows)
+
     def _scored(self, known: Integers | slice) -> Floats:
+        return self._scored_rows(self.known.encoded[known], known)
+
+    def _scored_rows(self, Z: Floats, known: Integers | slice) -> Floats:
         inner = self.score.inner
-        Z = self.known.encoded[known]
         if not isinstance(inner, LeavesRowsOut):
             return np.asarray(inner.value(Z))
         points = points_of(self.training_rows(known), inner.remembered)

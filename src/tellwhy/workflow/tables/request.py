@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from tellwhy.core.errors import InvalidInput
+from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.params import Rule, Rules, integer, none, one_of, real, seed, validate_parameters
 from tellwhy.core.score_function import Integers
 from tellwhy.data import Table
@@ -33,8 +33,9 @@ class Request:
         Names in the registry, or 'auto'.
     top
         How many rows to rank and explain at least.
-    contamination
-        Share of rows above the threshold; None for a fence drawn from the scores.
+    alarms, contamination, fdr
+        Where alarms begin: a largest number of them, a share of the rows, or an expected share of false
+        alarms among them; the last, at 10 %, by default.
     columns, exclude
         Columns to use, and columns not to.
     category, number, date, text
@@ -53,7 +54,9 @@ class Request:
     detector: str = "auto"
     method: str = "auto"
     top: int = 10
+    alarms: int | None = None
     contamination: float | None = None
+    fdr: float | None = None
     columns: Sequence[str] | None = None
     exclude: Sequence[str] = ()
     category: Sequence[str] = ()
@@ -70,7 +73,9 @@ class Request:
         "detector": _TEXT,
         "method": _TEXT,
         "top": integer(1, 10_000),
+        "alarms": (none, integer(1)),
         "contamination": (none, real(0, 0.5, closed="right")),
+        "fdr": (none, real(0, 1, closed="neither")),
         "columns": (none, _TEXTS),
         "exclude": _TEXTS,
         "category": _TEXTS,
@@ -84,6 +89,13 @@ class Request:
 
     def __post_init__(self) -> None:
         validate_parameters(self)
+        rules = {"alarms": self.alarms, "contamination": self.contamination, "fdr": self.fdr}
+        given = [name for name, value in rules.items() if value is not None]
+        if len(given) > 1:
+            raise InvalidParameter(
+                f"Give one of alarms, contamination and fdr. Got {' and '.join(given)}: each says by itself "
+                "where alarms begin."
+            )
 
     def not_features(self, table: Table) -> list[str]:
         """Columns that mark or name rows, after checking that they and the others asked for exist."""

@@ -15,17 +15,24 @@ import numpy as np
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.params import generator
 from tellwhy.core.progress import stage
+from tellwhy.core.score_function import Floats
 from tellwhy.data import Table, TableEncoder, describe_column
+from tellwhy.data.places import line_of
 from tellwhy.data.table import TableLike
-from tellwhy.workflow.run import Anomaly, Evidence, Run, Typical
+from tellwhy.workflow.run import AlarmRule, Anomaly, Evidence, Run, Typical
 from tellwhy.workflow.tables.detection import detection_of
 from tellwhy.workflow.tables.evidence import evidence_of
 from tellwhy.workflow.tables.fitted import FittedTable, fit_table
-from tellwhy.workflow.tables.nearest import nearest_normals
-from tellwhy.workflow.tables.ranking import Ranking, rank
-from tellwhy.workflow.tables.reasons import groups_of, reasons_of, typical_of
 from tellwhy.workflow.tables.request import Request, cell_text
 from tellwhy.workflow.tables.selection import Selection, as_source, select
+from tellwhy.workflow.verdicts.alarms import draw_alarms
+from tellwhy.workflow.verdicts.headline import headline_of, uncertainty
+from tellwhy.workflow.verdicts.nearest import nearest_normals
+from tellwhy.workflow.verdicts.ranking import Ranking, ranking_of
+from tellwhy.workflow.verdicts.reasons import groups_of, typical_of, unattributed_parts, verified_reasons
+from tellwhy.workflow.verdicts.verified import Cause, causes_of
+
+ORDINARY = float(-np.log(0.01))  # surprise up to which a row is ordinary: one in a hundred is beyond
 
 
 def explain_table(
@@ -40,7 +47,8 @@ def explain_table(
     reference
         Ordinary rows to compare with, in the same forms; without it (or `normal`), the table's own rows.
     settings
-        See `Request`: normal, id_column, detector, method, top, contamination, columns, exclude, label,
+        See `Request`: normal, id_column, detector, method, top, alarms, contamination,
+        fdr, columns, exclude, label,
         missing, random_state.
 
     Returns
@@ -66,6 +74,20 @@ def explain_table(
     return _run(_findings(table, request, fitted, rank(fitted, request)))
 
 
+def rank(fitted: FittedTable, request: Request) -> Ranking:
+    """Score every row of a table, and rank the rows."""
+    scores = fitted.scores()
+    reference = fitted.reference_scores(scores)
+    calibration = fitted.calibration(reference)
+    alarms = draw_alarms(
+        calibration.surprises(scores),
+        alarms=request.alarms,
+        contamination=request.contamination,
+        fdr=request.fdr,
+    )
+    return ranking_of(scores, calibration, reference, alarms, top=request.top)
+
+
 @dataclass(frozen=True, eq=False)
 class _Findings:
     """Everything that a run is written from."""
@@ -76,6 +98,7 @@ class _Findings:
     ranking: Ranking
     explanation: Explanation  # of the ranked rows, as the user has them
     evidence: Evidence
+    causes: Sequence[Cause]  # of each of these rows, verified
     normal: Sequence[Mapping[str, Any] | None]  # what to change in each of these rows
     typical: Mapping[str, Typical]
 
@@ -84,7 +107,7 @@ def _findings(table: Table, request: Request, fitted: FittedTable, ranking: Rank
     """Explain the ranked rows, and check the explanation, on the rows that were encoded for scoring."""
     told = fitted.explain(ranking.positions, request.method)
     stage("checking the explanation")
-    versions = fitted.normal_versions(ranking.positions, told, ranking.threshold)
+    causes = causes_of(fitted.trials(ranking.positions), told.values, _ordinary_levels(ranking))
     reference = fitted.selection.reference
     encoder = fitted.encoder
     return _Findings(
@@ -92,14 +115,26 @@ def _findings(table: Table, request: Request, fitted: FittedTable, ranking: Rank
         request,
         fitted,
         ranking,
-        explanation=replace(told, data=versions.explained.data, extras=told.extras | versions.entry()),
+        explanation=replace(told, data=fitted.selection.frame.iloc[ranking.positions]),
         evidence=evidence_of(told, fitted.known_score, fitted.background()),
-        normal=nearest_normals(versions, ranking, request.top),
+        causes=causes,
+        normal=nearest_normals(fitted, ranking, causes),
         typical={
             name: typical_of(name, describe_column(reference[name], encoder.kinds_[name]))
             for name in encoder.columns_
         },
     )
+
+
+def _ordinary_levels(ranking: Ranking) -> Floats:
+    """Score up to which each explained row would count as ordinary.
+
+    An alarm must fall below the threshold, and to where one ordinary row in a hundred is. A row that is no
+    alarm has only a little oddness to explain: half of it must go.
+    """
+    scores = ranking.scores[ranking.positions]
+    usual = float(np.interp(ORDINARY, np.sort(ranking.surprises), np.sort(ranking.scores)))
+    return np.minimum(min(ranking.threshold, usual), scores / 2)
 
 
 def encoded_selection(selection: Selection, request: Request) -> tuple[Selection, TableEncoder]:
@@ -122,6 +157,8 @@ def encoded_selection(selection: Selection, request: Request) -> tuple[Selection
 
 def _run(found: _Findings) -> Run:
     anomalies = _anomalies(found)
+    ranking = found.ranking
+    alarms = AlarmRule(ranking.alarms.rule, ranking.n_above, ranking.alarms.expected_false)
     return Run(
         source=found.table.source,
         settings=_settings(found),
@@ -147,6 +184,8 @@ def _run(found: _Findings) -> Run:
         versions=versions(),
         fingerprint=found.table.fingerprint,
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        alarms=alarms,
+        headline=headline_of(len(ranking.scores), alarms, anomalies),
     )
 
 
@@ -156,7 +195,8 @@ def _anomalies(found: _Findings) -> list[Anomaly]:
     name = found.request.id_column
     ids = None if name is None else found.table.frame[name]
     read = replace(found.explanation, data=found.fitted.read_rows(ranking.positions))
-    reasons = reasons_of(read, found.typical)
+    reasons = verified_reasons(read, found.typical, found.causes, found.fitted.selection.reference)
+    unattributed = unattributed_parts(found.explanation)
     told = []
     for i, position in enumerate(ranking.positions):
         row = int(found.fitted.selection.rows[position])
@@ -170,6 +210,10 @@ def _anomalies(found: _Findings) -> list[Anomaly]:
                 above_threshold=score > ranking.threshold,
                 reasons=reasons[i],
                 nearest_normal=found.normal[i],
+                line=line_of(found.table.frame, row),
+                p_value=ranking.p_value(int(position)),
+                unattributed=float(unattributed[i]),
+                note=uncertainty(found.causes[i]),
             )
         )
     return told
@@ -192,7 +236,7 @@ def _settings(found: _Findings) -> dict[str, Any]:
         "method": found.explanation.method,
         "reference": found.fitted.selection.words,
         "rows_learned_from": len(found.fitted.sample),
-        "threshold_rule": found.ranking.rule,
+        "threshold_rule": found.ranking.alarms.rule,
         "seed": seed,
     }
 
@@ -207,7 +251,7 @@ def _summary(found: _Findings) -> str:
     return (
         f"{len(ranking.scores):,} rows of {Path(found.table.source).name} were compared with "
         f"{fitted.selection.words}{sampled} in {len(fitted.encoder.columns_)} columns by a {fitted.words}. "
-        f"{ranking.n_above:,} {verb} above the threshold ({ranking.rule}). "
+        f"{ranking.n_above:,} {verb} above the threshold ({ranking.alarms.rule}). "
         f"The {len(explanation)} highest scores were explained by {explanation.method}, each row "
         "scored as if the detector had not seen it."
     )

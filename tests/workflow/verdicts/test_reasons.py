@@ -8,7 +8,7 @@ import pytest
 
 from tellwhy.core.explanation import Explanation
 from tellwhy.workflow.run import Anomaly, Reason, Typical
-from tellwhy.workflow.tables.reasons import (
+from tellwhy.workflow.verdicts.reasons import (
     groups_of,
     is_usual,
     number_text,

@@ -1,23 +1,18 @@
 """Which rows are listed, in which order, and how high they stand among the reference rows."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
 from tellwhy.workflow import explain_table
-from tellwhy.workflow.tables.ranking import EXPLAINED_ROWS, draw_threshold, rank
-from tellwhy.workflow.tables.request import Request
+from tellwhy.workflow.verdicts.alarms import Calibration, draw_alarms
+from tellwhy.workflow.verdicts.ranking import EXPLAINED_ROWS, ranking_of
 
 
-def ranked(scores, reference, *, is_clean=False, **settings):
-    scores, reference = np.asarray(scores, dtype=float), np.asarray(reference, dtype=float)
-    fitted = SimpleNamespace(
-        scores=lambda: scores,
-        reference_scores=lambda _: reference,
-        selection=SimpleNamespace(is_clean=is_clean),
-    )
-    return rank(fitted, Request(**settings))
+def ranked(scores, reference=None, *, top=10, **rule):
+    """Rank scores that are surprises already."""
+    scores = np.asarray(scores, dtype=float)
+    reference = scores if reference is None else np.asarray(reference, dtype=float)
+    return ranking_of(scores, Calibration(), reference, draw_alarms(scores, **rule), top=top)
 
 
 def test_the_highest_scores_come_first_and_equal_ones_in_the_order_of_the_table():
@@ -55,37 +50,29 @@ def test_against_a_separate_reference_a_row_can_be_above_all():
 )
 def test_all_rows_above_the_threshold_are_listed_up_to_200_and_never_fewer_than_asked(n_above, top, expected):
     scores = np.concatenate([np.linspace(0.0, 1.0, 4_000), 100.0 + np.arange(n_above)])
-    found = ranked(scores, scores, top=top)
+    found = ranked(scores, top=top)
     assert found.n_above == n_above
     assert len(found.positions) == expected
     assert EXPLAINED_ROWS == 200
 
 
 def test_more_rows_than_200_where_more_are_asked_for():
-    assert len(ranked(np.arange(500.0), np.arange(500.0), top=300).positions) == 300
+    assert len(ranked(np.arange(500.0), top=300).positions) == 300
 
 
-class TestThreshold:
-    scores = np.random.default_rng(0).lognormal(size=1_000)
-    reference = 3.0 + np.random.default_rng(1).lognormal(size=1_000)
+def test_a_p_value_is_the_exponential_of_minus_the_surprise():
+    found = ranked([0.1, 3.0, -0.5], top=3)
+    assert found.p_value(1) == pytest.approx(np.exp(-3.0))
+    assert found.p_value(2) == 1.0
 
-    def test_a_share(self):
-        level, words = draw_threshold(self.scores, self.reference, 0.03, is_clean=True)
-        assert (self.scores > level).sum() == 30
-        assert words == "the highest 3 % of scores"
 
-    def test_clean_reference_rows(self):
-        level, words = draw_threshold(self.scores, self.reference, None, is_clean=True)
-        assert (self.reference > level).sum() == 10
-        assert words == "scores that 99 % of the reference rows stay below"
-
-    def test_the_fence(self):
-        level, words = draw_threshold(self.scores, self.reference, None, is_clean=False)
-        low, high = np.quantile(self.scores, [0.25, 0.75])
-        assert level == pytest.approx(2.5 * high - 1.5 * low)
-        assert words == "scores beyond the upper quartile by 1.5 times the quartiles' distance"
-
-    def test_a_row_at_the_threshold_is_not_above_it(self):
-        found = ranked([0.0] * 9 + [5.0], [0.0] * 10, top=10)
-        assert found.threshold == 0.0
-        assert found.n_above == 1
+def test_the_threshold_separates_alarms_of_any_score():
+    """Scores in other units, many of them equal: what is above the threshold are the alarms, no others."""
+    rng = np.random.default_rng(0)
+    scores = np.round(rng.lognormal(size=2_000), 1) ** 2
+    calibration = Calibration.learn(scores, is_clean=False)
+    surprises = calibration.surprises(scores)
+    for rule in ({"alarms": 7}, {"contamination": 0.03}, {"fdr": 0.5}):
+        alarms = draw_alarms(surprises, **rule)
+        found = ranking_of(scores, calibration, scores, alarms, top=5)
+        assert ((scores > found.threshold) == (surprises > alarms.level)).all()

@@ -1,0 +1,1 @@
+"""From scores to verdicts: which rows are alarms, for which reasons, and whether the reasons hold."""

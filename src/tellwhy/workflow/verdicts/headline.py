@@ -1,0 +1,62 @@
+"""What a manager reads: how many alarms, about what, and how far to trust the reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tellwhy.workflow.run import AlarmRule, Anomaly
+from tellwhy.workflow.verdicts.verified import Cause
+
+
+def headline_of(n_rows: int, alarms: AlarmRule, anomalies: Sequence[Anomaly]) -> list[str]:
+    """Return three sentences: the alarms, the foremost of them, and whether the reasons hold.
+
+    Examples
+    --------
+    >>> headline_of(500, AlarmRule("at most 10 % false alarms expected", 0, 0.0), [])
+    ['None of the 500 rows stands out: no alarm with at most 10 % false alarms expected.']
+    """
+    flagged = [anomaly for anomaly in anomalies if anomaly.above_threshold]
+    if not flagged:
+        return [f"None of the {n_rows:,} rows stands out: no alarm with {alarms.rule}."]
+    return [_how_many(n_rows, alarms), _foremost(flagged[0]), _how_sure(flagged)]
+
+
+def _how_many(n_rows: int, alarms: AlarmRule) -> str:
+    rows = "row is an alarm" if alarms.n_flagged == 1 else "rows are alarms"
+    chance = _count(alarms.expected_false)
+    return f"{alarms.n_flagged:,} of {n_rows:,} {rows} ({alarms.rule}); chance alone would raise {chance}."
+
+
+def _count(expected: float) -> str:
+    """'about 3', 'less than one'."""
+    return "less than one of them" if expected < 1 else f"about {expected:,.0f} of them"
+
+
+def _foremost(anomaly: Anomaly) -> str:
+    name = f"row {anomaly.row}" if anomaly.id is None else anomaly.id
+    why = anomaly.reasons[0].text if anomaly.reasons else "no column stands out"
+    return f"The oddest is {name}: {why}."
+
+
+def _how_sure(flagged: Sequence[Anomaly]) -> str:
+    n_holding = sum(anomaly.holds for anomaly in flagged)
+    return (
+        f"The reasons of {n_holding} of {len(flagged)} alarms were verified: with usual values in the named "
+        "columns the row is ordinary, and with usual values everywhere else it is not."
+    )
+
+
+def uncertainty(cause: Cause) -> str:
+    """Say why no reason is sure; nothing where one is.
+
+    Examples
+    --------
+    >>> uncertainty(Cause((0,), is_sufficient=True, is_necessary=True))
+    ''
+    """
+    if cause.holds:
+        return ""
+    if cause.is_sufficient:
+        return "reason uncertain: the row is odd only through how several columns go together"
+    return "reason uncertain: usual values in the named columns do not make the row ordinary"

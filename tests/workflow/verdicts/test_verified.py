@@ -1,0 +1,113 @@
+"""Whether reasons hold: usual values in the named columns, and usual values everywhere else."""
+
+import numpy as np
+import pytest
+
+from tellwhy.workflow import explain_table
+from tellwhy.workflow.verdicts.headline import uncertainty
+from tellwhy.workflow.verdicts.verified import Cause, Trials, causes_of
+
+
+def trials_of(X, judged, score):
+    """Rows of numbers, one encoded column per column."""
+    owner = np.arange(X.shape[1])
+    donors = np.setdiff1d(np.arange(len(X)), judged)
+
+    def score_cells(cells, _):
+        return score(np.take_along_axis(X, cells, axis=0))
+
+    return Trials.of(np.asarray(judged), donors, X, owner, score_cells)
+
+
+@pytest.fixture
+def rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 4))
+    X[:, 1] = X[:, 0] + 0.05 * rng.normal(size=200)  # the second column follows the first
+    return X
+
+
+def oddness(X):
+    """Far out in a column, or the second not following the first."""
+    return np.maximum(np.abs(X).max(axis=1), 10.0 * np.abs(X[:, 1] - X[:, 0]))
+
+
+def test_one_column_far_out_is_the_cause_even_if_the_shares_name_another(rows):
+    rows[0, 2] = 9.0
+    wrong = np.array([[3.0, 2.0, 1.0, 0.0]])
+    for values in (np.array([[0.0, 0.0, 9.0, 0.0]]), wrong):
+        found = causes_of(trials_of(rows, [0], oddness), values, np.array([4.0]))[0]
+        assert found.columns == (2,)
+        assert found.holds
+
+
+def test_a_column_that_contradicts_another_is_named_with_it(rows):
+    rows[0] = [1.0, -1.0, 0.0, 0.0]  # each value is usual
+    values = np.array([[2.0, 3.0, 0.1, 0.1]])
+    found = causes_of(trials_of(rows, [0], oddness), values, np.array([4.0]))[0]
+    assert set(found.columns) == {0, 1}
+    assert found.holds
+
+
+def test_two_columns_that_are_far_out_independently_are_both_named(rows):
+    rows[0, 2:] = [9.0, -9.0]
+    values = np.array([[0.0, 0.0, 5.0, 4.0]])
+    found = causes_of(trials_of(rows, [0], oddness), values, np.array([4.0]))[0]
+    assert found.columns == (2, 3)
+    assert found.holds
+
+
+def test_nothing_holds_where_no_three_columns_are_enough():
+    X = np.random.default_rng(0).normal(size=(100, 6))
+    X[0] = 9.0
+    found = causes_of(trials_of(X, [0], lambda Z: np.abs(Z).max(axis=1)), np.ones((1, 6)), np.array([4.0]))[0]
+    assert not found.is_sufficient
+    assert not found.holds
+    assert set(found.changed) == set(range(6))  # what would make it ordinary is told all the same
+    assert uncertainty(found).startswith("reason uncertain: usual values in the named columns do not")
+
+
+def test_what_is_changed_is_taken_from_an_ordinary_row_and_makes_the_row_ordinary(rows):
+    rows[0, 2] = 9.0
+    rows[1] = [1.0, -1.0, 0.0, 0.0]
+    values = np.array([[0.0, 0.0, 9.0, 0.0], [2.0, 3.0, 0.1, 0.1]])
+    levels = np.array([4.0, 4.0])
+    for row, found in enumerate(causes_of(trials_of(rows, [0, 1], oddness), values, levels)):
+        assert found.donor > 1
+        changed = rows[row].copy()
+        changed[list(found.changed)] = rows[found.donor, list(found.changed)]
+        assert oddness(changed[None])[0] <= 4.0
+
+
+def test_the_nearest_of_the_rows_that_would_do_is_taken():
+    X = np.column_stack([np.zeros(9), np.linspace(-1.0, 1.0, 9)])
+    X[0] = [0.0, 9.0]
+    trials = trials_of(X, [0], lambda Z: np.abs(Z[:, 1]))
+    donor = trials.nearest_donor(np.array([0]), np.array([[False, True]]), np.array([0.8]))
+    assert X[donor[0], 1] == 0.75  # 1.0 is nearer, but not ordinary
+    none = trials.nearest_donor(np.array([0]), np.array([[False, True]]), np.array([-1.0]))
+    assert none.tolist() == [-1]
+
+
+@pytest.mark.parametrize(
+    ("cause", "text"),
+    [
+        (Cause((0,), is_sufficient=True, is_necessary=True), ""),
+        (Cause((0,), is_sufficient=True, is_necessary=False), "only through how several columns go together"),
+        (Cause((0,), is_sufficient=False, is_necessary=True), "do not make the row ordinary"),
+    ],
+)
+def test_uncertainty_is_said_with_its_reason(cause, text):
+    said = uncertainty(cause)
+    assert text in said
+    assert said.startswith("reason uncertain: ") or not text
+
+
+def test_a_table_names_a_repeated_placeholder():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 4))
+    X[:25, 1] = -999.0
+    run = explain_table(X, top=25)
+    flagged = [a for a in run.anomalies if a.above_threshold]
+    assert {a.row for a in flagged} >= set(range(25))
+    assert all(a.reasons[0].feature == "x1" and a.reasons[0].holds for a in flagged if a.row < 25)
