@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import logsumexp
 
 from tellwhy.core.parallel import tracked_batches
 from tellwhy.core.score_function import Floats, Integers
@@ -14,7 +15,7 @@ from tellwhy.detectors.committee.gaussian import Gaussian
 from tellwhy.detectors.committee.member import Member
 from tellwhy.detectors.committee.neighbours import Neighbours
 from tellwhy.detectors.committee.pairs import RarePairs
-from tellwhy.detectors.committee.surprise import Surprise
+from tellwhy.detectors.committee.surprise import LARGEST_SHAPE, Surprise
 from tellwhy.detectors.committee.tails import Tails
 
 
@@ -50,17 +51,33 @@ MEMBERS: Mapping[str, MemberMaker] = {
 }
 
 
+SINGLE = 0.05  # how much one member may say against all others
+# Scores that are surprises already have exponential tails, if the laws behind them fit. They were fitted to
+# what a few per cent of anomalies cannot reach: this much heavier may the tails in truth be.
+MOST_SHAPE_OF_SURPRISES = 0.15
+
+
 @dataclass(frozen=True)
 class Panel:
-    """S(x) = Σ_m w_m T_m(s_m(x)), and its own surprise T(S).
+    """What the members say together, as a surprise.
 
-    Surprises of members depend on each other, so the distribution of their sum is learned as well. Its tail
-    is exponential: each surprise has such a tail, whatever the tail of the scores.
+    Most anomalies are seen by several members: their surprises T_m are added, Σ_m w_m T_m, and the sum has a
+    surprise T_Σ of its own. What one member alone sees would be lost in the sum: the panel takes
+    S = log((1 − λ) exp T_Σ + λ mean_m exp T_m), which is about the largest of T_Σ and T_m + log(λ/M). Members
+    depend on each other, so the distribution of S is learned as well, and the score is T(S).
+
+    Attributes
+    ----------
+    members, weights, surprises
+        The members, w_m and the laws that turn their scores into T_m.
+    summed, together
+        The laws of Σ_m w_m T_m and of S.
     """
 
     members: tuple[Member, ...]
     weights: tuple[float, ...]
     surprises: tuple[Surprise, ...]
+    summed: Surprise
     together: Surprise
 
     @classmethod
@@ -78,31 +95,30 @@ class Panel:
         rows = training.X[calibration]
         points = remembered_as(training)[calibration]
         surprises = []
-        total = np.zeros(len(rows))
-        for member, weight in zip(members, weights.values(), strict=True):
+        levels = []
+        for member in members:
             scores = member.score(rows, points)
-            law = Surprise.learn(scores, is_clean=is_clean, least_scale=member.least_scale)
-            surprises.append(law)
-            total += weight * law.value(scores)
-        together = Surprise.learn(total, is_clean=is_clean, most_shape=0.0)
-        return cls(members, tuple(weights.values()), tuple(surprises), together)
-
-    def total(self, X: Floats, points: Integers | None = None) -> Floats:
-        """S of each row."""
-        found = np.zeros(len(X))
-        for member, weight, law in zip(self.members, self.weights, self.surprises, strict=True):
-            found += weight * law.value(member.score(X, points))
-        return found
+            surprises.append(_law_of(member, scores, is_clean=is_clean))
+            levels.append(surprises[-1].value(scores))
+        T = np.column_stack(levels)
+        # Surprises have exponential tails, whatever the tails of the scores.
+        summed = Surprise.learn(T @ np.array([*weights.values()]), is_clean=is_clean, most_shape=0.0)
+        S = _largest_of(summed.value(T @ np.array([*weights.values()])), T)
+        together = Surprise.learn(S, is_clean=is_clean, least_scale=1.0, most_shape=0.0)
+        return cls(members, tuple(weights.values()), tuple(surprises), summed, together)
 
     def value(self, X: Floats, points: Integers | None = None) -> Floats:
         """Surprise of each row, in nats: exp(−value) is the probability of an ordinary row as odd as this."""
-        return self.together.value(self.total(X, points))
+        laws = zip(self.members, self.surprises, strict=True)
+        T = np.column_stack([law.value(member.score(X, points)) for member, law in laws])
+        return self.together.value(_largest_of(self.summed.value(T @ np.array(self.weights)), T))
 
     def shares(self, X: Floats, points: Integers | None = None) -> Floats:
         """What each column contributed to the surprise of each row.
 
-        The way back: T(S) goes to the members in proportion to their terms w_m T_m, and from each member to
-        the columns in proportion to their shares of its score. What a member whose score is 0 says cannot be
+        The way back: T(S) goes to the sum and to the single members in proportion to their exponentials in S,
+        the sum's part goes to the members in proportion to w_m T_m, and from each member its part goes to the
+        columns in proportion to their shares of its score. What a member whose score is 0 says cannot be
         handed down; it stays unattributed.
         """
         found = np.zeros_like(X)
@@ -112,15 +128,36 @@ class Panel:
         return found
 
     def _shares(self, X: Floats, points: Integers | None) -> Floats:
+        parts = [member.shares(X, points) for member in self.members]
+        scores = [part.sum(axis=1) for part in parts]
+        T = np.column_stack([law.value(s) for law, s in zip(self.surprises, scores, strict=True)])
+        handed = self._handed_down(T)
         found = np.zeros_like(X)
-        total = np.zeros(len(X))
-        for member, weight, law in zip(self.members, self.weights, self.surprises, strict=True):
-            parts = member.shares(X, points)
-            scores = parts.sum(axis=1)
-            term = weight * law.value(scores)
-            total += term
-            found += parts * _ratio(term, scores)[:, None]
-        return np.asarray(found * _ratio(self.together.value(total), total)[:, None])
+        for m, part in enumerate(parts):
+            found += part * _ratio(handed[:, m], scores[m])[:, None]
+        return found
+
+    def _handed_down(self, T: Floats) -> Floats:
+        """Part of each member in the surprise T(S), shape (rows, members)."""
+        terms = T * np.array(self.weights)
+        total = terms.sum(axis=1)
+        summed = self.summed.value(total)
+        S = _largest_of(summed, T)
+        by_sum = (1 - SINGLE) * np.exp(summed - S)  # S is at least log((1 − λ) exp T_Σ): this is at most 1
+        alone = SINGLE / T.shape[1] * np.exp(T - S[:, None])
+        parts = terms * _ratio(by_sum, total)[:, None] + alone
+        return np.asarray(parts * self.together.value(S)[:, None])
+
+
+def _law_of(member: Member, scores: Floats, *, is_clean: bool) -> Surprise:
+    most_shape = MOST_SHAPE_OF_SURPRISES if member.least_scale > 0 else LARGEST_SHAPE
+    return Surprise.learn(scores, is_clean=is_clean, least_scale=member.least_scale, most_shape=most_shape)
+
+
+def _largest_of(summed: Floats, T: Floats) -> Floats:
+    """S = log((1 − λ) exp T_Σ + λ mean_m exp T_m)."""
+    alone = np.log(SINGLE / T.shape[1]) + logsumexp(T, axis=1)
+    return np.logaddexp(np.log1p(-SINGLE) + summed, alone)
 
 
 def _ratio(above: Floats, below: Floats) -> Floats:

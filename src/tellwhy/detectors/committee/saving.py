@@ -79,7 +79,8 @@ def _pairs(member: RarePairs) -> Iterator[Fit]:
 def _panel(panel: Panel) -> Iterator[Fit]:
     yield "weights", len(panel.weights), len(panel.members)
     yield "surprises", len(panel.surprises), len(panel.members)
-    yield "surprises", all(isinstance(law, Surprise) for law in (*panel.surprises, panel.together)), True
+    laws = (*panel.surprises, panel.summed, panel.together)
+    yield "surprises", all(isinstance(law, Surprise) for law in laws), True
     yield "weights", all(isinstance(weight, float) and weight > 0 for weight in panel.weights), True
 
 

@@ -18,7 +18,7 @@ from tellwhy.explainers.base import Attribution, Rows, ScoreExplainer, lacks
     automatic=0,
 )
 class CommitteeShares(ScoreExplainer):
-    """R_i = T(S)/S · Σ_m w_m T_m · r_mi / s_m, with r_mi the part of column i in the score s_m of member m.
+    """R_i = Σ_m p_m · r_mi / s_m: p_m is the part of member m in the surprise, r_mi that of column i in s_m.
 
     A row that the model was trained on is judged without itself.
 
