@@ -21,13 +21,13 @@ from tellwhy.detectors.committee.score import CommitteeScore
 
 # Chosen on 18 public sets and on generated tables (benchmarks/default_detector.py says how).
 WEIGHTS: Mapping[str, float] = {
-    "tails": 1.0,
+    "tails": 0.5,
     "near": 1.0,
     "wide": 1.0,
     "squeezed": 1.0,
     "gaussian": 1.0,
-    "dependence": 0.5,
-    "pairs": 1.0,
+    "dependence": 0.25,
+    "pairs": 0.5,
 }
 LEAST_TRIMMED = 20  # rows; of fewer, none is set aside
 # Which rows to set aside is decided by their distance to a third of so few others that a cluster of anomalies

@@ -9,8 +9,10 @@ import numpy as np
 
 from tellwhy.core.parallel import tracked_batches
 from tellwhy.core.score_function import Floats, Integers
-from tellwhy.detectors.committee.member import Units, excess
+from tellwhy.detectors.committee.member import Mask, Units, excess
 from tellwhy.detectors.committee.tails import ColumnLaw, surprises_of
+
+LEAST_VALUES = 10  # of a column that is measured
 
 
 @dataclass(frozen=True)
@@ -26,12 +28,16 @@ class Dependence:
         Column j turns a row into the rest of its column j.
     laws
         What is usual for the rest of each column.
+    is_measured
+        Columns whose rest is judged: those with many values, none of which most rows have. What is left of a
+        label or of a column of zeros has few values, far apart; a rare one would look like broken dependence.
     """
 
     least_scale: ClassVar[float] = 1.0
     units: Units
     weights: Floats
     laws: tuple[ColumnLaw, ...]
+    is_measured: Mask
 
     @classmethod
     def learn(cls, X: Floats, kept: Integers) -> Dependence:
@@ -44,7 +50,7 @@ class Dependence:
         precision = np.linalg.inv(units.covariance(units.of(X[kept])) + ridge * np.eye(d))
         weights = precision / np.diag(precision)
         rest = units.of(X) @ weights
-        return cls(units, weights, tuple(ColumnLaw.learn(column) for column in rest.T))
+        return cls(units, weights, tuple(ColumnLaw.learn(column) for column in rest.T), is_measured(X))
 
     def score(self, X: Floats, points: Integers | None = None) -> Floats:  # noqa: ARG002
         """Sum of the excess surprises of a row."""
@@ -64,6 +70,14 @@ class Dependence:
 
     def _excess(self, Z: Floats) -> Floats:
         found = excess(surprises_of(self.laws, Z @ self.weights), Z.shape[1])
-        # What is left of a label has few values, far apart: rare labels would look like broken dependence.
-        found[:, self.units.has_two_values] = 0.0
+        found[:, ~self.is_measured] = 0.0
         return found
+
+
+def is_measured(X: Floats) -> Mask:
+    """Tell which columns have many values, none of them in most rows."""
+    found = np.zeros(X.shape[1], dtype=bool)
+    for j, column in enumerate(X.T):
+        counts = np.unique(column, return_counts=True)[1]
+        found[j] = len(counts) >= LEAST_VALUES and counts.max() <= len(column) / 2
+    return found

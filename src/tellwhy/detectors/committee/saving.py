@@ -69,6 +69,7 @@ def _dependence(member: Dependence) -> Iterator[Fit]:
     yield from _square(member.weights, member)
     yield from _laws(member)
     yield "laws", len(member.laws), len(member.weights)
+    yield "is_measured", member.is_measured.shape, (len(member.weights),)
 
 
 def _pairs(member: RarePairs) -> Iterator[Fit]:
