@@ -9,7 +9,7 @@ number
     otherwise decide every distance; values keep their order, and ten times as far is still farther. On
     generated data (benchmarks/default_detector.py) this detects more than plain standard deviations or
     quartiles do; a logarithm detects as much there, but would hide a single absurd value among thousands of
-    columns.
+    columns. Detectors that deal with long tails themselves, as a committee does, ask for plain z.
 category
     One-hot. A label with share p is put at the distance that a share p of a normal distribution exceeds, s =
     Φ⁻¹(1 − p/2): 1.6 for p = 0.1, 2.6 for p = 0.01, 3.3 for p = 0.001. Two labels differ by √(s² + s'²), so
@@ -54,20 +54,21 @@ def _bounded(values: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class NumberCode:
-    """(x − centre) / scale, compressed beyond 3; missing cells are put at the centre."""
+    """(x − centre) / scale, compressed beyond 3 unless asked not to; missing cells are put at the centre."""
 
     kind: ClassVar[str] = "number"
     width: ClassVar[int] = 1
     centre: float
     scale: float
+    compress: bool = True
 
     @classmethod
-    def learn(cls, values: Floats, sample: Sample) -> NumberCode:
+    def learn(cls, values: Floats, sample: Sample, *, compress: bool = True) -> NumberCode:
         """Estimate centre and scale from the filled cells of the sampled rows."""
-        return cls(*robust_scale(_filled(values, sample)))
+        return cls(*robust_scale(_filled(values, sample)), compress)
 
     @classmethod
-    def around_constant(cls, constant: float, seen: Floats, n: int) -> NumberCode:
+    def around_constant(cls, constant: float, seen: Floats, n: int, *, compress: bool = True) -> NumberCode:
         """Encode a column that had one value in n rows.
 
         A typical deviation from it is as odd as something that none of the n rows showed.
@@ -75,7 +76,7 @@ class NumberCode:
         deviations = np.abs(seen[np.isfinite(seen)] - constant)
         typical = float(np.median(deviations[deviations > 0])) if (deviations > 0).any() else 1.0
         # Half a row in n: the share that is given to what was not seen, as for the label '(other)'.
-        return cls(constant, typical / float(rarity(np.array(0.5 / (n + 0.5)))))
+        return cls(constant, typical / float(rarity(np.array(0.5 / (n + 0.5)))), compress)
 
     def names(self, column: str) -> list[str]:
         """Name the encoded columns."""
@@ -87,11 +88,12 @@ class NumberCode:
             encoded = (values - self.centre) / self.scale
         if not np.isfinite(encoded.sum()):  # one sum is cheaper than a look at every cell
             encoded = np.where(np.isnan(encoded), 0.0, _bounded(encoded))
-        out[:, 0] = compressed(encoded)
+        out[:, 0] = compressed(encoded) if self.compress else encoded
 
     def decode(self, block: Floats) -> Floats:
         """Return the numbers that encode to a block."""
-        return np.asarray(expanded(block[:, 0]) * self.scale + self.centre)
+        z = expanded(block[:, 0]) if self.compress else block[:, 0]
+        return np.asarray(z * self.scale + self.centre)
 
 
 @dataclass(frozen=True)
@@ -189,7 +191,7 @@ class DateCode:
         return 1 + 2 * len(self.cycles)
 
     @classmethod
-    def learn(cls, values: Dates, sample: Sample) -> DateCode:
+    def learn(cls, values: Dates, sample: Sample, *, compress: bool = True) -> DateCode:
         """Estimate the scale of the days, and find the cycles."""
         days = _filled(days_since_1970(values), sample)
         found = {}
@@ -200,7 +202,7 @@ class DateCode:
                 found[name] = (spread, (float(middle[0]), float(middle[1])))
         radius = tuple(1 / np.sqrt(spread * len(found)) for spread, _ in found.values())
         middles = tuple(middle for _, middle in found.values())
-        return cls(NumberCode(*robust_scale(days)), tuple(found), radius, middles)
+        return cls(NumberCode(*robust_scale(days), compress), tuple(found), radius, middles)
 
     def names(self, column: str) -> list[str]:
         """Name the encoded columns."""
@@ -254,11 +256,15 @@ def is_missing(values: Values) -> NDArray[np.bool_]:
     return np.asarray(np.isnat(values) if values.dtype.kind == "M" else np.isnan(values))
 
 
-def learn_code(kind: str, values: Values, *, max_categories: int, sample: Sample) -> Code:
+def learn_code(
+    kind: str, values: Values, *, max_categories: int, sample: Sample, compress: bool = True
+) -> Code:
     """Return the encoding of a column, learned from its values."""
     if isinstance(values, Labels):
         return CategoryCode.learn(values, max_categories)
     if kind == "date":
-        return DateCode.learn(cast(Dates, values), sample)
+        return DateCode.learn(cast(Dates, values), sample, compress=compress)
     numbers = cast(Floats, values)
-    return BooleanCode.learn(numbers) if kind == "boolean" else NumberCode.learn(numbers, sample)
+    if kind == "boolean":
+        return BooleanCode.learn(numbers)
+    return NumberCode.learn(numbers, sample, compress=compress)

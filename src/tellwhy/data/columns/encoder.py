@@ -68,6 +68,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     roles
         What columns are, as `read_columns` found it: text, identifiers and columns that only order the rows
         are left out, categories are used whatever they look like. Others are found out as always.
+    compress
+        Whether numbers far out are drawn in, so that a long-tailed column does not decide every distance.
     random_state
         Seed of the million rows from which scales are estimated when there are more.
 
@@ -107,6 +109,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         "columns": (none, _several_names),
         "max_categories": integer(1),
         "roles": (none, instance_of(Mapping, words="a mapping of column names to roles")),
+        "compress": instance_of(bool, words="True or False"),
         "random_state": seed,
     }
 
@@ -118,6 +121,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         columns: Sequence[str] | None = None,
         max_categories: int = 50,
         roles: Mapping[str, Role] | None = None,
+        compress: bool = True,
         random_state: Seed = None,
     ) -> None:
         self.missing = missing
@@ -125,6 +129,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.columns = columns
         self.max_categories = max_categories
         self.roles = roles
+        self.compress = compress
         self.random_state = random_state
 
     def fit(
@@ -186,7 +191,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         for name in novel:
             code = self.codes_[name]
             if isinstance(code, NumberCode):
-                self.codes_[name] = NumberCode.around_constant(code.centre, numbers_of(scored, name), n)
+                seen = numbers_of(scored, name)
+                self.codes_[name] = NumberCode.around_constant(code.centre, seen, n, compress=self.compress)
 
     def transform(self, frame: TableLike) -> Floats:
         """Return the encoded rows, shape (n, len(owner_)); with missing='drop', those of `kept_rows`.
@@ -296,7 +302,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if n_rows > SCALE_ROWS:  # a slice of everything is cheaper than an index of everything
             sample = random_sample(n_rows, SCALE_ROWS, generator(self.random_state))
         self.codes_: dict[str, Code] = {
-            name: learn_code(self.kinds_[name], column, max_categories=self.max_categories, sample=sample)
+            name: learn_code(
+                self.kinds_[name],
+                column,
+                max_categories=self.max_categories,
+                sample=sample,
+                compress=self.compress,
+            )
             for name, column in columns.items()
         }
         widths = [code.width for code in self.codes_.values()]

@@ -21,13 +21,12 @@ from tellwhy.detectors.committee.score import CommitteeScore
 
 # Chosen on 18 public sets and on generated tables (benchmarks/default_detector.py says how).
 WEIGHTS: Mapping[str, float] = {
-    "tails": 0.5,
+    "tails": 0.25,
     "near": 1.0,
-    "wide": 1.0,
-    "squeezed": 1.0,
-    "gaussian": 1.0,
+    "squeezed": 2.0,
+    "gaussian": 2.0,
     "dependence": 0.25,
-    "pairs": 0.5,
+    "pairs": 0.25,
 }
 LEAST_TRIMMED = 20  # rows; of fewer, none is set aside
 # Which rows to set aside is decided by their distance to a third of so few others that a cluster of anomalies
@@ -55,11 +54,12 @@ _MAKERS = Rule(
 class Committee(RememberingDetector):
     """How surprising a row is to several simple detectors together.
 
-    Members look for different things: `tails` for values far out in their column or rare for it, `near`,
-    `wide` and `squeezed` for rows far from their 10 or 50 nearest ones, `gaussian` for rows off the
-    directions in which rows spread, `dependence` for cells that the other columns contradict, `pairs` for
-    labels that hardly ever come together. Each score becomes −log of the probability that an ordinary row
-    scores as high; the outlierness is the same of their weighted sum, so that exp(−outlierness) is a p-value.
+    Members look for different things: `tails` for values far out in their column or rare for it, `near` and
+    `squeezed` for rows far from their 10 nearest ones (in plain units, and in units that shorten long tails),
+    `gaussian` for rows off the directions in which rows spread, `dependence` for cells that the other columns
+    contradict, `pairs` for labels that hardly ever come together. Each score becomes −log of the probability
+    that an ordinary row scores as high; the outlierness is the same of what they say together (see `Panel`),
+    so that exp(−outlierness) is a p-value.
 
     Rows that are far from most others are set aside before the members learn: equal anomalies would otherwise
     vouch for each other.

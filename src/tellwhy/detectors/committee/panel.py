@@ -43,7 +43,6 @@ MemberMaker = Callable[[Training], Member]
 MEMBERS: Mapping[str, MemberMaker] = {
     "tails": lambda rows: Tails.learn(rows.X),
     "near": lambda rows: Neighbours.learn(rows.X, rows.remembered, 10),
-    "wide": lambda rows: Neighbours.learn(rows.X, rows.remembered, 50),
     "squeezed": lambda rows: Neighbours.learn(rows.X, rows.remembered, 10, squeezed=True),
     "gaussian": lambda rows: Gaussian.learn(rows.X, rows.kept),
     "dependence": lambda rows: Dependence.learn(rows.X, rows.kept),

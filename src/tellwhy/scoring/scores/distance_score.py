@@ -13,7 +13,10 @@ from tellwhy.core.parallel import tracked_batches
 from tellwhy.core.score_function import CentreDistance, Floats, Integers, NeighbourDistance
 from tellwhy.core.tables import as_floats
 from tellwhy.kernels.distances import ScaledPoints, centre_and_unit
+from tellwhy.scoring.scores._compiled import keep_nearest
 from tellwhy.scoring.training_rows import matching_points
+
+FEW = 64  # neighbours up to which keeping them in order is faster than partitioning all distances
 
 
 class CentreScore:
@@ -108,10 +111,12 @@ class NeighbourScore:
             if left_out is not None:
                 drop = np.flatnonzero(left_out[rows] >= 0)
                 S[drop, left_out[rows][drop]] = np.inf
-            nearest = np.argpartition(S, k - 1, axis=1)[:, :k]  # in no order: a mean needs none
-            index[rows] = nearest
-            distance[rows] = np.sqrt(np.take_along_axis(S, nearest, axis=1)) * self._points.length
-        return index, distance
+            if k <= FEW:
+                keep_nearest(S, index[rows], distance[rows])
+            else:
+                index[rows] = np.argpartition(S, k - 1, axis=1)[:, :k]  # in no order: a mean needs none
+                distance[rows] = np.take_along_axis(S, index[rows], axis=1)
+        return index, np.sqrt(distance) * self._points.length
 
     def value(self, X: Any, left_out: Integers | None = None) -> Floats:
         """Mean distance of each row to its k nearest points."""

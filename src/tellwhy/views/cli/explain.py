@@ -28,9 +28,18 @@ def explain_command(
     detector: options.Detector = "auto",
     method: Annotated[str, typer.Option(help="auto, or a name from `tellwhy methods`.")] = "auto",
     top: Annotated[int, typer.Option(min=1, max=10_000, help="How many rows to show.")] = 10,
+    alarms: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="At most so many alarms: a budget.")
+    ] = None,
+    fdr: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE", help="Expected share of false alarms among the alarms; 0.1 by default."
+        ),
+    ] = None,
     contamination: Annotated[
         float | None,
-        typer.Option(help="Share of rows above the threshold, e.g. 0.02; by default a robust fence."),
+        typer.Option(metavar="SHARE", help="Share of all rows that are alarms, e.g. 0.02."),
     ] = None,
     columns: options.Columns = None,
     exclude: options.Exclude = None,
@@ -99,7 +108,9 @@ def explain_command(
     asked: dict[str, Any] = {
         "id_column": id,
         "top": top,
+        "alarms": alarms,
         "contamination": contamination,
+        "fdr": fdr,
         "columns": options.listed(columns),
         "exclude": options.listed([*(exclude or []), *(ignore or [])]) or (),
         "random_state": seed,
@@ -147,6 +158,7 @@ def _explain_rows(
         print_run(run, [anomaly_record(anomaly) for anomaly in run.anomalies[:top]], folder)
         return run
     screen.notes(run.notices, quiet=quiet)
+    screen.show_findings(run)
     screen.show_run(run, top)
     screen.show_summary(run)
     typer.echo(f"Report: {folder / 'report.html'}")
@@ -157,5 +169,7 @@ def print_run(run: Run, found: list[dict[str, Any]], folder: Path) -> None:
     """Print a run as JSON: what was found, how, and where it was written."""
     detection = None if run.detection is None else vars(run.detection)
     told: dict[str, Any] = {"anomalies": found, "detection": detection, "out": str(folder), **run.settings}
+    told |= {"n_flagged": run.n_flagged, "findings": [vars(finding) for finding in run.findings]}
+    told |= {"headline": list(run.headline), "roles": dict(run.roles)}
     told |= {"threshold": run.threshold, "source": run.source, "notices": list(run.notices)}
     screen.print_json(told)

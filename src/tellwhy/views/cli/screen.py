@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tellwhy.workflow.run import Anomaly, Detection
 
 MOST_CHANGES = 3
+MOST_FINDINGS = 12
 PIPE_WIDTH = 160  # a pipe has no width of its own; this keeps reasons on one line
 METHOD_COLUMNS = ("name", "family", "needs", "cost", "exactness")
 
@@ -113,22 +114,22 @@ def plain_table(**settings: Any) -> Table:
 
 def show_run(run: Run, top: int) -> None:
     """Print the ranked anomalies with their reasons."""
-    from tellwhy.views.wording import percentile
-
     named = any(anomaly.id is not None for anomaly in run.anomalies)
     table = plain_table()
     table.add_column("#", justify="right", style="dim")
     table.add_column("id" if named else "row", justify="left" if named else "right", style="bold")
     table.add_column("score", justify="right")
-    table.add_column("percentile", justify="right")
+    table.add_column("p-value", justify="right")
     table.add_column("why: column = value (what is usual) · share of the score", overflow="fold")
     for rank, anomaly in enumerate(run.anomalies[:top], start=1):
         why = reasons_of(anomaly)
+        if anomaly.note and anomaly.above_threshold:
+            why += f"\n[yellow]{escape(anomaly.note)}[/]"
         if anomaly.nearest_normal:
             why += f"\n[dim]{escape(_normal_words(run, rank - 1))}[/]"
         unnamed = f"row {anomaly.row}" if named else str(anomaly.row)
         name = unnamed if anomaly.id is None else escape(anomaly.id)
-        figures = (f"{anomaly.score:.4g}", percentile(anomaly.percentile, 1))
+        figures = (f"{anomaly.score:.4g}", f"{anomaly.p_value:.1e}")
         table.add_row(str(rank), name, *figures, why + below_mark(anomaly))
     out().print(table)
 
@@ -155,6 +156,18 @@ def _normal_words(run: Run, at: int) -> str:
     if len(parts) > MOST_CHANGES:  # the report lists them all
         return f"no small change makes it look normal: {len(parts)} columns would have to differ"
     return f"would look normal with {' and '.join(parts)}"
+
+
+def show_findings(run: Run) -> None:
+    """Print what a manager reads, and what is wrong with the data: one line each."""
+    console = out()
+    for sentence in run.headline:
+        console.print(f"[bold]{escape(sentence)}[/]")
+    shown = [finding for finding in run.findings if finding.kind != "odd_rows"]
+    for finding in shown[:MOST_FINDINGS]:
+        console.print(f"• {escape(finding.text)} [dim]{escape(finding.action)}[/]")
+    if len(shown) > MOST_FINDINGS:
+        console.print(f"[dim]… and {len(shown) - MOST_FINDINGS} more findings in the report.[/]")
 
 
 def show_summary(run: Run) -> None:

@@ -44,7 +44,7 @@ class GraphRequest:
         Number of latent classes, or None to find it.
     theta
         Weight of values against context, or None to find it.
-    top, contamination, columns, exclude, random_state
+    top, alarms, contamination, fdr, columns, exclude, random_state
         As in `Request`.
     """
 
@@ -55,7 +55,9 @@ class GraphRequest:
     n_classes: int | None = None
     theta: float | None = None
     top: int = 10
+    alarms: int | None = None
     contamination: float | None = None
+    fdr: float | None = None
     columns: Sequence[str] | None = None
     exclude: Sequence[str] = ()
     random_state: int = 0
@@ -65,7 +67,9 @@ class GraphRequest:
         "n_classes": (none, integer(1, 127)),
         "theta": (none, real(0, 1, closed="both")),
         "top": integer(1, 10_000),
+        "alarms": (none, integer(1)),
         "contamination": (none, real(0, 0.5, closed="right")),
+        "fdr": (none, real(0, 1)),
         "random_state": seed,
     }
 

@@ -25,7 +25,7 @@ from tellwhy.workflow.graphs.latent_classes import fit_latent_classes
 from tellwhy.workflow.graphs.node_picture import NodePicture
 from tellwhy.workflow.run import AlarmRule, Anomaly, Evidence, Reason, Run, Typical
 from tellwhy.workflow.tables.table_run import column_shares, versions
-from tellwhy.workflow.verdicts.alarms import Calibration, draw_alarms
+from tellwhy.workflow.verdicts.alarms import Calibration
 from tellwhy.workflow.verdicts.ranking import Ranking, ranking_of
 from tellwhy.workflow.verdicts.reasons import groups_of, reasons_of, typical_of
 
@@ -76,8 +76,7 @@ def _run(nodes: NodeData, request: GraphRequest, model: LCCAD, scores: Floats) -
     present = np.flatnonzero(model.labels_ >= 0)  # nodes of a grid may be missing
     own = scores[present]
     calibration = Calibration.learn(own, is_clean=False)
-    alarms = draw_alarms(calibration.surprises(own), contamination=request.contamination)
-    ranking = ranking_of(own, calibration, own, alarms, top=request.top)
+    ranking = ranking_of(own, calibration, own, request)
     # What neighbours pull is told for every explained node, but costs a pass over all nodes.
     explainer = LatentClassDTD(model, neighbour_pull=len(nodes.X) <= SUMMARY_ROWS)
     told = explainer.explain(nodes=present[ranking.positions])
@@ -103,7 +102,7 @@ def _run(nodes: NodeData, request: GraphRequest, model: LCCAD, scores: Floats) -
         versions=versions(),
         fingerprint=nodes.fingerprint,
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        alarms=AlarmRule(alarms.rule, ranking.n_above, alarms.expected_false),
+        alarms=AlarmRule(ranking.alarms.rule, ranking.n_above, ranking.alarms.expected_false),
     )
     return GraphRun(run, picture_of(nodes, model, scores, run))
 

@@ -40,4 +40,4 @@ def make_detector(name: str, Z: Floats, *, is_clean: bool) -> tuple[Any, str]:
             settings["false_alarms"] = 0.01  # the share that the default detector of a clean reference has
         return chosen.cls(**settings).fit(Z), chosen.name
     model = Committee(trim=0.0 if is_clean else TRIM).fit(Z)
-    return model, "committee of seven simple detectors"
+    return model, "committee of six simple detectors"

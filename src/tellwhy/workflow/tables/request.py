@@ -75,7 +75,7 @@ class Request:
         "top": integer(1, 10_000),
         "alarms": (none, integer(1)),
         "contamination": (none, real(0, 0.5, closed="right")),
-        "fdr": (none, real(0, 1, closed="neither")),
+        "fdr": (none, real(0, 1)),
         "columns": (none, _TEXTS),
         "exclude": _TEXTS,
         "category": _TEXTS,

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,16 +18,17 @@ from tellwhy.core.progress import stage
 from tellwhy.core.score_function import Floats
 from tellwhy.data import Table, TableEncoder, describe_column
 from tellwhy.data.places import line_of
+from tellwhy.data.quality import check_table
 from tellwhy.data.table import TableLike
-from tellwhy.workflow.run import AlarmRule, Anomaly, Evidence, Run, Typical
+from tellwhy.workflow.run import AlarmRule, Anomaly, Evidence, Reason, Run, Typical
 from tellwhy.workflow.tables.detection import detection_of
 from tellwhy.workflow.tables.evidence import evidence_of
 from tellwhy.workflow.tables.fitted import FittedTable, fit_table
 from tellwhy.workflow.tables.request import Request, cell_text
 from tellwhy.workflow.tables.selection import Selection, as_source, select
-from tellwhy.workflow.verdicts.alarms import draw_alarms
+from tellwhy.workflow.verdicts.findings import RowFindings, finding_reasons, told_findings, with_findings
 from tellwhy.workflow.verdicts.headline import headline_of, uncertainty
-from tellwhy.workflow.verdicts.nearest import nearest_normals
+from tellwhy.workflow.verdicts.nearest import nearest_normals, repaired
 from tellwhy.workflow.verdicts.ranking import Ranking, ranking_of
 from tellwhy.workflow.verdicts.reasons import groups_of, typical_of, unattributed_parts, verified_reasons
 from tellwhy.workflow.verdicts.verified import Cause, causes_of
@@ -67,25 +68,33 @@ def explain_table(
     request = Request(**settings)
     table = as_source(data)
     selection = select(table, None if reference is None else as_source(reference), request)
+    selection, found = checked_selection(table, selection)
     stage("encoding columns")
+    before = selection.rows
     selection, encoder = encoded_selection(selection, request)
+    found = found.without(np.flatnonzero(np.isin(before, selection.rows)))
     stage("fitting the detector")
     fitted = fit_table(selection, encoder, request.detector, generator(request.random_state))
-    return _run(_findings(table, request, fitted, rank(fitted, request)))
+    return _run(_findings(table, request, fitted, rank(fitted, request, found.added), found))
 
 
-def rank(fitted: FittedTable, request: Request) -> Ranking:
+def checked_selection(table: Table, selection: Selection) -> tuple[Selection, RowFindings]:
+    """Look for what is wrong with the data; cells that a finding explains are missing from then on."""
+    checked = check_table(
+        selection.frame,
+        selection.roles,
+        reference=selection.reference if selection.own is None else None,
+        raw=table.frame[list(selection.frame.columns)],
+    )
+    found = RowFindings.of(checked.findings, len(selection.frame))
+    return selection.with_cells(checked.frame), found
+
+
+def rank(fitted: FittedTable, request: Request, added: Floats) -> Ranking:
     """Score every row of a table, and rank the rows."""
     scores = fitted.scores()
     reference = fitted.reference_scores(scores)
-    calibration = fitted.calibration(reference)
-    alarms = draw_alarms(
-        calibration.surprises(scores),
-        alarms=request.alarms,
-        contamination=request.contamination,
-        fdr=request.fdr,
-    )
-    return ranking_of(scores, calibration, reference, alarms, top=request.top)
+    return ranking_of(scores, fitted.calibration(reference), reference, request, added)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +105,7 @@ class _Findings:
     request: Request
     fitted: FittedTable
     ranking: Ranking
+    found: RowFindings  # of the quality pass
     explanation: Explanation  # of the ranked rows, as the user has them
     evidence: Evidence
     causes: Sequence[Cause]  # of each of these rows, verified
@@ -103,19 +113,30 @@ class _Findings:
     typical: Mapping[str, Typical]
 
 
-def _findings(table: Table, request: Request, fitted: FittedTable, ranking: Ranking) -> _Findings:
+def _findings(
+    table: Table, request: Request, fitted: FittedTable, ranking: Ranking, found: RowFindings
+) -> _Findings:
     """Explain the ranked rows, and check the explanation, on the rows that were encoded for scoring."""
     told = fitted.explain(ranking.positions, request.method)
     stage("checking the explanation")
-    causes = causes_of(fitted.trials(ranking.positions), told.values, _ordinary_levels(ranking))
+    trials = fitted.trials(ranking.positions)
+    by_row = found.by_row(ranking.positions)
+    level = _ordinary_level(ranking)
+    # A row that is no alarm has only a little oddness to explain: half of it must go.
+    levels = np.minimum(level, ranking.model_scores[ranking.positions] / 2)
+    causes = causes_of(trials, told.values, levels)
+    causes = repaired(causes, trials, level, by_row, fitted.encoder.columns_)
     reference = fitted.selection.reference
     encoder = fitted.encoder
+    as_told = replace(told, data=fitted.selection.frame.iloc[ranking.positions])
+    raised = (ranking.scores - ranking.model_scores)[ranking.positions]
     return _Findings(
         table,
         request,
         fitted,
         ranking,
-        explanation=replace(told, data=fitted.selection.frame.iloc[ranking.positions]),
+        found,
+        explanation=with_findings(as_told, raised, by_row),
         evidence=evidence_of(told, fitted.known_score, fitted.background()),
         causes=causes,
         normal=nearest_normals(fitted, ranking, causes),
@@ -126,15 +147,10 @@ def _findings(table: Table, request: Request, fitted: FittedTable, ranking: Rank
     )
 
 
-def _ordinary_levels(ranking: Ranking) -> Floats:
-    """Score up to which each explained row would count as ordinary.
-
-    An alarm must fall below the threshold, and to where one ordinary row in a hundred is. A row that is no
-    alarm has only a little oddness to explain: half of it must go.
-    """
-    scores = ranking.scores[ranking.positions]
-    usual = float(np.interp(ORDINARY, np.sort(ranking.surprises), np.sort(ranking.scores)))
-    return np.minimum(min(ranking.threshold, usual), scores / 2)
+def _ordinary_level(ranking: Ranking) -> float:
+    """Score up to which a row counts as ordinary: below the threshold, and where one row in a hundred is."""
+    usual = np.interp(ORDINARY, np.sort(ranking.surprises), np.sort(ranking.scores))
+    return float(min(ranking.threshold, usual))
 
 
 def encoded_selection(selection: Selection, request: Request) -> tuple[Selection, TableEncoder]:
@@ -143,7 +159,12 @@ def encoded_selection(selection: Selection, request: Request) -> tuple[Selection
     other_rows = None if selection.reference is selection.frame else selection.frame
     # Columns that the user named are used even if they look like a numbering of the rows.
     named = None if request.columns is None else list(selection.frame.columns)
-    encoder = TableEncoder(missing=request.missing, columns=named, roles=selection.roles)
+    encoder = TableEncoder(
+        missing=request.missing,
+        columns=named,
+        roles=selection.roles,
+        compress=request.detector != "auto",  # the default detector deals with long tails itself
+    )
     encoder.fit(selection.reference, scored=other_rows)
     encoder.notices_ = [*selection.notices, *encoder.notices_]
     if other_rows is not None:
@@ -184,8 +205,10 @@ def _run(found: _Findings) -> Run:
         versions=versions(),
         fingerprint=found.table.fingerprint,
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        findings=told_findings(found.found, found.fitted.selection.rows, anomalies, found.typical),
         alarms=alarms,
         headline=headline_of(len(ranking.scores), alarms, anomalies),
+        roles={name: role.words for name, role in found.fitted.selection.roles.items()},
     )
 
 
@@ -194,8 +217,7 @@ def _anomalies(found: _Findings) -> list[Anomaly]:
     ranking = found.ranking
     name = found.request.id_column
     ids = None if name is None else found.table.frame[name]
-    read = replace(found.explanation, data=found.fitted.read_rows(ranking.positions))
-    reasons = verified_reasons(read, found.typical, found.causes, found.fitted.selection.reference)
+    verdicts = _verdicts(found)
     unattributed = unattributed_parts(found.explanation)
     told = []
     for i, position in enumerate(ranking.positions):
@@ -208,14 +230,43 @@ def _anomalies(found: _Findings) -> list[Anomaly]:
                 score=score,
                 percentile=float(ranking.percentiles[i]),
                 above_threshold=score > ranking.threshold,
-                reasons=reasons[i],
+                reasons=verdicts[i].reasons,
                 nearest_normal=found.normal[i],
                 line=line_of(found.table.frame, row),
                 p_value=ranking.p_value(int(position)),
                 unattributed=float(unattributed[i]),
-                note=uncertainty(found.causes[i]),
+                note=verdicts[i].note,
             )
         )
+    return told
+
+
+class _Verdict(NamedTuple):
+    """Why a row is odd, and what is not sure about it."""
+
+    reasons: list[Reason]
+    note: str
+
+
+def _verdicts(found: _Findings) -> list[_Verdict]:
+    """Reasons from findings come first; what the detector says is told where the row is odd without them too."""
+    ranking = found.ranking
+    read = replace(found.explanation, data=found.fitted.read_rows(ranking.positions))
+    by_model = verified_reasons(read, found.typical, found.causes, found.fitted.selection.reference)
+    by_row = found.found.by_row(ranking.positions)
+    written = found.table.frame.iloc[found.fitted.selection.rows[ranking.positions]]
+    told = []
+    for i, position in enumerate(ranking.positions):
+        if not by_row[i]:
+            told.append(_Verdict(by_model[i], uncertainty(found.causes[i])))
+            continue
+        known = finding_reasons(by_row[i], written.iloc[i], found.typical, float(ranking.scores[position]))
+        if ranking.model_scores[position] <= ranking.threshold:
+            told.append(_Verdict(known, ""))
+            continue
+        named = {reason.feature for reason in known}
+        others = [reason for reason in by_model[i] if reason.feature not in named]
+        told.append(_Verdict(known + others, uncertainty(found.causes[i])))
     return told
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
 
 from tellwhy.core.score_function import Integers
+from tellwhy.data import quality
+from tellwhy.data.quality.findings import MISSING
 from tellwhy.workflow.verdicts.ranking import Ranking
-from tellwhy.workflow.verdicts.verified import Cause
+from tellwhy.workflow.verdicts.verified import Cause, Trials
 from tellwhy.workflow.verdicts.words import plain_cell
 
 
@@ -39,6 +42,53 @@ def nearest_normals(
         names = [str(usual.columns[c]) for c in causes[i].changed]
         found[i] = {name: _cell(usual[name].iloc[place]) for name in names}
     return found
+
+
+def repaired(
+    causes: Sequence[Cause],
+    trials: Trials,
+    level: float,
+    by_row: Sequence[Sequence[quality.Finding]],
+    names: Sequence[str],
+) -> list[Cause]:
+    """Change the cells that findings explain as well; where they explain all, change nothing else.
+
+    Parameters
+    ----------
+    causes
+        Of each row, without its explained cells.
+    trials
+        What can be tried on the rows.
+    level
+        Score up to which a row counts as ordinary.
+    by_row
+        Findings of each row.
+    names
+        Of the columns.
+    """
+    place = {name: c for c, name in enumerate(names)}
+    replaced = np.zeros((len(causes), len(names)), dtype=bool)
+    for i, found in enumerate(by_row):
+        cells = [f.columns[0] for f in found if f.action == MISSING]
+        replaced[i, [place[name] for name in cells if name in place]] = True
+    told = np.array([i for i, found in enumerate(by_row) if found], dtype=np.int64)
+    # An explained cell is missing for the detector: a row that it finds ordinary has nothing else to change.
+    own = trials.lowest(told, np.zeros((len(told), len(names)), dtype=bool))
+    for i, score in zip(told.tolist(), own.tolist(), strict=True):
+        if score > level:
+            replaced[i, list(causes[i].changed)] = True
+    donors = trials.nearest_donor(told, replaced[told], np.full(len(told), level))
+    mended = list(causes)
+    for i, donor in zip(told.tolist(), donors.tolist(), strict=True):
+        columns = tuple(int(c) for c in np.flatnonzero(replaced[i]))
+        # A broken relation or a repeated row is not mended by another row's cells.
+        is_mended = bool(columns) and all(_can_be_mended(each) for each in by_row[i])
+        mended[i] = replace(causes[i], changed=columns, donor=donor if is_mended else -1)
+    return mended
+
+
+def _can_be_mended(finding: quality.Finding) -> bool:
+    return finding.action == MISSING and len(finding.columns) == 1
 
 
 def _cell(value: Any) -> Any:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tellwhy.core.score_function import Floats, Integers
-from tellwhy.workflow.verdicts.alarms import Alarms, Calibration
+from tellwhy.workflow.verdicts.alarms import Alarms, Calibration, draw_alarms
 
 EXPLAINED_ROWS = 200
 
@@ -20,7 +21,9 @@ class Ranking:
     Attributes
     ----------
     scores, surprises
-        Of every row; a surprise is −log of the row's p-value.
+        Of every row, with what findings added; a surprise is −log of the row's p-value.
+    model_scores
+        Scores of the detector alone.
     threshold
         Score above which a row is an alarm.
     alarms
@@ -33,6 +36,7 @@ class Ranking:
 
     scores: Floats
     surprises: Floats
+    model_scores: Floats
     threshold: float
     alarms: Alarms
     positions: Integers
@@ -49,20 +53,66 @@ class Ranking:
 
 
 def ranking_of(
-    scores: Floats, calibration: Calibration, reference: Floats, alarms: Alarms, *, top: int
+    scores: Floats, calibration: Calibration, reference: Floats, wanted: Wanted, added: Floats | None = None
 ) -> Ranking:
-    """Pick the rows to explain.
+    """Draw the line, and pick the rows to explain.
 
-    These are all rows above the threshold, but at most 200, and never fewer than `top`. `reference` are the
-    scores of the rows to compare with.
+    These are all rows above the threshold, but at most 200, and never fewer than `wanted.top`.
+
+    Parameters
+    ----------
+    scores
+        Of every row, by the detector.
+    calibration
+        How scores become surprises.
+    reference
+        Scores of the rows to compare with.
+    wanted
+        What the user asked for.
+    added
+        Surprise that findings add to each row.
     """
-    surprises = calibration.surprises(scores)
-    threshold = _threshold(scores, surprises > alarms.level, calibration.score_of(alarms.level))
-    n_explained = max(top, min(int((scores > threshold).sum()), EXPLAINED_ROWS))
-    positions = np.argsort(-scores, kind="stable")[:n_explained]
+    raised = scores if added is None else calibration.raised(scores, added)
+    surprises = calibration.surprises(raised)
+    # Rows with findings are alarms in any case. With their tiny p-values among the others, the rule for false
+    # discoveries would let more of the others pass.
+    is_budget = wanted.alarms is not None or wanted.contamination is not None
+    alarms = draw_alarms(
+        surprises if is_budget else calibration.surprises(scores),
+        alarms=wanted.alarms,
+        contamination=wanted.contamination,
+        fdr=wanted.fdr,
+    )
+    threshold = _threshold(raised, surprises > alarms.level, calibration.score_of(alarms.level))
+    n_explained = max(wanted.top, min(int((raised > threshold).sum()), EXPLAINED_ROWS))
+    positions = np.argsort(-raised, kind="stable")[:n_explained]
     # "left" counts the reference rows that score lower: a row of the reference does not stand above itself.
-    percentiles = 100.0 * np.searchsorted(np.sort(reference), scores[positions], "left") / len(reference)
-    return Ranking(scores, surprises, threshold, alarms, positions, percentiles)
+    percentiles = 100.0 * np.searchsorted(np.sort(reference), raised[positions], "left") / len(reference)
+    return Ranking(raised, surprises, scores, threshold, alarms, positions, percentiles)
+
+
+class Wanted(Protocol):
+    """How many rows are wanted, and where alarms begin."""
+
+    @property
+    def top(self) -> int:
+        """How many rows to explain at least."""
+        ...
+
+    @property
+    def alarms(self) -> int | None:
+        """Largest number of alarms."""
+        ...
+
+    @property
+    def contamination(self) -> float | None:
+        """Share of rows that are alarms."""
+        ...
+
+    @property
+    def fdr(self) -> float | None:
+        """Expected share of false alarms."""
+        ...
 
 
 def _threshold(scores: Floats, is_alarm: NDArray[np.bool_], drawn: float) -> float:
