@@ -40,12 +40,12 @@ def run() -> Run:
 def test_rows_are_ranked_with_their_reasons_one_a_line(shown: Shown) -> None:
     screen.show_run(run(), 2)
     head, _, *lines = shown()
-    assert head == "# id score percentile why: column = value (what is usual) · share of the score"
+    assert head == "# id score p-value why: column = value (what is usual) · share of the score"
     assert lines == [
-        "1 A1 12.35 99.9 a = 1 (usually 2–3) · 50 %",
+        "1 A1 12.35 1.0e+00 a = 1 (usually 2–3) · 50 %",
         "b = 1 (usually 2–3) · 50 %",
         "would look normal with a = 3.5 instead of 145 and b = y instead of x",
-        "2 row 4 0.5 87.0 no column stands out",
+        "2 row 4 0.5 1.0e+00 no column stands out",
         "no small change makes it look normal: 4 columns would have to differ (below the threshold)",
     ]
 

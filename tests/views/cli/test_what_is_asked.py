@@ -14,7 +14,9 @@ from tellwhy.views.cli import app
 COMMON = {
     "id_column": None,
     "top": 10,
+    "alarms": None,
     "contamination": None,
+    "fdr": None,
     "columns": None,
     "exclude": (),
     "random_state": 0,
@@ -94,6 +96,8 @@ def test_nodes(asked: Any) -> None:
         "exclude": ["a"],
     }
     assert asked(function, "explain", "t.csv", "--time", "at")["time"] == "at"
+    assert asked(function, "explain", "c.npz", "--grid", "--alarms", "9")["alarms"] == 9
+    assert asked(function, "explain", "c.npz", "--grid", "--fdr", "0.2")["fdr"] == 0.2
     assert asked(function, "explain", "t.csv", "--edges", "e.csv")["edges"] == Path("e.csv")
 
 

@@ -43,8 +43,8 @@ def test_the_summary_counts_nodes_classes_and_rows_above(found):
     share = np.mean(run.explanation.extras["context_share"])
     assert run.summary == (
         "300 rows in the order of time of pandas.DataFrame fall into 2 latent classes that neighbours tend to share "
-        f"(class 0: {sizes[0]:.0%}, class 1: {sizes[1]:.0%}). {n_above} nodes are above the threshold (scores beyond "
-        "the upper quartile by 1.5 times the quartiles' distance) for the class they are in. "
+        f"(class 0: {sizes[0]:.0%}, class 1: {sizes[1]:.0%}). {n_above} nodes are above the threshold (at most "
+        "10 % false alarms expected) for the class they are in. "
         f"The {len(run.explanation)} highest scores were explained by LatentClassDTD; {share:.0%} of them is there "
         "only because of the context: in another class, the same values would be ordinary."
     )

@@ -8,7 +8,7 @@ from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import generator
 from tellwhy.data import TableEncoder, as_table
 from tellwhy.detectors import KernelDensity, NearestNeighbours
-from tellwhy.kernels.bandwidth import median_distance
+from tellwhy.scoring.training_rows import points_of
 from tellwhy.workflow import explain_table
 from tellwhy.workflow.tables.default_detector import TRAINING_ROWS, make_detector, training_sample
 from tellwhy.workflow.tables.fitted import fit_table
@@ -19,23 +19,25 @@ RNG = np.random.default_rng(0)
 FRAME = pd.DataFrame(RNG.normal(size=(80, 2)), columns=["a", "b"]).assign(kind=np.repeat(["x", "y"], 40))
 
 
-def fitted(detector="auto", reference=None, **settings):
+def fitted(detector="KernelDensity", reference=None, **settings):
     selection = select(
         as_table(FRAME), None if reference is None else as_table(reference), Request(**settings)
     )
     return fit_table(selection, TableEncoder().fit(selection.reference), detector, generator(0))
 
 
-def as_if_new(Z, i):
-    """Score of row i under the default detector of all other rows, with the bandwidth of all."""
-    width = 0.5 * median_distance(Z)
-    return KernelDensity(bandwidth=width).fit(np.delete(Z, i, axis=0)).outlierness(Z[[i]])[0]
+def density(found, learned):
+    """The fitted density, with the same bandwidth, of other rows."""
+    width = found.score.inner.expansion.kernel.bandwidth
+    return KernelDensity(bandwidth=width).fit(learned)
 
 
 def test_rows_learned_from_are_scored_as_if_they_were_new():
     found = fitted(columns=["a", "b"])
     Z = found.known.encoded
-    np.testing.assert_allclose(found.scores()[[0, 33]], [as_if_new(Z, 0), as_if_new(Z, 33)])
+    for i in (0, 33):
+        others = density(found, np.delete(Z, i, axis=0))
+        assert found.scores()[i] == pytest.approx(others.outlierness(Z[[i]])[0])
     np.testing.assert_array_equal(found.reference_scores(found.scores()), found.scores())
 
 
@@ -43,10 +45,8 @@ def test_rows_outside_the_reference_leave_nothing_out():
     found = fitted(normal="kind=y")
     Z = found.known.encoded
     learned = Z[40:]
-    width = 0.25 * median_distance(learned)
-    density = KernelDensity(bandwidth=width).fit(learned)
-    np.testing.assert_allclose(found.scores()[:40], density.outlierness(Z[:40]))
-    others = KernelDensity(bandwidth=width).fit(learned[1:])
+    np.testing.assert_allclose(found.scores()[:40], density(found, learned).outlierness(Z[:40]))
+    others = density(found, learned[1:])
     assert found.scores()[40] == pytest.approx(others.outlierness(Z[[40]])[0])
     np.testing.assert_array_equal(found.reference_scores(found.scores()), found.scores()[40:])
     assert found.training_rows(np.array([0, 40, 79])).tolist() == [-1, 0, 39]
@@ -57,14 +57,46 @@ def test_a_separate_reference_is_scored_as_if_new_and_the_table_as_it_is():
     reference = FRAME.iloc[:60].reset_index(drop=True)
     found = fitted(reference=reference, columns=["a", "b"])
     Z = TableEncoder().fit(reference[["a", "b"]]).transform(reference[["a", "b"]])
-    width = 0.25 * median_distance(Z)
     scores = found.reference_scores(found.scores())
     assert len(scores) == 60
     for i in (0, 59):
-        others = KernelDensity(bandwidth=width).fit(np.delete(Z, i, axis=0))
+        others = density(found, np.delete(Z, i, axis=0))
         assert scores[i] == pytest.approx(others.outlierness(Z[[i]])[0])
-    whole = KernelDensity(bandwidth=width).fit(Z)
-    np.testing.assert_allclose(found.scores(), whole.outlierness(found.known.encoded[:80]))
+    np.testing.assert_allclose(found.scores(), density(found, Z).outlierness(found.known.encoded[:80]))
+
+
+def test_the_committee_judges_rows_without_themselves():
+    found = fitted("auto", columns=["a", "b"])
+    inner = found.score.inner
+    Z = found.known.encoded
+    kept = inner.remembered.training_rows
+    assert len(kept) == 72  # the oddest tenth is set aside
+    place = int(np.flatnonzero(kept == kept[5])[0])
+    without = inner.value(Z[[kept[5]]], np.array([place]))[0]
+    assert found.scores()[kept[5]] == pytest.approx(without)
+    aside = np.setdiff1d(np.arange(80), kept)
+    np.testing.assert_allclose(found.scores()[aside], inner.value(Z[aside]))
+
+
+def test_cells_of_several_rows_are_scored_together():
+    found = fitted("auto", columns=["a", "b"])
+    cells = np.array([[3, 9], [3, 3]])
+    rows = np.array([3, 3])
+    Z = found.known.encoded
+    mixed = np.array([[Z[3, 0], Z[9, 1]], Z[3]])
+    points = points_of(found.training_rows(rows), found.score.inner.remembered)
+    np.testing.assert_allclose(found.score_cells(cells, rows), found.score.inner.value(mixed, points))
+
+
+def test_usual_values_come_from_ordinary_rows_that_are_not_judged():
+    found = fitted("auto", columns=["a", "b"])
+    judged = np.arange(0, 80, 2)
+    trials = found.trials(judged)
+    assert not np.isin(trials.donors, judged).any()
+    scores = found.scores()
+    others = np.setdiff1d(np.arange(80), judged)
+    assert scores[trials.donors].max() <= np.quantile(scores[others], 0.8)
+    assert len(found.trials(np.arange(80)).donors) > 0
 
 
 def test_neighbours_are_left_out_too_and_mixtures_have_none_to_leave_out():
@@ -87,10 +119,10 @@ def test_the_rows_explained_are_the_rows_scored():
 
 def test_the_default_detector_and_its_words():
     Z = RNG.normal(size=(50, 3))
-    for is_clean, share, words in ((True, 0.25, "a quarter"), (False, 0.5, "half")):
+    for is_clean, trim in ((True, 0.0), (False, 0.1)):
         model, told = make_detector("auto", Z, is_clean=is_clean)
-        assert model.bandwidth == pytest.approx(share * median_distance(Z))
-        assert told == f"kernel density (Gaussian, bandwidth {words} of the median distance)"
+        assert (type(model).__name__, model.trim) == ("Committee", trim)
+        assert told == f"committee of {len(model.panel_.members)} simple detectors".replace("6", "six")
     model, told = make_detector("one-class-svm", Z, is_clean=True)
     assert (type(model).__name__, told) == ("OneClassSVM", "OneClassSVM")
     assert make_detector("GaussianMixture", Z, is_clean=True)[0].false_alarms == 0.01
@@ -115,7 +147,8 @@ def test_rows_outside_the_sample_are_new_to_the_detector():
     assert len(run.scores) == len(rows)
     source = as_table(rows)
     selection = select(source, None, Request())
-    found = fit_table(selection, TableEncoder().fit(source.frame), "auto", generator(3))
+    encoder = TableEncoder(compress=False).fit(source.frame)
+    found = fit_table(selection, encoder, "auto", generator(3))
     np.testing.assert_array_equal(found.scores(), run.scores)
     outside = np.setdiff1d(np.arange(len(rows)), found.sample)[:20]
     np.testing.assert_allclose(found.scores()[outside], found.score.inner.value(found.known.encoded[outside]))

@@ -45,26 +45,21 @@ def encoded(monkeypatch):
 
 @pytest.mark.parametrize("detector", ["auto", "GaussianMixture", "NearestNeighbours"])
 @pytest.mark.parametrize("method", ["auto", "Occlusion"])
-def test_the_scored_table_is_encoded_once_and_suggestions_once_more(encoded, detector, method):
+def test_the_scored_table_is_encoded_once(encoded, detector, method):
     run = explain_table(FRAME, top=10, detector=detector, method=method)
-    assert encoded[0] == len(FRAME)
     assert any(a.nearest_normal for a in run.anomalies)
-    assert len(encoded) == 2  # the changed rows of all suggestions together
-    n_suggested = sum(a.above_threshold for a in run.anomalies[:10])
-    assert encoded[1] <= 11 * n_suggested
+    assert encoded == [len(FRAME)]
 
 
 def test_a_separate_reference_is_encoded_once_too(encoded):
     ordinary = FRAME.drop(index=[7, 8])
     explain_table(FRAME.iloc[:20], reference=ordinary, top=5)
-    assert encoded[:2] == [20, len(ordinary)]
-    assert len(encoded) == 3
+    assert encoded == [20, len(ordinary)]
 
 
 def test_a_reference_inside_the_table_costs_nothing_more(encoded):
     explain_table(FRAME, normal="k=a", top=5)
-    assert encoded[0] == len(FRAME)
-    assert len(encoded) == 2
+    assert encoded == [len(FRAME)]
 
 
 def test_no_row_above_the_threshold_means_no_suggestion_to_encode(encoded):

@@ -50,14 +50,17 @@ def test_a_row_whose_score_is_the_threshold_is_not_above_it():
     assert run.anomalies[10].nearest_normal is None
 
 
-def test_shares_are_those_of_the_explanation(run):
-    shares = run.explanation.shares()
+def test_shares_are_those_of_the_score(run):
+    shares = run.explanation.shares() * (1 - np.array([a.unattributed for a in run.anomalies]))[:, None]
     for i, anomaly in enumerate(run.anomalies):
         for reason in anomaly.reasons:
             c = run.columns.index(reason.feature)
             assert reason.share == pytest.approx(shares[i, c])
-            assert reason.text.endswith(f"· {100 * shares[i, c]:.0f} %")
-        assert anomaly.reasons[0].feature == run.columns[int(shares[i].argmax())]
+            if " with " not in reason.text:  # a pair has the shares of both
+                assert reason.text.endswith(f"· {100 * shares[i, c]:.0f} %")
+        assert anomaly.unattributed == pytest.approx(
+            np.clip(run.explanation.residual[i] / run.explanation.scores[i], 0, 1)
+        )
 
 
 def test_columns_are_ranked_by_their_mean_share(run):
@@ -76,30 +79,28 @@ def test_the_summary_counts_what_was_done(table, run):
     n_above = int((run.scores > run.threshold).sum())
     assert n_above > 1
     assert run.summary == (
-        "120 rows of pandas.DataFrame were compared with all rows of the table in 3 columns by a kernel density "
-        f"(Gaussian, bandwidth half of the median distance). {n_above} rows are above the threshold (scores beyond "
-        "the upper quartile by 1.5 times the quartiles' distance). "
-        f"The {len(run.anomalies)} highest scores were explained by OneClassDTD, each row scored as if the "
+        "120 rows of pandas.DataFrame were compared with all rows of the table in 3 columns by a committee "
+        f"of six simple detectors. {n_above} rows are above the threshold (at most 10 % false alarms expected). "
+        f"The {len(run.anomalies)} highest scores were explained by CommitteeShares, each row scored as if the "
         "detector had not seen it."
     )
     one = explain_table(table.iloc[:60], normal="batch=old", id_column="name", contamination=1 / 60, top=1)
     assert " 1 row is above the threshold (the highest 1.66667 % of scores). The 1 highest" in one.summary
     assert "compared with the rows with batch = old in 3 columns" in one.summary
-    assert "a quarter of the median distance" in one.summary
 
 
 def test_settings_are_as_asked_and_as_used(run):
     assert run.settings["id_column"] == "name"
     assert run.settings["top"] == 6
     assert run.settings["exclude"] == ["batch"]
-    assert run.settings["method"] == "OneClassDTD"
+    assert run.settings["method"] == "CommitteeShares"
     assert run.settings["rows_learned_from"] == 120
     assert run.settings["reference"] == "all rows of the table"
     assert run.settings["seed"] == 0
     assert "random_state" not in run.settings
     other = explain_table(make_table(), top=1, exclude=["name", "batch"], random_state=7)
     assert other.settings["seed"] == 7
-    assert run.settings["detector"].startswith("kernel density")
+    assert run.settings["detector"].startswith("committee of six")
 
 
 def test_what_is_usual_is_what_the_reference_has(table):

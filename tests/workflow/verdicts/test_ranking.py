@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tellwhy.workflow import explain_table
+from tellwhy.workflow.tables.request import Request
 from tellwhy.workflow.verdicts.alarms import Calibration, draw_alarms
 from tellwhy.workflow.verdicts.ranking import EXPLAINED_ROWS, ranking_of
 
@@ -12,7 +13,7 @@ def ranked(scores, reference=None, *, top=10, **rule):
     """Rank scores that are surprises already."""
     scores = np.asarray(scores, dtype=float)
     reference = scores if reference is None else np.asarray(reference, dtype=float)
-    return ranking_of(scores, Calibration(), reference, draw_alarms(scores, **rule), top=top)
+    return ranking_of(scores, Calibration(), reference, Request(top=top, **rule))
 
 
 def test_the_highest_scores_come_first_and_equal_ones_in_the_order_of_the_table():
@@ -33,9 +34,9 @@ def test_no_row_stands_above_itself():
     run = explain_table(rows, top=40)
     assert run.anomalies[0].row == 3
     np.testing.assert_allclose([a.percentile for a in run.anomalies], 100.0 * np.arange(39, -1, -1) / 40)
-    copies = explain_table(np.vstack([rows, rows[3]]), top=2)
+    copies = explain_table(np.vstack([rows, rows[3] + [1e-3, -1e-3]]), top=2)
     assert {a.row for a in copies.anomalies} == {3, 40}
-    assert [a.percentile for a in copies.anomalies] == [pytest.approx(100.0 * 39 / 41)] * 2
+    assert [a.percentile for a in copies.anomalies] == pytest.approx([100.0 * 40 / 41, 100.0 * 39 / 41])
 
 
 def test_against_a_separate_reference_a_row_can_be_above_all():
@@ -73,6 +74,20 @@ def test_the_threshold_separates_alarms_of_any_score():
     calibration = Calibration.learn(scores, is_clean=False)
     surprises = calibration.surprises(scores)
     for rule in ({"alarms": 7}, {"contamination": 0.03}, {"fdr": 0.5}):
-        alarms = draw_alarms(surprises, **rule)
-        found = ranking_of(scores, calibration, scores, alarms, top=5)
-        assert ((scores > found.threshold) == (surprises > alarms.level)).all()
+        found = ranking_of(scores, calibration, scores, Request(top=5, **rule))
+        assert ((scores > found.threshold) == (surprises > draw_alarms(surprises, **rule).level)).all()
+
+
+def test_what_findings_add_makes_alarms_and_lets_no_other_row_pass():
+    """Two hundred rows with findings: the line for the others is where it would be without them."""
+    surprises = -np.log(np.random.default_rng(0).uniform(size=2_000))
+    added = np.zeros(2_000)
+    added[:200] = 15.0
+    without = ranking_of(surprises, Calibration(), surprises, Request())
+    found = ranking_of(surprises, Calibration(), surprises, Request(), added)
+    assert found.threshold == pytest.approx(without.threshold)
+    assert (found.scores > found.threshold)[:200].all()
+    assert not (found.scores > found.threshold)[200:].any()
+    assert (found.model_scores == surprises).all()
+    budget = ranking_of(surprises, Calibration(), surprises, Request(alarms=50), added)
+    assert budget.n_above == 50

@@ -13,6 +13,7 @@ from tellwhy.detectors.committee.member import Mask, Units, excess
 from tellwhy.detectors.committee.tails import ColumnLaw, surprises_of
 
 LEAST_VALUES = 10  # of a column that is measured
+MOST_COLUMNS = 500  # whose dependence is learned: the cost grows with their cube
 
 
 @dataclass(frozen=True)
@@ -20,37 +21,41 @@ class Dependence:
     """Excess surprise of what is left of each column once the others have predicted it.
 
     The linear prediction of every column from the others comes from one inverse covariance P: the rest of
-    column j is z·P_j / P_jj.
+    column j is z·P_j / P_jj. Judged are measured columns: those with many values, none of which most rows
+    have. What is left of a label or of a column of zeros has few values, far apart; a rare one would look
+    like broken dependence.
 
     Attributes
     ----------
+    judged
+        The measured columns; none of a very wide table, whose correlations are noise.
     weights
-        Column j turns a row into the rest of its column j.
+        Each column turns a row into the rest of a judged column.
     laws
-        What is usual for the rest of each column.
-    is_measured
-        Columns whose rest is judged: those with many values, none of which most rows have. What is left of a
-        label or of a column of zeros has few values, far apart; a rare one would look like broken dependence.
+        What is usual for these rests.
     """
 
     least_scale: ClassVar[float] = 1.0
     units: Units
+    judged: Integers
     weights: Floats
     laws: tuple[ColumnLaw, ...]
-    is_measured: Mask
 
     @classmethod
     def learn(cls, X: Floats, kept: Integers) -> Dependence:
         """Learn the dependence from the kept rows, and what is left over from all of them."""
         units = Units.learn(X, kept)
         n, d = len(kept), X.shape[1]
+        judged = np.flatnonzero(is_measured(X)) if d <= MOST_COLUMNS else np.empty(0, dtype=np.int64)
+        if not len(judged):
+            return cls(units, judged, np.empty((d, 0)), ())
         # The ridge stands for noise in every column: without it, a column that the others give exactly
         # would make rounding errors look odd.
         ridge = 0.01 + 0.1 * d / n
         precision = np.linalg.inv(units.covariance(units.of(X[kept])) + ridge * np.eye(d))
-        weights = precision / np.diag(precision)
+        weights = (precision / np.diag(precision))[:, judged]
         rest = units.of(X) @ weights
-        return cls(units, weights, tuple(ColumnLaw.learn(column) for column in rest.T), is_measured(X))
+        return cls(units, judged, weights, tuple(ColumnLaw.learn(column) for column in rest.T))
 
     def score(self, X: Floats, points: Integers | None = None) -> Floats:  # noqa: ARG002
         """Sum of the excess surprises of a row."""
@@ -61,7 +66,7 @@ class Dependence:
         Z = self.units.of(X)
         odd = self._excess(Z)
         found = np.zeros_like(Z)
-        for rows in tracked_batches(len(Z), 8 * Z.shape[1] ** 2, "sharing broken dependence"):
+        for rows in tracked_batches(len(Z), 8 * self.weights.size, "sharing broken dependence"):
             terms = np.abs(Z[rows])[:, :, None] * np.abs(self.weights)  # row, column, whose rest
             totals = terms.sum(axis=1, keepdims=True)
             terms /= np.where(totals > 0, totals, 1.0)
@@ -69,9 +74,9 @@ class Dependence:
         return found
 
     def _excess(self, Z: Floats) -> Floats:
-        found = excess(surprises_of(self.laws, Z @ self.weights), Z.shape[1])
-        found[:, ~self.is_measured] = 0.0
-        return found
+        if not len(self.judged):
+            return np.zeros((len(Z), 0))
+        return excess(surprises_of(self.laws, Z @ self.weights), Z.shape[1])
 
 
 def is_measured(X: Floats) -> Mask:

@@ -10,10 +10,15 @@ import numpy as np
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.detectors.committee.member import Units
 
+MOST_COLUMNS = 500  # whose correlations are used: inverting them costs the cube of their number
+
 
 @dataclass(frozen=True)
 class Gaussian:
-    """Squared Mahalanobis distance zᵀPz, with P the inverse of a shrunken covariance."""
+    """Squared Mahalanobis distance zᵀPz, with P the inverse of a shrunken covariance.
+
+    P is a matrix; of a very wide table, whose correlations are noise, it is the diagonal alone.
+    """
 
     least_scale: ClassVar[float] = 0.0
     units: Units
@@ -23,8 +28,11 @@ class Gaussian:
     def learn(cls, X: Floats, kept: Integers) -> Gaussian:
         """Learn from the kept rows."""
         units = Units.learn(X, kept)
-        covariance = units.covariance(units.of(X[kept]))
         n, d = len(kept), X.shape[1]
+        if d > MOST_COLUMNS:
+            variances = np.where(units.has_two_values, 1.0, units.of(X[kept]).var(axis=0))
+            return cls(units, 1.0 / (variances + 1e-6))
+        covariance = units.covariance(units.of(X[kept]))
         # With few rows for the columns, correlations are noise: they are shrunk towards none.
         shrinkage = min(0.5, d / n)
         shrunken = (1 - shrinkage) * covariance + shrinkage * np.diag(np.diag(covariance))
@@ -38,4 +46,6 @@ class Gaussian:
     def shares(self, X: Floats, points: Integers | None = None) -> Floats:  # noqa: ARG002
         """z_i (Pz)_i, which is negative where a column makes the row less odd."""
         Z = self.units.of(X)
+        if self.precision.ndim == 1:
+            return np.asarray(Z * Z * self.precision)
         return np.asarray(Z * (Z @ self.precision))

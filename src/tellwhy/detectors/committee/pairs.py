@@ -9,7 +9,9 @@ import numpy as np
 from scipy.special import pdtr
 
 from tellwhy.core.score_function import Floats, Integers
-from tellwhy.detectors.committee.member import Mask, excess, has_two_values
+from tellwhy.detectors.committee.member import excess, has_two_values
+
+MOST_LABELS = 1_000  # whose pairs are counted
 
 
 @dataclass(frozen=True)
@@ -21,44 +23,53 @@ class RarePairs:
 
     Attributes
     ----------
-    high, has_two_values
-        The highest value of each column, and whether there are two of them; only such columns have labels.
+    labels
+        Columns that are labels: those with two values.
+    high
+        The higher value of each of them.
     surprises
-        Columns × columns, 0 where the pair is not rarer than expected.
+        Labels × labels, 0 where the pair is not rarer than expected.
     """
 
     least_scale: ClassVar[float] = 1.0
+    labels: Integers
     high: Floats
-    has_two_values: Mask
     surprises: Floats
 
     @classmethod
     def learn(cls, X: Floats) -> RarePairs:
         """Count pairs in all rows."""
         high = X.max(axis=0)
-        is_label = has_two_values(X)
-        present = _labels(X, high, is_label)
+        labels = np.flatnonzero(has_two_values(X))
+        if len(labels) > MOST_LABELS:  # the most common ones: a rare label has few pairs anyway
+            common = np.argsort(-(X[:, labels] == high[labels]).mean(axis=0), kind="stable")
+            labels = np.sort(labels[common[:MOST_LABELS]])
+        present = _present(X, labels, high[labels])
         counts = present.T @ present
         singles = np.diag(counts)
         expected = np.outer(singles, singles) / len(X)
         # A rare label has few pairs anyway: that is the label's own surprise, not the pair's.
         surprises = -np.log(np.maximum(pdtr(counts, expected), 1e-300))
         np.fill_diagonal(surprises, 0.0)
-        n_pairs = max(1, int((expected > 0).sum() - (singles > 0).sum()) // 2)
-        return cls(
-            high, is_label, np.where(counts < expected, np.maximum(excess(surprises, n_pairs), 0.0), 0.0)
-        )
+        n_pairs = max(1, len(labels) * (len(labels) - 1) // 2)
+        surprises = np.where(counts < expected, np.maximum(excess(surprises, n_pairs), 0.0), 0.0)
+        return cls(labels, high[labels], surprises)
 
     def score(self, X: Floats, points: Integers | None = None) -> Floats:  # noqa: ARG002
         """Sum over the pairs of labels that a row has."""
-        return np.asarray(self.shares(X).sum(axis=1))
+        return np.asarray(self._halves(X).sum(axis=1))
 
     def shares(self, X: Floats, points: Integers | None = None) -> Floats:  # noqa: ARG002
         """Half of each pair's surprise for either label."""
-        present = _labels(X, self.high, self.has_two_values)
+        found = np.zeros_like(X)
+        found[:, self.labels] = self._halves(X)
+        return found
+
+    def _halves(self, X: Floats) -> Floats:
+        present = _present(X, self.labels, self.high)
         return np.asarray(0.5 * present * (present @ self.surprises))
 
 
-def _labels(X: Floats, high: Floats, is_label: Mask) -> Floats:
+def _present(X: Floats, labels: Integers, high: Floats) -> Floats:
     """1 where a row has a label, 0 elsewhere."""
-    return ((high == X) & is_label).astype(np.float64)
+    return (X[:, labels] == high).astype(np.float64)

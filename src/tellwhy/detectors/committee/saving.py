@@ -56,25 +56,24 @@ def _neighbours(member: Neighbours) -> Iterator[Fit]:
     yield "expansion", member.expansion.points.shape[1:], member.units.centre.shape
 
 
-def _square(matrix: Floats, member: Gaussian | Dependence) -> Iterator[Fit]:
-    d = len(member.units.centre)
-    yield "units", matrix.shape, (d, d)
-
-
 def _gaussian(member: Gaussian) -> Iterator[Fit]:
-    yield from _square(member.precision, member)
+    d = len(member.units.centre)
+    yield "precision", member.precision.shape in ((d, d), (d,)), True
 
 
 def _dependence(member: Dependence) -> Iterator[Fit]:
-    yield from _square(member.weights, member)
+    d = len(member.units.centre)
+    yield "weights", member.weights.shape, (d, len(member.judged))
+    yield "judged", bool(((member.judged >= 0) & (member.judged < d)).all()), True
     yield from _laws(member)
-    yield "laws", len(member.laws), len(member.weights)
-    yield "is_measured", member.is_measured.shape, (len(member.weights),)
+    yield "laws", len(member.laws), len(member.judged)
 
 
 def _pairs(member: RarePairs) -> Iterator[Fit]:
-    yield "has_two_values", member.has_two_values.shape, member.high.shape
-    yield "surprises", member.surprises.shape, (*member.high.shape, *member.high.shape)
+    n = len(member.labels)
+    yield "high", member.high.shape, (n,)
+    yield "labels", bool((member.labels >= 0).all()), True
+    yield "surprises", member.surprises.shape, (n, n)
 
 
 def _panel(panel: Panel) -> Iterator[Fit]:

@@ -17,6 +17,8 @@ from tellwhy.evaluation.compare import unattributed_share
 from tellwhy.workflow.run import Agreement, Evidence
 
 EVIDENCE_ROWS = 50
+FLIPPED_CELLS = 5e6  # rows × columns²: of a wide table fewer rows are tried, of a very wide one none
+LEAST_EVIDENCE_ROWS = 3
 OPERATIONS = 5e10  # a few seconds: second opinions must not take longer than the explanation
 SECOND_OPINIONS = ("OneClassDTD", "Occlusion", "GaussianNLL")
 
@@ -26,10 +28,12 @@ def evidence_of(explanation: Explanation, score: ScoreFunction, background: Any)
 
     `background` are ordinary rows, in the columns that the score takes.
     """
-    some = explanation[:EVIDENCE_ROWS]
+    affordable = int(FLIPPED_CELLS / explanation.values.shape[1] ** 2)
+    some = explanation[: max(LEAST_EVIDENCE_ROWS, min(EVIDENCE_ROWS, affordable))]
     curves = {}
     areas = {}
-    for each in (some, _explained_by("RandomAttribution", score, some.data, background)):
+    random = _explained_by("RandomAttribution", score, some.data, background)
+    for each in (some, random) if affordable >= LEAST_EVIDENCE_ROWS else ():
         flipped = flipping(each, score, background=background)
         if np.isfinite(flipped.area):  # it is not where no row is odd enough to be flipped
             curves[each.method] = [float(v) for v in flipped.mean_curve()]

@@ -129,6 +129,8 @@ class FittedTable:
         is_judged = np.zeros(len(self.known.encoded), dtype=bool)
         is_judged[positions] = True
         candidates = self.learned[~is_judged[self.learned]]
+        if not len(candidates):  # every row is judged: each may then give usual values to the others
+            candidates = self.learned
         scores = self._scored(candidates)
         ordinary = candidates[scores <= np.quantile(scores, ORDINARY_SHARE)]
         cells = max(1, len(positions) * len(self.encoder.columns_))

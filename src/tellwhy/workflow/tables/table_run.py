@@ -68,7 +68,7 @@ def explain_table(
     request = Request(**settings)
     table = as_source(data)
     selection = select(table, None if reference is None else as_source(reference), request)
-    selection, found = checked_selection(table, selection)
+    selection, found = checked_selection(table, selection, request.missing)
     stage("encoding columns")
     before = selection.rows
     selection, encoder = encoded_selection(selection, request)
@@ -78,8 +78,11 @@ def explain_table(
     return _run(_findings(table, request, fitted, rank(fitted, request, found.added), found))
 
 
-def checked_selection(table: Table, selection: Selection) -> tuple[Selection, RowFindings]:
-    """Look for what is wrong with the data; cells that a finding explains are missing from then on."""
+def checked_selection(table: Table, selection: Selection, missing: str) -> tuple[Selection, RowFindings]:
+    """Look for what is wrong with the data; cells that a finding explains are missing from then on.
+
+    They stay where missing cells are not filled in: whoever drops rows with gaps means the table's own gaps.
+    """
     checked = check_table(
         selection.frame,
         selection.roles,
@@ -87,7 +90,7 @@ def checked_selection(table: Table, selection: Selection) -> tuple[Selection, Ro
         raw=table.frame[list(selection.frame.columns)],
     )
     found = RowFindings.of(checked.findings, len(selection.frame))
-    return selection.with_cells(checked.frame), found
+    return selection.with_cells(checked.frame) if missing == "impute" else selection, found
 
 
 def rank(fitted: FittedTable, request: Request, added: Floats) -> Ranking:

@@ -185,11 +185,12 @@ def _same_causes(anomalies: Sequence[Anomaly], typical: Mapping[str, Typical]) -
 
 def _side(reason: Reason, typical: Mapping[str, Typical]) -> Any:
     """What rows must share: a label, or on which side of the usual a number is."""
-    if not is_number(reason.value) or reason.feature not in typical:
+    usual = typical.get(reason.feature)
+    if usual is None or usual.kind != "number" or not is_number(reason.value):
         return reason.value
-    if is_usual(reason.value, typical[reason.feature]):
+    if is_usual(reason.value, usual):
         return "usual"
-    return "high" if reason.value > usual_values(typical[reason.feature])[1] else "low"
+    return "high" if reason.value > usual_values(usual)[1] else "low"
 
 
 def _one_cause(group: Sequence[Anomaly]) -> Finding:

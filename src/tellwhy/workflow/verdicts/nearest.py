@@ -11,10 +11,23 @@ import pandas as pd
 
 from tellwhy.core.score_function import Integers
 from tellwhy.data import quality
-from tellwhy.data.quality.findings import MISSING
 from tellwhy.workflow.verdicts.ranking import Ranking
 from tellwhy.workflow.verdicts.verified import Cause, Trials
 from tellwhy.workflow.verdicts.words import plain_cell
+
+ONE_CELL = frozenset(
+    {
+        "placeholder",
+        "impossible_date",
+        "future_date",
+        "sign_flip",
+        "new_level",
+        "rare_level",
+        "misspelling",
+        "mixed_units",
+        "decimal_slip",
+    }
+)
 
 
 class KnowsRows(Protocol):
@@ -69,7 +82,7 @@ def repaired(
     place = {name: c for c, name in enumerate(names)}
     replaced = np.zeros((len(causes), len(names)), dtype=bool)
     for i, found in enumerate(by_row):
-        cells = [f.columns[0] for f in found if f.action == MISSING]
+        cells = [f.columns[0] for f in found if _can_be_mended(f)]
         replaced[i, [place[name] for name in cells if name in place]] = True
     told = np.array([i for i, found in enumerate(by_row) if found], dtype=np.int64)
     # An explained cell is missing for the detector: a row that it finds ordinary has nothing else to change.
@@ -88,7 +101,8 @@ def repaired(
 
 
 def _can_be_mended(finding: quality.Finding) -> bool:
-    return finding.action == MISSING and len(finding.columns) == 1
+    """Whether a finding is about one cell, so that a usual value in it mends the row."""
+    return finding.kind in ONE_CELL and len(finding.columns) == 1
 
 
 def _cell(value: Any) -> Any:
