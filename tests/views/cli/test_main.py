@@ -66,11 +66,12 @@ def test_ranked_rows_with_reasons_in_words(data):
     assert "A0017" in shown
     assert "amount = 480 (usually 3" in shown
     assert "A0120" in shown
-    assert "country = 'XX', a rare level" in shown
+    assert "country = 'XX'" in shown
     assert "would look normal with amount = " in shown
     assert "instead of 480" in shown
     assert "Report: tellwhy-orders/report.html" in shown
-    assert "better than a random order" in shown
+    assert "2 of 300 rows are alarms" in shown
+    assert "better than a random order" not in shown  # two rows tell nothing
 
 
 def test_json_and_nothing_else_on_stdout(data):
@@ -111,11 +112,12 @@ def test_the_run_folder(data):
     ]
     with open("found/anomalies.csv", encoding="utf-8-sig", newline="") as file:
         lines = list(csv.DictReader(file))
-    assert lines[0]["row"] == "17"
-    assert lines[0]["reason_1"].startswith("amount = 480")
+    by_row = {line["row"]: line for line in lines}
+    assert {lines[0]["row"], lines[1]["row"]} == {"17", "120"}
+    assert by_row["17"]["reason_1"].startswith("amount = 480")
     loaded = load_run(data.parent / "found")
     assert len(loaded.scores) == 300
-    assert loaded.anomalies[0].row == 17
+    assert {loaded.anomalies[0].row, loaded.anomalies[1].row} == {17, 120}
     page = (data.parent / "found" / "report.html").read_bytes()
     os.remove("found/report.html")
     assert run("report", "found").stdout.strip() == "found/report.html"
@@ -147,7 +149,7 @@ def test_normal_rows_and_reference_files(data, frame):
         2,
     )
     found = json.loads(run(*arguments).stdout)
-    assert [a["row"] for a in found["anomalies"]] == [0, 2]
+    assert sorted(a["row"] for a in found["anomalies"][:2]) == [0, 2]
 
 
 def test_a_column_that_varies_only_outside_the_reference_is_a_reason(data, frame):

@@ -63,7 +63,7 @@ def test_every_odd_row_has_a_suggestion_about_what_is_odd(run):
 @pytest.fixture(scope="module")
 def fitted(table):
     selection = select(as_table(table), None, Request())
-    return fit_table(selection, TableEncoder().fit(table), "auto", generator(0))
+    return fit_table(selection, TableEncoder(compress=False).fit(table), "auto", generator(0))
 
 
 def score_without(row, fitted, changed):
@@ -83,7 +83,7 @@ def read_back(words, like):
 
 
 def test_a_row_with_the_shown_values_put_into_it_is_normal(table, run, fitted):
-    for row in (0, 1, 3, 4, 5, 6):
+    for row in (0, 1, 3, 4, 5):  # row 6 is odd by a finding
         version = table.iloc[[row]].copy()
         assert score_without(row, fitted, version) > run.threshold
         for name, value in suggested(run)[row].items():
@@ -169,8 +169,8 @@ def test_numbers_stored_as_text_and_dates_in_other_layouts_are_told_as_numbers_a
     first = {a.row: a.reasons[0] for a in run.anomalies}
     assert first[0].value == 190.0
     assert first[0].text.startswith("size = 190 (usually 9")
-<<<<<<< HEAD
-    assert first[1].text.startswith("day = 2031-11-28 (usually 2024-03-0")
+    assert first[1].feature == "day"
+    assert first[1].text.startswith("day = 28.11.2031: day lies in the future")
 
 
 @pytest.mark.parametrize("has_gaps", [False, True])  # with gaps, pandas keeps counts as floats
@@ -184,7 +184,3 @@ def test_counts_are_suggested_without_a_decimal_point(has_gaps):
     assert first.row == 1
     assert type(first.nearest_normal["n"]) is int
     assert 0 <= first.nearest_normal["n"] < 60
-=======
-    assert first[1].feature == "day"
-    assert first[1].text.startswith("day = 28.11.2031: day lies in the future")
->>>>>>> 1c2ecfb (Tests of verdicts)

@@ -139,7 +139,7 @@ def spread_over_features(Z, V, W, R):
 
 @numba.njit(nogil=True, cache=True)
 def keep_nearest(squares, index, nearest):
-    """Put the smallest entries of each row of `squares`, in order, and their places into `nearest` and `index`.
+    """Put the smallest entries of each row, in order, into `nearest`, and their places into `index`.
 
     The few that are kept stand in order, so that most entries are dealt with by one comparison with the last
     of them: for ten of thousands this takes a tenth of the time of a partition. Of equal entries the first is

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 MOST_CHANGES = 3
 MOST_FINDINGS = 12
+LEAST_EVIDENCE = 5  # rows, for the verdict on explanations to be told
 PIPE_WIDTH = 160  # a pipe has no width of its own; this keeps reasons on one line
 METHOD_COLUMNS = ("name", "family", "needs", "cost", "exactness")
 
@@ -176,7 +177,8 @@ def show_summary(run: Run) -> None:
     console.print(escape(run.summary))
     area = run.evidence.flipping_area.get(run.explanation.method)
     random = run.evidence.flipping_area.get("RandomAttribution")
-    if area is not None and random is not None:
+    # On a few rows, the order of two areas is chance.
+    if area is not None and random is not None and len(run.anomalies) >= LEAST_EVIDENCE:
         verdict = "better than" if area < random else "no better than"
         console.print(
             f"Evidence: resetting the named columns first lowers the score {verdict} a random order "

@@ -196,9 +196,9 @@ def _summary(nodes: NodeData, model: LCCAD, explanation: Explanation, ranking: R
     return (
         f"{total:,} {NODES[nodes.kind]} of {Path(nodes.source).name} fall into {model.n_classes} latent "
         f"{classes} that neighbours tend to share ({parts}). {ranking.n_above:,} {verb} above the threshold "
-        f"({ranking.alarms.rule}) for the class they are in. The {len(explanation)} highest scores were explained "
-        f"by LatentClassDTD; {share:.0%} of them is there only because of the context: in another class, "
-        "the same values would be ordinary."
+        f"({ranking.alarms.rule}) for the class they are in. The {len(explanation)} highest scores were "
+        f"explained by LatentClassDTD; {share:.0%} of them is there only because of the context: in another "
+        "class, the same values would be ordinary."
     )
 
 

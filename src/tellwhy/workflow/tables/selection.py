@@ -60,7 +60,6 @@ class Selection:
     roles: Mapping[str, Role] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
 
-<<<<<<< HEAD
     def with_hours(self) -> Selection:
         """Put the hour of day in the place of dates that else only tell in which order rows came."""
         hours = {name: _hours_of(self, name) for name, role in self.roles.items() if role.orders}
@@ -77,14 +76,13 @@ class Selection:
         ]
         reference = frame if self.reference is self.frame else reference
         return replace(self, frame=frame, reference=reference, roles=roles, notices=(*self.notices, *notices))
-=======
+
     def with_cells(self, frame: pd.DataFrame) -> Selection:
         """Take other cells for the same rows, also where they are the reference."""
         if self.own is None:
             return replace(self, frame=frame)
         is_all = self.reference is self.frame
         return replace(self, frame=frame, reference=frame if is_all else frame.iloc[self.own])
->>>>>>> 3690a96 (Verdicts: findings of the quality pass, alarms with a budget or a false discovery rate)
 
     def learning_from(self, reference_rows: Integers) -> Selection:
         """Keep only some of the reference rows to learn from."""

@@ -252,7 +252,7 @@ class _Verdict(NamedTuple):
 
 
 def _verdicts(found: _Findings) -> list[_Verdict]:
-    """Reasons from findings come first; what the detector says is told where the row is odd without them too."""
+    """Reasons from findings come first; the detector's are told where the row is odd without them too."""
     ranking = found.ranking
     read = replace(found.explanation, data=found.fitted.read_rows(ranking.positions))
     by_model = verified_reasons(read, found.typical, found.causes, found.fitted.selection.reference)

@@ -154,10 +154,10 @@ def cause_words(finding: quality.Finding) -> str:
     >>> cause_words(quality.Finding("placeholder", ("age",), tuple(range(50)), text, "999"))
     'age = 999, a placeholder (other values 18–94); 50 rows'
     """
-    count, _, rest = finding.text.partition(": ")
-    if not rest or not count[:1].isdigit():
-        return finding.text.removesuffix(".")
-    return f"{rest.removesuffix('.')}; {count}"
+    parts = finding.text.removesuffix(".").split(": ", maxsplit=1)
+    if len(parts) < 2 or not parts[0][:1].isdigit():
+        return parts[-1] if len(parts) < 2 else finding.text.removesuffix(".")
+    return f"{parts[1]}; {parts[0]}"
 
 
 def told_findings(

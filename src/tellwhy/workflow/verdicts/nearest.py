@@ -26,6 +26,7 @@ ONE_CELL = frozenset(
         "misspelling",
         "mixed_units",
         "decimal_slip",
+        "broken_order",
     }
 )
 

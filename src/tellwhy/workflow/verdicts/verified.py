@@ -1,8 +1,8 @@
 """Whether reasons hold: they are tried on the row.
 
-A reason names some columns A of a row. It is *sufficient* when the row with usual values in A is ordinary, and
-*necessary* when the row with usual values everywhere else is still odd. Usual values are taken from ordinary
-rows that are most like the row in the columns that stay: they occur, and they fit the rest.
+A reason names some columns A of a row. It is *sufficient* when the row with usual values in A is ordinary,
+and *necessary* when the row with usual values everywhere else is still odd. Usual values are taken from
+ordinary rows that are most like the row in the columns that stay: they occur, and they fit the rest.
 """
 
 from __future__ import annotations
@@ -231,7 +231,7 @@ class _Search:
             named[open_[good]] = fewer[good]
 
     def normal_versions(self, changed: Mask) -> Integers:
-        """Find an ordinary row to take cells from; where the named columns are not enough, from more of them."""
+        """Find an ordinary row to take cells from; more of them where the named columns are not enough."""
         donors = self.trials.nearest_donor(np.arange(len(changed)), changed, self.levels)
         n_columns = self.values.shape[1]
         n_changed = self.most

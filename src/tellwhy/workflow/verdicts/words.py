@@ -73,11 +73,11 @@ def pair_words(one: Reason, other: Reason, usual: pd.DataFrame) -> str:
     'paid = invoice with land = US: 0 of 100 rows'
     """
     both = f"{one.feature} = {cell_words(one.value)} with {other.feature} = {cell_words(other.value)}"
-    if one.value is None or other.value is None:
+    if one.value is None or other.value is None or _is_date(usual[one.feature]):
         return both
     beside = _rows_like(usual[other.feature], other.value)
     column = usual[one.feature]
-    if not is_number(one.value):
+    if not _is_measured(column, one.value):
         together = int((beside.is_equal & _is_equal(column, one.value)).sum())
         return f"{both}: {together:,} of {len(usual):,} rows"
     numbers = pd.to_numeric(column[beside.is_near], errors="coerce").dropna()
@@ -96,7 +96,7 @@ class _Beside(NamedTuple):
 
 def _rows_like(column: pd.Series, value: Any) -> _Beside:
     is_equal = _is_equal(column, value)
-    if not is_number(value):
+    if not _is_measured(column, value):
         return _Beside(is_equal, is_equal)
     distance = np.abs(pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64) - float(value))
     distance = np.where(np.isnan(distance), np.inf, distance)
@@ -104,8 +104,17 @@ def _rows_like(column: pd.Series, value: Any) -> _Beside:
     return _Beside(is_equal, distance <= np.partition(distance, n_near - 1)[n_near - 1])
 
 
+def _is_date(column: pd.Series) -> bool:
+    return bool(pd.api.types.is_datetime64_any_dtype(column))
+
+
 def _is_equal(column: pd.Series, value: Any) -> NDArray[np.bool_]:
     return np.asarray(column.map(plain_cell) == value)
+
+
+def _is_measured(column: pd.Series, value: Any) -> bool:
+    """Whether nearness means something in a column: codes are whole numbers too, but labels."""
+    return is_number(value) and pd.api.types.is_numeric_dtype(column)
 
 
 def is_number(value: Any) -> bool:
