@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 from tellwhy.workflow import explain_table, load_run, save_run
-from tellwhy.workflow.run_io import anomaly_record, neutral
+from tellwhy.workflow.run_io import anomaly_record
+from tellwhy.workflow.spreadsheets.text_file import neutral
 
 
 @pytest.fixture(scope="module")
@@ -35,13 +36,13 @@ def test_the_spreadsheet_lists_what_was_found_in_order(run, folder):
         assert int(line["rank"]) == rank
         assert int(line["row"]) == anomaly.row
         assert float(line["score"]) == anomaly.score
-        assert line["percentile"] == f"{anomaly.percentile:.2f}"
-        assert line["above_threshold"] == str(anomaly.above_threshold)
+        assert float(line["p_value"]) == anomaly.p_value
+        assert line["flagged"] == str(anomaly.above_threshold)
         assert [line[f"reason_{k + 1}"] for k in range(len(anomaly.reasons))] == [
             r.text for r in anomaly.reasons
         ]
         assert line["id"] == ("'=HYPERLINK(1)" if anomaly.row == 4 else anomaly.id)
-    assert {"True", "False"} >= {line["above_threshold"] for line in lines}
+    assert {"True", "False"} >= {line["flagged"] for line in lines}
 
 
 def test_spreadsheets_are_told_the_encoding(folder):
@@ -96,4 +97,5 @@ def test_all_of_a_run_comes_back(run, folder):
     assert list(again.columns) == list(run.columns)
     assert again.evidence == run.evidence
     np.testing.assert_array_equal(again.rows, run.rows)
+    pd.testing.assert_frame_equal(again.table_rows, run.table_rows, check_column_type=False)
     np.testing.assert_array_equal(again.explanation.data, run.explanation.data)

@@ -55,6 +55,7 @@ class Anomaly:
     p_value: float = 1.0  # probability that an ordinary row is as odd as this one
     unattributed: float = 0.0  # share of the score that no column received
     note: str = ""  # "reason uncertain: …", where no reason holds
+    file: str | None = None  # the file it came from, where there are several
 
     @property
     def holds(self) -> bool:
@@ -80,6 +81,7 @@ class Finding:
     text: str  # one line, with the number of rows
     example: str = ""
     action: str = ""  # what was done about it
+    lines: Sequence[int] = ()  # 1-based lines of the file of the first rows, where they are known
 
 
 @dataclass(frozen=True)
@@ -152,6 +154,7 @@ class Run:
     alarms: AlarmRule | None = None
     headline: Sequence[str] = ()  # what a manager reads: three sentences
     roles: Mapping[str, str] = field(default_factory=dict)  # what each column was taken for, in words
+    table_rows: Any = None  # the ranked rows as they stand in the table, a frame of all its columns
     schema: int = SCHEMA
 
     @property

@@ -1,10 +1,9 @@
-"""A run's folder: run.json, anomalies.csv, scores.parquet and explanation/; a view adds report.html."""
+"""A run's folder: run.json, spreadsheets, scores and rows, explanation/; a view adds report.html."""
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,21 +24,27 @@ from tellwhy.workflow.run import (
     Run,
     Typical,
 )
+from tellwhy.workflow.spreadsheets.text_file import write_csv
+from tellwhy.workflow.spreadsheets.workbook import can_write_workbook, write_workbook
 
 if TYPE_CHECKING:
     import pandas as pd
 
 HEAD = "run.json"
-# A cell that begins like this is run as a formula by spreadsheets, whoever wrote it.
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+ROWS = "rows.parquet"
+NOT_IN_HEAD = ("scores", "rows", "explanation", "table_rows")
 
 
 def save_run(run: Run, folder: Path, *, add: Callable[[Path], Any] | None = None) -> Path:
     """Write the folder, whole or not at all; `add(folder)` may write more into it before it appears."""
     with new_folder(folder, marker=HEAD) as work:
         write_json(work / HEAD, _head(run))
-        _write_anomalies(run, work / "anomalies.csv")
+        write_csv(run, work / "anomalies.csv")
+        if can_write_workbook():
+            write_workbook(run, work / "anomalies.xlsx")
         _write_scores(run, work / "scores.parquet")
+        if run.table_rows is not None:
+            run.table_rows.to_parquet(work / ROWS, index=False)
         run.explanation.save(work / "explanation")
         if add is not None:
             add(work)
@@ -58,7 +63,8 @@ def load_run(folder: Path) -> Run:
     except (OSError, pa.ArrowException) as error:
         raise UnreadableFile(f"{folder / 'scores.parquet'} is missing or damaged: {error}.") from error
     try:
-        return _run(head, scores, Explanation.load(folder / "explanation"))
+        run = _run(head, scores, Explanation.load(folder / "explanation"))
+        return replace(run, table_rows=_table_rows(folder / ROWS))
     except (KeyError, TypeError) as error:
         raise UnreadableFile(f"{path} lacks something a run must have: {error}.") from error
 
@@ -68,6 +74,7 @@ def anomaly_record(anomaly: Anomaly) -> dict[str, Any]:
     record: dict[str, Any] = {
         "row": anomaly.row,
         "line": anomaly.line,
+        **({} if anomaly.file is None else {"file": anomaly.file}),
         "id": anomaly.id,
         "score": anomaly.score,
         "p_value": anomaly.p_value,
@@ -95,9 +102,7 @@ def anomaly_record(anomaly: Anomaly) -> dict[str, Any]:
 
 def _head(run: Run) -> dict[str, Any]:
     """Everything of a run that is not an array or the explanation."""
-    parts = {
-        name: value for name, value in vars(run).items() if name not in ("scores", "rows", "explanation")
-    }
+    parts = {name: value for name, value in vars(run).items() if name not in NOT_IN_HEAD}
     for name in ("evidence", "detection", "alarms"):
         parts[name] = None if parts[name] is None else asdict(parts[name])
     for name in ("anomalies", "groups", "findings"):
@@ -131,35 +136,17 @@ def _anomaly(record: dict[str, Any]) -> Anomaly:
     return Anomaly(**{**record, "reasons": [Reason(**each) for each in record["reasons"]]})
 
 
-def _write_anomalies(run: Run, path: Path) -> None:
-    """A spreadsheet of the ranked rows; cells that a spreadsheet would run as a formula are made text."""
-    n_reasons = max((len(a.reasons) for a in run.anomalies), default=0)
-    header = ["rank", "row", "id", "score", "percentile", "above_threshold"]
-    header += [f"reason_{k + 1}" for k in range(n_reasons)]
-    with path.open("w", newline="", encoding="utf-8-sig") as file:
-        writer = csv.writer(file)
-        writer.writerow(header)
-        for rank, a in enumerate(run.anomalies, start=1):
-            cells = [
-                rank,
-                a.row,
-                neutral(a.id or ""),
-                repr(a.score),
-                f"{a.percentile:.2f}",
-                a.above_threshold,
-            ]
-            writer.writerow([*cells, *(neutral(r.text) for r in a.reasons)])
+def _table_rows(path: Path) -> Any:
+    """The ranked rows as they stand in the table; None for runs that have none."""
+    import pandas as pd
+    import pyarrow as pa
 
-
-def neutral(text: str) -> str:
-    """Text that no spreadsheet takes for a formula.
-
-    Examples
-    --------
-    >>> neutral("=cmd|' /C calc'!A0"), neutral("plain")
-    ("'=cmd|' /C calc'!A0", 'plain')
-    """
-    return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
+    if not path.exists():
+        return None
+    try:
+        return pd.read_parquet(path)
+    except (OSError, pa.ArrowException) as error:
+        raise UnreadableFile(f"{path} is damaged: {error}.") from error
 
 
 def _write_scores(run: Run, path: Path) -> None:

@@ -90,8 +90,8 @@ def explain_command(
 ) -> None:
     """Rank the odd rows of a table and tell why each is odd.
 
-    Writes a folder with `report.html` (a page to send to a colleague), `anomalies.csv`, `scores.parquet`,
-    `explanation/` and `run.json`.
+    Writes a folder with `report.html` (a page to send to a colleague), `anomalies.csv` and `anomalies.xlsx`
+    (the odd rows with their reasons), `scores.parquet`, `rows.parquet`, `explanation/` and `run.json`.
 
     Examples
     --------
@@ -134,7 +134,7 @@ def explain_command(
 
 def fail_above(run: Run, most: int | None) -> None:
     """Leave with a status of its own where more rows are alarms than a job allows."""
-    n_alarms = int((run.scores > run.threshold).sum())
+    n_alarms = run.n_flagged
     if most is not None and n_alarms > most:
         screen.note(
             f"{n_alarms:,} rows are alarms, more than the {most:,} of --fail-on-alarms: status {TOO_MANY}."
@@ -162,6 +162,8 @@ def _explain_rows(
     screen.show_run(run, top)
     screen.show_summary(run)
     typer.echo(f"Report: {folder / 'report.html'}")
+    if not (folder / "anomalies.xlsx").exists():
+        screen.notes(["No anomalies.xlsx without openpyxl: `pip install 'tellwhy[excel]'`."], quiet=quiet)
     return run
 
 

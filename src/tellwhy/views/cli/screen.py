@@ -129,7 +129,9 @@ def show_run(run: Run, top: int) -> None:
         if anomaly.nearest_normal:
             why += f"\n[dim]{escape(_normal_words(run, rank - 1))}[/]"
         unnamed = f"row {anomaly.row}" if named else str(anomaly.row)
-        name = unnamed if anomaly.id is None else escape(anomaly.id)
+        if anomaly.file is not None:  # several files: a row's number among all of them leads nowhere
+            unnamed = anomaly.file if anomaly.line is None else f"{anomaly.file}:{anomaly.line}"
+        name = escape(unnamed if anomaly.id is None else anomaly.id)
         figures = (f"{anomaly.score:.4g}", f"{anomaly.p_value:.1e}")
         table.add_row(str(rank), name, *figures, why + below_mark(anomaly))
     out().print(table)
@@ -149,7 +151,8 @@ def _normal_words(run: Run, at: int) -> str:
     """'would look normal with A = 3.1 instead of 145'."""
     from tellwhy.workflow.verdicts.words import cell_words, plain_cell
 
-    row = run.explanation.data.iloc[at]
+    rows = run.explanation.data if run.table_rows is None else run.table_rows
+    row = rows.iloc[at]
     parts = [
         f"{name} = {cell_words(value)} instead of {cell_words(plain_cell(row[name]))}"
         for name, value in (run.anomalies[at].nearest_normal or {}).items()

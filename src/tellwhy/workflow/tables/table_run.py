@@ -17,10 +17,11 @@ from tellwhy.core.params import generator
 from tellwhy.core.progress import stage
 from tellwhy.core.score_function import Floats
 from tellwhy.data import Table, TableEncoder, describe_column
-from tellwhy.data.places import line_of
+from tellwhy.data.places import file_of, line_of
 from tellwhy.data.quality import check_table
 from tellwhy.data.table import TableLike
 from tellwhy.workflow.run import AlarmRule, Anomaly, Evidence, Reason, Run, Typical
+from tellwhy.workflow.tables.as_written import as_written, with_lines
 from tellwhy.workflow.tables.detection import detection_of
 from tellwhy.workflow.tables.evidence import evidence_of
 from tellwhy.workflow.tables.fitted import FittedTable, fit_table
@@ -208,10 +209,14 @@ def _run(found: _Findings) -> Run:
         versions=versions(),
         fingerprint=found.table.fingerprint,
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        findings=told_findings(found.found, found.fitted.selection.rows, anomalies, found.typical),
+        findings=with_lines(
+            told_findings(found.found, found.fitted.selection.rows, anomalies, found.typical),
+            found.table.frame,
+        ),
         alarms=alarms,
         headline=headline_of(len(ranking.scores), alarms, anomalies),
         roles={name: role.words for name, role in found.fitted.selection.roles.items()},
+        table_rows=as_written(found.table.frame.iloc[[anomaly.row for anomaly in anomalies]]),
     )
 
 
@@ -239,6 +244,7 @@ def _anomalies(found: _Findings) -> list[Anomaly]:
                 p_value=ranking.p_value(int(position)),
                 unattributed=float(unattributed[i]),
                 note=verdicts[i].note,
+                file=file_of(found.table.frame, row),
             )
         )
     return told

@@ -1,0 +1,39 @@
+"""The spreadsheet that every program reads: comma-separated text."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+from tellwhy.workflow.run import Run
+from tellwhy.workflow.spreadsheets.sheet_rows import header, sheet_rows
+
+# A cell that begins like this is run as a formula by spreadsheets, whoever wrote it.
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+
+
+def write_csv(run: Run, path: Path) -> None:
+    """Write the explained rows; cells that a spreadsheet would run as a formula are made text."""
+    with path.open("w", newline="", encoding="utf-8-sig") as file:
+        writer = csv.writer(file)
+        writer.writerow([neutral(name) for name in header(run)])
+        writer.writerows([_cell(value) for value in row] for row in sheet_rows(run))
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, float):
+        # Whole numbers of a column with gaps are floats: 7.0 was written 7.
+        return int(value) if value.is_integer() and abs(value) < 2**53 else repr(value)
+    return neutral(value) if isinstance(value, str) else value
+
+
+def neutral(text: str) -> str:
+    """Text that no spreadsheet takes for a formula.
+
+    Examples
+    --------
+    >>> neutral("=cmd|' /C calc'!A0"), neutral("plain")
+    ("'=cmd|' /C calc'!A0", 'plain')
+    """
+    return f"'{text}" if text.startswith(FORMULA_STARTS) else text
