@@ -105,8 +105,10 @@ def test_the_run_folder(data):
     run("explain", data, "--out", "found", "--top", 5)
     assert sorted(os.listdir("found")) == [
         "anomalies.csv",
+        "anomalies.xlsx",
         "explanation",
         "report.html",
+        "rows.parquet",
         "run.json",
         "scores.parquet",
     ]
