@@ -19,6 +19,8 @@ _MOST_COLUMNS = 30
 _MOST_LEVELS = 60
 _RATIO = 0.1  # of the rows that independent columns would have
 _RARE = 0.005  # of all rows
+_ENOUGH = 5  # rows expected, from which a pair can be told to be rare
+_FORBIDDEN = 0.02
 _USUAL = 0.3  # a level's other partners come together at least so often as independent ones would
 
 
@@ -64,13 +66,17 @@ def _of_pair(
 
 
 def _stands_alone(table: Integers, expected: Floats, i: int, j: int) -> bool:
-    """Whether both levels meet the other levels about as often as independent columns would.
+    """Whether other pairs of these two levels are either as frequent as by chance, or as good as forbidden.
 
-    Otherwise one column goes with the other as a whole, and rare pairs are what that looks like.
+    Pairs in between say that one column goes with the other more or less, and a rare pair is then one end of
+    that: the lowest mark in one subject with the highest in another.
     """
     with np.errstate(all="ignore"):
         ratio = table / expected
-    row = np.delete(ratio[i], j)[np.delete(expected[i], j) >= 5]
-    column = np.delete(ratio[:, j], i)[np.delete(expected[:, j], i) >= 5]
+    row = np.delete(ratio[i], j)[np.delete(expected[i], j) >= _ENOUGH]
+    column = np.delete(ratio[:, j], i)[np.delete(expected[:, j], i) >= _ENOUGH]
     both = np.concatenate([row, column])
-    return len(both) >= 2 and float((both > _USUAL).mean()) >= 0.7
+    if not (row > _USUAL).any() or not (column > _USUAL).any():
+        return False
+    mostly = float((both > _USUAL).mean()) >= 0.7
+    return mostly or bool(((both > _USUAL) | (both <= _FORBIDDEN)).all())
