@@ -19,7 +19,8 @@ from tellwhy.data.quality.words import as_rows, row_words, rows_words
 RARE = 0.03  # exceptions more frequent than this are another rule, not errors
 _MANY = 0.2  # of the checked rows: the rule itself has changed since the reference
 _SLIPS = (10.0, 100.0, 1000.0, 0.1, 0.01, 0.001)
-_VOTE = 6.0  # a relation that a column breaks or keeps outweighs how usual its values look
+_VOTE = 15.0  # a relation that a column breaks or keeps outweighs how usual its values look
+_FINER = 6.0  # a cell with more decimals than its column
 _FIRST = 4.0  # in doubt, the column that the others make up is the wrong one
 
 
@@ -71,7 +72,7 @@ def _guilt(seen: Facts, learn: Facts, held: list[Held], one: Held, rows: Integer
         gain = oddness(numbers.filled, x[at]) - oddness(numbers.filled, should[at])
         votes = _votes(held, one, name, rows)
         scores[at] = gain + _VOTE * votes + (_FIRST + math.log(len(names)) if at == 0 else 0)
-        scores[at] += _VOTE * _is_finer(numbers.grain, x[at])
+        scores[at] += _FINER * _is_finer(numbers.grain, x[at])
         grain = numbers.grain if at else 0.0  # what the others make up was rounded
         scores[at][~_is_possible(numbers.filled, grain, should[at])] -= 50
     if any(name.endswith(BEFORE) for name in names):

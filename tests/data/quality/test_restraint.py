@@ -1,0 +1,121 @@
+"""What must not be claimed: tails taken for edges, columns that a relation does not need, habits of a table."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from data.quality.clean_tables import orders
+from tellwhy.data.quality import check_table
+from tellwhy.data.quality.chance import beyond_evidence, edge_evidence, fit_tail, many
+from tellwhy.data.quality.facts import facts_of
+from tellwhy.data.quality.links.verifying import relations_of
+
+SEEDS = range(3)
+
+
+@pytest.fixture(params=SEEDS)
+def rng(request):
+    return np.random.default_rng([request.param, 6])
+
+
+def kinds(frame, **more):
+    return {finding.kind for finding in check_table(frame, **more).findings}
+
+
+def test_a_distribution_that_thins_out_has_no_edge(rng):
+    steps = np.repeat([0.0, 1, 2, 3], [501, 1487, 1242, 257])
+    assert edge_evidence(steps, beyond=23, step=1.0) == 0  # 23 rows at −1: the next step of a bell
+    assert edge_evidence(steps, beyond=0, step=1.0) > 20
+    group = np.sort(np.r_[np.abs(rng.normal(2, 1, size=100)), rng.normal(30, 3, size=1900)])
+    assert edge_evidence(group, beyond=12, step=1e-6) < 7
+
+
+def test_a_scale_with_a_thin_end_may_go_on():
+    families = -np.repeat([3.0, 2, 1, 0], [40, 300, 500, 600])
+    assert beyond_evidence(np.sort(families), k=1, gap=1, step=1.0) < 5
+    ratings = -np.repeat([5.0, 4, 3, 2, 1], [117, 422, 652, 476, 191])
+    assert beyond_evidence(np.sort(ratings), k=3, gap=3, step=1.0) > 5
+
+
+@pytest.mark.parametrize("draw", ["exponential", "standard_normal", "lognormal", "pareto"])
+def test_the_tail_of_a_column_expects_its_own_extremes(draw, rng):
+    """The largest of a sample is no surprise to a tail fitted to another sample."""
+    arguments = {"pareto": (2.0,), "lognormal": (0.0, 1.0)}.get(draw, ())
+    worst = []
+    for _ in range(30):
+        tail = fit_tail(np.sort(getattr(rng, draw)(*arguments, size=2000)), step=1e-6)
+        largest = float(getattr(rng, draw)(*arguments, size=2000).max())
+        worst.append(many(1, 2000 * float(np.exp(-tail.surprise(largest)))))
+    assert np.mean(np.array(worst) > 3) <= 0.1
+    assert max(worst) < 12
+
+
+def test_a_relation_needs_every_one_of_its_columns(rng):
+    b = rng.uniform(5e4, 1e5, size=800)
+    frame = pd.DataFrame(
+        {"b": b, "a": b * (1 + 1e-5 * rng.normal(size=800)), "c": rng.uniform(0, 9, size=800)}
+    )
+    facts = facts_of(frame, None)
+    assert [set(held.relation.columns) for held in relations_of(facts, facts)] == [{"a", "b"}]
+
+
+def test_a_rising_column_does_not_follow_from_any_small_one(rng):
+    rising = 70_000 + np.cumsum(rng.integers(1, 4, size=800))
+    facts = facts_of(pd.DataFrame({"rising": rising, "c": rng.uniform(1, 9, size=800)}), None)
+    assert relations_of(facts, facts) == []
+
+
+def test_the_cell_that_breaks_two_relations_is_the_wrong_one(rng):
+    frame = orders(rng, 1000)
+    frame["tax"] = (frame["total"] * 0.19).round(2)
+    rows = np.sort(rng.choice(1000, 12, replace=False))
+    frame.loc[rows, "total"] += rng.uniform(9, 60, size=12).round(2)
+    found = [finding for finding in check_table(frame).findings if finding.surprise > 0]
+    assert {finding.columns[0] for finding in found} == {"total"}
+    assert sorted(row for finding in found for row in finding.rows) == rows.tolist()
+
+
+def test_the_far_corner_of_two_marks_that_go_together_is_no_rare_pair(rng):
+    mood = rng.normal(size=6000)
+    marks = np.array(["very bad", "bad", "fair", "good", "very good"])
+    cuts = [-1.2, -0.4, 0.4, 1.2]
+    first = marks[np.digitize(mood + 0.45 * rng.normal(size=6000), cuts)]
+    second = marks[np.digitize(mood + 0.45 * rng.normal(size=6000), cuts)]
+    assert "rare_pair" not in kinds(pd.DataFrame({"first": first, "second": second}))
+
+
+def test_new_levels_of_a_long_tail_are_one_line(rng):
+    names = np.array([f"item {chr(97 + i % 26)}{chr(97 + i // 26)}" for i in range(180)])
+    shares = 1 / np.arange(1, 181)
+    drawn = rng.choice(names, size=2000, p=shares / shares.sum())
+    before = pd.DataFrame({"item": drawn[:1000], "x": rng.normal(size=1000)})
+    after = pd.DataFrame({"item": drawn[1000:], "x": rng.normal(size=1000)})
+    (finding,) = check_table(after, reference=before).findings
+    assert (finding.kind, finding.surprise) == ("new_level", 0)
+    assert "levels that the reference lacks, such as" in finding.text
+
+
+def test_two_ways_of_writing_are_no_misspelling(rng):
+    frame = pd.DataFrame({"answer": rng.choice(["Yes", "yes", "No"], size=900), "x": rng.normal(size=900)})
+    assert kinds(frame) == set()
+
+
+def test_a_dependency_that_no_longer_holds_is_not_told_row_by_row(rng):
+    before = orders(rng, 1000)
+    after = orders(rng, 1000)
+    moved = rng.random(1000) < 0.2
+    after.loc[moved, "country"] = rng.choice(["DE", "FR", "IT"], size=int(moved.sum()))
+    assert "broken_dependency" not in kinds(after, reference=before)
+
+
+def test_numbers_of_other_sizes_are_not_put_in_order(rng):
+    frame = pd.DataFrame({"share": rng.uniform(0, 1, size=900), "pay": rng.normal(200, 5, size=900)})
+    frame.loc[5, ["share", "pay"]] = [0.9, 0.4]
+    assert "broken_order" not in kinds(frame)
+
+
+def test_frequent_exceptions_make_no_row_odd(rng):
+    frame = orders(rng, 1500)
+    often = rng.random(1500) < 0.04
+    frame.loc[often, "total"] += 25.0
+    assert [f for f in check_table(frame).findings if f.surprise > 0] == []
