@@ -63,7 +63,7 @@ def _by_function(path: Path, other: Path | None) -> Verdicts:
     findings = [
         (f.kind, frozenset(f.columns), frozenset(f.rows), f.text) for f in getattr(run, "findings", ())
     ]
-    expected = dict(getattr(run, "alarms", None) or {}).get("expected_false")
+    expected = getattr(getattr(run, "alarms", None), "expected_false", None)
     return Verdicts(over, reasons, findings, expected, int(getattr(run, "n_flagged", len(over))))
 
 
@@ -131,6 +131,7 @@ def judged(said: Verdicts, planted: Planted) -> dict[str, Any]:
         "false_in_findings": len(flagged - said.alarms - real),
         "stated": said.stated,
         "wrong": f"{_cells(planted, wrong[0])}: {words[wrong[0]]}" if wrong else "",
+        "false": [f"row {row}: {_words(said, row)}" for row in sorted(said.alarms - real)[:3]],
         "findings": [text for _, _, _, text in said.findings][:8],
     }
 

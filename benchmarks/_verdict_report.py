@@ -29,7 +29,10 @@ def of_case(line: pd.Series) -> dict[str, float]:
 def per_case(lines: pd.DataFrame) -> pd.DataFrame:
     planted = lines[lines["error"] != NONE]
     return pd.DataFrame(
-        [{"table": x["table"], "error": x["error"], **of_case(x)} for _, x in planted.iterrows()]
+        [
+            {"table": x["table"], "error": x["error"], "crashed": float(x["crashed"]), **of_case(x)}
+            for _, x in with_crashes(planted).iterrows()
+        ]
     )
 
 
@@ -41,6 +44,8 @@ def grouped(cases: pd.DataFrame, by: str) -> pd.DataFrame:
     found["found %"] = (100 * means["found"]).round().astype(int).to_numpy()
     right = (100 * means["named"] / means["found"].where(means["found"] > 0)).round()
     found["of these named %"] = right.map(lambda v: "–" if np.isnan(v) else f"{v:.0f}").to_numpy()
+    if means["crashed"].any():
+        found["crashed"] = (means["crashed"].to_numpy() * sizes.to_numpy()).round().astype(int)
     found["false alarms a table"] = means["false alarms"].round(1).to_numpy()
     for name in NAMES:
         if name in means:
@@ -49,9 +54,15 @@ def grouped(cases: pd.DataFrame, by: str) -> pd.DataFrame:
     return found
 
 
+def with_crashes(lines: pd.DataFrame) -> pd.DataFrame:
+    """A crashed table raises no alarm: it is counted, so that it is not taken for a quiet one."""
+    crashed = lines["crashed"] if "crashed" in lines else pd.Series(index=lines.index, dtype=object)
+    return lines.assign(crashed=crashed.eq(True))
+
+
 def clean_tables(lines: pd.DataFrame) -> pd.DataFrame:
     """Alarms on tables without errors, and how many were stated."""
-    clean = lines[lines["error"] == NONE]
+    clean = with_crashes(lines[lines["error"] == NONE])
     rows = [
         {
             "table": kind,
@@ -60,6 +71,7 @@ def clean_tables(lines: pd.DataFrame) -> pd.DataFrame:
             "alarms": int(some["n_alarms"].sum()),
             "further rows in findings": int(some["false_in_findings"].sum()),
             "stated": "–" if some["stated"].isna().all() else round(float(some["stated"].sum()), 1),
+            "crashed": int(some["crashed"].sum()),
         }
         for kind, some in clean.groupby("table", sort=False)
     ]
@@ -133,4 +145,9 @@ def failures(lines: pd.DataFrame) -> str:
             f"- **{error}** ({worst['table']}, seed {worst['seed']}): found {hits.sum()}, named "
             f"{(hits & named).sum()} of {len(hits)}; {worst['wrong']}"
         )
+    for _, line in lines[lines["error"] == NONE].iterrows():
+        found += [
+            f"- false alarm ({line['table']}, seed {line['seed']}): {text}"
+            for text in line.get("false") or []
+        ]
     return "\n".join(found)

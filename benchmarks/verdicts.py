@@ -101,11 +101,18 @@ class Results:
 def our_result(planted: Planted, way: str) -> dict[str, Any]:
     try:
         return judged(ask(planted.frame, planted.reference, way=way), planted)
-    except Exception as error:  # a crash is a verdict too: nothing found, and the message shown
+    except Exception as error:  # nothing found, and the table counts as crashed, never as one without alarms
         n = len(planted.rows)
         where = traceback.extract_tb(error.__traceback__)[-1]
         words = f"CRASH {type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
-        nothing = {"n_alarms": 0, "n_flagged": 0, "false_alarms": 0, "false_in_findings": 0, "stated": None}
+        nothing = {
+            "n_alarms": 0,
+            "n_flagged": 0,
+            "false_alarms": 0,
+            "false_in_findings": 0,
+            "stated": None,
+            "crashed": True,
+        }
         return {"found": [False] * n, "named": [False] * n, "wrong": words, "findings": [], **nothing}
 
 
@@ -162,7 +169,8 @@ def collect(args: argparse.Namespace) -> pd.DataFrame:
         share = np.mean(mine["found"]) if mine["found"] else float("nan")
         print(
             f"{i + 1:4d} {mine['seconds']:6.1f} s  {kind:<10} {error:<40} found {share:4.0%}  "
-            f"alarms {mine['n_alarms']:4d}  false {mine['false_alarms']:4d}",
+            f"alarms {mine['n_alarms']:4d}  false {mine['false_alarms']:4d}"
+            + ("  CRASH" if mine.get("crashed") else ""),
             flush=True,
         )
     return pd.DataFrame(lines)
