@@ -178,18 +178,21 @@ def facts_of(
         series = frame[column]
         kind = known[column].kind
         if kind == "number" and _is_numeric(series):
-            values = _floats(series)
-            if counts_rows(values):
-                known[column] = _Kind("identifier")
-            else:
-                numbers[column] = Numbers(values)
+            numbers[column] = Numbers(_floats(series))
         elif kind == "date" and pd.api.types.is_datetime64_any_dtype(series.dtype):
             dates[column] = Numbers(_days(series))
         elif kind in ("category", "boolean"):
             labels[column] = labels_of(frame, column)
-    today = (now or datetime.now()).replace(tzinfo=None)
-    days = (today - datetime(1970, 1, 1)).total_seconds() / 86_400
-    return Facts(frame, known, numbers, dates, labels, days, frame if raw is None else raw)
+    for column in [name for name, found in numbers.items() if counts_rows(found.values)]:
+        known[column] = _Kind("identifier")
+        del numbers[column]
+    written = frame if raw is None else raw
+    return Facts(frame, known, numbers, dates, labels, _days_of(now or datetime.now()), written)
+
+
+def _days_of(moment: datetime) -> float:
+    """Days since 1970, on the clock of whoever wrote the moment."""
+    return (moment.replace(tzinfo=None) - datetime(1970, 1, 1)).total_seconds() / 86_400
 
 
 def counts_rows(values: Floats) -> bool:

@@ -35,39 +35,42 @@ def _copies(seen: Facts, learn: Facts) -> Iterator[Finding]:
     columns = [c for c in seen.frame.columns if seen.roles[c].kind not in _NOT_COMPARED][:_MOST_COLUMNS]
     if not columns or seen.n < 2:
         return
-    hashes = [_hashed(seen.frame[column]) for column in columns]
-    whole = np.zeros(seen.n, dtype=np.uint64)
-    for one in hashes:
-        whole += one
+    hashes = {column: _hashed(seen.frame[column]) for column in columns}
+    whole = _added(list(hashes.values()))
     n_pairs = _n_pairs(whole)
     if not n_pairs:
         return
     # Columns that follow from others agree by themselves, and would make chance look too rare.
     following = dependents(seen, learn)
-    own = [one for one, column in zip(hashes, columns, strict=True) if column not in following]
-    evidence = many(n_pairs, _by_chance(own or hashes, n_pairs)) - math.log(len(columns))
+    own = [one for column, one in hashes.items() if column not in following] or list(hashes.values())
+    evidence = many(n_pairs, _by_chance(own, n_pairs)) - math.log(len(columns))
     groups = _later_copies(whole)
-    n_copies = sum(len(rows) for rows in groups)
-    if evidence <= LEVEL or n_copies > _COMMON * seen.n:
-        return
-    surprise = min(evidence, most(seen.n))
+    if evidence > LEVEL and sum(map(len, groups)) <= _COMMON * seen.n:
+        yield from _told(seen, columns, groups, min(evidence, most(seen.n)))
+
+
+def _told(seen: Facts, columns: list[str], groups: list[Integers], surprise: float) -> Iterator[Finding]:
+    """Copies in one line; each group of many equal rows in a line of its own."""
+    where = f"in all {len(columns)} columns that tell rows apart."
+    told = []
     twice = [rows for rows in groups if len(rows) + 1 < BURST]
     if twice:
         rows = np.sort(np.concatenate(twice))
-        text = (
-            f"{rows_words(len(rows))} repeat another row in all {len(columns)} columns that tell rows apart."
-        )
-        yield Finding(
-            "duplicate", (columns[0],), as_rows(rows), text, _example(seen, columns, rows), TOLD, surprise
-        )
+        told.append(("duplicate", rows, f"{rows_words(len(rows))} repeat another row {where}"))
     for rows in groups:
         if len(rows) + 1 >= BURST:
-            text = (
-                f"{rows_words(len(rows) + 1)} are equal in all {len(columns)} columns that tell rows apart."
-            )
-            yield Finding(
-                "burst", (columns[0],), as_rows(rows), text, _example(seen, columns, rows), TOLD, surprise
-            )
+            told.append(("burst", rows, f"{rows_words(len(rows) + 1)} are equal {where}"))
+    for kind, rows, text in told:
+        example = _example(seen, columns, rows)
+        yield Finding(kind, tuple(columns), as_rows(rows), text, example, TOLD, surprise)
+
+
+def _added(hashes: list[Hashes]) -> Hashes:
+    """A number for each row, equal for rows that are equal in all of these columns."""
+    whole = np.zeros(len(hashes[0]), dtype=np.uint64)
+    for one in hashes:
+        whole += one
+    return whole
 
 
 def _example(seen: Facts, columns: list[str], rows: Integers) -> str:
@@ -96,9 +99,7 @@ def _by_chance(hashes: list[Hashes], n_pairs: int) -> float:
     pairs that differ only there would have been equal by chance. Copies leave no pairs that nearly agree.
     """
     expected = 0.0
-    whole = np.zeros(len(hashes[0]), dtype=np.uint64)
-    for one in hashes:
-        whole += one
+    whole = _added(hashes)
     all_pairs = len(whole) * (len(whole) - 1) / 2
     for one in hashes:
         nearly = _n_pairs(whole - one) - n_pairs
