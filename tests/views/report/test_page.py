@@ -158,7 +158,7 @@ def test_groups_link_to_cards(run: Run, page: Page) -> None:
 
 
 def test_evidence_is_said_in_words(page: Page) -> None:
-    words = page.texts["evidence"]
+    words = page.texts["evidence"] + page.texts["trust"]
     assert "outlierness −log Σ α k of the one-class SVM" in words
     assert f"8.1{THIN}% left over" in words
     assert "area 0.26, random order 0.54" in words
@@ -175,7 +175,7 @@ def test_a_useless_explanation_is_called_so(run: Run) -> None:
         unattributed=0.8,
         agreement=[replace(run.evidence.agreement[0], same_top_feature=0.2)],
     )
-    words = Page(render(replace(run, evidence=weak))).texts["evidence"]
+    words = Page(render(replace(run, evidence=weak))).texts["trust"]
     assert "do not rely on the reasons" in words
     assert "take the reasons as hints" in words
     assert "often name another column" in words
@@ -266,7 +266,7 @@ def test_one_column_and_one_row() -> None:
 
 def test_no_test_was_made(run: Run) -> None:
     bare = replace(run.evidence, flipping={}, flipping_area={}, agreement=[])
-    words = Page(render(replace(run, evidence=bare, notices=[], versions={}))).texts["evidence"]
+    words = Page(render(replace(run, evidence=bare, notices=[], versions={}))).texts["trust"]
     assert words.count("Not known") == 2
     nothing = float("nan")
     unknown = replace(
@@ -277,7 +277,7 @@ def test_no_test_was_made(run: Run) -> None:
         agreement=[Agreement("Occlusion", nothing, nothing)],
     )
     text = render(replace(run, evidence=unknown))
-    assert Page(text).texts["evidence"].count("Not known") == 3
+    assert Page(text).texts["trust"].count("Not known") == 3
     assert "nan" not in re.sub(r"<(script|style)>.*?</\1>", "", text, flags=re.DOTALL)
 
 

@@ -24,6 +24,7 @@ MUCH_FASTER = 0.75  # of the area of random order
 HARDLY_FASTER = 0.97
 MOST_AGREE = 0.8
 HALF_AGREE = 0.5
+MOST_HOLD = 0.9
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def evidence(run: Run) -> EvidenceView:
     ]
     known = [a for a in found.agreement if np.isfinite([a.same_top_feature, a.rank_correlation]).all()]
     others = known[:MOST_METHODS]
-    findings = [_left_over(run), _flipping(run), _agreement(others)]
+    findings = [*_verified(run), _left_over(run), _flipping(run), _agreement(others)]
     agreement = [_agreeing(a) for a in others]
     return EvidenceView(wording.shortened(found.explains, 400), findings, chart, legend, agreement)
 
@@ -113,6 +114,24 @@ def _method_name(name: str) -> Markup | str:
 
 def _area(found: Evidence, name: str) -> str:
     return wording.number(found.flipping_area.get(name), 3)
+
+
+def _verified(run: Run) -> list[Finding]:
+    """How many alarms have a reason that held when it was tried; nothing for runs that try none."""
+    alarms = [anomaly for anomaly in run.anomalies if anomaly.above_threshold]
+    if run.alarms is None or not alarms:
+        return []
+    title = "Do the reasons hold?"
+    n_held = sum(anomaly.holds for anomaly in alarms)
+    figure = f"{wording.number(n_held)} of {wording.count(len(alarms), 'alarm')}"
+    if n_held >= MOST_HOLD * len(alarms):
+        words = "With usual values in the named columns a row is ordinary; with usual values elsewhere, not."
+        return [Finding(title, "strong", figure, words)]
+    if n_held >= HALF_AGREE * len(alarms):
+        words = "Most do. The others are marked uncertain: look at those rows before acting."
+        return [Finding(title, "fair", figure, words)]
+    words = "Most could not be verified: take them as hints."
+    return [Finding(title, "weak", figure, words)]
 
 
 def _left_over(run: Run) -> Finding:

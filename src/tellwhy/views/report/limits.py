@@ -21,6 +21,7 @@ class Limits:
     factors: int = 12  # columns in a card
     reasons: int = 3  # in a line of the table
     columns: int = 10  # in the picture of all columns
+    findings: int = 40
     groups: int = 9
     links: int = 20  # rows named in a group
     lines: int = 60  # notices, settings, versions

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from tellwhy.core.storage.files import new_file
 from tellwhy.views import wording
-from tellwhy.views.report import sections
+from tellwhy.views.report import sections, verdicts
 from tellwhy.views.report.cards import KIND_WORDS, cards
 from tellwhy.views.report.evidence import detection_words, evidence
 from tellwhy.views.report.limits import MOST_BYTES, Limits, clipped
@@ -22,6 +22,7 @@ from tellwhy.views.report.svg import Quantiles, range_strip
 from tellwhy.workflow.graphs.node_picture import NodePicture
 from tellwhy.workflow.run import Run
 
+MOST_PRINTED = 40  # ranked rows on paper
 _KEY_QUANTILES = Quantiles(0.0, 2.0, 3.5, 4.5, 5.5, 7.0, 8.0)  # of the example in the key
 
 
@@ -72,6 +73,10 @@ def _page(run: Run, limits: Limits, picture: NodePicture | None) -> str:
         main_columns=sections.main_columns(table),
         cards=cards(run, limits),
         groups=sections.groups(run, limits),
+        findings=verdicts.findings(run, limits),
+        roles=sections.roles(run, limits),
+        with_p_values=run.alarms is not None,
+        most_printed=MOST_PRINTED,
         columns=sections.columns(run, limits),
         evidence=evidence(run),
         detection=detection_words(run.detection, len(run.scores)) if run.detection else [],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PureWindowsPath
 from typing import NamedTuple
 
@@ -11,6 +11,7 @@ import numpy as np
 from markupsafe import Markup
 
 from tellwhy.views import wording
+from tellwhy.views.report import verdicts
 from tellwhy.views.report.histogram import bin_scores, histogram
 from tellwhy.views.report.limits import Limits, clipped
 from tellwhy.views.report.svg import bar
@@ -28,6 +29,7 @@ class Overview:
     because: list[str]
     figures: list[tuple[str, Text]]
     summary: str
+    sentences: list[str]
     notices: list[str]
     more_notices: int
 
@@ -40,7 +42,7 @@ def overview(run: Run, limits: Limits) -> Overview:
         ("rows scored", wording.number(n)),
         ("above the threshold", wording.number(n_above)),
         ("columns used", wording.number(len(run.columns))),
-        ("explained by", clipped(run.explanation.method, 24)),
+        _sureness(run),
     ]
     return Overview(
         source=clipped(_file_name(run.source), 80),
@@ -48,9 +50,19 @@ def overview(run: Run, limits: Limits) -> Overview:
         because=_main_columns(run) if n_above else [],
         figures=figures,
         summary=wording.shortened(run.summary, 2000),
+        sentences=[wording.shortened(sentence, 400) for sentence in run.headline],
         notices=[wording.shortened(notice, 400) for notice in run.notices[: limits.lines]],
         more_notices=max(0, len(run.notices) - limits.lines),
     )
+
+
+def _sureness(run: Run) -> tuple[str, Text]:
+    """How many alarms have a reason that held; for runs that try none, the method."""
+    alarms = [anomaly for anomaly in run.anomalies if anomaly.above_threshold]
+    if run.alarms is None or not alarms:
+        return "explained by", clipped(run.explanation.method, 24)
+    n_held = sum(anomaly.holds for anomaly in alarms)
+    return "reasons verified", f"{wording.number(n_held)} of {wording.number(len(alarms))}"
 
 
 def _file_name(source: str) -> str:
@@ -128,6 +140,12 @@ class Line:
     is_above: bool
     reasons: list[Text]
     main: str
+    place: Text
+    p_value: str
+    raw_p: str
+    sureness: str  # "reason verified", "reason uncertain", or nothing
+    note: str
+    left_over: str
 
 
 def lines(run: Run, limits: Limits) -> list[Line]:
@@ -143,14 +161,20 @@ def _line(rank: int, anomaly: Anomaly, score: str, limits: Limits) -> Line:
         rank=rank,
         row=int(anomaly.row),
         name=clipped(anomaly.id if has_id else f"row {anomaly.row}", 40),
-        has_id=has_id,
+        has_id=has_id or anomaly.line is not None,
         score=score,
         raw_score=f"{anomaly.score:.9g}",
         percentile=wording.percentile(anomaly.percentile),
         raw_percentile=f"{anomaly.percentile:.9g}",
         is_above=bool(anomaly.above_threshold),
-        reasons=[clipped(_kept_together(reason.text), 120) for reason in anomaly.reasons[: limits.reasons]],
+        reasons=[clipped(_kept_together(reason.text), 200) for reason in anomaly.reasons[: limits.reasons]],
         main=wording.shortened(anomaly.reasons[0].feature) if anomaly.reasons else "",
+        place=clipped(verdicts.place_words(anomaly), 40),
+        p_value=verdicts.p_words(anomaly.p_value),
+        raw_p=f"{anomaly.p_value:.9g}",
+        sureness=verdicts.sureness(anomaly),
+        note=verdicts.note_words(anomaly),
+        left_over=verdicts.left_over_words(anomaly),
     )
 
 
@@ -216,21 +240,30 @@ class ColumnBar:
     bar: Markup
     share: str
     is_rest: bool = False
+    role: Text = ""  # what the column was taken for
 
 
 def columns(run: Run, limits: Limits) -> list[ColumnBar]:
-    """Return which columns make rows odd, the small ones together."""
+    """Return which columns make rows odd, the small ones together, and what no column received."""
     ranked = _by_share(run.column_shares)
+    left_over = float(np.mean([anomaly.unattributed for anomaly in run.anomalies])) if run.anomalies else 0.0
+    left_over = float(np.clip(left_over, 0.0, 1.0))
+    ranked = [(name, part * (1.0 - left_over)) for name, part in ranked]
     shown = ranked[: limits.columns]
     others = ranked[limits.columns :]
     rest = sum(part for _, part in others)
     # Many small columns together may be longer than the largest: they set the axis then.
-    longest = max([rest, *(part for _, part in ranked)]) or 1.0
+    longest = max([rest, left_over, *(part for _, part in ranked)]) or 1.0
     is_attribution = run.explanation.kind == "attribution"
-    made = [_column_bar(name, part, longest, is_attribution) for name, part in shown]
+    made = [
+        replace(_column_bar(name, part, longest, is_attribution), role=clipped(run.roles.get(name, ""), 48))
+        for name, part in shown
+    ]
     if others:
         words = wording.count(len(others), "other column")
         made.append(_column_bar(words, rest, longest, is_attribution, is_rest=True))
+    if left_over > 0:
+        made.append(_column_bar("not attributed", left_over, longest, is_attribution, is_rest=True))
     return made
 
 
@@ -264,6 +297,13 @@ def _setting(value: object) -> str:
     if isinstance(value, (list, tuple)):
         return ", ".join(str(v) for v in value[:100]) or "none"
     return str(value)
+
+
+def roles(run: Run, limits: Limits) -> list[tuple[Text, Text]]:
+    """Return what each column was taken for."""
+    return [
+        (clipped(name, 40), clipped(words, 120)) for name, words in list(run.roles.items())[: limits.lines]
+    ]
 
 
 def versions(run: Run, limits: Limits) -> list[tuple[Text, Text]]:

@@ -132,7 +132,11 @@ def row_words(finding: quality.Finding, row: pd.Series) -> str:
     """The cells of a row that a finding is about, and what is wrong with them."""
     cause = cause_words(finding)
     cells = _cell_and_others(finding, row)
-    if not cells or (len(finding.columns) == 1 and cause.startswith(f"{finding.columns[0]} = ")):
+    if (
+        not cells
+        or cause.startswith(cells)
+        or (len(finding.columns) == 1 and cause.startswith(f"{finding.columns[0]} = "))
+    ):
         return cause
     return f"{cells}: {cause}"
 

@@ -1,0 +1,123 @@
+"""What the top of the page says: sentences, sureness of reasons, findings with their lines."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from views.example_run import example_run
+from views.report.test_page import Page
+
+from tellwhy.views.report import render
+from tellwhy.views.report.evidence import evidence
+from tellwhy.views.report.limits import Limits
+from tellwhy.views.report.sections import columns
+from tellwhy.views.report.verdicts import findings, p_words, place_words
+from tellwhy.views.wording import THIN
+from tellwhy.workflow.run import AlarmRule, Finding, Run
+
+
+@pytest.fixture(scope="module")
+def run() -> Run:
+    """The example, with verdicts: the first alarm verified, the second uncertain, the others verified."""
+    plain = example_run()
+    anomalies = []
+    for rank, anomaly in enumerate(plain.anomalies):
+        holds = anomaly.above_threshold and rank != 1
+        reasons = [replace(reason, holds=holds) for reason in anomaly.reasons]
+        note = "" if holds else "reason uncertain: no single column explains it."
+        told = replace(
+            anomaly, reasons=reasons, note=note, line=anomaly.row + 2, p_value=10.0 ** -(9 - rank / 9)
+        )
+        anomalies.append(replace(told, unattributed=0.3 if rank == 1 else 0.0))
+    rows = [anomaly.row for anomaly in anomalies[:3]]
+    found = [
+        Finding(
+            "placeholder", ["T3"], rows, "3 rows: T3 = −9, a placeholder.", "T3 = −9", "treated as missing"
+        ),
+        Finding("mixed_units", ["TSH"], [], "<b>TSH</b> is in two units.", "1 mg", "told only"),
+    ]
+    found[0] = replace(found[0], lines=[row + 2 for row in rows])
+    return replace(
+        plain,
+        anomalies=anomalies,
+        findings=found,
+        alarms=AlarmRule("at most 10 % false alarms expected", 25, 1.0),
+        headline=["25 of 3,772 rows are alarms.", "The oddest is this.", "All but one are verified."],
+        roles={"TSH": "money in $", "patient": "names of rows"},
+    )
+
+
+@pytest.fixture(scope="module")
+def page(run: Run) -> Page:
+    return Page(render(run))
+
+
+def test_sections_come_in_the_order_of_reading(page: Page) -> None:
+    ids = page.ids()
+    order = ["summary", "trust", "findings", "anomalies", "scores", "columns", "evidence", "settings"]
+    assert [name for name in ids if name in order] == order
+    assert "groups" not in ids  # findings gather rows with one cause better
+
+
+def test_the_sentences_stand_on_top(run: Run, page: Page) -> None:
+    words = page.texts["summary"]
+    places = [words.index(sentence) for sentence in run.headline]
+    assert places == sorted(places)
+    assert places[-1] < words.index(run.summary)
+    assert "24 of 25" in words  # reasons verified
+
+
+def test_findings_have_count_example_lines_and_what_was_done(run: Run, page: Page) -> None:
+    first, second = findings(run, Limits())
+    lines = ", ".join(str(line) for line in run.findings[0].lines)
+    assert (first.n_rows, first.text, first.where) == ("3", "T3 = −9, a placeholder.", f"lines {lines}")
+    assert (first.example, first.action) == ("", "treated as missing")  # the text says the example already
+    assert (second.n_rows, second.where, second.example) == ("", "whole column", "1 mg")
+    assert "<b>TSH</b> is in two units." in page.texts["findings"]  # shown as written, not as markup
+    many = replace(run, findings=[run.findings[0]] * 50)
+    assert "The first 40 of 50 findings are shown" in Page(render(many)).texts["findings"]
+
+
+def test_each_alarm_says_how_sure_its_reason_is(run: Run, page: Page) -> None:
+    words = page.texts["ranked"]
+    assert words.count("reason verified") == 24
+    assert words.count("reason uncertain") == 1
+    assert "No single column explains it." in words
+    assert f"30{THIN}% of the score not attributed" in words
+    assert words.count("not attributed") > words.count("of the score not attributed") == 1
+    assert "1 × 10⁻⁹" in words
+    assert "Percentile" not in words
+    assert f"line {run.anomalies[0].line}" in words
+
+
+def test_places_and_chances_in_words(run: Run) -> None:
+    anomaly = replace(run.anomalies[0], line=17, file="b.csv")
+    assert place_words(anomaly) == "line 17 of b.csv"
+    assert place_words(replace(anomaly, file=None)) == "line 17"
+    assert place_words(replace(anomaly, line=None)) == f"row {anomaly.row}"
+    assert [p_words(p) for p in (1.0, 0.05, 2.34e-7, 0.0)] == ["1", "0.05", "2.3 × 10⁻⁷", "< 10⁻³⁰⁰"]
+
+
+def test_columns_show_their_roles_and_what_is_not_attributed(run: Run, page: Page) -> None:
+    bars = columns(run, Limits())
+    assert next(bar for bar in bars if bar.name == "TSH").role == "money in $"
+    assert bars[-1].name == "not attributed"
+    plain = {bar.name: bar.share for bar in columns(replace(run, anomalies=[run.anomalies[0]]), Limits())}
+    assert "not attributed" not in plain
+    half = replace(run, anomalies=[replace(run.anomalies[0], unattributed=0.5)])
+    scaled = {bar.name: bar.share for bar in columns(half, Limits())}
+    assert scaled["not attributed"] == f"50{THIN}%"
+    assert scaled["TSH"] != plain["TSH"]
+    assert "names of rows" in page.texts["settings"]
+
+
+@pytest.mark.parametrize(("n_held", "verdict"), [(25, "strong"), (23, "strong"), (22, "fair"), (12, "weak")])
+def test_the_share_of_verified_reasons_is_judged(run: Run, n_held: int, verdict: str) -> None:
+    anomalies = []
+    for rank, anomaly in enumerate(run.anomalies):
+        reasons = [replace(reason, holds=rank < n_held) for reason in anomaly.reasons]
+        anomalies.append(replace(anomaly, reasons=reasons))
+    found = evidence(replace(run, anomalies=anomalies)).findings[0]
+    assert (found.title, found.verdict) == ("Do the reasons hold?", verdict)
+    assert found.figure == f"{n_held} of 25 alarms"
