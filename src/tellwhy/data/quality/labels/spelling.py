@@ -21,6 +21,7 @@ _MOST_LEVELS = 5000
 _ODD = 0.02  # a spelling of more rows than this is a second way of writing, told but not odd
 _SHORTEST = 5
 _LONG = 9
+_FARTHEST = 4  # two changed letters: two more of some, two fewer of others
 _DIGIT = re.compile(r"\d")
 
 
@@ -54,18 +55,32 @@ def _of_column(seen: Facts, column: str, coded: Coded) -> Iterator[Finding]:
 def _pairs(names: tuple[str, ...], counts: Integers, common: list[int]) -> Iterator[tuple[int, int]]:
     """(misspelled, meant): codes of labels."""
     folded = [folded_text(name) for name in names]
+    letters = np.array([letter_counts(folded[code]) for code in common]).reshape(len(common), 32)
     first: dict[str, int] = {}
     for code in common:
         first.setdefault(folded[code], code)
-    for code in range(len(names)):
-        if not counts[code]:
-            continue
+    for code in map(int, np.flatnonzero(counts)):
         same = first.get(folded[code])
         if same is not None and same != code and counts[same] > 2 * counts[code]:
             yield code, same
-            continue
-        if same is None and (meant := _near(code, names, folded, counts, common)) is not None:
-            yield code, meant
+        if same is None and len(common):
+            # Texts that differ in so many letters are not compared one by one, which is slow.
+            apart = np.abs(letters - letter_counts(folded[code])).sum(axis=1)
+            near = [common[i] for i in np.flatnonzero(apart <= _FARTHEST)]
+            if (meant := _near(code, names, folded, counts, near)) is not None:
+                yield code, meant
+
+
+def letter_counts(text: str) -> Integers:
+    """How often each letter occurs; letters beyond a to z share their places.
+
+    Examples
+    --------
+    >>> letter_counts("abba")[:3].tolist()
+    [2, 2, 0]
+    """
+    places = np.array([(ord(letter) - ord("a")) % 32 for letter in text], dtype=np.int64)
+    return np.bincount(places, minlength=32)
 
 
 def folded_text(text: str) -> str:

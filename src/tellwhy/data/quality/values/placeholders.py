@@ -24,9 +24,9 @@ _EARLY = ["0001-01-01", "1753-01-01", "1899-12-30", "1899-12-31", "1900-01-01", 
 _LATE = ["1999-12-31", "2000-01-01", "2099-12-31", "2100-01-01", "2999-12-31", "9999-12-31"]
 DAYS = tuple(float(day) for day in np.array([*_EARLY, *_LATE], dtype="datetime64[D]").astype(np.int64))
 _WORDS = re.compile(
-    r"[\W_]*(unknown|unk|n\W?a|none|null|nil|nan|missing|not (available|known|specified|given|applicable)|"
-    r"undefined|unspecified|tbd|tba|todo|test|testing|dummy|foo|bar|asdf|qwerty|placeholder|blank|empty|"
-    r"x{2,}|z{3,}|9{3,}|\?+|-+|\.+)?[\W_]*",
+    r"[\W_]*(unknown|unk|n\W?a|null|nan|missing|not (available|known|specified|given|applicable)|"
+    r"undefined|unspecified|tbd|tba|todo|test|testing|dummy|foo|asdf|qwerty|placeholder|"
+    r"x{2,}|z{3,}|\?+|-+|\.+)?[\W_]*",
     re.IGNORECASE,
 )
 _FEWEST_REPEATS = 5
