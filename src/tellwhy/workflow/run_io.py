@@ -115,6 +115,7 @@ def _run(head: dict[str, Any], scores: pd.DataFrame, explanation: Explanation) -
     evidence = head["evidence"]
     detection = head["detection"]
     agreement = [Agreement(**each) for each in evidence["agreement"]]
+    left_over = float(evidence["unattributed"])  # JSON has no NaN: it is stored as text
     return Run(
         **{
             **head,
@@ -124,7 +125,7 @@ def _run(head: dict[str, Any], scores: pd.DataFrame, explanation: Explanation) -
             "anomalies": [_anomaly(each) for each in head["anomalies"]],
             "groups": [Group(**each) for each in head["groups"]],
             "typical": {name: Typical(**each) for name, each in head["typical"].items()},
-            "evidence": Evidence(**{**evidence, "agreement": agreement}),
+            "evidence": Evidence(**{**evidence, "agreement": agreement, "unattributed": left_over}),
             "detection": None if detection is None else Detection(**detection),
             "findings": [Finding(**each) for each in head["findings"]],
             "alarms": None if head["alarms"] is None else AlarmRule(**head["alarms"]),

@@ -1,6 +1,7 @@
 """How far explanations can be trusted: the curves, the baseline, and what other methods say."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import spearmanr
 
@@ -9,6 +10,8 @@ from tellwhy.detectors import GaussianMixture, KernelDensity
 from tellwhy.evaluation import flipping
 from tellwhy.explainers import GaussianNLL, Occlusion, OneClassDTD
 from tellwhy.scoring import as_score
+from tellwhy.views.report import write_report
+from tellwhy.workflow import explain_table, load_run, save_run
 from tellwhy.workflow.tables.evidence import EVIDENCE_ROWS, _agreement, _rank_correlation, evidence_of
 
 RNG = np.random.default_rng(0)
@@ -83,3 +86,18 @@ def test_agreement_of_made_up_values():
     assert told.rank_correlation == pytest.approx(np.mean([1.0, np.sqrt(0.75), -1.0, 0.5]))
     assert _rank_correlation(np.array([1.0]), np.array([-5.0])) == 1.0
     assert _rank_correlation(np.array([1.0, 1.0]), np.array([1.0, 2.0])) == 0.0
+
+
+def test_rows_that_only_a_finding_raised_say_nothing_about_the_detector(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(50, 9, size=(600, 4)).round(2), columns=list("abcd"))
+    table.loc[:29, "a"] = -999.0
+    run = explain_table(table, top=5)
+    assert {anomaly.row for anomaly in run.anomalies} == set(range(30))
+    # Their cells are missing by then, so that the detector finds them ordinary: there is nothing to test.
+    assert run.evidence.flipping == {}
+    table.loc[40, "b"] = 900.0
+    mixed = explain_table(table, top=5)
+    assert mixed.evidence.flipping["CommitteeShares"][1] < 0.2  # of the one row that the detector found
+    page = write_report(load_run(save_run(run, tmp_path / "run")), tmp_path / "page.html")
+    assert "Do the reasons hold?" in page.read_text(encoding="utf-8")

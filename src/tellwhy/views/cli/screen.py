@@ -132,9 +132,20 @@ def show_run(run: Run, top: int) -> None:
         if anomaly.file is not None:  # several files: a row's number among all of them leads nowhere
             unnamed = anomaly.file if anomaly.line is None else f"{anomaly.file}:{anomaly.line}"
         name = escape(unnamed if anomaly.id is None else anomaly.id)
-        figures = (f"{anomaly.score:.4g}", f"{anomaly.p_value:.1e}")
+        figures = (f"{anomaly.score:.4g}", p_text(anomaly.p_value))
         table.add_row(str(rank), name, *figures, why + below_mark(anomaly))
     out().print(table)
+
+
+def p_text(p_value: float) -> str:
+    """A p-value in the width of a column; what is too small for a computer's arithmetic is no zero.
+
+    Examples
+    --------
+    >>> p_text(0.0123), p_text(0.0)
+    ('1.2e-02', '<1e-300')
+    """
+    return "<1e-300" if p_value < 1e-300 else f"{p_value:.1e}"
 
 
 def reasons_of(anomaly: Anomaly) -> str:

@@ -28,6 +28,8 @@ def evidence_of(explanation: Explanation, score: ScoreFunction, background: Any)
 
     `background` are ordinary rows, in the columns that the score takes.
     """
+    if not len(explanation):
+        return Evidence(str(explanation.params.get("explains", "")), float("nan"), {}, {}, [])
     affordable = int(FLIPPED_CELLS / explanation.values.shape[1] ** 2)
     some = explanation[: max(LEAST_EVIDENCE_ROWS, min(EVIDENCE_ROWS, affordable))]
     curves = {}

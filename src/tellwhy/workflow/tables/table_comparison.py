@@ -25,7 +25,8 @@ COMPARED_ROWS = 100
 # Every method explains every changed row: these numbers keep that below a minute, however large the table is.
 LEARNED_ROWS = 1_000
 BACKGROUND_ROWS = 200
-COALITIONS = 256  # a row, of KernelShap; its own default is up to 2,048 of 8 scores each
+COALITIONS = 256  # a row, of Shapley values; their own default is up to 2,048
+SAMPLING = ("AnomalyShapley", "KernelShap")
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,8 +90,8 @@ def compare_table(
 
 
 def _affordable(explainer: Any, score: object, seed: int) -> Any:
-    """The explainer's class, or for the one that scores most, an instance that scores less."""
-    if explainer.__name__ != "KernelShap":
+    """The explainer's class, or for those that score most, an instance that scores less."""
+    if explainer.__name__ not in SAMPLING:
         return explainer
     return explainer(score, n_coalitions=COALITIONS, random_state=seed)
 

@@ -15,7 +15,7 @@ import numpy as np
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.params import generator
 from tellwhy.core.progress import stage
-from tellwhy.core.score_function import Floats
+from tellwhy.core.score_function import Floats, Integers
 from tellwhy.data import Table, TableEncoder, describe_column
 from tellwhy.data.places import file_of, line_of
 from tellwhy.data.quality import check_table
@@ -141,7 +141,7 @@ def _findings(
         ranking,
         found,
         explanation=with_findings(as_told, raised, by_row),
-        evidence=evidence_of(told, fitted.known_score, fitted.background()),
+        evidence=evidence_of(told[_judged(ranking, by_row, level)], fitted.known_score, fitted.background()),
         causes=causes,
         normal=nearest_normals(fitted, ranking, causes),
         typical={
@@ -149,6 +149,12 @@ def _findings(
             for name in encoder.columns_
         },
     )
+
+
+def _judged(ranking: Ranking, by_row: Sequence[Sequence[Any]], level: float) -> Integers:
+    """Explained rows whose scores the detector gave; one that only a finding raised tells nothing of it."""
+    scores = ranking.model_scores[ranking.positions]
+    return np.flatnonzero([not found or score > level for found, score in zip(by_row, scores, strict=True)])
 
 
 def _ordinary_level(ranking: Ranking) -> float:
