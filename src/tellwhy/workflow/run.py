@@ -82,6 +82,7 @@ class Finding:
     example: str = ""
     action: str = ""  # what was done about it
     lines: Sequence[int] = ()  # 1-based lines of the file of the first rows, where they are known
+    files: Sequence[str] = ()  # the file of each of these lines, where there are several
 
 
 @dataclass(frozen=True)

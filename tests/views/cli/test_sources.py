@@ -43,6 +43,9 @@ def test_check_takes_all_of_them(frame):
     with closing(sqlite3.connect("s.db")) as connection:
         frame.to_sql("people", connection, index=False)
     assert lines(told("check", "a.csv", "b.csv")) == [5, 52]  # each in its own file
+    assert told("check", "a.csv", "b.csv")["findings"][0]["files"] == ["a.csv", "b.csv"]
+    shown = CliRunner().invoke(app, ["check", "a.csv", "b.csv"]).stdout
+    assert "a.csv:5, b.csv:52" in " ".join(shown.split())
     assert lines(told("check", "-", given=frame.to_csv(index=False))) == [5, 152]
     assert lines(told("check", "book.xlsx", "--sheet", "2")) == [5, 152]
     found = told("check", "SELECT * FROM people", "--db", "s.db")

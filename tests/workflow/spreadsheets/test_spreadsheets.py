@@ -13,7 +13,7 @@ import pytest
 from tellwhy.workflow import explain_table, load_run, save_run
 from tellwhy.workflow.run import Reason
 from tellwhy.workflow.spreadsheets import workbook
-from tellwhy.workflow.spreadsheets.sheet_rows import header, named_columns, sheet_rows
+from tellwhy.workflow.spreadsheets.sheet_rows import header, named_columns, sheet_rows, shown_places
 
 FORMULA = "=1+1"
 FIRST = ["rank", "row", "line", "id", "score", "p_value", "flagged", "reason_1", "reason_2", "reason_3"]
@@ -170,6 +170,10 @@ def test_rows_of_several_files_tell_which(table, tmp_path):
     found = {line["row"]: (line["file"], line["line"]) for line in lines_of(made)}
     assert found["5"] == (str(tmp_path / "a.csv"), "7")
     assert load_run(made).anomalies == run.anomalies
+    found = next(each for each in load_run(made).findings if each.kind == "placeholder")
+    names = [str(tmp_path / name) for name in ("a.csv", "a.csv")]
+    assert (list(found.lines), list(found.files)) == ([5, 79], names)
+    assert shown_places(found, 1) == [f"{names[0]}:5"]
 
 
 def test_tables_in_memory_with_cells_of_several_kinds(tmp_path):

@@ -51,6 +51,8 @@ def as_json(checked: FileQuality) -> dict[str, Any]:
             "action": finding.action,
             "surprise": finding.surprise,
         }
+        if files := checked.files(finding):
+            told["files"] = files
         findings.append(told)
     n_rows, n_columns = checked.table.frame.shape
     return {
@@ -92,5 +94,7 @@ def _has_lines(checked: FileQuality) -> bool:
 
 def _where(checked: FileQuality, finding: Any) -> str:
     """'7, 12, 19 …': lines of the file, or rows where it has none."""
-    shown = checked.lines(finding, MOST_LINES) or list(finding.rows[:MOST_LINES])
+    shown: list[Any] = checked.lines(finding, MOST_LINES) or list(finding.rows[:MOST_LINES])
+    if files := checked.files(finding, MOST_LINES):
+        shown = [f"{file}:{line}" for file, line in zip(files, shown, strict=True)]
     return ", ".join(map(str, shown)) + (" …" if len(finding.rows) > MOST_LINES else "")

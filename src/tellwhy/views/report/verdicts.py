@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -10,6 +9,7 @@ from markupsafe import Markup
 from tellwhy.views import wording
 from tellwhy.views.report.limits import Limits, clipped
 from tellwhy.workflow.run import Anomaly, Finding, Run
+from tellwhy.workflow.spreadsheets.sheet_rows import shown_places
 
 Text = Markup | str
 
@@ -41,7 +41,7 @@ def findings(run: Run, limits: Limits) -> list[DataFinding]:
                 n_rows=wording.number(len(found.rows)) if found.rows else "",
                 text=clipped(_without_count(found.text), 260),
                 example=clipped(_new_example(found), 80),
-                where=_places(found.lines, found.rows),
+                where=_places(found),
                 action=wording.shortened(found.action, 60),
                 links=[int(row) for row in found.rows if row in with_card][:1],
             )
@@ -62,14 +62,14 @@ def _without_count(text: str) -> str:
     return parts[1] if len(parts) == 2 and is_count else text
 
 
-def _places(lines: Sequence[int], rows: Sequence[int]) -> str:
+def _places(found: Finding) -> str:
     """'lines 5, 79', or rows where lines are not known."""
-    shown = lines or rows
+    shown = shown_places(found, MOST_PLACES)
     if not shown:
         return "whole column"
-    n = len(rows)
-    word = "line" if lines else "row"
-    listed = ", ".join(str(place) for place in shown[:MOST_PLACES])
+    n = len(found.rows)
+    word = "line" if found.lines else "row"
+    listed = ", ".join(wording.shortened(place, 60) for place in shown)
     more = f" and {wording.number(n - MOST_PLACES)} more" if n > MOST_PLACES else ""
     return f"{word if n == 1 else word + 's'} {listed}{more}"
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import pandas as pd
 
-from tellwhy.workflow.run import Anomaly, Run
+from tellwhy.workflow.run import Anomaly, Finding, Run
 from tellwhy.workflow.verdicts.words import cell_words, plain_cell
 
 N_REASONS = 3
@@ -71,6 +71,8 @@ def named_columns(anomaly: Anomaly, columns: Collection[str]) -> set[str]:
     return found & set(columns)
 
 
-def shown_lines(lines: Sequence[int], n_rows: int, most: int) -> str:
-    """'3, 17, 20 …': the first few of many lines or rows."""
-    return ", ".join(map(str, lines[:most])) + (" …" if n_rows > most else "")
+def shown_places(found: Finding, most: int) -> list[str]:
+    """The first few places of a finding: lines, 'file:line' where there are several files, else rows."""
+    if found.files:
+        return [f"{file}:{line}" for file, line in zip(found.files[:most], found.lines[:most], strict=True)]
+    return [str(place) for place in (found.lines or found.rows)[:most]]

@@ -15,7 +15,7 @@ from tellwhy.workflow.spreadsheets.sheet_rows import (
     header,
     named_columns,
     sheet_rows,
-    shown_lines,
+    shown_places,
     table_columns,
 )
 from tellwhy.workflow.spreadsheets.text_file import FORMULA_STARTS
@@ -46,7 +46,7 @@ def write_workbook(run: Run, path: Path) -> None:
             found.text,
             found.example,
             ", ".join(found.columns),
-            shown_lines(found.lines or found.rows, len(found.rows), MOST_LINES),
+            ", ".join(shown_places(found, MOST_LINES)) + (" …" if len(found.rows) > MOST_LINES else ""),
             found.action,
             found.kind,
         ]

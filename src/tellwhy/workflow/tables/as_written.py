@@ -8,7 +8,7 @@ from dataclasses import replace
 import pandas as pd
 from pandas.api.types import is_object_dtype
 
-from tellwhy.data.places import is_marked, line_of
+from tellwhy.data.places import file_of, is_marked, line_of
 from tellwhy.workflow.run import Finding
 
 MOST_LINES = 1_000  # of a finding; nobody looks more of them up by hand
@@ -35,6 +35,8 @@ def with_lines(findings: Sequence[Finding], frame: pd.DataFrame) -> list[Finding
         return list(findings)
     made = []
     for finding in findings:
-        lines = [line_of(frame, row) for row in finding.rows[:MOST_LINES]]
-        made.append(replace(finding, lines=[line for line in lines if line is not None]))
+        found = [(line_of(frame, row), file_of(frame, row)) for row in finding.rows[:MOST_LINES]]
+        lines = [line for line, _ in found if line is not None]
+        files = [file for line, file in found if line is not None and file is not None]
+        made.append(replace(finding, lines=lines, files=files))
     return made

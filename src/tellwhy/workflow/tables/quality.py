@@ -9,7 +9,7 @@ from tellwhy.core.errors import InvalidInput
 from tellwhy.core.progress import stage
 from tellwhy.data import Table
 from tellwhy.data.columns.roles import read_columns
-from tellwhy.data.places import line_of
+from tellwhy.data.places import file_of, line_of
 from tellwhy.data.quality import Finding, Quality, check_table
 from tellwhy.data.table import TableLike
 from tellwhy.workflow.tables.selection import as_source
@@ -27,6 +27,12 @@ class FileQuality:
         """Lines of the file (from 1) of a finding's rows; empty where the file has no lines."""
         found = [line_of(self.table.frame, row) for row in finding.rows[:most]]
         return [line for line in found if line is not None]
+
+    def files(self, finding: Finding, most: int | None = None) -> list[str]:
+        """File of each of these lines, where there are several files."""
+        frame = self.table.frame
+        known = [row for row in finding.rows[:most] if line_of(frame, row) is not None]
+        return [file for row in known if (file := file_of(frame, row)) is not None]
 
 
 def check_file(
