@@ -11,7 +11,7 @@ from oracles import one_class as oracle
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnreadableFile
 from tellwhy.workflow import compare_table, explain_table, load_run, save_run
 from tellwhy.workflow.run import Anomaly, Reason, Typical
-from tellwhy.workflow.run_io import neutral
+from tellwhy.workflow.spreadsheets.text_file import neutral
 from tellwhy.workflow.tables.table_comparison import recommendation
 from tellwhy.workflow.verdicts.reasons import groups_of, is_usual, number_text, plain_cell, usual_words
 
