@@ -60,16 +60,15 @@ def planted_table(kind: str, error: str, seed: int, n: int | None) -> Planted:
 
 
 def cases(args: argparse.Namespace) -> list[tuple[str, str, int]]:
-    """Kind of table, kind of error, seed; a quick run takes one table for each error."""
+    """Kind of table, kind of error, seed; a quick run takes one table for each error and seed."""
     found = []
     for i, (error, about) in enumerate([(NONE, None), *ERRORS.items()]):
         kinds = [k for k in (KINDS if about is None else about.kinds) if k in args.kinds]
         if error not in args.errors or not kinds:
             continue
-        if args.quick and error != NONE:
-            kinds = [kinds[(i + args.first_seed) % len(kinds)]]
-        seeds = range(args.first_seed, args.first_seed + args.seeds)
-        found += [(kind, error, seed) for kind in kinds for seed in seeds]
+        for seed in range(args.first_seed, args.first_seed + args.seeds):
+            chosen = [kinds[(i + seed) % len(kinds)]] if args.quick and error != NONE else kinds
+            found += [(kind, error, seed) for kind in chosen]
     return found
 
 
@@ -192,6 +191,7 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--no-peers", action="store_true")
     parser.add_argument("--no-page", action="store_true", help="print only")
+    parser.add_argument("--page", action="store_true", help="write the page after a quick run too")
     parser.add_argument("--cache", type=Path, default=CACHE)
     args = parser.parse_args()
     args.way = args.way or "function"
@@ -208,7 +208,7 @@ if __name__ == "__main__":
     lines = collect(asked)
     print(failures(lines))
     tables = parts(lines)
-    if asked.no_page or asked.quick:
+    if asked.no_page or (asked.quick and not asked.page):
         for text, table in tables:
             print(f"\n{text}\n\n{table.to_string(index=False)}")
     else:
