@@ -122,3 +122,30 @@ def test_kinds_that_only_duckdb_has(tmp_path):
     assert frame["day"].dtype.kind == "M"
     assert "days=1" in frame["gap"][0]
     assert frame["list"].tolist() == ["[1, 2]"]
+
+
+WRITES = "WITH q AS (SELECT 1) DELETE FROM t RETURNING a"  # it begins like a query
+
+
+@pytest.fixture
+def sqlite_file(tmp_path):
+    with closing(sqlite3.connect(tmp_path / "s.db")) as connection:
+        connection.execute(SCHEMA)
+        connection.executemany("INSERT INTO t VALUES (?, ?, ?)", ROWS)
+        connection.commit()
+    return tmp_path / "s.db"
+
+
+def test_the_file_is_opened_for_reading_only(sqlite_file, monkeypatch):
+    monkeypatch.setattr(queries, "_allowed", lambda *_: sqlite3.SQLITE_OK)  # the other guard is off
+    with pytest.raises(InvalidParameter, match="readonly"):
+        ask(WRITES, sqlite_file)
+
+
+def test_statements_that_write_are_refused_before_they_run(sqlite_file, monkeypatch):
+    connect = sqlite3.connect
+    monkeypatch.setattr(
+        queries.sqlite3, "connect", lambda *_, **__: connect(sqlite_file)
+    )  # a file to write to
+    with pytest.raises(InvalidParameter, match="not authorized"):
+        ask(WRITES, sqlite_file)
