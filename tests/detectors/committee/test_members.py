@@ -67,7 +67,7 @@ def test_gaussian_is_the_mahalanobis_distance():
     X = np.random.default_rng(0).normal(size=(5000, 3)) @ [[1, 0.5, 0], [0, 1, 0], [0, 0, 4]]
     member = Gaussian.learn(X, np.arange(len(X)))
     D = X[:9] - X.mean(axis=0)
-    expected = [d @ np.linalg.solve(np.cov(X.T), d) for d in D]
+    expected = [np.sqrt(d @ np.linalg.solve(np.cov(X.T), d)) for d in D]
     np.testing.assert_allclose(member.score(X[:9]), expected, rtol=5e-3)
 
 
@@ -140,3 +140,35 @@ def test_scales_take_away_offsets_and_powers_of_ten():
     far = X * [1e-200, 1e200] + [0.0, 3e201]
     np.testing.assert_allclose(ColumnScales.learn(far).of(far), plain, rtol=1e-6, atol=1e-9)
     assert np.isfinite(ColumnScales.learn(X).of(np.array([[1e308, -1e308]]))).all()
+
+
+def test_very_wide_tables_are_judged_column_by_column():
+    """Correlations of more columns than can be learned are left out; the cost stays that of the columns."""
+    X = np.random.default_rng(0).normal(size=(80, 600))
+    everyone = np.arange(80)
+    gaussian = Gaussian.learn(X, everyone)
+    expected = np.sqrt((((X - X.mean(axis=0)) / X.std(axis=0)) ** 2).sum(axis=1))
+    np.testing.assert_allclose(gaussian.score(X), expected, rtol=1e-5)
+    dependence = Dependence.learn(X, everyone)
+    assert len(dependence.judged) == 0
+    assert (dependence.score(X) == 0).all()
+    assert (dependence.shares(X) == 0).all()
+
+
+def test_labels_and_columns_of_zeros_are_no_broken_dependence():
+    rng = np.random.default_rng(0)
+    X = np.column_stack(
+        [rng.normal(size=300), rng.random(300) < 0.1, np.where(rng.random(300) < 0.7, 0, 5.5)]
+    )
+    X[:, 2] += (X[:, 2] > 0) * rng.normal(size=300)
+    assert Dependence.learn(X, np.arange(300)).judged.tolist() == [0]
+
+
+def test_errors_of_a_line_that_grow_with_a_product_are_not_odd():
+    """total = price × quantity: the linear prediction is far off for large totals, which is no anomaly."""
+    rng = np.random.default_rng(0)
+    price = rng.lognormal(3, 1, 4_000)
+    quantity = rng.integers(1, 20, 4_000).astype(float)
+    X = np.column_stack([price, quantity, price * quantity])
+    member = Dependence.learn(X, np.arange(4_000))
+    assert member.score(X).max() < 10

@@ -21,9 +21,9 @@ class Dependence:
     """Excess surprise of what is left of each column once the others have predicted it.
 
     The linear prediction of every column from the others comes from one inverse covariance P: the rest of
-    column j is z·P_j / P_jj. Judged are measured columns: those with many values, none of which most rows
-    have. What is left of a label or of a column of zeros has few values, far apart; a rare one would look
-    like broken dependence.
+    column j is z·P_j / P_jj, taken relative to large predictions. Judged are measured columns: those with
+    many values, none of which most rows have. What is left of a label or of a column of zeros has few values,
+    far apart; a rare one would look like broken dependence.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class Dependence:
         ridge = 0.01 + 0.1 * d / n
         precision = np.linalg.inv(units.covariance(units.of(X[kept])) + ridge * np.eye(d))
         weights = (precision / np.diag(precision))[:, judged]
-        rest = units.of(X) @ weights
+        rest = _relative_rest(units.of(X), judged, weights)
         return cls(units, judged, weights, tuple(ColumnLaw.learn(column) for column in rest.T))
 
     def score(self, X: Floats, points: Integers | None = None) -> Floats:  # noqa: ARG002
@@ -76,7 +76,17 @@ class Dependence:
     def _excess(self, Z: Floats) -> Floats:
         if not len(self.judged):
             return np.zeros((len(Z), 0))
-        return excess(surprises_of(self.laws, Z @ self.weights), Z.shape[1])
+        rest = _relative_rest(Z, self.judged, self.weights)
+        return excess(surprises_of(self.laws, rest), Z.shape[1])
+
+
+def _relative_rest(Z: Floats, judged: Integers, weights: Floats) -> Floats:
+    """What is left of the judged columns, relative to the size of the prediction where that is large.
+
+    Errors of a straight line grow with what it predicts where the truth is a product or a power.
+    """
+    rest = Z @ weights
+    return np.asarray(rest / (1.0 + np.abs(Z[:, judged] - rest)))
 
 
 def is_measured(X: Floats) -> Mask:

@@ -15,8 +15,9 @@ MOST_COLUMNS = 500  # whose correlations are used: inverting them costs the cube
 
 @dataclass(frozen=True)
 class Gaussian:
-    """Squared Mahalanobis distance zᵀPz, with P the inverse of a shrunken covariance.
+    """Mahalanobis distance √(zᵀPz), with P the inverse of a shrunken covariance.
 
+    The root, because the tail of a square is too heavy to be followed from where most rows are.
     P is a matrix; of a very wide table, whose correlations are noise, it is the diagonal alone.
     """
 
@@ -40,11 +41,16 @@ class Gaussian:
         return cls(units, np.linalg.inv(shrunken + 1e-6 * np.eye(d)))
 
     def score(self, X: Floats, points: Integers | None = None) -> Floats:  # noqa: ARG002
-        """Squared distance of each row."""
-        return np.asarray(self.shares(X).sum(axis=1))
+        """Distance of each row."""
+        return np.asarray(np.sqrt(np.maximum(self._squares(X).sum(axis=1), 0.0)))
 
     def shares(self, X: Floats, points: Integers | None = None) -> Floats:  # noqa: ARG002
-        """z_i (Pz)_i, which is negative where a column makes the row less odd."""
+        """z_i (Pz)_i/√(zᵀPz), which is negative where a column makes the row less odd."""
+        squares = self._squares(X)
+        length = np.sqrt(np.maximum(squares.sum(axis=1), 0.0))
+        return squares / np.where(length > 0, length, np.inf)[:, None]
+
+    def _squares(self, X: Floats) -> Floats:
         Z = self.units.of(X)
         if self.precision.ndim == 1:
             return np.asarray(Z * Z * self.precision)

@@ -8,10 +8,13 @@ import numpy as np
 
 from tellwhy.core.score_function import Floats
 
-# The tail starts at the first level. It is fitted to quantiles up to the last one, which a few per cent of
-# anomalies among the rows cannot reach.
+# The tail starts at the first level. It is fitted to quantiles up to the safe one, which a few per cent of
+# anomalies among the rows cannot reach, and from there up to the last one as far as they go on smoothly.
 FIRST_LEVEL = 0.70
-LAST_LEVEL = 0.97
+SAFE_LEVEL = 0.97
+LAST_LEVEL = 0.985
+LEAST_SAFE = 5  # quantiles, to tell how the others should go on
+SMOOTH = 3.0  # times what the safe quantiles foretell: beyond it, quantiles are of anomalies
 # Of rows that are known to be ordinary, the tail is this share of them, or so many where that is more.
 CLEAN_TAIL_SHARE = 0.02
 CLEAN_TAIL_ROWS = 50
@@ -100,11 +103,25 @@ def _tail_levels(n: int, *, is_clean: bool) -> Floats:
     return 1 - (1 - first) * np.geomspace(1, max(1 / 20, 3 / ((n + 3) * (1 - first))), 28)
 
 
-def fitted_tail(quantiles: Floats, levels: Floats, most_shape: float = LARGEST_SHAPE) -> tuple[float, float]:
+def fitted_tail(
+    quantiles: Floats, levels: Floats, most_shape: float = LARGEST_SHAPE, *, safe: float = SAFE_LEVEL
+) -> tuple[float, float]:
     """β and ξ with which quantiles grow most nearly as β (exp(ξ L) − 1)/ξ, L the level above the first.
 
-    For each ξ of a grid, β is a least-squares slope; the ξ with the smallest error wins.
+    For each ξ of a grid, β is a least-squares slope; the ξ with the smallest error wins. Quantiles beyond the
+    safe level count as long as they are not far above what those below foretell: those are of anomalies.
     """
+    is_safe = levels <= -np.log1p(-safe) + 1e-9
+    if is_safe.all() or is_safe.sum() < LEAST_SAFE:  # of clean rows all quantiles are safe
+        return _least_squares(quantiles, levels, most_shape)
+    scale, shape = _least_squares(quantiles[is_safe], levels[is_safe], most_shape)
+    above = levels - levels[0]
+    foretold = scale * (np.expm1(shape * above) / shape if shape > 0 else above)
+    goes_on = np.cumprod(is_safe | (quantiles - quantiles[0] <= SMOOTH * foretold)).astype(bool)
+    return _least_squares(quantiles[goes_on], levels[goes_on], most_shape)
+
+
+def _least_squares(quantiles: Floats, levels: Floats, most_shape: float) -> tuple[float, float]:
     rise = quantiles - quantiles[0]
     above = levels - levels[0]
     best = (np.inf, 0.0, 0.0)

@@ -14,9 +14,10 @@ from tellwhy.detectors.committee.surprise import fitted_tail
 MOST_LEVELS = 20  # a column with at most that many values, in enough rows, is judged by how rare each is
 ROWS_PER_LEVEL = 20
 MOST_KNOTS = 400
-# Levels on each side from which its tail is extrapolated: up to 5 % of anomalies do not move them.
+# Levels on each side from which its tail is extrapolated; what anomalies may have moved is left out there.
 FIRST_LEVEL = 0.80
-LAST_LEVEL = 0.95
+SAFE_LEVEL = 0.95
+LAST_LEVEL = 0.985
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class ColumnLaw:
         shapes = []
         for side in (-column, column):
             quantiles = np.quantile(side, levels)
-            scale, shape = fitted_tail(quantiles, -np.log1p(-levels))
+            scale, shape = fitted_tail(quantiles, -np.log1p(-levels), safe=SAFE_LEVEL)
             starts.append(quantiles[0])
             scales.append(max(scale, 1e-3 * spread))
             shapes.append(shape)

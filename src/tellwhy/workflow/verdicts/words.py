@@ -83,8 +83,8 @@ def pair_words(one: Reason, other: Reason, usual: pd.DataFrame) -> str:
     numbers = pd.to_numeric(column[beside.is_near], errors="coerce").dropna()
     if len(numbers) < FEW:
         return both
-    low, high = np.quantile(numbers, [0.05, 0.95]).tolist()
-    return f"{both} (there usually {number_text(low)}–{number_text(high)})"
+    low, high = (number_text(value) for value in np.quantile(numbers, [0.05, 0.95]).tolist())
+    return f"{both} (there usually {low if low == high else f'{low}–{high}'})"
 
 
 class _Beside(NamedTuple):
