@@ -21,10 +21,10 @@ from tellwhy.detectors.committee.score import CommitteeScore
 
 # Chosen on 18 public sets and on generated tables (benchmarks/default_detector.py says how).
 WEIGHTS: Mapping[str, float] = {
-    "tails": 0.25,
-    "near": 1.0,
+    "tails": 0.5,
+    "near": 2.0,
     "squeezed": 2.0,
-    "gaussian": 2.0,
+    "gaussian": 1.0,
     "dependence": 0.25,
     "pairs": 0.25,
 }

@@ -50,10 +50,10 @@ MEMBERS: Mapping[str, MemberMaker] = {
 }
 
 
-SINGLE = 0.1  # how much one member may say against all others
+SINGLE = 0.02  # how much one member may say against all others
 # Scores that are surprises already have exponential tails, if the laws behind them fit. They were fitted to
 # what a few per cent of anomalies cannot reach: this much heavier may the tails in truth be.
-MOST_SHAPE_OF_SURPRISES = 0.05
+MOST_SHAPE_OF_SURPRISES = 0.15
 
 
 @dataclass(frozen=True)
