@@ -11,6 +11,7 @@ import numpy as np
 
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.tables import evenly_spread
+from tellwhy.data.columns.names import words_of
 from tellwhy.data.quality.chance import LEVEL, most
 from tellwhy.data.quality.facts import Facts
 from tellwhy.data.quality.findings import MISSING, Finding
@@ -22,6 +23,14 @@ _MOST_COLUMNS = 40
 _FEWEST = 50
 _ALSO = 2.0  # evidence that is enough once another row is sure
 _OVERLAP = 0.05  # share of rows that columns shuffled against each other would have in the other order
+_ENDS = (
+    ({"min", "minimum", "low", "lower", "lowest"}, {"max", "maximum", "high", "higher", "upper", "highest"}),
+    ({"start", "begin", "from", "first", "open", "opened"}, {"end", "stop", "to", "last", "close", "closed"}),
+    ({"net", "netto", "cost"}, {"gross", "brutto", "price", "total"}),
+    ({"diastolic"}, {"systolic"}),
+    ({"tip", "tax", "vat", "fee", "discount", "part", "paid"}, {"total", "fare", "amount", "price", "sum"}),
+    ({"successes", "hits", "sold", "used", "reserved", "passed"}, {"trials", "tries", "stock", "capacity"}),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,10 +85,27 @@ def _pairs(learn: Facts) -> list[tuple[str, str]]:
     for family in (learn.numbers, learn.dates):
         names = [name for name, values in family.items() if len(values.filled) >= _FEWEST][:_MOST_COLUMNS]
         for pair in combinations(names, 2):
+            if family is learn.numbers and not _are_related(*pair):
+                continue  # among many columns some are in one order by chance of their scales
             for low, high in (pair, pair[::-1]):
                 if _is_ordered(learn, low, high):
                     found.append((low, high))
     return found
+
+
+def _are_related(one: str, other: str) -> bool:
+    """Whether names say that two columns measure one thing: a shared word, or words for its two ends.
+
+    Examples
+    --------
+    >>> _are_related("start_km", "end_km"), _are_related("diastolic", "systolic"), _are_related("x1", "x2")
+    (True, True, False)
+    """
+    ours = set(words_of(one))
+    theirs = set(words_of(other))
+    shared = {word for word in ours & theirs if len(word) > 1}
+    ends = any((a & ours and b & theirs) or (a & theirs and b & ours) for a, b in _ENDS)
+    return bool(shared) or ends
 
 
 def _is_ordered(learn: Facts, low: str, high: str) -> bool:

@@ -83,7 +83,8 @@ def _refined(relation: Relation, x: Columns) -> Relation:
     """Fit the constants to the rows in which the relation nearly holds."""
     base = replace(relation, factor=1.0, offset=0.0).predicted(x)
     near = np.abs(x[0] - relation.predicted(x)) <= SLACK * np.abs(x[0])
-    if near.sum() < _FEWEST:
+    near &= np.isfinite(base) & np.isfinite(x[0])
+    if near.sum() < _FEWEST or np.ptp(base[near]) == 0:  # one value tells no slope
         return relation
     if relation.offset:
         slope, offset = np.polyfit(base[near], x[0][near], 1)

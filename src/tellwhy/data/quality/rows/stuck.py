@@ -33,9 +33,10 @@ class _Runs:
 
 
 def find_stuck_values(seen: Facts, learn: Facts) -> list[Finding]:  # noqa: ARG001
-    """Long runs of one value, in the order of the rows, of time, or within each level of a label."""
+    """Long runs of one value, in the order of time, or within each level of a label."""
     columns = [name for name, numbers in seen.numbers.items() if _moves(numbers.filled)]
-    orders = list(_orders(seen)) if columns else []
+    # Without a time, neighbouring rows may be alike for many reasons: sorted, or of one and the same thing.
+    orders = list(_orders(seen)) if columns and seen.dates else []
     tried = math.log(max(len(columns) * len(orders), 1))
     findings: list[Finding] = []
     for column in columns:

@@ -15,6 +15,8 @@ from tellwhy.data.quality.facts import Facts, Numbers
 from tellwhy.data.quality.findings import MISSING, Finding
 from tellwhy.data.quality.words import as_rows, cell_words, day_words, range_words, rows_words, value_words
 
+AWAY = 0.1  # share of the middle value that the smallest must have for a 0 to be far
+STOPS = 2.0  # times the distance from the smallest value to the smallest in a hundred
 COMMON = 0.05  # a placeholder in more rows than this is a habit of the table: such a row is not odd
 _NINES = [10.0**k - 1 for k in range(1, 10)] + [99.9, 999.9, 9999.9, 999.99, 9999.99]
 _OTHERS = [0, 7, 77, 777, 7777, 8, 88, 888, 8888, 32767, 65535, 2147483647, 123456, 1e10, 1e20, 1e30]
@@ -118,12 +120,21 @@ def _evidence(core: Floats, value: float, k: int, is_low: bool, step: float) -> 
     n = len(core) + k
     expected = n * math.exp(-float(tail.surprise(-value))) * min(1.0, step / tail.scale)
     is_far = core[0] - value > core[-1] - core[0] and len(np.unique(core[:_PROBE])) > _FEW_VALUES
+    if value == 0 and is_low and not _is_away_from_zero(core, step):
+        return 0.0  # small amounts run down to nothing: 0 is then an amount too
     if k > COMMON * n and not is_far:
         return 0.0  # zeros of a column that is often 0, say: part of what it is
     evidence = many(k, expected)
     if core[0] - value >= max(edge_window(core, step), 2 * step):
         evidence = max(evidence, edge_evidence(core, beyond=0, step=step))
     return evidence
+
+
+def _is_away_from_zero(core: Floats, step: float) -> bool:
+    """Whether values end well before 0: they stop suddenly, and by more than the steps between them."""
+    low, middle = np.quantile(core, [0.01, 0.5])
+    stops = core[0] > STOPS * (low - core[0]) and low > AWAY * middle > 0
+    return bool(stops and core[0] > 2 * step)
 
 
 def _finding(seen: Facts, column: str, core: Floats, rows: tuple[int, ...], evidence: float) -> Finding:

@@ -10,6 +10,7 @@ import numpy as np
 
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.tables import evenly_spread
+from tellwhy.data.columns.names import words_of
 from tellwhy.data.quality.chance import LEVEL, fit_tail, many, most, tail_size
 from tellwhy.data.quality.facts import Facts
 from tellwhy.data.quality.findings import MISSING, Finding
@@ -25,6 +26,23 @@ _HANDFUL = 10
 _FEW_OF_TAIL = 0.4  # with more of them left out, a tail seems to fall faster than `_PURE` allows for
 _PURE = 0.1  # share of the values at a factor that may be there by chance
 _NARROW = 0.5  # spread of logarithms up to which a factor can be told
+
+_MEASURES = frozenset(
+    (
+        *("weight", "mass", "height", "length", "width", "depth", "distance", "size", "area", "volume"),
+        *("temp", "temperature", "speed", "velocity", "pressure", "duration", "time", "latency", "wait"),
+        *("age", "energy", "power", "fuel", "range", "altitude", "elevation", "dose", "mileage"),
+        *("kg", "g", "mg", "lb", "lbs", "oz", "t", "km", "m", "cm", "mm", "mi", "ft", "in", "inch"),
+        *("c", "f", "ms", "s", "sec", "seconds", "min", "minutes", "h", "hours", "kmh", "mph", "l", "ml"),
+        *("gal", "kwh", "wh", "w", "kw", "v", "bar", "psi", "kpa", "hpa", "pa", "gewicht", "dauer"),
+    )
+)
+
+
+def has_unit(seen: Facts, column: str) -> bool:
+    """Whether a column was read with a unit, or its name says that it is measured in one."""
+    role = seen.roles.get(column)
+    return " in " in getattr(role, "words", "") or not _MEASURES.isdisjoint(words_of(column))
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +149,7 @@ def _of_scale(seen: Facts, column: str, scaled: _Scaled, n_tried: int) -> Iterat
         at = scaled.middle + math.log(factor)
         low = at - 2 * scaled.spread
         high = at + 2 * scaled.spread
-        if kind == "mixed_units" and at < finest:
+        if kind == "mixed_units" and (at < finest or not has_unit(seen, column)):
             continue
         n_there = scaled.count(low, high)
         if not 0 < n_there <= _COMMON * seen.n or (kind == "mixed_units" and n_there < 3):
