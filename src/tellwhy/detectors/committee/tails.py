@@ -83,7 +83,7 @@ class ColumnLaw:
         is_known = self.values[place] == column
         beyond = np.maximum(np.maximum(-column - self.starts[0], column - self.starts[1]), 0.0)
         # Values that no row had are all as rare; the farther from the range the odder.
-        new = self.unseen + np.log1p(beyond / self.scales[0])
+        new = self.unseen + beyond / self.scales[0]
         return np.where(is_known, self.surprises[place], new)
 
     def _of_numbers(self, column: Floats) -> Floats:
