@@ -11,6 +11,7 @@ from tellwhy.workflow import explain_table
 from tellwhy.workflow.tables.fitted import fit_table
 from tellwhy.workflow.tables.request import Request
 from tellwhy.workflow.tables.selection import select
+from tellwhy.workflow.tables.table_run import checked_selection
 from tellwhy.workflow.verdicts.words import cell_words, plain_cell
 
 
@@ -62,8 +63,9 @@ def test_every_odd_row_has_a_suggestion_about_what_is_odd(run):
 
 @pytest.fixture(scope="module")
 def fitted(table):
-    selection = select(as_table(table), None, Request())
-    return fit_table(selection, TableEncoder(compress=False).fit(table), "auto", generator(0))
+    source = as_table(table)
+    selection, _ = checked_selection(source, select(source, None, Request()), "impute")
+    return fit_table(selection, TableEncoder(compress=False).fit(selection.frame), "auto", generator(0))
 
 
 def score_without(row, fitted, changed):

@@ -64,7 +64,9 @@ def test_nothing_holds_where_no_three_columns_are_enough():
     assert not found.is_sufficient
     assert not found.holds
     assert set(found.changed) == set(range(6))  # what would make it ordinary is told all the same
-    assert uncertainty(found).startswith("reason uncertain: usual values in the named columns do not")
+    assert uncertainty(found) == (
+        "odd in more than 3 columns at once: usual values in 6 of them make the row ordinary"
+    )
 
 
 def test_what_is_changed_is_taken_from_an_ordinary_row_and_makes_the_row_ordinary(rows):
@@ -111,3 +113,28 @@ def test_a_table_names_a_repeated_placeholder():
     flagged = [a for a in run.anomalies if a.above_threshold]
     assert {a.row for a in flagged} >= set(range(25))
     assert all(a.reasons[0].feature == "x1" and a.reasons[0].holds for a in flagged if a.row < 25)
+
+
+def test_the_headline_counts_alarms_and_says_what_was_verified():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(800, 6))
+    X[3, 2] = 40.0
+    X[5] = 25.0
+    run = explain_table(X)
+    assert run.headline[0].startswith(f"{run.n_flagged} of 800 rows are alarms (at most 10 % false alarms")
+    assert run.headline[1].startswith("The oddest is row 5: ")
+    assert "were verified" in run.headline[2]
+    assert run.headline[2].endswith("1 is odd in more than 3 columns at once.")
+    by_row = {a.row: a for a in run.anomalies}
+    assert by_row[3].holds
+    assert by_row[3].note == ""
+    assert not by_row[5].holds
+    assert by_row[5].note.startswith("odd in more than 3 columns at once")
+
+
+def test_a_calm_table_says_so():
+    run = explain_table(np.random.default_rng(1).normal(size=(300, 3)))
+    assert run.n_flagged == 0
+    assert run.headline == [
+        "None of the 300 rows stands out: no alarm with at most 10 % false alarms expected."
+    ]

@@ -129,7 +129,7 @@ def _findings(
     # A row that is no alarm has only a little oddness to explain: half of it must go.
     levels = np.minimum(level, ranking.model_scores[ranking.positions] / 2)
     causes = causes_of(trials, told.values, levels)
-    causes = repaired(causes, trials, level, by_row, fitted.encoder.columns_)
+    causes = repaired(causes, trials, ranking.threshold, by_row, fitted.encoder.columns_)
     reference = fitted.selection.reference
     encoder = fitted.encoder
     as_told = replace(told, data=fitted.selection.frame.iloc[ranking.positions])

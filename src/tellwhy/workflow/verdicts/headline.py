@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tellwhy.workflow.run import AlarmRule, Anomaly
-from tellwhy.workflow.verdicts.verified import Cause
+from tellwhy.workflow.verdicts.verified import MOST_COLUMNS, Cause
+
+MANY = f"odd in more than {MOST_COLUMNS}"
 
 
 def headline_of(n_rows: int, alarms: AlarmRule, anomalies: Sequence[Anomaly]) -> list[str]:
@@ -41,10 +43,14 @@ def _foremost(anomaly: Anomaly) -> str:
 
 def _how_sure(flagged: Sequence[Anomaly]) -> str:
     n_holding = sum(anomaly.holds for anomaly in flagged)
-    return (
+    n_many = sum(anomaly.note.startswith(MANY) for anomaly in flagged)
+    verified = (
         f"The reasons of {n_holding} of {len(flagged)} alarms were verified: with usual values in the named "
-        "columns the row is ordinary, and with usual values everywhere else it is not."
+        "columns the row is ordinary, and with usual values everywhere else it is not"
     )
+    if not n_many:
+        return f"{verified}."
+    return f"{verified}; {n_many} {'is' if n_many == 1 else 'are'} odd in more than {MOST_COLUMNS} columns at once."
 
 
 def uncertainty(cause: Cause) -> str:
@@ -59,4 +65,6 @@ def uncertainty(cause: Cause) -> str:
         return ""
     if cause.is_sufficient:
         return "reason uncertain: the row is odd only through how several columns go together"
+    if len(cause.changed) > MOST_COLUMNS:
+        return f"{MANY} columns at once: usual values in {len(cause.changed)} of them make the row ordinary"
     return "reason uncertain: usual values in the named columns do not make the row ordinary"
