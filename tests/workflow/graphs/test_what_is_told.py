@@ -38,12 +38,12 @@ def found(frame):
 
 def test_the_summary_counts_nodes_classes_and_rows_above(found):
     run = found.run
-    n_above = int((run.scores > run.threshold).sum())
+    assert int((run.scores > run.threshold).sum()) == 1
     sizes = np.bincount(found.picture.classes) / 300
     share = np.mean(run.explanation.extras["context_share"])
     assert run.summary == (
         "300 rows in the order of time of pandas.DataFrame fall into 2 latent classes that neighbours tend to share "
-        f"(class 0: {sizes[0]:.0%}, class 1: {sizes[1]:.0%}). {n_above} nodes are above the threshold (at most "
+        f"(class 0: {sizes[0]:.0%}, class 1: {sizes[1]:.0%}). 1 node is above the threshold (at most "
         "10 % false alarms expected) for the class they are in. "
         f"The {len(run.explanation)} highest scores were explained by LatentClassDTD; {share:.0%} of them is there "
         "only because of the context: in another class, the same values would be ordinary."

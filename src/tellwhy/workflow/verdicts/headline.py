@@ -50,7 +50,8 @@ def _how_sure(flagged: Sequence[Anomaly]) -> str:
     )
     if not n_many:
         return f"{verified}."
-    return f"{verified}; {n_many} {'is' if n_many == 1 else 'are'} odd in more than {MOST_COLUMNS} columns at once."
+    verb = "is" if n_many == 1 else "are"
+    return f"{verified}; {n_many} {verb} odd in more than {MOST_COLUMNS} columns at once."
 
 
 def uncertainty(cause: Cause) -> str:

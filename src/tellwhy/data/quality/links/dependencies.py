@@ -10,6 +10,7 @@ from itertools import permutations
 import numpy as np
 
 from tellwhy.core.score_function import Integers
+from tellwhy.core.tables import evenly_spread
 from tellwhy.data.quality.chance import LEVEL, agreement, most
 from tellwhy.data.quality.coded import Coded, coded_labels, coded_numbers
 from tellwhy.data.quality.facts import Facts
@@ -81,7 +82,7 @@ def _dependencies(columns: dict[str, Coded], seen: Facts) -> Iterator[_Dependenc
         x = columns[source]
         y = columns[target]
         rows = np.flatnonzero((x.learn >= 0) & (y.learn >= 0))
-        sample = rows[:: max(len(rows) // 20_000, 1)]
+        sample = rows[evenly_spread(len(rows), 20_000)]
         if _weight(x.learn[sample], y.learn[sample], len(y.names)) - tried <= LEVEL:
             continue
         evidence = _weight(x.learn[rows], y.learn[rows], len(y.names)) - tried

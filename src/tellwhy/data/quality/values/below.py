@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tellwhy.core.score_function import Floats, Integers
+from tellwhy.core.tables import evenly_spread
 from tellwhy.data.quality.chance import edge_evidence, edge_window, fit_tail
 from tellwhy.data.quality.facts import decimals_of
 
@@ -44,7 +45,7 @@ def below_zero(seen: Floats, learn: Floats, *, step: float | None = None) -> Bel
     if rest[0] == rest[-1]:
         return NONE
     if step is None:
-        step = 10.0 ** -decimals_of(rest[:: max(len(rest) // 5000, 1)])
+        step = 10.0 ** -decimals_of(rest[evenly_spread(len(rest), 5000)])
     is_near = seen[rows] >= rest[0] - edge_window(rest, step) - step / 2
     edge = edge_evidence(rest, beyond=int(is_near.sum()), step=step)
     # A handful of values that are asked about do not tell how the tail falls; more may be the tail itself.
