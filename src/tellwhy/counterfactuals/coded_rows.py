@@ -36,9 +36,8 @@ class CodedRows:
         names = score.feature_names
         self._data = as_pandas(named_columns(explained.data, names))
         self._ordinary = as_pandas(ordinary_rows(score, explained.background))
-        given = explained.encoded
-        self._Z = score.encode(self._data) if given is None else given.data
-        self._prototypes = score.encode(self._ordinary) if given is None else given.background
+        self._Z = score.encode(self._data)
+        self._prototypes = score.encode(self._ordinary)
 
     @cached_property
     def X(self) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -12,13 +12,6 @@ from tellwhy.core.score_function import Floats, Integers, ScoreFunction
 from tellwhy.counterfactuals.choices import Mask
 from tellwhy.counterfactuals.written import Limits
 from tellwhy.scoring.training_rows import points_of
-
-
-class Encodings(NamedTuple):
-    """The explained rows and the ordinary rows in the model's columns, for callers that have them already."""
-
-    data: Floats
-    background: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +33,6 @@ class ExplainedRows:
     left_out
         Training row that each row was scored without, or −1, as `extras["left_out"]` records it; None:
         nothing.
-    encoded
-        `data` and `background` in the model's columns; None: they are encoded when that is needed.
     """
 
     score: Any
@@ -50,7 +41,6 @@ class ExplainedRows:
     background: Any
     threshold: float
     left_out: Integers | None = None
-    encoded: Encodings | None = None
 
     def points(self, rows: Integers, score: ScoreFunction) -> Integers | None:
         """Support point that each row does without, or −1; None for scores that cannot leave one out."""

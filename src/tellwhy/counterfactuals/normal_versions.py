@@ -36,8 +36,9 @@ class Versions(NamedTuple):
 class NormalVersions:
     """What some explained rows would look like if they were normal.
 
-    This is the one search behind `extras["nearest_normal"]` and behind what a report suggests. A version is
-    looked for once for each row and kept, so that whoever asks gets the same answer. Every version was scored
+    This is the search behind `extras["nearest_normal"]`; runs over tables suggest cells of an ordinary row
+    instead (`tellwhy.workflow.verdicts.nearest`), so that every value they show occurs. A version is looked
+    for once for each row and kept, so that whoever asks gets the same answer. Every version was scored
     after its numbers were written with few digits and put into the row.
     """
 
