@@ -289,3 +289,16 @@ def test_a_closing_date_of_an_open_case(rng):
     frame.loc[rows, "hours"] = 12.5
     finding = the_only(frame, "broken_dependency", "hours", rows)
     assert "hours is filled although state = open" in finding.text
+
+
+def test_a_single_gap_is_told_and_makes_no_row_odd(rng):
+    frame = pd.DataFrame({"site": rng.choice(list("abc"), 500).astype(object), "x": rng.normal(size=500)})
+    frame.loc[17, "site"] = None
+    frame.loc[:99, "x"] = np.nan  # a column that is often empty has no gaps to tell
+    found = check_table(frame).findings
+    assert [(f.kind, f.columns, f.rows, f.surprise) for f in found] == [("gap", ("site",), (17,), 0.0)]
+    assert found[0].text == "1 row: site is missing (it is filled in all others)."
+    assert not check_table(frame.iloc[:200]).findings  # of few rows, one in two hundred tells nothing
+    same = frame.assign(site=frame["site"].fillna("a"))
+    assert [f.kind for f in check_table(frame, reference=same).findings] == ["gap"]
+    assert not [f for f in check_table(frame, reference=frame).findings if f.kind == "gap"]

@@ -20,7 +20,7 @@ from tellwhy.data.quality.links.absence import find_filled_cells
 from tellwhy.data.quality.links.dependencies import find_broken_dependencies
 from tellwhy.data.quality.links.equations import find_broken_relations
 from tellwhy.data.quality.links.orders import find_broken_orders
-from tellwhy.data.quality.rows.emptiness import find_empty_rows
+from tellwhy.data.quality.rows.emptiness import find_empty_rows, find_gaps
 from tellwhy.data.quality.rows.repeats import find_repeats
 from tellwhy.data.quality.rows.stuck import find_stuck_values
 from tellwhy.data.quality.values.bounds import find_out_of_bounds
@@ -32,6 +32,7 @@ from tellwhy.data.quality.values.slips import find_slips
 Check = Callable[[Facts, Facts], list[Finding]]
 # In this order: what makes cells useless for others (placeholders) before what compares them.
 CHECKS: tuple[Check, ...] = (
+    find_gaps,
     find_placeholders,
     find_unread_cells,
     find_future_dates,

@@ -20,7 +20,7 @@ class Finding:
     ----------
     kind
         "placeholder", "duplicate", "burst", "impossible_date", "future_date", "sign_flip", "stuck",
-        "empty_row", "new_level", "vanished_level", "rare_level", "misspelling", "mixed_units",
+        "empty_row", "gap", "new_level", "vanished_level", "rare_level", "misspelling", "mixed_units",
         "decimal_slip", "broken_relation", "broken_order", "broken_dependency" or "rare_pair".
     columns
         The columns it is about, the guilty one first.

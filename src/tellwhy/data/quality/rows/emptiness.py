@@ -1,4 +1,4 @@
-"""Rows that are nearly empty, in a table whose rows are not."""
+"""Cells that are missing where hardly any is, and rows that are nearly empty."""
 
 from __future__ import annotations
 
@@ -15,6 +15,28 @@ _FEWEST_COLUMNS = 4
 _EMPTY = 0.7  # share of a row's cells
 _RARE = 0.02
 _GAP = 0.2  # share of the columns between these rows and all others
+
+_FEW_GAPS = 3  # missing cells, in a column that is filled everywhere else
+_MANY_ROWS = 300
+
+
+def find_gaps(seen: Facts, learn: Facts) -> list[Finding]:
+    """Single missing cells of columns that are always filled; they are told, but make no row odd.
+
+    A column may lack a cell in a thousand by its nature: chance cannot be ruled out.
+    """
+    findings: list[Finding] = []
+    if learn.n < _MANY_ROWS:
+        return findings
+    for column in seen.frame.columns:
+        rows = np.flatnonzero(seen.frame[column].isna().to_numpy())
+        known = learn.frame.get(column)
+        n_known = 0 if learn is seen or known is None else int(known.isna().sum())
+        if 0 < len(rows) <= _FEW_GAPS and n_known == 0:
+            text = f"{rows_words(len(rows))}: {column} is missing (it is filled in all others)."
+            example = f"row {rows[0]}: {column} is missing"
+            findings.append(Finding("gap", (column,), as_rows(rows), text, example, TOLD, 0.0))
+    return findings
 
 
 def find_empty_rows(seen: Facts, learn: Facts) -> list[Finding]:  # noqa: ARG001
