@@ -215,3 +215,33 @@ def test_a_column_that_tells_the_classes_apart_counts_within_them():
     found = explain_graph(frame, time="hour").run
     assert found.anomalies[0].row == 250
     assert found.explanation.extras["context_share"][0] > 0.9
+
+
+def test_a_placeholder_is_found_and_named_in_a_sequence_and_makes_no_class():
+    rng = np.random.default_rng(0)
+    wave = 20 + 3 * np.sin(np.arange(400) / 20)
+    frame = pd.DataFrame(
+        {"hour": np.arange(400), "temp": wave + rng.normal(0, 0.5, 400), "load": rng.gamma(2, 5, 400)}
+    )
+    frame.loc[100:119, "temp"] = -999.0
+    run = explain_graph(frame, time="hour", top=5).run
+    assert {a.row for a in run.anomalies if a.above_threshold} >= set(range(100, 120))
+    assert run.n_flagged == run.alarms.n_flagged == sum(a.above_threshold for a in run.anomalies)
+    for anomaly in run.anomalies[:20]:
+        assert anomaly.reasons[0].feature == "temp"
+        assert anomaly.reasons[0].text.startswith("temp = −999, a placeholder")
+        assert 0.5 < anomaly.reasons[0].share <= 1
+    assert run.findings[0].kind == "placeholder"
+    assert run.findings[0].rows == list(range(100, 120))
+    told = run.explanation
+    np.testing.assert_allclose(told.base_values + told.values.sum(axis=1) + told.residual, told.scores)
+
+
+def test_a_placeholder_is_found_and_named_in_a_grid(tmp_path):
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(30, 30))
+    values[4:6, 7:9] = -999.0
+    np.savez(tmp_path / "cube.npz", a=values, b=rng.normal(size=(30, 30)))
+    run = explain_graph(tmp_path / "cube.npz", top=4).run
+    assert {a.id for a in run.anomalies[:4]} == {"(4, 7)", "(4, 8)", "(5, 7)", "(5, 8)"}
+    assert all(a.above_threshold and a.reasons[0].feature == "a" for a in run.anomalies[:4])

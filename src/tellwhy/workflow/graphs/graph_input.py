@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,7 +16,7 @@ from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import Rules, integer, none, one_of, real, seed, validate_parameters
 from tellwhy.core.rows.scaling import Scaling
 from tellwhy.core.score_function import Integers
-from tellwhy.data import Table, TableEncoder
+from tellwhy.data import Table, TableEncoder, quality
 from tellwhy.data.columns.dates import find_layout, parse_dates
 from tellwhy.data.columns.roles import read_columns
 from tellwhy.data.graphs import Graph, chain, from_edges, grid
@@ -24,6 +24,7 @@ from tellwhy.data.graphs.reading import read_edges, read_grid
 from tellwhy.data.table import TableLike
 from tellwhy.workflow.tables.request import cell_text, check_column
 from tellwhy.workflow.tables.selection import as_named, as_source
+from tellwhy.workflow.verdicts.findings import RowFindings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +95,8 @@ class NodeData:
     source: str
     notices: tuple[str, ...]
     fingerprint: str
+    found: RowFindings  # what is wrong with the nodes as data; explained cells are missing in `frame`
+    written: pd.DataFrame  # the nodes before that
 
 
 def nodes_of(data: str | Path | TableLike, request: GraphRequest) -> NodeData:
@@ -113,6 +116,9 @@ def _grid_nodes(path: Any, request: GraphRequest) -> NodeData:
     stacked = np.column_stack([a.reshape(-1) for a in kept.values()])
     values = stacked if stacked.dtype == np.float32 else stacked.astype(np.float64)
     there = np.isfinite(values).all(axis=1)
+    written = pd.DataFrame(values, columns=list(kept))
+    placeholders = _placeholders(written, there)
+    values = _without(values, written, placeholders)
     if not there.any():
         raise InvalidInput(f"Every node of {found.source} has a value that is missing or infinite.")
     notices = list(found.notices)
@@ -131,7 +137,36 @@ def _grid_nodes(path: Any, request: GraphRequest) -> NodeData:
         source=found.source,
         notices=tuple(notices),
         fingerprint=found.fingerprint,
+        found=RowFindings.of(placeholders, len(values)),
+        written=written,
     )
+
+
+def _placeholders(frame: pd.DataFrame, there: NDArray[np.bool_]) -> list[quality.Finding]:
+    """Placeholders among the nodes that are there: one of them would make a class of its own of its nodes."""
+    places = np.flatnonzero(there)
+    if len(places) < 2:
+        return []
+    found = quality.check_table(frame.iloc[places]).findings
+    return [
+        replace(finding, rows=tuple(places[list(finding.rows)].tolist()))
+        for finding in found
+        if finding.kind == "placeholder" and finding.surprise > 0
+    ]
+
+
+def _without(
+    values: NDArray[Any], frame: pd.DataFrame, placeholders: Sequence[quality.Finding]
+) -> NDArray[Any]:
+    """Put the middle value of a column where it has a placeholder."""
+    if not placeholders:
+        return values
+    filled = values.copy()
+    for finding in placeholders:
+        column = frame.columns.get_loc(finding.columns[0])
+        rows = list(finding.rows)
+        filled[rows, column] = np.nanmedian(np.delete(values[:, column], rows))
+    return filled
 
 
 def _place(shape: tuple[int, ...], node: int) -> str:
@@ -143,7 +178,9 @@ def _table_nodes(table: Table, request: GraphRequest) -> NodeData:
     chosen = _features(table, request)
     order = _order(table, request.time) if request.time is not None else np.arange(len(table.frame))
     read = read_columns(table.frame[chosen])
-    frame = read.frame.iloc[order].reset_index(drop=True)
+    written = read.frame.iloc[order].reset_index(drop=True)
+    checked = quality.check_table(written, read.roles)
+    frame = checked.frame
     named = None if request.columns is None else chosen
     encoder = TableEncoder(missing="impute", columns=named, roles=as_named(read, named)).fit(frame)
     X = np.asarray(encoder.transform(frame))
@@ -163,6 +200,8 @@ def _table_nodes(table: Table, request: GraphRequest) -> NodeData:
         source=table.source,
         notices=(*table.notices, *read.notices, *encoder.notices_),
         fingerprint=table.fingerprint,
+        found=RowFindings.of(checked.findings, len(frame)),
+        written=written,
     )
 
 

@@ -26,6 +26,7 @@ from tellwhy.workflow.graphs.node_picture import NodePicture
 from tellwhy.workflow.run import AlarmRule, Anomaly, Evidence, Reason, Run, Typical
 from tellwhy.workflow.tables.table_run import column_shares, versions
 from tellwhy.workflow.verdicts.alarms import Calibration
+from tellwhy.workflow.verdicts.findings import finding_reasons, told_findings, with_findings
 from tellwhy.workflow.verdicts.ranking import Ranking, ranking_of
 from tellwhy.workflow.verdicts.reasons import groups_of, reasons_of, typical_of
 
@@ -76,12 +77,18 @@ def _run(nodes: NodeData, request: GraphRequest, model: LCCAD, scores: Floats) -
     present = np.flatnonzero(model.labels_ >= 0)  # nodes of a grid may be missing
     own = scores[present]
     calibration = Calibration.learn(own, is_clean=False)
-    ranking = ranking_of(own, calibration, own, request)
+    ranking = ranking_of(own, calibration, own, request, nodes.found.added[present])
     # What neighbours pull is told for every explained node, but costs a pass over all nodes.
     explainer = LatentClassDTD(model, neighbour_pull=len(nodes.X) <= SUMMARY_ROWS)
     told = explainer.explain(nodes=present[ranking.positions])
-    explanation = _in_users_columns(told, nodes)
+    by_row = nodes.found.by_row(present[ranking.positions])
+    raised = (ranking.scores - ranking.model_scores)[ranking.positions]
+    explanation = with_findings(_in_users_columns(told, nodes), raised, by_row)
     reasons = _reasons(explanation, nodes, model)
+    for i, node in enumerate(present[ranking.positions]):
+        if by_row[i]:
+            written = nodes.written.iloc[int(node)]
+            reasons[i] = finding_reasons(by_row[i], written, {}, float(raised[i] / explanation.scores[i]))
     anomalies = _anomalies(nodes, present[ranking.positions], ranking, reasons)
     run = Run(
         source=nodes.source,
@@ -89,7 +96,7 @@ def _run(nodes: NodeData, request: GraphRequest, model: LCCAD, scores: Floats) -
         summary=_summary(nodes, model, explanation, ranking),
         notices=[*nodes.notices, *_notices(model)],
         columns=list(nodes.frame.columns),
-        scores=own,
+        scores=ranking.scores,
         rows=nodes.rows[present],
         threshold=ranking.threshold,
         anomalies=anomalies,
@@ -102,6 +109,7 @@ def _run(nodes: NodeData, request: GraphRequest, model: LCCAD, scores: Floats) -
         versions=versions(),
         fingerprint=nodes.fingerprint,
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        findings=told_findings(nodes.found, nodes.rows, anomalies, _typical(nodes, present)),
         alarms=AlarmRule(ranking.alarms.rule, ranking.n_above, ranking.alarms.expected_false),
     )
     return GraphRun(run, picture_of(nodes, model, scores, run))

@@ -275,7 +275,8 @@ def _verdicts(found: _Findings) -> list[_Verdict]:
         if not by_row[i]:
             told.append(_Verdict(by_model[i], uncertainty(found.causes[i])))
             continue
-        known = finding_reasons(by_row[i], written.iloc[i], found.typical, float(ranking.scores[position]))
+        raised = float(1.0 - ranking.model_scores[position] / ranking.scores[position])
+        known = finding_reasons(by_row[i], written.iloc[i], found.typical, raised)
         if ranking.model_scores[position] <= ranking.threshold:
             told.append(_Verdict(known, ""))
             continue

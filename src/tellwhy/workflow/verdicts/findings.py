@@ -114,13 +114,17 @@ def column_parts(finding: quality.Finding) -> dict[str, float]:
 
 
 def finding_reasons(
-    found: Sequence[quality.Finding], row: pd.Series, typical: Mapping[str, Typical], score: float
+    found: Sequence[quality.Finding], row: pd.Series, typical: Mapping[str, Typical], raised: float
 ) -> list[Reason]:
-    """Reasons of a row that come from findings, one for each."""
+    """Reasons of a row that come from findings, one for each.
+
+    `raised` is the share of the row's score that findings added.
+    """
+    total = sum(addition(finding) for finding in found)
     told = []
     for finding in found:
         name = finding.columns[0] if finding.columns else ""
-        share = min(addition(finding) / score, 1.0) if score > 0 else 0.0
+        share = raised * addition(finding) / total
         value = plain_cell(row[name]) if name in row.index else None
         usual = usual_values(typical[name]) if name in typical else []
         text = f"{row_words(finding, row)} · {100 * share:.0f} %"
