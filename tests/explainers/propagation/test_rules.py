@@ -1,5 +1,7 @@
 """Every rule is its matrix algebra, on every kind of layer, biases and negative inputs included."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ from oracles.propagation_oracles import layer_relevance, network_relevance  # no
 from torch import nn  # noqa: E402
 
 from tellwhy.core.errors import InvalidParameter  # noqa: E402
-from tellwhy.explainers.propagation import LRP, RULES, Composite  # noqa: E402
+from tellwhy.explainers.propagation import LRP, RULES, Composite, rules  # noqa: E402
 from tellwhy.explainers.propagation.operations import parts  # noqa: E402
 
 CASES = [
@@ -148,3 +150,18 @@ def test_settings_go_with_a_name():
 def test_settings_of_another_rule_are_refused():
     with pytest.raises(InvalidParameter, match="do not fit rule 'epsilon'"):
         LRP(nn.Linear(2, 2).eval(), rule="epsilon", rule_params={"gamma": 1}).explain([[1.0, 2.0]])
+
+
+BUILT_IN = ("alpha_beta", "epsilon", "flat", "gamma", "w_square", "z", "z_box", "z_plus")
+
+
+def test_every_rule_has_an_oracle_is_exported_and_documented():
+    """What is easily forgotten when one is added."""
+    page = Path(__file__).parents[3] / "docs" / "networks.md"
+    documented = page.read_text(encoding="utf-8")
+    built_in = [name for name, rule in RULES.items() if rule.__module__.startswith("tellwhy.")]
+    assert set(built_in) >= set(BUILT_IN)
+    assert set(built_in) <= {name for name, _ in CASES}
+    for name in built_in:
+        assert f"`{name}`" in documented
+        assert RULES[name].__name__ in rules.__all__
