@@ -302,3 +302,15 @@ def test_a_single_gap_is_told_and_makes_no_row_odd(rng):
     same = frame.assign(site=frame["site"].fillna("a"))
     assert [f.kind for f in check_table(frame, reference=same).findings] == ["gap"]
     assert not [f for f in check_table(frame, reference=frame).findings if f.kind == "gap"]
+
+
+def test_signs_tell_labels_apart_and_a_second_spelling_of_many_rows_keeps_its_cells(rng):
+    income = pd.DataFrame(
+        {"income": rng.choice(["<=50K", ">50K"], 800, p=[0.76, 0.24]), "x": rng.normal(size=800)}
+    )
+    assert not check_table(income).findings
+    land = pd.DataFrame({"land": rng.choice(["Germany", "GERMANY", "France"], 800, p=[0.6, 0.1, 0.3])})
+    land["x"] = rng.normal(size=800)
+    found = check_table(land)
+    assert [(f.kind, f.action, f.surprise) for f in found.findings] == [("misspelling", "told only", 0.0)]
+    assert not found.explained

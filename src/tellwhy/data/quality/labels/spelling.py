@@ -12,7 +12,7 @@ import numpy as np
 from tellwhy.core.score_function import Integers
 from tellwhy.data.quality.coded import Coded, coded_labels
 from tellwhy.data.quality.facts import Facts
-from tellwhy.data.quality.findings import MISSING, Finding
+from tellwhy.data.quality.findings import MISSING, TOLD, Finding
 from tellwhy.data.quality.words import as_rows, cell_words, rows_words
 
 _RATIO = 20  # a misspelling is so many times rarer than what is meant
@@ -23,6 +23,7 @@ _SHORTEST = 5
 _LONG = 9
 _FARTHEST = 4  # two changed letters: two more of some, two fewer of others
 _DIGIT = re.compile(r"\d")
+_MEANING = frozenset("<>=≤≥+±%#&*")  # signs that tell labels apart: '>50K' is no way to write '<=50K'
 
 
 def find_misspellings(seen: Facts, learn: Facts) -> list[Finding]:
@@ -47,9 +48,12 @@ def _of_column(seen: Facts, column: str, coded: Coded) -> Iterator[Finding]:
             f"{rows_words(len(rows))}: {column} = {coded.names[code]!r}, "
             f"a misspelling of {coded.names[meant]!r} ({counts[meant]:,} rows)."
         )
-        surprise = math.log(seen.n / len(rows)) if len(rows) <= _ODD * seen.n else 0.0
+        is_odd = len(rows) <= _ODD * seen.n
+        surprise = math.log(seen.n / len(rows)) if is_odd else 0.0
         example = cell_words(seen, column, rows[0])
-        yield Finding("misspelling", (column,), rows, text, example, MISSING, surprise)
+        # What many rows have is not taken from them: they would lose a column to a guess about its spelling.
+        action = MISSING if is_odd else TOLD
+        yield Finding("misspelling", (column,), rows, text, example, action, surprise)
 
 
 def _pairs(names: tuple[str, ...], counts: Integers, common: list[int]) -> Iterator[tuple[int, int]]:
@@ -84,15 +88,15 @@ def letter_counts(text: str) -> Integers:
 
 
 def folded_text(text: str) -> str:
-    """A label without what is easily written otherwise: case, accents, blanks, punctuation.
+    """A label without what is easily written otherwise: case, accents, blanks, most punctuation.
 
     Examples
     --------
-    >>> folded_text(" São-Paulo "), folded_text("SAO PAULO")
-    ('saopaulo', 'saopaulo')
+    >>> folded_text(" São-Paulo "), folded_text("SAO PAULO"), folded_text(">50K")
+    ('saopaulo', 'saopaulo', '>50k')
     """
     plain = unicodedata.normalize("NFKD", text.casefold())
-    letters = "".join(c for c in plain if c.isalnum())
+    letters = "".join(c for c in plain if c.isalnum() or c in _MEANING)
     return letters or text
 
 
