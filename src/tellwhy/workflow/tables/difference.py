@@ -15,13 +15,13 @@ from tellwhy.core.progress import stage
 from tellwhy.core.tables import random_sample
 from tellwhy.data import Table
 from tellwhy.data.columns.dates import Dates, iso_texts, told_by_order
-from tellwhy.data.columns.roles import ReadColumns, Role, read_columns
+from tellwhy.data.columns.roles import ReadColumns, Role
 from tellwhy.data.columns.values import dates_of
 from tellwhy.data.columns.written.dates import WrittenDates
 from tellwhy.data.table import TableLike
 from tellwhy.workflow.drift.chance import adjusted
 from tellwhy.workflow.drift.column_drift import Drift, hour_drift, missing_drift, values_drift
-from tellwhy.workflow.tables.selection import as_source
+from tellwhy.workflow.tables.selection import as_source, read_as_told
 
 LEVEL = 0.01  # chance that anything is said to have drifted though nothing has
 MOST_ROWS = 200_000  # of each table whose numbers are compared; more would take longer and say the same
@@ -155,12 +155,12 @@ def _read_pair(old: Table, new: Table, exclude: set[str], told: Mapping[str, Seq
             f"{', '.join(map(repr, new.frame.columns[:3]))}."
         )
     told = {kind: _named(entries, shared, exclude) for kind, entries in told.items()}
-    first = _read(old.frame[shared], told, None)
-    own = _read(new.frame[shared], told, None)
+    first = read_as_told(old.frame[shared], None, told)
+    own = read_as_told(new.frame[shared], None, told)
     # A column of which the new table alone tells something else is read again, as it was in the old one.
     unlike = [name for name in shared if first.roles[name] != own.roles[name]]
     told_of = {kind: [e for e in names if _column(e, unlike) is not None] for kind, names in told.items()}
-    alike = _read(new.frame[unlike], told_of, first.roles)
+    alike = read_as_told(new.frame[unlike], first.roles, told_of)
     frame = own.frame.copy(deep=False)
     roles = dict(own.roles)
     changed = {}
@@ -182,19 +182,6 @@ def _column(entry: str, columns: Sequence[str]) -> str | None:
     """The column that 'COLUMN' or 'COLUMN=FORMAT' names, None where it is not among these."""
     name = entry if entry in columns else entry.rsplit("=", maxsplit=1)[0]
     return name if name in columns else None
-
-
-def _read(
-    frame: pd.DataFrame, told: Mapping[str, Sequence[str]], roles: Mapping[str, Role] | None
-) -> ReadColumns:
-    return read_columns(
-        frame,
-        category=told["category"],
-        number=told["number"],
-        date=told["date"],
-        text=told["text"],
-        roles=roles,
-    )
 
 
 def _is_read_otherwise(old: Role, own: Role, as_own: pd.Series, as_old: pd.Series) -> bool:

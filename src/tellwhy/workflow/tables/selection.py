@@ -143,14 +143,15 @@ def _read(
 ) -> tuple[ReadColumns, ReadColumns | None]:
     """Read the columns once: those of a reference first, and the table's alike."""
     if reference is None:
-        return _told(frame, None, told), None
-    known = _told(reference, None, told)
-    return _told(frame, known.roles, told), known
+        return read_as_told(frame, None, told), None
+    known = read_as_told(reference, None, told)
+    return read_as_told(frame, known.roles, told), known
 
 
-def _told(
-    frame: pd.DataFrame, roles: Mapping[str, Role] | None, told: Mapping[str, list[str]]
+def read_as_told(
+    frame: pd.DataFrame, roles: Mapping[str, Role] | None, told: Mapping[str, Sequence[str]]
 ) -> ReadColumns:
+    """Read columns as the user says (see `Request.told_kinds`), the others as `roles` or their cells say."""
     return read_columns(
         frame,
         category=told["category"],
