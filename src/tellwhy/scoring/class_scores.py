@@ -13,7 +13,7 @@ from tellwhy.core.score_function import Floats, ScoreFunction
 from tellwhy.scoring.adapters.estimator_kinds import estimator_kind, gives_probabilities, is_scikit_learn
 from tellwhy.scoring.as_score import reader_of, refuse_classes
 from tellwhy.scoring.model_rows import ensure_fitted, fitted_names, fitted_width, own_rows
-from tellwhy.scoring.scores.function_score import FunctionScore
+from tellwhy.scoring.scores.function_score import FunctionScore, private_rows
 from tellwhy.scoring.scores.log_odds import ClassScores, SingleScore, log_odds, log_odds_of_logits
 from tellwhy.scoring.scores.network_output import NetworkOutput
 
@@ -87,7 +87,7 @@ def _classifier(model: Any) -> ClassScores:
 
 
 def _odds_of_classes(model: Any, X: Any) -> Floats:
-    return log_odds(np.asarray(model.predict_proba(own_rows(model, X))))
+    return log_odds(np.asarray(model.predict_proba(own_rows(model, private_rows(X)))))
 
 
 def _regressor(model: Any) -> FunctionScore:
@@ -111,7 +111,7 @@ class _FunctionOutputs(FunctionScore):
 
     def known(self, X: Any) -> ScoreFunction:
         """Return class scores where the function gives several columns for these rows, else itself."""
-        found = np.asarray(self._function(X))
+        found = np.asarray(self._function(private_rows(X)))
         if found.ndim != 2 or found.shape[1] < 2:
             return self
         names = [str(c) for c in range(found.shape[1])]
@@ -141,7 +141,7 @@ class _NetworkOutputs(_FunctionOutputs):
 
 
 def _transformed(transform: Callable[[Floats], Floats], function: Callable[[Any], Any], X: Any) -> Floats:
-    return transform(np.asarray(function(X), dtype=np.float64))
+    return transform(np.asarray(function(private_rows(X)), dtype=np.float64))
 
 
 def _network_outputs(model: Any, X: Any) -> Floats:

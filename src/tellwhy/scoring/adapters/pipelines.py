@@ -15,7 +15,7 @@ from tellwhy.core.tables import as_floats
 from tellwhy.scoring.adapters.column_owners import is_passthrough, owners_of_chain
 from tellwhy.scoring.model_rows import ensure_fitted, fitted_names, fitted_width, raw_rows
 from tellwhy.scoring.scores.encoded import EncodedScore
-from tellwhy.scoring.scores.function_score import FunctionScore
+from tellwhy.scoring.scores.function_score import FunctionScore, private_rows
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,7 @@ class Encoding:
         """Transform raw rows to a finite float64 array."""
         # Vectorisers of text, say, record no number of columns: they get their input as it is.
         rows = X if self.n_columns is None else raw_rows(X, self.n_columns, self.names)
+        rows = private_rows(rows)  # transforms may write into what they are given (`copy=False`)
         try:
             for transform in self.transforms:
                 rows = transform.transform(rows)
@@ -54,7 +55,7 @@ class Encoding:
 
     def undo(self, Z: Floats) -> Any:
         """Return raw rows that are transformed to, or nearest to, the given numbers."""
-        rows: Any = Z
+        rows: Any = private_rows(Z)
         for transform in reversed(self.transforms):
             rows = transform.inverse_transform(rows)
         return rows

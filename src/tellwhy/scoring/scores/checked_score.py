@@ -7,7 +7,7 @@ from typing import Any
 
 from tellwhy.core.capabilities import HasGradient
 from tellwhy.core.score_function import Floats
-from tellwhy.scoring.scores.function_score import one_per_cell, one_per_row
+from tellwhy.scoring.scores.function_score import one_per_cell, one_per_row, private_rows
 
 
 class CheckedScore:
@@ -39,7 +39,7 @@ class CheckedScore:
     def value(self, X: Any, *left_out: Any) -> Floats:
         """One finite number per row."""
         n = X.shape[0] if hasattr(X, "shape") else len(X)
-        return one_per_row(self._score.value(X, *left_out), n, self._score.describes)
+        return one_per_row(self._score.value(private_rows(X), *left_out), n, self._score.describes)
 
     @property
     def gradient(self) -> Callable[..., Floats] | None:
@@ -47,4 +47,5 @@ class CheckedScore:
         return self._checked_gradient if isinstance(self._score, HasGradient) else None
 
     def _checked_gradient(self, X: Any, *left_out: Any) -> Floats:
-        return one_per_cell(self._score.gradient(X, *left_out), X, self._score.describes)
+        slopes = self._score.gradient(private_rows(X), *left_out)
+        return one_per_cell(slopes, X, self._score.describes)

@@ -62,11 +62,24 @@ class FunctionScore:
     def value(self, X: Any) -> Floats:
         """One finite number per row, or an error that says what the function returned."""
         n = X.shape[0] if hasattr(X, "shape") else len(X)
-        return one_per_row(self._function(X), n, self.describes)
+        return one_per_row(self._function(private_rows(X)), n, self.describes)
 
     def _checked_gradient(self, X: Any) -> Floats:
         """Return the derivatives, one per cell of X, or an error that says what the gradient returned."""
-        return one_per_cell(self._slopes(X), X, self.describes)  # type: ignore[misc]
+        return one_per_cell(self._slopes(private_rows(X)), X, self.describes)  # type: ignore[misc]
+
+
+def private_rows(X: Any) -> Any:
+    """Return rows that a function may do with as it likes: what it writes into them reaches nobody else.
+
+    A read-only view would not do: PyTorch and libraries in C write past that flag.
+    """
+    if isinstance(X, np.ndarray):
+        return X.copy(order="K")  # products of another layout differ in their last digits
+    for way in ("copy", "clone"):  # pandas, scipy and lists have the one, PyTorch and polars the other
+        if hasattr(X, way):
+            return getattr(X, way)()
+    return X
 
 
 def one_per_row(returned: Any, n: int, describes: str) -> Floats:
