@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from sklearn.ensemble import GradientBoostingRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tellwhy.bases import KernelBasis
@@ -55,8 +56,23 @@ DETECTORS = [
 ]
 
 
+class Squares(GradientBoostingRegressor):
+    """Boosted trees that learn how far rows are out; an isolation forest depends on the order of columns."""
+
+    def fit(self, X, y=None):
+        scaled = np.asarray(X) / np.std(np.asarray(X), axis=0)
+        return super().fit(X, (scaled**2).sum(axis=1))
+
+
+def boosted(X):
+    return Squares(n_estimators=10, max_depth=2, min_samples_leaf=15, random_state=0).fit(X)
+
+
 # Explainers that the model of their role's case is nothing for.
-OWN_CASES = {"CommitteeShares": replace(CASES["explainer"], fit=lambda X: Committee().fit(X))}
+OWN_CASES = {
+    "CommitteeShares": replace(CASES["explainer"], fit=lambda X: Committee().fit(X)),
+    "TreeShapley": replace(CASES["explainer"], fit=boosted, scores=lambda model, X: model.predict(X)),
+}
 
 
 def names(check):

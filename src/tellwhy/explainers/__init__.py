@@ -57,6 +57,7 @@ if TYPE_CHECKING:
         Insight as Insight,
         Priors as Priors,
     )
+    from tellwhy.explainers.trees import TreeShapley as TreeShapley
 
 _PLACES = {
     "CommitteeShares": "decomposition",
@@ -94,6 +95,7 @@ _PLACES = {
     "SimpleTaylor": "gradients",
     "SmoothGrad": "propagation",
     "SupportExplanation": "decomposition",
+    "TreeShapley": "trees",
     "coverage": "propagation",
     "explain_all": "propagation",
 }
@@ -101,6 +103,15 @@ __getattr__, __dir__ = lazy_names(__name__, _PLACES)
 # `propagation` is not here, for it loads PyTorch: `network_cards` holds the cards of its classes
 announce(
     __name__,
-    ["decomposition", "ensemble", "gradients", "network_cards", "perturbation", "shapley", "surrogate"],
+    [
+        "decomposition",
+        "ensemble",
+        "gradients",
+        "network_cards",
+        "perturbation",
+        "shapley",
+        "surrogate",
+        "trees",
+    ],
 )
 __all__ = list(_PLACES)

@@ -1,0 +1,220 @@
+"""Trees as arrays, the same for every library that grew them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellwhy.core.score_function import Floats, Integers
+
+# What a split does with an empty cell, in `Nodes.missing`.
+RIGHT = 0  # it goes right
+LEFT = 1  # it goes left
+AS_ZERO = 2  # it counts as the number 0
+ZERO_RIGHT = 3  # it goes right, and so does the number 0
+ZERO_LEFT = 4  # it goes left, and so does the number 0
+
+
+class Nodes(NamedTuple):
+    """All nodes of all trees, each tree in preorder: a node's left child is the one after it.
+
+    Attributes
+    ----------
+    first
+        Where each tree begins, and where the last one ends, (trees + 1,).
+    feature
+        Column that a node splits on, −1 for a leaf.
+    threshold
+        A cell goes left when it is at most this.
+    right
+        The right child.
+    missing
+        What becomes of empty cells: `RIGHT`, `LEFT`, `AS_ZERO`, `ZERO_RIGHT` or `ZERO_LEFT`.
+    sets
+        Of a split on categories, where its set of them begins and ends in `words`; (nodes, 2), equal for a
+        split on a number. A cell goes left when it is in the set.
+    words
+        Sets of categories, 32 to a word: category c is bit c % 32 of word c // 32.
+    cover
+        How many training rows (or how much of their weight) came through.
+    depth
+        Number of splits above.
+    """
+
+    first: Integers
+    feature: Integers
+    threshold: Floats
+    right: Integers
+    missing: NDArray[np.int8]
+    sets: Integers
+    words: NDArray[np.uint32]
+    cover: Floats
+    depth: Integers
+
+    @property
+    def n_trees(self) -> int:
+        """Number of trees."""
+        return len(self.first) - 1
+
+
+class Chosen(NamedTuple):
+    """The part of a model that makes one output: some of its trees, and the value of each node."""
+
+    trees: Integers
+    value: Floats
+    base: float
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Trees:
+    """A model that adds up trees: output k of a row is base[k] + Σ over trees of the value of its leaf.
+
+    Averages, learning rates and signs are in the values already.
+
+    Attributes
+    ----------
+    nodes
+        The trees.
+    value
+        Value of each node, (nodes, 1) where a tree adds to one output, (nodes, outputs) where to all.
+    output_of
+        The output that each tree adds to; −1: to all.
+    base
+        What belongs to no tree, one number per output.
+    explains
+        What an output is, as a phrase: "the prediction of DecisionTreeRegressor".
+    task
+        'anomaly', 'regression' or 'classification'.
+    n_columns, names
+        Number and names of the columns of the user's.
+    classes
+        Labels of a classifier, in the order of its outputs. A classifier of two classes with one output gives
+        that of the second.
+    link
+        What makes the model's usual output of ours: 'identity', 'logistic', 'softmax', 'exp', or
+        'power of two' (the anomaly score of an isolation forest).
+    threshold
+        Output above which a row counts as anomalous, where the model has such.
+    read
+        The user's rows to numbers, one column per column that nodes split on.
+    """
+
+    nodes: Nodes
+    value: Floats
+    output_of: Integers
+    base: Floats
+    explains: str
+    task: str
+    n_columns: int
+    names: Sequence[str] | None = None
+    classes: Sequence[Any] | None = None
+    link: str = "identity"
+    threshold: float | None = None
+    read: Callable[[Any], Floats] = field(repr=False)
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs."""
+        return len(self.base)
+
+    def chosen(self, output: int) -> Chosen:
+        """Return the trees that make one output."""
+        trees = np.flatnonzero((self.output_of == output) | (self.output_of < 0))
+        column = output if self.value.shape[1] > 1 else 0
+        return Chosen(trees, np.ascontiguousarray(self.value[:, column]), float(self.base[output]))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RawTree:
+    """One tree as its library stores it: nodes in any order, the root first.
+
+    `left` and `right` are places in these arrays, −1 for a leaf; `sets` are the categories that go left, by
+    node.
+    """
+
+    feature: Any
+    threshold: Any
+    left: Any
+    right: Any
+    cover: Any
+    value: Any
+    missing: Any = RIGHT
+    sets: dict[int, Integers] = field(default_factory=dict)
+
+
+def join_trees(raw: Sequence[RawTree]) -> tuple[Nodes, Floats]:
+    """Put trees into one set of arrays, and give the values of their nodes."""
+    from tellwhy.explainers.trees._compiled import preorder
+
+    orders = [preorder(np.asarray(t.left, np.int64), np.asarray(t.right, np.int64)) for t in raw]
+    sizes = [len(order) for order, _ in orders]
+    first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+    def joined(name: str, kind: type) -> Any:
+        parts = [
+            np.broadcast_to(np.asarray(getattr(t, name), dtype=kind), np.shape(t.left))[order]
+            for t, (order, _) in zip(raw, orders, strict=True)
+        ]
+        return np.ascontiguousarray(np.concatenate(parts))
+
+    sets, words = _joined_sets(raw, orders, first)
+    nodes = Nodes(
+        first=first,
+        feature=joined("feature", np.int64),
+        threshold=joined("threshold", np.float64),
+        right=_joined_right(raw, orders, first),
+        missing=joined("missing", np.int8),
+        sets=sets,
+        words=words,
+        cover=joined("cover", np.float64),
+        depth=np.concatenate([depth for _, depth in orders]),
+    )
+    values = [np.asarray(t.value, np.float64)[order] for t, (order, _) in zip(raw, orders, strict=True)]
+    value = np.concatenate([v.reshape(len(v), -1) for v in values])
+    is_leaf = joined("left", np.int64) < 0
+    return nodes._replace(feature=np.where(is_leaf, -1, nodes.feature)), np.ascontiguousarray(value)
+
+
+def _joined_right(raw: Sequence[RawTree], orders: Any, first: Integers) -> Integers:
+    """Right child of each node, as a place among all nodes."""
+    parts = []
+    for tree, (order, _), start in zip(raw, orders, first[:-1], strict=True):
+        place = np.empty(len(np.asarray(tree.left)), dtype=np.int64)
+        place[order] = start + np.arange(len(order))
+        right = np.asarray(tree.right, dtype=np.int64)[order]
+        parts.append(np.where(right < 0, -1, place[np.maximum(right, 0)]))
+    return np.concatenate(parts)
+
+
+def _joined_sets(raw: Sequence[RawTree], orders: Any, first: Integers) -> tuple[Integers, NDArray[np.uint32]]:
+    """Sets of categories: where each node's begins and ends, and all of them as words of 32 bits."""
+    sets = np.zeros((int(first[-1]), 2), dtype=np.int64)
+    words: list[NDArray[np.uint32]] = []
+    n_words = 0
+    for tree, (order, _), start in zip(raw, orders, first[:-1], strict=True):
+        for node, categories in tree.sets.items():
+            packed = packed_set(categories)
+            at = start + int(np.flatnonzero(order == node)[0])
+            sets[at] = n_words, n_words + len(packed)
+            n_words += len(packed)
+            words.append(packed)
+    return sets, np.concatenate(words) if words else np.zeros(0, dtype=np.uint32)
+
+
+def packed_set(categories: Any) -> NDArray[np.uint32]:
+    """Return a set of small whole numbers as bits, 32 to a word; at least one word.
+
+    Examples
+    --------
+    >>> packed_set([0, 2, 33])
+    array([5, 2], dtype=uint32)
+    """
+    members = np.asarray(categories, dtype=np.int64)
+    words = np.zeros(int(members.max(initial=0)) // 32 + 1, dtype=np.uint32)
+    for member in members:
+        words[member // 32] |= np.uint32(1 << (int(member) % 32))
+    return words

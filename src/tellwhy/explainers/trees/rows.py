@@ -1,0 +1,98 @@
+"""The user's rows as the numbers that splits are compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from tellwhy.core.errors import InvalidInput
+from tellwhy.core.score_function import Floats
+from tellwhy.core.tables import Frame, PandasRows, as_floats, check_finite
+from tellwhy.scoring.model_rows import check_columns
+
+
+@dataclass(frozen=True, eq=False)
+class TableRows:
+    """Rows of a table to numbers.
+
+    Attributes
+    ----------
+    n_columns, names
+        Columns that the model was fitted on.
+    single
+        Whether the model rounds cells to single precision before it compares them.
+    takes_gaps
+        Whether cells may be empty (NaN).
+    categories
+        For a column of categories, what its codes 0, 1, … stand for. Frames whose columns are of the category
+        type, or text, are coded with it; numbers are taken for codes.
+    """
+
+    n_columns: int
+    names: Sequence[str] | None = None
+    single: bool = False
+    takes_gaps: bool = True
+    categories: Mapping[int, Sequence[Any]] = field(default_factory=dict)
+
+    def __call__(self, X: Any) -> Floats:
+        """Return the rows as numbers, or say what is wrong with them."""
+        refuse_sparse(X)
+        check_columns(X, self.names)
+        numbers = self._numbers(_coded(X, self.categories))
+        if numbers.shape[1] != self.n_columns:
+            raise InvalidInput(
+                f"X has {numbers.shape[1]} columns, but the model was fitted on {self.n_columns}."
+            )
+        return numbers.astype(np.float32).astype(np.float64) if self.single else numbers
+
+    def _numbers(self, X: Any) -> Floats:
+        if not self.takes_gaps:
+            return as_floats(X)
+        raw = np.asarray(X)
+        if raw.dtype.kind not in "fO":
+            return as_floats(X)
+        try:
+            numbers = raw.astype(np.float64)
+        except (TypeError, ValueError):
+            return as_floats(X)  # says which cell is not a number
+        gaps = np.isnan(numbers)
+        filled = np.where(gaps, 0.0, numbers)
+        if filled.ndim == 2:
+            check_finite(filled, self.names)
+        return np.where(gaps, np.nan, as_floats(filled))
+
+
+def refuse_sparse(X: Any) -> None:
+    """Raise for a sparse matrix."""
+    if issparse(X):
+        raise InvalidInput(f"X is a sparse matrix of shape {X.shape}; expected dense rows. Pass X.toarray().")
+
+
+def _coded(X: Any, categories: Mapping[int, Sequence[Any]]) -> Any:
+    """Return a frame with its categories as codes; a value that the model does not know becomes NaN."""
+    if not categories or not isinstance(X, Frame):
+        return X
+    import pandas as pd
+
+    table: Any = X
+    frame = (
+        table if isinstance(X, PandasRows) else pd.DataFrame({c: table[c].to_numpy() for c in table.columns})
+    )
+    columns = []
+    for j in range(frame.shape[1]):
+        column = frame.iloc[:, j]
+        if j in categories and not pd.api.types.is_numeric_dtype(column.dtype):
+            column = pd.Series(_codes(column, categories[j]), index=frame.index, name=column.name)
+        columns.append(column)
+    return pd.concat(columns, axis=1)
+
+
+def _codes(column: Any, known: Sequence[Any]) -> Floats:
+    import pandas as pd
+
+    codes = pd.Index(known).get_indexer(pd.Index(column.astype(object)))
+    return np.where(codes < 0, np.nan, codes.astype(np.float64))

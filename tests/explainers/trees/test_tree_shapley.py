@@ -1,0 +1,174 @@
+"""Values of trees against enumeration, against shap, and against what the libraries predict."""
+
+import numpy as np
+import pytest
+from oracles import tree_models as models
+from oracles.shapley_oracles import shapley_by_definition
+from oracles.tree_oracles import background_worth, interactions_by_definition, path_worth, remembered
+from sklearn.ensemble import GradientBoostingClassifier, IsolationForest, RandomForestRegressor
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
+from tellwhy.explainers import TreeShapley
+from tellwhy.explainers.trees import TreeScore, read_trees
+
+MODELS = models.MODELS
+IDS = [case[0] for case in MODELS]
+X, Y, THREE = models.X, models.Y, models.THREE
+
+
+def some(rows, *places):
+    return rows.iloc[list(places)] if hasattr(rows, "iloc") else rows[list(places)]
+
+
+@pytest.mark.parametrize(("name", "model", "rows", "target", "output"), MODELS, ids=IDS)
+def test_scores_are_what_the_library_gives(name, model, rows, target, output):
+    explanation = TreeShapley(model, target=target).explain(rows)
+    single = "XGBoost" in name  # which adds in single precision
+    np.testing.assert_allclose(explanation.scores, output(rows), rtol=0, atol=3e-6 if single else 1e-12)
+    np.testing.assert_allclose(explanation.residual, 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize(("name", "model", "rows", "target", "output"), MODELS, ids=IDS)
+def test_values_are_those_of_the_definition(name, model, rows, target, output):
+    score = TreeScore(read_trees(model), target)
+    few, background = some(rows, 3, 40), some(rows, 7, 90, 91)
+    Z, B = score.trees.read(few), score.trees.read(background)
+    by_path = TreeShapley(model, target=target).explain(few)
+    by_rows = TreeShapley(model, target=target, background=background).explain(few)
+    which = int(score.targets(Z).output[0])
+    for i, z in enumerate(Z):
+        worth = remembered(path_worth(score.trees, which, z))
+        np.testing.assert_allclose(by_path.values[i], shapley_by_definition(worth, models.D), atol=1e-10)
+        np.testing.assert_allclose(by_path.base_values[i], worth(frozenset()), atol=1e-10)
+        worth = remembered(background_worth(score.trees, which, z, B))
+        np.testing.assert_allclose(by_rows.values[i], shapley_by_definition(worth, models.D), atol=1e-10)
+        np.testing.assert_allclose(by_rows.base_values[i], worth(frozenset()), atol=1e-10)
+
+
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize("place", [0, 5, 17, 26])
+def test_interactions_are_those_of_the_definition(place, given):
+    _, model, rows, target, _ = MODELS[place]
+    background = some(rows, 7, 90) if given else None
+    explanation = TreeShapley(model, target=target, background=background, interactions=True).explain(
+        some(rows, 3)
+    )
+    score = TreeScore(read_trees(model), target)
+    z = score.trees.read(some(rows, 3))[0]
+    which = int(score.targets(z[None]).output[0])
+    worth = path_worth(score.trees, which, z)
+    if given:
+        worth = background_worth(score.trees, which, z, score.trees.read(background))
+    found = explanation.extras["interactions"][0]
+    expected = interactions_by_definition(remembered(worth), models.D)
+    off = ~np.eye(models.D, dtype=bool)
+    np.testing.assert_allclose(found[off], expected[off], atol=1e-10)
+    np.testing.assert_allclose(found.sum(axis=1), explanation.values[0], atol=1e-10)
+
+
+def deep_forest():
+    rng = np.random.default_rng(0)
+    wide = rng.normal(size=(500, 30))
+    return wide, RandomForestRegressor(6, random_state=0).fit(wide, wide[:, :8].prod(axis=1) + wide[:, 9])
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_deep_trees_of_many_columns_agree_with_shap(given):
+    shap = pytest.importorskip("shap")
+    wide, model = deep_forest()
+    assert max(tree.tree_.max_depth for tree in model.estimators_) > 14  # beyond what tables are made for
+    background = wide[100:140] if given else None
+    how = "interventional" if given else "tree_path_dependent"
+    peer = shap.TreeExplainer(model, background, feature_perturbation=how)
+    ours = TreeShapley(model, background=background).explain(wide[:70])
+    np.testing.assert_allclose(ours.values, peer.shap_values(wide[:70], check_additivity=False), atol=1e-6)
+
+
+def test_an_isolation_forest_agrees_with_shap():
+    shap = pytest.importorskip("shap")
+    forest = IsolationForest(random_state=0).fit(X)
+    peer = shap.TreeExplainer(forest).shap_values(X)  # mean lengths of paths
+    unit = 2.0 * (np.log(159) + np.euler_gamma) - 2.0 * 159 / 160
+    np.testing.assert_allclose(TreeShapley(forest).explain(X).values, -peer / unit, atol=1e-6)
+
+
+def test_the_anomaly_score_is_a_power_of_two():
+    forest = IsolationForest(random_state=0, contamination=0.1).fit(X)
+    explanation = TreeShapley(forest).explain(X)
+    np.testing.assert_allclose(explanation.extras["anomaly_score"], -forest.score_samples(X), rtol=1e-12)
+    assert "log₂ of the anomaly score" in explanation.params["explains"]
+    flagged = explanation.scores > TreeShapley(forest).score.threshold
+    np.testing.assert_array_equal(flagged, forest.predict(X) == -1)
+
+
+def test_rows_do_not_depend_on_batches_and_threads():
+    wide, model = deep_forest()
+    together = TreeShapley(model, n_jobs=2).explain(wide)
+    alone = TreeShapley(model, n_jobs=1).explain(wide)
+    np.testing.assert_array_equal(together.values, alone.values)
+    np.testing.assert_allclose(
+        TreeShapley(model).explain(wide[300:301]).values[0], together.values[300], atol=1e-14
+    )
+
+
+def test_classes_are_chosen_by_name_or_as_predicted():
+    model = GradientBoostingClassifier(n_estimators=5, random_state=0).fit(X, models.TWO)
+    yes = TreeShapley(model, target="yes").explain(X)
+    no = TreeShapley(model, target="no").explain(X)
+    np.testing.assert_array_equal(yes.values, -no.values)
+    predicted = TreeShapley(model, target="predicted").explain(X)
+    np.testing.assert_array_equal(predicted.extras["explained_class"], model.predict(X))
+    assert (predicted.scores >= 0).all()
+    assert "class 'yes'" in TreeShapley(model).explain(X).params["explains"]
+    three = GradientBoostingClassifier(n_estimators=5, random_state=0).fit(X, THREE)
+    explanation = TreeShapley(three).explain(X)
+    np.testing.assert_array_equal(explanation.extras["explained_class"], three.predict(X))
+    np.testing.assert_allclose(explanation.scores, three.decision_function(X).max(axis=1))
+    with pytest.raises(InvalidParameter, match=r"one of the classes \['no', 'yes'\]"):
+        TreeShapley(model, target="maybe").explain(X)
+
+
+def test_pipelines_are_told_in_the_columns_that_go_in():
+    frame = models.FRAME[["a", "e"]]
+    coder = make_pipeline(OneHotEncoder(sparse_output=False, handle_unknown="ignore"), StandardScaler())
+    model = make_pipeline(coder, RandomForestRegressor(5, random_state=0)).fit(frame[["e"]], Y)
+    explanation = TreeShapley(model, interactions=True).explain(frame[["e"]])
+    assert explanation.values.shape == (160, 1)
+    np.testing.assert_allclose(explanation.scores, model.predict(frame[["e"]]))
+    np.testing.assert_allclose(
+        explanation.extras["interactions"][:, 0, 0], explanation.values[:, 0], atol=1e-12
+    )
+
+
+def test_background_rows_are_drawn_and_told():
+    model = RandomForestRegressor(5, random_state=0).fit(X, Y)
+    explanation = TreeShapley(model, background=X, max_background=50).explain(X[:4])
+    assert explanation.params["background"] == "50 of 160 given rows"
+    all_rows = TreeShapley(model, background=X).explain(X[:4])
+    np.testing.assert_allclose(all_rows.base_values, model.predict(X).mean())
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        (X[:, :4], "4 columns"),
+        (np.where(X > 2, np.inf, X), "infinity"),
+        (np.array([["a"] * 5]), "expected a number"),
+    ],
+)
+def test_bad_rows_are_refused(rows, words):
+    with pytest.raises(InvalidInput, match=words):
+        TreeShapley(MODELS[0][1]).explain(rows)
+
+
+def test_sparse_rows_and_other_models_are_answered():
+    from scipy.sparse import csr_matrix
+
+    with pytest.raises(InvalidInput, match=r"X\.toarray\(\)"):
+        TreeShapley(MODELS[0][1]).explain(csr_matrix(X))
+    with pytest.raises(UnsupportedModel, match="no model of trees"):
+        TreeShapley(LogisticRegression().fit(X, THREE)).explain(X)
+    assert read_trees(LogisticRegression()) is None
