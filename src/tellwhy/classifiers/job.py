@@ -15,6 +15,7 @@ from tellwhy.classifiers.svm.weston_watkins import WestonWatkinsSVM
 from tellwhy.classifiers.training_files import check_is_file, is_table
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.params import integer, one_of, real, validate_value
+from tellwhy.core.storage.replacing import standing
 
 ESTIMATORS: dict[str, type[MulticlassSVM]] = {
     "ww": WestonWatkinsSVM,
@@ -76,7 +77,7 @@ class Job:
                 "A Crammer–Singer row needs the weights of all classes at once, so that it trains on one "
                 "rank. Use --loss ww, which gives much the same models, or --ranks 1."
             )
-        if self.resume and not self.checkpoint.is_dir():
+        if self.resume and not standing(self.checkpoint).is_dir():
             raise InvalidInput(f"There is no checkpoint {self.checkpoint} to resume from.")
 
     def _validate_values(self) -> None:
@@ -92,7 +93,7 @@ class Job:
     @property
     def way_on(self) -> str:
         """How to go on with a training that was stopped."""
-        head = self.checkpoint / "checkpoint.json"
+        head = standing(self.checkpoint) / "checkpoint.json"
         if not head.is_file():
             return "There is no checkpoint yet; a smaller --checkpoint-every writes one sooner."
         epochs = json.loads(head.read_text(encoding="utf-8"))["epochs"]

@@ -11,6 +11,7 @@ from tellwhy.core.errors import UnreadableFile
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.storage.files import new_folder, plain
 from tellwhy.core.storage.folders import read_versioned, write_json
+from tellwhy.core.storage.replacing import standing
 from tellwhy.workflow.run import (
     SCHEMA,
     Agreement,
@@ -56,6 +57,7 @@ def load_run(folder: Path) -> Run:
     import pandas as pd
     import pyarrow as pa
 
+    folder = standing(folder)
     path = folder / HEAD
     head = read_versioned(path, SCHEMA, "a run of tellwhy")
     try:

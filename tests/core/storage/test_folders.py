@@ -43,7 +43,7 @@ def test_what_was_written_is_read(saved):
     for name, array in ARRAYS.items():
         np.testing.assert_array_equal(arrays[name], array)
         assert arrays[name].dtype == array.dtype
-    assert sorted(path.name for path in saved.iterdir()) == ["arrays.npz", "thing.json"]
+    assert sorted(path.name for path in saved.iterdir()) == ["arrays.npz", "manifest.json", "thing.json"]
     assert FORMAT.is_in(saved)
 
 
@@ -152,7 +152,9 @@ def test_folders_of_others_are_left_alone_and_ours_replaced(saved, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("keep")
     for attempt in (FORMAT.check_place, lambda place: FORMAT.write(place, HEAD, ARRAYS)):
-        with pytest.raises(CannotWrite, match=r"was not written by tellwhy \(it has no thing.json\)"):
+        with pytest.raises(
+            CannotWrite, match=r"was not written by tellwhy \(it has no manifest.json that names thing.json\)"
+        ):
             attempt(tmp_path / "mine")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine", "thing"]
     FORMAT.check_place(tmp_path / "new")

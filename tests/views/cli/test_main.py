@@ -107,6 +107,7 @@ def test_the_run_folder(data):
         "anomalies.csv",
         "anomalies.xlsx",
         "explanation",
+        "manifest.json",
         "report.html",
         "rows.parquet",
         "run.json",

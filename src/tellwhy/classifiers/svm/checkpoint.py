@@ -6,7 +6,6 @@ come; `rank-0.npz`, `rank-1.npz`, … hold what each rank knew of the variables,
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,9 @@ from scipy import sparse
 from tellwhy.classifiers.svm.solver import Progress
 from tellwhy.core.errors import InvalidInput, UnreadableFile
 from tellwhy.core.score_function import Integers
+from tellwhy.core.storage.files import remove_folder
 from tellwhy.core.storage.folders import Arrays, Format, read_arrays, write_arrays
+from tellwhy.core.storage.replacing import standing
 
 FORMAT = Format(
     "a checkpoint",
@@ -50,6 +51,7 @@ def _write_part(work: Path, rank: int, rows: Integers, duals: Any) -> None:
 
 def read(folder: Path, rows: Integers, n_classes: int, settings: dict[str, Any]) -> tuple[Any, Progress]:
     """Variables of the given rows × all classes, and how far the training had come."""
+    folder = standing(folder)
     head = FORMAT.read_head(folder)
     _check_settings(folder, head["settings"], settings)
     parts = [_read_part(folder / f"rank-{rank}.npz", n_classes) for rank in range(head["ranks"])]
@@ -93,4 +95,4 @@ def _read_part(path: Path, n_classes: int) -> Arrays:
 def remove(folder: Path) -> None:
     """Remove a checkpoint that is no longer needed."""
     if FORMAT.is_in(folder):
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_folder(folder, marker=FORMAT.head)

@@ -12,6 +12,7 @@ from tellwhy.core.errors import UnreadableFile
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.extras import Extras
 from tellwhy.core.storage.folders import Arrays, Format
+from tellwhy.core.storage.replacing import standing
 from tellwhy.core.tables import Frame, PandasRows
 
 FORMAT = Format(
@@ -66,6 +67,7 @@ def _arrays(explanation: Explanation, extras: Mapping[str, Any]) -> Arrays:
 
 def load(folder: Path) -> Explanation:
     """Read what `save` wrote."""
+    folder = standing(folder)
     head, arrays = FORMAT.read(folder)
     extras = dict(head["extras"])
     extras.update({k.removeprefix(_EXTRA): v for k, v in arrays.items() if k.startswith(_EXTRA)})

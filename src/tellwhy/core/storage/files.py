@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,86 +12,107 @@ from typing import Any
 import numpy as np
 
 from tellwhy.core.errors import CannotWrite
+from tellwhy.core.storage.hidden import NEW, hidden_folder
+from tellwhy.core.storage.manifest import MANIFEST, is_ours, write_manifest
+from tellwhy.core.storage.replacing import clear, finish, settle, sync, take_place
+
+RESERVED = ("report.html",)  # later commands write it into folders that are there already
 
 
 @contextmanager
 def new_folder(target: Path, *, marker: str) -> Iterator[Path]:
     """Give a temporary folder that takes the target's place when the block ends without an error.
 
-    An existing target is replaced only if it is empty or holds the file `marker`, which says that it is ours.
+    An existing target is replaced only if it is empty or its manifest says that tellwhy wrote it, with the
+    file `marker`. What is in it and not on its manifest is kept.
     """
-    work = _work_folder(target, marker)
-    try:
-        yield work
-        _take_place(work, target)
-    except OSError as error:
-        raise CannotWrite(
-            f"Cannot write {target}: {error.strerror or error}. Nothing was written."
-        ) from error
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+    place = _checked_place(target, marker)
+    with _told(target), hidden_folder(place, finish) as hidden:
+        yield hidden / NEW
+        write_manifest(hidden / NEW, marker, RESERVED)
+        take_place(hidden, place, marker)
 
 
 def check_new_folder(target: Path, *, marker: str) -> None:
     """Raise now what `new_folder` would raise: for work that takes long before there is anything to write."""
-    shutil.rmtree(_work_folder(target, marker), ignore_errors=True)
+    place = _checked_place(target, marker)
+    with _told(target), hidden_folder(place, finish):
+        pass
 
 
-def _work_folder(target: Path, marker: str) -> Path:
-    if target.exists() and not _is_ours(target, marker):
-        raise CannotWrite(
-            f"{target} exists and was not written by tellwhy (it has no {marker}): choose another."
-        )
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        # On the target's own disk, because a folder cannot be renamed across disks.
-        return Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    except OSError as error:
-        raise CannotWrite(f"Cannot write to {target.parent}: {error.strerror or error}.") from error
+@contextmanager
+def private_folder(target: Path) -> Iterator[Path]:
+    """Give a folder beside the target that is gone afterwards: for what processes tell each other."""
+    with _told(target), hidden_folder(target, finish) as hidden:
+        yield hidden / NEW
 
 
-def _is_ours(target: Path, marker: str) -> bool:
-    return target.is_dir() and ((target / marker).is_file() or not any(target.iterdir()))
-
-
-def _take_place(work: Path, target: Path) -> None:
-    os.chmod(work, 0o777 & ~_umask())  # mkdtemp makes it private
-    if not target.exists():
-        work.rename(target)
+def remove_folder(folder: Path, *, marker: str) -> None:
+    """Remove a folder that tellwhy wrote; what is in it and not ours stays."""
+    if not (folder / MANIFEST).exists() or not is_ours(folder, marker) or folder.is_symlink():
         return
-    # A folder cannot take the place of a full one in one step: the old one moves aside, and back on failure.
-    aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.old.", dir=target.parent)) / "old"
-    target.rename(aside)
+    with _told(folder), hidden_folder(folder, finish) as hidden:
+        # In one step: half a folder would look like a damaged one.
+        os.rename(folder, hidden / "gone")
+        clear(hidden / "gone", folder)
+
+
+def _checked_place(target: Path, marker: str) -> Path:
+    """Return where a folder is to be written: a symbolic link stays, what it leads to is replaced."""
     try:
-        work.rename(target)
-    except OSError:
-        aside.rename(target)
+        place = target.resolve() if target.is_symlink() else target
+        if place.exists() and not is_ours(place, marker):
+            raise CannotWrite(
+                f"{target} exists and was not written by tellwhy (it has no {MANIFEST} that names {marker}): "
+                "choose another, or move it away."
+            )
+        place.parent.mkdir(parents=True, exist_ok=True)
+    except CannotWrite:
         raise
-    finally:
-        shutil.rmtree(aside.parent, ignore_errors=True)
+    except (OSError, RuntimeError) as error:  # links that lead in a circle are a RuntimeError
+        why = getattr(error, "strerror", None) or error
+        raise CannotWrite(f"Cannot write to {target.parent}: {why}.") from error
+    return place
 
 
-def _umask() -> int:
-    mask = os.umask(0)  # there is no other way to read it than to set it
-    os.umask(mask)
-    return mask
+@contextmanager
+def _told(target: Path) -> Iterator[None]:
+    """Turn errors of the system into one that names the target."""
+    try:
+        yield
+    except CannotWrite:
+        raise
+    except OSError as error:
+        raise CannotWrite(
+            f"Cannot write {target}: {error.strerror or error}. Nothing was written."
+        ) from error
 
 
 @contextmanager
 def new_file(target: Path) -> Iterator[Path]:
     """Give a temporary file name that takes the target's place when the block ends without an error."""
-    # Beside the target, so that the last step is a rename on one disk, which cannot stop half-way. The
-    # number of the process keeps two processes apart that write the same file.
-    work = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
+    _check_plain_file(target)
+    # Beside the target, so that the last step is a rename on one disk, which cannot stop half-way; in a
+    # private folder, so that nobody can put a link there for us to write through.
+    with _told(target), hidden_folder(target, finish) as hidden:
+        work = hidden / NEW / target.name
         yield work
+        settle(hidden / NEW)
         os.replace(work, target)
-    except OSError as error:
-        raise CannotWrite(
-            f"Cannot write {target}: {error.strerror or error}. Nothing was written."
-        ) from error
-    finally:
-        work.unlink(missing_ok=True)
+        sync(target.parent)
+
+
+def _check_plain_file(target: Path) -> None:
+    """Raise for what is no file of its own: a link, whose target may be anything, a device, a folder."""
+    try:
+        mode = target.lstat().st_mode
+    except OSError:  # there is nothing yet, or the folder is not there, which is told when it is written
+        return
+    if stat.S_ISREG(mode):
+        return
+    kinds = {stat.S_IFLNK: "a symbolic link", stat.S_IFDIR: "a folder"}
+    what = kinds.get(stat.S_IFMT(mode), "a device or a pipe")
+    raise CannotWrite(f"Cannot write {target}: it is {what}; expected a file, or nothing yet. Name another.")
 
 
 def plain(value: object) -> Any:

@@ -23,6 +23,7 @@ import numpy as np
 
 from tellwhy.core.errors import UnreadableFile
 from tellwhy.core.storage.files import check_new_folder, new_folder, plain
+from tellwhy.core.storage.replacing import standing
 
 ARRAYS = "arrays.npz"
 Types = tuple[type, ...]
@@ -130,10 +131,11 @@ class Format:
 
     def is_in(self, folder: Path) -> bool:
         """Whether a folder says that it holds this."""
-        return (folder / self.head).is_file()
+        return (standing(folder) / self.head).is_file()
 
     def read(self, folder: Path) -> tuple[dict[str, Any], Arrays]:
         """Return the head and the arrays, or raise `UnreadableFile`."""
+        folder = standing(folder)
         self._check_folder(folder)
         return self.read_head(folder), read_arrays(folder / ARRAYS, self.arrays)
 
@@ -151,7 +153,7 @@ class Format:
 
     def read_head(self, folder: Path) -> dict[str, Any]:
         """Return the head after checking its version and its keys."""
-        path = folder / self.head
+        path = standing(folder) / self.head
         head = read_versioned(path, self.schema, self.what)
         for key, types in self.keys.items():
             check_type(path, key, head.get(key, _ABSENT), types)
