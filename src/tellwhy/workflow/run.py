@@ -56,6 +56,8 @@ class Anomaly:
     unattributed: float = 0.0  # share of the score that no column received
     note: str = ""  # "reason uncertain: …", where no reason holds
     file: str | None = None  # the file it came from, where there are several
+    segment: str = ""  # "role = intern": the rows it was compared with, where they are not all
+    usual: Mapping[str, Typical] = field(default_factory=dict)  # in that segment, for the columns named
 
     @property
     def holds(self) -> bool:

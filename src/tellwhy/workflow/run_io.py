@@ -78,6 +78,7 @@ def anomaly_record(anomaly: Anomaly) -> dict[str, Any]:
         "line": anomaly.line,
         **({} if anomaly.file is None else {"file": anomaly.file}),
         "id": anomaly.id,
+        **({"segment": anomaly.segment} if anomaly.segment else {}),
         "score": anomaly.score,
         "p_value": anomaly.p_value,
         "percentile": anomaly.percentile,
@@ -136,7 +137,9 @@ def _run(head: dict[str, Any], scores: pd.DataFrame, explanation: Explanation) -
 
 
 def _anomaly(record: dict[str, Any]) -> Anomaly:
-    return Anomaly(**{**record, "reasons": [Reason(**each) for each in record["reasons"]]})
+    usual = {name: Typical(**each) for name, each in record.get("usual", {}).items()}
+    reasons = [Reason(**each) for each in record["reasons"]]
+    return Anomaly(**{**record, "reasons": reasons, "usual": usual})
 
 
 def _table_rows(path: Path) -> Any:

@@ -51,14 +51,14 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
 def test_rows_of_a_table(asked: Any) -> None:
     function = "tellwhy.workflow.explain_table"
-    own = {"reference": None, "normal": None, "label": None, "detector": "auto", "method": "auto"}
+    own = {"reference": None, "normal": None, "by": (), "label": None, "detector": "auto", "method": "auto"}
     plain = asked(function, "explain", "t.csv")
     assert plain == COMMON | NO_KINDS | own | {"missing": "impute", "args": (Path("t.csv"),)}
     words = (
         "--normal k=v --id n --detector SVDD --method Occlusion --top 7 --contamination 0.02 --columns a,b "
     )
     words += "--columns c --exclude d --label l --missing drop --seed 3 "
-    words += "--category e --number f,g --date h --text i --ignore j"
+    words += "--category e --number f,g --date h --text i --ignore j --by k,l --by m"
     assert asked(function, "explain", "t.csv", *words.split()) == {
         "args": (Path("t.csv"),),
         "reference": None,
@@ -76,6 +76,7 @@ def test_rows_of_a_table(asked: Any) -> None:
         "number": ["f", "g"],
         "date": ["h"],
         "text": ["i"],
+        "by": ["k", "l", "m"],
         "label": "l",
         "missing": "drop",
         "random_state": 3,

@@ -44,6 +44,7 @@ def explain_command(
     columns: options.Columns = None,
     exclude: options.Exclude = None,
     ignore: options.Ignore = None,
+    by: options.By = None,
     category: options.Category = None,
     number: options.Number = None,
     date: options.Date = None,
@@ -98,6 +99,7 @@ def explain_command(
     - `tellwhy explain data.csv`
     - `tellwhy explain today.csv --reference last_month.csv --id order_id`
     - `tellwhy explain patients.csv --normal diagnosis=healthy --top 20`
+    - `tellwhy explain staff.csv --by role`: odd for an intern, though not for a manager
     - `tellwhy explain data.csv --label is_fraud --json`
     - `tellwhy explain today.csv --reference last_month.csv --fail-on-alarms 0`: a check in a nightly job
     - `tellwhy explain north.csv south.csv`, `zcat x.csv.gz | tellwhy explain -`: several files, a pipe
@@ -117,7 +119,7 @@ def explain_command(
     }
     kinds = options.column_kinds(category, number, date, text)
     named: dict[str, Any] = {"names": files, "sheet": sheet, "db": db}
-    table_only = {"reference": reference, "normal": normal, "label": label}
+    table_only = {"reference": reference, "normal": normal, "by": options.listed(by) or (), "label": label}
     if grid or time is not None or edges is not None:
         from tellwhy.views.cli import nodes
 

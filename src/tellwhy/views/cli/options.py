@@ -35,6 +35,14 @@ Exclude = Annotated[
     list[str] | None, typer.Option(help="Do not use this column; repeat, or separate by commas.")
 ]
 Ignore = Annotated[list[str] | None, typer.Option(help="The same as --exclude.")]
+By = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COL",
+        help="Compare rows with those of the same COL, such as a role or a machine; repeat for narrower "
+        "segments, or separate by commas.",
+    ),
+]
 _NAMES = "repeat, or separate by commas."
 Category = Annotated[
     list[str] | None, typer.Option(metavar="COL", help=f"Take this column for categories; {_NAMES}")

@@ -102,7 +102,7 @@ def cards(run: Run, limits: Limits) -> list[Card]:
     for i, anomaly in enumerate(run.anomalies[:n]):
         left_over = None if residual is None else float(residual[i])
         row = Row(anomaly, explanation[i], shares[i], left_over, partial(cell, i))
-        made.append(_card(run.typical, row, limits))
+        made.append(_card({**run.typical, **anomaly.usual}, row, limits))
     return made
 
 

@@ -83,9 +83,13 @@ class FittedTable:
         others = self.selection.reference.iloc[self.sample[numbers[~is_selected] - n_selected]]
         place = np.argsort(np.argsort(~is_selected, kind="stable"))  # selected rows stand first
         rows = pd.concat([own, others])[list(self.encoder.columns_)].iloc[place]
-        decoded = self.encoder.inverse_transform(self.known.encoded[numbers])
+        decoded = self.decoded_rows(numbers)
         filled = rows.astype(object).set_axis(decoded.index)
         return filled.where(filled.notna(), decoded)
+
+    def decoded_rows(self, numbers: Integers) -> pd.DataFrame:
+        """Known rows as the detector sees them: numbers are relative to their segments, if there are any."""
+        return self.encoder.inverse_transform(self.known.encoded[numbers])
 
     @cached_property
     def known_score(self) -> EncodedScore:
@@ -103,7 +107,7 @@ class FittedTable:
     def read_rows(self, positions: Integers) -> pd.DataFrame:
         """Some of the selected rows, with numbers and dates that are stored as text read as such."""
         rows = self.selection.frame.iloc[positions].copy()
-        decoded = self.encoder.inverse_transform(self.known.encoded[positions]).set_axis(rows.index)
+        decoded = self.decoded_rows(positions).set_axis(rows.index)
         for name, kind in self.encoder.kinds_.items():
             if kind == "number" and not is_numeric_dtype(rows[name]):
                 rows[name] = numbers_of(rows, name)
@@ -189,7 +193,8 @@ def learned_rows(selection: Selection, sample: Integers) -> Integers:
 
 def _encoded(selection: Selection, encoder: TableEncoder, sample: Integers) -> Floats:
     """Encode the selected rows, and below them what is learned from a separate reference."""
-    selected = encoder.transform(selection.frame)
+    frame, reference = selection.compared()
+    selected = encoder.transform(frame)
     if selection.own is not None:
         return selected
-    return np.vstack([selected, encoder.transform(selection.reference.iloc[sample])])
+    return np.vstack([selected, encoder.transform(reference.iloc[sample])])

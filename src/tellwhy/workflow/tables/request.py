@@ -40,6 +40,9 @@ class Request:
         Columns to use, and columns not to.
     category, number, date, text
         Columns that are to be read so, whatever they look like; a date may be 'COLUMN=FORMAT'.
+    by
+        Columns whose values make segments: a row is compared with the rows that share them, from wide to
+        narrow where there are several.
     label
         'COLUMN', 'COLUMN=VALUE' or 'COLUMN!=VALUE' (every other value) that marks true anomalies; it
         evaluates detection and is never a feature.
@@ -63,6 +66,7 @@ class Request:
     number: Sequence[str] = ()
     date: Sequence[str] = ()
     text: Sequence[str] = ()
+    by: Sequence[str] = ()
     label: str | None = None
     missing: str = "impute"
     random_state: int = 0
@@ -82,6 +86,7 @@ class Request:
         "number": _TEXTS,
         "date": _TEXTS,
         "text": _TEXTS,
+        "by": _TEXTS,
         "label": (none, _TEXT),
         "missing": one_of("impute", "drop", "error"),
         "random_state": seed,

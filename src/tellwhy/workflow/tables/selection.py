@@ -19,6 +19,7 @@ from tellwhy.data.columns.roles import ReadColumns, Role, read_columns
 from tellwhy.data.columns.values import dates_of
 from tellwhy.data.sources.read_sources import STANDARD_INPUT, is_query, read_sources
 from tellwhy.data.table import TableLike
+from tellwhy.workflow.context.relative import Context
 from tellwhy.workflow.tables.request import Request, rows_equal_to, split_marker
 
 
@@ -48,7 +49,7 @@ class Selection:
 
     `notices` tell how columns were read. `rows[i]` is the 0-based data row of frame position i. `own` holds
     the frame positions of the reference rows where these are rows of the table itself, and is None for a
-    separate reference.
+    separate reference. `context` holds the segments that rows are judged in, if any.
     """
 
     frame: pd.DataFrame
@@ -59,6 +60,7 @@ class Selection:
     is_clean: bool  # whether the user vouches for the reference rows
     roles: Mapping[str, Role] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
+    context: Context | None = None
 
     def with_hours(self) -> Selection:
         """Put the hour of day in the place of dates that else only tell in which order rows came."""
@@ -92,10 +94,24 @@ class Selection:
     def without(self, frame_rows: Integers, reference_rows: Integers) -> Selection:
         """Keep only some frame positions and, of a separate reference, some of its own."""
         kept = replace(self, frame=self.frame.iloc[frame_rows], rows=self.rows[frame_rows])
+        if self.context is not None:
+            kept = replace(kept, context=self.context.without(frame_rows, reference_rows))
         if self.own is None:
             return replace(kept, reference=self.reference.iloc[reference_rows])
         own = np.flatnonzero(np.isin(frame_rows, self.own))  # counted among the rows that are kept
         return replace(kept, reference=kept.frame.iloc[own], own=own)
+
+    def context_columns(self) -> list[str]:
+        """Columns that tell a row's segment: every row is compared within its own, so they tell no more."""
+        return [] if self.context is None else [n for n in self.context.by if n in self.frame.columns]
+
+    def compared(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """The rows to score and to learn from as they are compared: relative to their segments, if any."""
+        if self.context is None:
+            return self.frame, self.reference
+        frame = self.context.scored_frame(self.frame)
+        is_all = self.reference is self.frame
+        return frame, frame if is_all else self.context.reference_frame(self.reference)
 
 
 def select(table: Table, reference: Table | None, request: Request) -> Selection:

@@ -20,6 +20,8 @@ from tellwhy.data import Table, TableEncoder, describe_column
 from tellwhy.data.places import file_of, line_of
 from tellwhy.data.quality import check_table
 from tellwhy.data.table import TableLike
+from tellwhy.workflow.context.read_segments import in_segments
+from tellwhy.workflow.context.usual_in_segments import InSegments
 from tellwhy.workflow.run import AlarmRule, Anomaly, Evidence, Reason, Run, Typical
 from tellwhy.workflow.tables.as_written import as_written, with_lines
 from tellwhy.workflow.tables.detection import detection_of
@@ -50,7 +52,7 @@ def explain_table(
         Ordinary rows to compare with, in the same forms; without it (or `normal`), the table's own rows.
     settings
         See `Request`: normal, id_column, detector, method, top, alarms, contamination,
-        fdr, columns, exclude, label,
+        fdr, columns, exclude, by, label,
         missing, random_state.
 
     Returns
@@ -68,8 +70,11 @@ def explain_table(
     """
     request = Request(**settings)
     table = as_source(data)
-    selection = select(table, None if reference is None else as_source(reference), request)
+    other = None if reference is None else as_source(reference)
+    selection = select(table, other, request)
     selection, found = checked_selection(table, selection, request.missing)
+    selection, rare = in_segments(selection, table, other, request)
+    found = found.with_more(rare)
     stage("encoding columns")
     before = selection.rows
     selection, encoder = encoded_selection(selection, request)
@@ -134,6 +139,10 @@ def _findings(
     encoder = fitted.encoder
     as_told = replace(told, data=fitted.selection.frame.iloc[ranking.positions])
     raised = (ranking.scores - ranking.model_scores)[ranking.positions]
+    typical = {
+        name: typical_of(name, describe_column(reference[name], encoder.kinds_[name]))
+        for name in encoder.columns_
+    }
     return _Findings(
         table,
         request,
@@ -143,12 +152,29 @@ def _findings(
         explanation=with_findings(as_told, raised, by_row),
         evidence=evidence_of(told[_judged(ranking, by_row, level)], fitted.known_score, fitted.background()),
         causes=causes,
-        normal=nearest_normals(fitted, ranking, causes),
-        typical={
-            name: typical_of(name, describe_column(reference[name], encoder.kinds_[name]))
-            for name in encoder.columns_
-        },
+        normal=_normal_values(fitted, ranking, causes, typical),
+        typical=typical,
     )
+
+
+def _normal_values(
+    fitted: FittedTable, ranking: Ranking, causes: Sequence[Cause], typical: Mapping[str, Typical]
+) -> Sequence[Mapping[str, Any] | None]:
+    """What would make each row look normal, in the row's own segment."""
+    normal = nearest_normals(fitted, ranking, causes)
+    segments = _segments(fitted, ranking, typical)
+    if segments is None:
+        return normal
+    donors = np.array([max(cause.donor, 0) for cause in causes], dtype=np.int64)
+    return segments.normal_values(normal, fitted.decoded_rows(donors))
+
+
+def _segments(fitted: FittedTable, ranking: Ranking, typical: Mapping[str, Typical]) -> InSegments | None:
+    """What is usual in the segments of the ranked rows; None where rows are not segmented."""
+    selection = fitted.selection
+    if selection.context is None:
+        return None
+    return InSegments(selection.context, ranking.positions, selection.reference, typical)
 
 
 def _judged(ranking: Ranking, by_row: Sequence[Sequence[Any]], level: float) -> Integers:
@@ -166,16 +192,18 @@ def _ordinary_level(ranking: Ranking) -> float:
 def encoded_selection(selection: Selection, request: Request) -> tuple[Selection, TableEncoder]:
     """Fit the encoding of columns to the reference rows, and drop rows with missing cells where asked to."""
     selection = selection.with_hours()
-    other_rows = None if selection.reference is selection.frame else selection.frame
+    frame, reference = selection.compared()
+    other_rows = None if reference is frame else frame
     # Columns that the user named are used even if they look like a numbering of the rows.
     named = None if request.columns is None else list(selection.frame.columns)
     encoder = TableEncoder(
         missing=request.missing,
         columns=named,
+        exclude=selection.context_columns(),
         roles=selection.roles,
         compress=request.detector != "auto",  # the default detector deals with long tails itself
     )
-    encoder.fit(selection.reference, scored=other_rows)
+    encoder.fit(reference, scored=other_rows)
     encoder.notices_ = [*selection.notices, *encoder.notices_]
     if other_rows is not None:
         encoder.notices_ += [f"In the scored rows: {text}" for text in encoder.missing_in(other_rows)]
@@ -232,6 +260,7 @@ def _anomalies(found: _Findings) -> list[Anomaly]:
     name = found.request.id_column
     ids = None if name is None else found.table.frame[name]
     verdicts = _verdicts(found)
+    segments = _segments(found.fitted, ranking, found.typical)
     unattributed = unattributed_parts(found.explanation)
     told = []
     for i, position in enumerate(ranking.positions):
@@ -251,6 +280,7 @@ def _anomalies(found: _Findings) -> list[Anomaly]:
                 unattributed=float(unattributed[i]),
                 note=verdicts[i].note,
                 file=file_of(found.table.frame, row),
+                **({} if segments is None else segments.told(i, verdicts[i].reasons)),
             )
         )
     return told
@@ -267,7 +297,11 @@ def _verdicts(found: _Findings) -> list[_Verdict]:
     """Reasons from findings come first; the detector's are told where the row is odd without them too."""
     ranking = found.ranking
     read = replace(found.explanation, data=found.fitted.read_rows(ranking.positions))
-    by_model = verified_reasons(read, found.typical, found.causes, found.fitted.selection.reference)
+    segments = _segments(found.fitted, ranking, found.typical)
+    if segments is None:
+        by_model = verified_reasons(read, found.typical, found.causes, found.fitted.selection.reference)
+    else:
+        by_model = segments.reasons(read, found.causes)
     by_row = found.found.by_row(ranking.positions)
     written = found.table.frame.iloc[found.fitted.selection.rows[ranking.positions]]
     told = []

@@ -49,6 +49,15 @@ class RowFindings:
             added[list(finding.rows)] += addition(finding)
         return cls(tuple(findings), added)
 
+    def with_more(self, findings: Sequence[quality.Finding]) -> RowFindings:
+        """Add findings; a row that one on the same column has already is not found twice."""
+        known = {(name, row) for f in self.findings if f.surprise > 0 for name in f.columns for row in f.rows}
+        new = []
+        for finding in findings:
+            rows = tuple(row for row in finding.rows if (finding.columns[0], row) not in known)
+            new += [replace(finding, rows=rows)] if rows else []
+        return RowFindings.of([*self.findings, *new], len(self.added)) if new else self
+
     def without(self, kept: Integers) -> RowFindings:
         """Keep only some of the rows, which are then counted anew."""
         place = np.full(len(self.added), -1)
