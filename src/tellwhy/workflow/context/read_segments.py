@@ -23,7 +23,7 @@ FEW = 5  # rows of a segment, below which it is told that the whole table stands
 def in_segments(
     selection: Selection, table: Table, reference: Table | None, request: Request
 ) -> tuple[Selection, list[Finding]]:
-    """Return the selection with the segments of the columns that `by` names, and labels that are rare in them.
+    """Return the selection with the segments of the columns that `by` names, and labels rare in them.
 
     Parameters
     ----------
