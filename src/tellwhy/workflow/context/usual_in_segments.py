@@ -16,7 +16,7 @@ from tellwhy.data.columns.summary import LEVELS
 from tellwhy.workflow.context.relative import Context, RelativeColumn
 from tellwhy.workflow.context.segments import NONE, deepest
 from tellwhy.workflow.run import Reason, Typical
-from tellwhy.workflow.verdicts.reasons import typical_of, verified_reasons
+from tellwhy.workflow.verdicts.reasons import typical_of, usual_words, verified_reasons
 from tellwhy.workflow.verdicts.verified import Cause
 from tellwhy.workflow.verdicts.words import is_number
 
@@ -153,8 +153,5 @@ def _with_segment(reason: Reason, where: str, usual: Mapping[str, Typical]) -> R
     """'salary = 9000 (usually 1800–2400 where role = intern)'."""
     if not where or reason.feature not in usual:
         return reason
-    before, sign, after = reason.text.partition("(usually ")
-    if not sign:
-        return reason
-    words, end, rest = after.partition(")")
-    return replace(reason, text=f"{before}{sign}{words} where {where}{end}{rest}")
+    plain = f"({usual_words(usual[reason.feature])})"
+    return replace(reason, text=reason.text.replace(plain, f"{plain[:-1]} where {where})", 1))
