@@ -7,8 +7,9 @@ the data's type: a single number in double precision would make all that it meet
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
+
+from tellwhy.core.storage.compiled_loops import njit
 
 Number = np.float32 | np.float64
 
@@ -74,7 +75,7 @@ class Recipe(NamedTuple):
     constants: Constants
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def transform_lanes(V, p):
     """Apply the unnormalised Walsh–Hadamard transform of size p, a power of two, to flat V in place.
 
@@ -113,7 +114,7 @@ def transform_lanes(V, p):
 
 # Products may be fused into sums, and the sign of zero does not matter. Sums keep their order, or the three
 # parts of π/2 would be added first and lose what they are split for.
-@numba.njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
+@njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
 def waves(Z, constants, amplitude, sines, cosines):
     """Write amplitude·sin z and amplitude·cos z of flat Z."""
     k = constants
@@ -144,7 +145,7 @@ def waves(Z, constants, amplitude, sines, cosines):
         cosines[t] = amplitude * (-b if ((quarter + np.int32(1)) & np.int32(2)) != 0 else b)
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _load(X, first, n, factor, V):
     """Put rows first … first+n−1, times a factor, into lanes; zeros fill the rest."""
     V[:] = 0
@@ -153,7 +154,7 @@ def _load(X, first, n, factor, V):
             V[i * LANES + lane] = X[first + lane, i] * factor
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _store(V, first, n, out, column, width):
     """Put `width` entries of each lane back into rows."""
     for lane in range(n):
@@ -161,7 +162,7 @@ def _store(V, first, n, out, column, width):
             out[first + lane, column + i] = V[i * LANES + lane]
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _project(V, diagonals):
     """Apply H D_1 … H D_k to lanes in place: the last diagonal first."""
     k, p = diagonals.shape
@@ -172,7 +173,7 @@ def _project(V, diagonals):
         transform_lanes(V, p)
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def structured_rows(X, diagonals, recipe, out):
     """Features of rows under H D_1 … H D_k.
 
@@ -204,7 +205,7 @@ def structured_rows(X, diagonals, recipe, out):
                 _store(V, first, n, out, column, here)
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def wave_rows(Z, recipe, out):
     """Sines and cosines of projections Z, shape (n, m), into out, shape (n, 2m)."""
     m = Z.shape[1]

@@ -2,7 +2,7 @@
 
 from collections import namedtuple
 
-import numba
+from tellwhy.core.storage.compiled_loops import njit
 
 Differences = namedtuple("Differences", "Z points_by_column order starts columns")
 """Rows Z (n, columns) and points (columns, m) in the same units, and what is taken away when.
@@ -13,7 +13,7 @@ one piece.
 """
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def add_features_back(given, first, last, running, S):
     """Squared distances to all points before the steps first ≤ t < last of Algorithm 4, last step first.
 

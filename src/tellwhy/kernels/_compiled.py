@@ -1,13 +1,14 @@
 """Compiled loops over pairs of points."""
 
-import numba
 import numpy as np
+
+from tellwhy.core.storage.compiled_loops import njit
 
 # Below this share of ‖z‖²+‖v‖² the expanded square has lost too many digits and the pair is computed anew.
 CANCELLED = 1e-5
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def finish_squared_distances(products, Z, V, zz, vv):
     """Turn products z·v in place into ‖z−v‖², each right to about 1e-10 of itself."""
     n, m = products.shape

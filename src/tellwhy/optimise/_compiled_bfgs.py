@@ -8,13 +8,14 @@ The loops of `_compiled_descent` call these functions, and numba does not notice
 has kept of them: after an edit, delete this folder's `__pycache__`.
 """
 
-import numba
 import numpy as np
+
+from tellwhy.core.storage.compiled_loops import njit
 
 # Sums may be added in any order (which makes vector instructions of them) and products fused into them. NaN
 # and infinity keep their meaning: a score that overflows must not pass for a low one. The two recursions have
 # their sums written out: calls of `dot` with rows of a table take a tenth longer, for counting references.
-_sums = numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+_sums = njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
 
 
 @_sums
@@ -35,7 +36,7 @@ def largest(a):
     return found
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def copy_scaled(a, b, factor):
     """Set b to factor · a; both may be the same."""
     for j in range(len(a)):
@@ -84,7 +85,7 @@ def second_loop(q, steps, changes, rho, count, alphas):
             q[j] += factor * steps[k, j]
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def take_off_changes(Q, which, pairs):
     """First loop of the problems `which`, on Q itself. Returns α and 1/curvature of each."""
     alphas = np.zeros((len(Q), pairs.rho.shape[1]))
@@ -94,7 +95,7 @@ def take_off_changes(Q, which, pairs):
     return alphas, scale
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def add_steps(Q, alphas, which, pairs):
     """Second loop of the problems `which`, on Q itself."""
     for i, p in enumerate(which):

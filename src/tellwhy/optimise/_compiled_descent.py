@@ -10,10 +10,10 @@ file of a loop but not in other files that the loop calls.
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numba.extending import overload, register_jitable
 
+from tellwhy.core.storage.compiled_loops import njit
 from tellwhy.optimise._compiled_bfgs import copy_scaled, dot, first_loop, largest, second_loop
 from tellwhy.optimise.arrays import Array, namespace
 
@@ -191,7 +191,7 @@ def inverse_curvature(product, step_square, change_square):
     return where(is_usable, 1.0 / where(is_usable, product, 1.0), 0.0)
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _direct(p, tables, alphas):
     """Set the direction to −H·slope by the recursion of limited-memory BFGS."""
     D = tables.D[p]
@@ -207,7 +207,7 @@ def _direct(p, tables, alphas):
     second_loop(D, past.steps[p], past.changes[p], past.rho[p], past.count[p], alphas)
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _promise(slope, direction, rho):
     """Return the decrease that the direction promises; one that does not go down is replaced."""
     promise = -dot(slope, direction)
@@ -218,7 +218,7 @@ def _promise(slope, direction, rho):
     return promise
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _begin(p, tables, rules):
     """Begin a search along the direction; tell whether there is any way to go."""
     state = tables.states[p]
@@ -241,7 +241,7 @@ def _begin(p, tables, rules):
     return True
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _is_over(p, trial, value, slope, part, tables):
     """Judge the trial of one problem, keep it if it is the best so far, tell whether the search is over."""
     state = tables.states[p]
@@ -261,7 +261,7 @@ def _is_over(p, trial, value, slope, part, tables):
     return verdict.is_over
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _move(p, tables):
     """Go to the best point of a search; tell whether the problem can go on.
 
@@ -286,7 +286,7 @@ def _move(p, tables):
     return True
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _farthest(a, b):
     """Return the largest difference of two rows."""
     found = 0.0
@@ -295,7 +295,7 @@ def _farthest(a, b):
     return found
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _go(U, G, best_U, best_G, step, change):
     """Go to the best point; write down the step and the change of slope, and return their 1/curvature."""
     for j in range(len(U)):
@@ -306,7 +306,7 @@ def _go(U, G, best_U, best_G, step, change):
     return inverse_curvature(dot(step, change), dot(step, step), dot(change, change))
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def aim(which, is_directed, tables, rules):
     """Begin new searches, in directions chosen here unless they already are; return who has a way to go."""
     kept = np.empty_like(which)
@@ -323,7 +323,7 @@ def aim(which, is_directed, tables, rules):
     return kept[:n]
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def judge(going, trials, values, slopes, parts, tables):
     """Judge the trials of some problems, and move those whose search is over.
 

@@ -2,8 +2,9 @@
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
+
+from tellwhy.core.storage.compiled_loops import njit
 
 # Two points that coincide have no curvature between them. A positive floor makes their step long instead of
 # infinite, and the limits of the weights then cut it.
@@ -18,7 +19,7 @@ class _Pair(NamedTuple):
     violation: float
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def smo(K, gradient, alpha, cap, tol, max_steps):
     """Minimise ½αᵀKα + pᵀα over Σα fixed, 0 ≤ α ≤ cap, in place; `gradient` is Kα + p and is kept up to date.
 
@@ -40,12 +41,12 @@ def smo(K, gradient, alpha, cap, tol, max_steps):
     return violation
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _curvature(K, i, j):
     return max(K[i, i] + K[j, j] - 2.0 * K[i, j], LEAST_CURVATURE)
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _choose(K, gradient, alpha, cap):
     """Choose a pair by second-order gain (Fan, Chen and Lin, 2005).
 
@@ -74,7 +75,7 @@ def _choose(K, gradient, alpha, cap):
     return _Pair(up, down, highest - lowest)
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _shift(alpha, up, down, step, cap):
     """Move weight from one variable to the other, as far as their limits allow; return how much.
 

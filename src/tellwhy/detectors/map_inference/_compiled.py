@@ -10,8 +10,9 @@ Loops read tables from named tuples once, before they begin: inside, every readi
 
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
+
+from tellwhy.core.storage.compiled_loops import njit
 
 
 class Costs(NamedTuple):
@@ -47,7 +48,7 @@ class Pass(NamedTuple):
 
 
 # Inlined before compiling: as calls they would count references to all arrays for each of millions of nodes.
-_inlined = numba.njit(nogil=True, cache=True, inline="always")
+_inlined = njit(nogil=True, cache=True, inline="always")
 
 
 @_inlined
@@ -121,7 +122,7 @@ def _n_chains(i, z, y, x, steps, box, present):
     return max(lower, upper, 1)
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def sweep_grid(costs, arriving, cells, how):
     """Pass messages once over all nodes of a grid, in order or in reverse order.
 
@@ -170,7 +171,7 @@ def sweep_grid(costs, arriving, cells, how):
     return bound
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def sweep_edges(costs, arriving, links, how):
     """As `sweep_grid`, over listed edges."""
     unary = costs.unary
@@ -197,7 +198,7 @@ def sweep_edges(costs, arriving, links, how):
     return bound
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def decode_grid(costs, arriving, cells, labels):
     """Give labels in order: earlier neighbours count by their labels, later ones by their messages.
 
@@ -233,7 +234,7 @@ def decode_grid(costs, arriving, cells, labels):
             labels[i] = np.argmin(cost)
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def decode_edges(costs, arriving, links, labels):
     """As `decode_grid`, over listed edges. Missing nodes have none, and get any label."""
     unary = costs.unary
@@ -252,7 +253,7 @@ def decode_edges(costs, arriving, links, labels):
         labels[i] = np.argmin(cost)
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def count_grid(labels, cells, counts):
     """Count the neighbours of each label."""
     present = cells.present
@@ -271,7 +272,7 @@ def count_grid(labels, cells, counts):
                     counts[i, labels[j]] += 1
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def count_edges(labels, links, counts):
     """As `count_grid`, over listed edges."""
     indptr = links.indptr
@@ -281,7 +282,7 @@ def count_edges(labels, links, counts):
             counts[i, labels[indices[e]]] += 1
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def improve_grid(costs, labels, cells):
     """Give each node in turn the label that is cheapest beside its neighbours; return how many changed."""
     unary = costs.unary
@@ -313,7 +314,7 @@ def improve_grid(costs, labels, cells):
     return changed
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def improve_edges(costs, labels, links):
     """As `improve_grid`, over listed edges."""
     unary = costs.unary
@@ -338,7 +339,7 @@ def improve_edges(costs, labels, links):
     return changed
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def energy_grid(costs, labels, cells):
     """Σ_i unary + Σ_(i,j) pair of a labelling."""
     unary = costs.unary
@@ -363,7 +364,7 @@ def energy_grid(costs, labels, cells):
     return energy
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def energy_edges(costs, labels, links):
     """As `energy_grid`, over listed edges."""
     unary = costs.unary
@@ -381,7 +382,7 @@ def energy_edges(costs, labels, links):
     return energy
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def breadth_first(indptr, indices):
     """Return the nodes in an order in which each node of a forest has at most one earlier neighbour."""
     n = len(indptr) - 1

@@ -8,15 +8,16 @@ picked features.
 
 import math
 
-import numba
 import numpy as np
+
+from tellwhy.core.storage.compiled_loops import njit
 
 LOG_2PI = math.log(2.0 * math.pi)
 UNDERFLOW = 1e-250  # sums below it are computed anew in log space
 SMALLEST = 1e-13  # conditional variances are at least this share of the marginal ones
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _log_sum_exp(a):
     # The largest term is taken out first: exponentials of large energies would be 0, and their logarithm −∞.
     top = -np.inf
@@ -28,7 +29,7 @@ def _log_sum_exp(a):
     return top + math.log(total)
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def kernel_energies(Z, points, weights, skip, starts, columns, energies):
     """−log Σ_j α_j exp(−½ Σ_{i in group} (z_i − v_ij)²); points: (d, m).
 
@@ -52,7 +53,7 @@ def kernel_energies(Z, points, weights, skip, starts, columns, energies):
             energies[n, g] = kept - _log_sum_exp(exponents)
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _pick(step, n_picked, candidates, level, position, energies):
     """Record the candidate with the largest energy, and return it; −1 after the last step.
 
@@ -73,7 +74,7 @@ def _pick(step, n_picked, candidates, level, position, energies):
     return chosen
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def kernel_sequence(Z, points, weights, skip, n_picked, position, energies):
     """Pick features of a Gaussian kernel model one by one; points: (d, m)."""
     d, m = points.shape
@@ -100,7 +101,7 @@ def kernel_sequence(Z, points, weights, skip, n_picked, position, energies):
                 joint[j] -= halves[chosen, j]
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _half_squares(z, points, halves, factors, least):
     """½(z_i − v_ij)², its least value over the points, and exp(least − it), once for all steps of a row."""
     d, m = points.shape
@@ -114,7 +115,7 @@ def _half_squares(z, points, halves, factors, least):
             factors[i, j] = math.exp(least[i] - halves[i, j])
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _kernel_candidates(joint, halves, factors, least, position, candidates):
     """−log Σ_j exp(joint_j − halves_ij) for each feature not picked yet.
 
@@ -135,7 +136,7 @@ def _kernel_candidates(joint, halves, factors, least, position, candidates):
                 candidates[i] = -_log_sum_exp(joint - halves[i])
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def mixture_sequence(X, log_weights, means, covariances, n_picked, position, energies):
     """Pick features of a Gaussian mixture one by one.
 
@@ -168,12 +169,12 @@ def mixture_sequence(X, log_weights, means, covariances, n_picked, position, ene
                 _condition(chosen, step, position[n], covariances[k], L[k], residual[k], variance[k])
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _log_normal(residual, variance):
     return -0.5 * (LOG_2PI + math.log(variance) + residual * residual / variance)
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _mixture_candidates(joint, residual, variance, position, candidates):
     """−log p(x_S, x_i) for each feature i not picked yet."""
     terms = np.empty(len(joint))
@@ -184,7 +185,7 @@ def _mixture_candidates(joint, residual, variance, position, candidates):
             candidates[i] = -_log_sum_exp(terms)
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _condition(chosen, step, position, covariance, L, residual, variance):
     """Condition one component on the chosen feature, for the features not picked yet."""
     deviation = math.sqrt(variance[chosen])

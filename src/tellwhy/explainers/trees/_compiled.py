@@ -1,10 +1,11 @@
 """Compiled walks through trees: their preorder, the side that a cell takes, and the leaf of a row."""
 
-import numba
 import numpy as np
 
+from tellwhy.core.storage.compiled_loops import njit
 
-@numba.njit(nogil=True, cache=True)
+
+@njit(nogil=True, cache=True)
 def preorder(left, right):
     """Places of the nodes that can be reached from node 0, in preorder, and their depths."""
     order = np.empty(len(left), dtype=np.int64)
@@ -31,13 +32,13 @@ def preorder(left, right):
     return order[:n].copy(), depth[:n].copy()
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def is_plain(nodes, node):
     """Whether a split compares a number, and sends empty cells to one side."""
     return nodes.missing[node] <= 1 and nodes.sets[node, 0] == nodes.sets[node, 1]
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def goes_left(nodes, node, cell):
     """Whether a cell goes left at a split."""
     missing = nodes.missing[node]
@@ -57,7 +58,7 @@ def goes_left(nodes, node, cell):
     return (nodes.words[start + category // 32] >> np.uint32(category % 32)) & np.uint32(1) != 0
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def leaf_of(nodes, tree, row):
     """Node that a row ends in."""
     node = nodes.first[tree]
@@ -66,7 +67,7 @@ def leaf_of(nodes, tree, row):
     return node
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def add_values(nodes, trees, value, X, sums):
     """Add to `sums` the values of the leaves of each row, tree by tree."""
     for tree in trees:
@@ -74,7 +75,7 @@ def add_values(nodes, trees, value, X, sums):
             sums[n] += value[leaf_of(nodes, tree, X[n])]
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def expected_value(nodes, trees, value, share):
     """Sum over trees of the mean value of their leaves, each counted as often as training rows came there."""
     total = 0.0

@@ -5,13 +5,13 @@ the words of `_compiled_paths`; with background rows, the same with the cells of
 averaged. Entry (i, j) of the result is half of it, and so is (j, i).
 """
 
-import numba
 import numpy as np
 
+from tellwhy.core.storage.compiled_loops import njit
 from tellwhy.explainers.trees._compiled import goes_left
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def path_interactions(nodes, trees, value, share, X, points, weights, pairs):
     """Add to `pairs` (rows, columns, columns) the interactions of X, absent columns as in training rows."""
     deepest = nodes.depth.max() + 1
@@ -22,7 +22,7 @@ def path_interactions(nodes, trees, value, share, X, points, weights, pairs):
             _walk(nodes, tree, value, share, X[n], X[n:n], points, weights, met, shares, pairs[n])
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def background_interactions(nodes, trees, value, share, X, background, points, weights, pairs):
     """Add to `pairs` the sums of the interactions of X over background rows."""
     deepest = nodes.depth.max() + 1
@@ -35,7 +35,7 @@ def background_interactions(nodes, trees, value, share, X, background, points, w
                 _walk(nodes, tree, value, share, X[n], other, points, weights, met, shares, pairs[n])
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _walk(nodes, tree, value, share, row, other, points, weights, met, shares, pairs):
     """Meet the leaves of a tree one by one, with what the row and the others do at each column."""
     start = nodes.first[tree]
@@ -53,7 +53,7 @@ def _walk(nodes, tree, value, share, row, other, points, weights, met, shares, p
             _pair(value[node], columns, met, shares, d, points[m], weights[m], m, pairs)
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _add_edge(nodes, share, row, other, parent, node, columns, met, shares, d):
     column = nodes.feature[parent]
     is_left = node == parent + 1
@@ -72,7 +72,7 @@ def _add_edge(nodes, share, row, other, parent, node, columns, met, shares, d):
     return d + 1
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _pair(value, columns, met, shares, d, points, weights, m, pairs):
     for i in range(1, d):
         for j in range(i):

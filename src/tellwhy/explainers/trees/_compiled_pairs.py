@@ -8,9 +8,9 @@ each of the latter.
 
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
+from tellwhy.core.storage.compiled_loops import njit
 from tellwhy.explainers.trees._compiled import goes_left
 
 PRESENT = 1
@@ -31,7 +31,7 @@ class Way(NamedTuple):
     counts: Any
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def pair_shares(nodes, trees, value, X, background, betas, shares):
     """Add to `shares` (columns, rows) the sums of Shapley values of X over background rows.
 
@@ -53,7 +53,7 @@ def pair_shares(nodes, trees, value, X, background, betas, shares):
                 _walk_pair(nodes, start, value, sides_x, sides_b[b], betas, way, shares[:, n])
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def sides_of(nodes, start, stop, X):
     """Whether each row goes left at each node of a tree (rows, nodes)."""
     sides = np.zeros((len(X), stop - start), dtype=np.bool_)
@@ -65,7 +65,7 @@ def sides_of(nodes, start, stop, X):
     return sides
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _walk_pair(nodes, start, value, sides_x, sides_b, betas, way, shares):
     way.counts[:] = 0
     leaf = _descend(nodes, start, start, sides_x, sides_b, way)
@@ -77,7 +77,7 @@ def _walk_pair(nodes, start, value, sides_x, sides_b, betas, way, shares):
         way.met[way.columns[i]] = 0
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _descend(nodes, start, node, sides_x, sides_b, way):
     """Go down to a leaf, x's way where the two part; b's way waits."""
     while nodes.feature[node] >= 0:
@@ -91,7 +91,7 @@ def _descend(nodes, start, node, sides_x, sides_b, way):
     return node
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _part(way, column, other):
     """Let the other child wait, and count a column as present."""
     entry = way.waiting[way.counts[2]]
@@ -104,7 +104,7 @@ def _part(way, column, other):
     way.counts[:] += 1
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _resume(way):
     """Take up the node that waits last: forget the columns met since, and count its own as absent."""
     way.counts[2] -= 1
@@ -118,7 +118,7 @@ def _resume(way):
     return entry[0]
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _pay(value, way, betas, shares):
     """Give the value of a leaf to the columns it needs present, and take it from those it needs absent."""
     present = way.counts[1]

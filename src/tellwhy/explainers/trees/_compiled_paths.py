@@ -15,15 +15,15 @@ positive: nothing cancels. One pass through a tree costs a few operations per ed
 Many rows walk through a tree together, side by side in memory: every row visits every node.
 """
 
-import numba
 import numpy as np
 
+from tellwhy.core.storage.compiled_loops import njit
 from tellwhy.explainers.trees._compiled import goes_left, is_plain
 
 WIDTH = 32  # rows side by side; their numbers stay in the nearest cache
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def path_shares(nodes, trees, value, share, XT, points, weights, shares):
     """Add to `shares` (columns, rows) the Shapley values of rows XT (columns, rows).
 
@@ -46,7 +46,7 @@ def path_shares(nodes, trees, value, share, XT, points, weights, shares):
             _walk(nodes, start, stop, value, edges, previous, XT, at, shares, products, sums, states, sides)
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def earlier_edges(nodes, start, stop, share):
     """Depth of the edge above each edge that is on the same column (0: none), and products of shares."""
     previous = np.zeros(stop - start, dtype=np.int64)
@@ -67,7 +67,7 @@ def earlier_edges(nodes, start, stop, share):
     return previous, total
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def most_columns(nodes, start, stop, previous):
     """Largest number of different columns on the way to a leaf."""
     most = 1
@@ -79,7 +79,7 @@ def most_columns(nodes, start, stop, previous):
     return most
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def edge_tables(share, previous, total, points, weights, m):
     """For each edge and point: what the product is multiplied by, and what the column gets.
 
@@ -104,7 +104,7 @@ def edge_tables(share, previous, total, points, weights, m):
     return edges
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _walk(nodes, start, stop, value, edges, previous, XT, at, shares, products, sums, states, sides):
     """One pass of some rows through a tree: products on the way down, sums on the way up."""
     path = np.empty(products.shape[0], dtype=np.int64)
@@ -131,7 +131,7 @@ def _walk(nodes, start, stop, value, edges, previous, XT, at, shares, products, 
             depth -= 1
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _choose_sides(nodes, node, XT, at, sides):
     """1 for rows that go left at a split, 0 for the others."""
     cells = XT[nodes.feature[node]]
@@ -147,7 +147,7 @@ def _choose_sides(nodes, node, XT, at, sides):
         sides[w] = 1.0 if goes_left(nodes, node, cells[at + w]) else 0.0
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _meet(previous, is_left, sides, states, depth):
     """State of each row at an edge: 1 meets all splits on its column, 0 fails here, −1 failed above."""
     state = states[depth]
@@ -161,7 +161,7 @@ def _meet(previous, is_left, sides, states, depth):
             state[w] = state[w] if above[w] == 1.0 else -1.0
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _multiply(edge, previous, products, state, depth):
     for q in range(edge.shape[1]):
         met = edge[0, q]
@@ -178,14 +178,14 @@ def _multiply(edge, previous, products, state, depth):
                 here[w] = above[w] * (gone if state[w] < 0.0 else factor)
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _scale(products, value, sums):
     for q in range(products.shape[0]):
         for w in range(products.shape[1]):
             sums[q, w] = value * products[q, w]
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _gain(edge, previous, sums, state, shares, at):
     for q in range(edge.shape[1]):
         met = edge[2, q]
@@ -200,7 +200,7 @@ def _gain(edge, previous, sums, state, shares, at):
                 shares[at + w] += below[w] * (0.0 if state[w] < 0.0 else gain)
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _carry(sums, depth, is_left):
     """Hand the sums of a child to its parent: the left one begins, the right one adds."""
     for q in range(sums.shape[1]):

@@ -12,16 +12,16 @@ meets it, and −Σ_t ω (1 − t)^(|f| − 1) Z_t[f] if not, times the value of
 read once for each row.
 """
 
-import numba
 import numpy as np
 
+from tellwhy.core.storage.compiled_loops import njit
 from tellwhy.explainers.trees._compiled import goes_left
 from tellwhy.explainers.trees._compiled_paths import earlier_edges, most_columns
 
 MOST = 10  # columns on the way to a leaf, at most, for a table to pay
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def columns_on_paths(nodes, trees, share):
     """Largest number of columns on the way to a leaf, for each of some trees."""
     most = np.empty(len(trees), dtype=np.int64)
@@ -32,7 +32,7 @@ def columns_on_paths(nodes, trees, share):
     return most
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def table_shares(nodes, trees, value, share, XT, BT, points, weights, shares):
     """Add to `shares` (columns, rows) the sums of Shapley values of XT over the background rows BT."""
     deepest = nodes.depth.max() + 1
@@ -45,7 +45,7 @@ def table_shares(nodes, trees, value, share, XT, BT, points, weights, shares):
         _walk(nodes, start, stop, value, previous, XT, BT, fails_x, fails_b, points, weights, shares)
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _walk(nodes, start, stop, value, previous, XT, BT, fails_x, fails_b, points, weights, shares):
     path = np.empty(fails_x.shape[0], dtype=np.int64)
     slots = np.empty(fails_x.shape[0], dtype=np.int64)  # number of each edge's column on the way
@@ -69,7 +69,7 @@ def _walk(nodes, start, stop, value, previous, XT, BT, fails_x, fails_b, points,
             _look_up(table, fails_x[depth], columns, shares)
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _fail(nodes, parent, is_left, slot, XT, above, here):
     """Set the bit of a column for rows that take the other edge of a split."""
     cells = XT[nodes.feature[parent]]
@@ -79,7 +79,7 @@ def _fail(nodes, parent, is_left, slot, XT, above, here):
         here[n] = above[n] if met else above[n] | bit
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def leaf_table(fails, d, value, points, weights):
     """What each column gets (d, 2^d), by the columns that a row fails; `fails`: of background rows."""
     size = 1 << d
@@ -94,7 +94,7 @@ def leaf_table(fails, d, value, points, weights):
     return table
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def bit_counts(size):
     """Number of bits of 0 … size − 1."""
     counts = np.zeros(size, dtype=np.int64)
@@ -103,7 +103,7 @@ def bit_counts(size):
     return counts
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _disjoint_sums(counts, n_bits, d, t):
     """Z_t[f]: Σ over g that share no bit with f of counts[g] t^|g|."""
     size = len(counts)
@@ -123,7 +123,7 @@ def _disjoint_sums(counts, n_bits, d, t):
     return sums
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _add_point(table, sums, n_bits, t, weight):
     for i in range(table.shape[0]):
         bit = 1 << i
@@ -135,7 +135,7 @@ def _add_point(table, sums, n_bits, t, weight):
                 row[f] += weight * (1.0 - t) ** n_bits[f] * (sums[f] - sums[f | bit]) / t
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _look_up(table, fails, columns, shares):
     for i in range(table.shape[0]):
         gained = table[i]

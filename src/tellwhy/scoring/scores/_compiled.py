@@ -7,8 +7,9 @@ out, or −1.
 
 import math
 
-import numba
 import numpy as np
+
+from tellwhy.core.storage.compiled_loops import njit
 
 # What S is overwritten with; for SCORE it is left alone.
 SCORE = 0
@@ -17,7 +18,7 @@ RELEVANCE = 2
 GRADIENT = 3
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _power(s, q):
     """s^(q/2), that is (r/σ)^q."""
     # The two usual kernels need no power function, which is slow.
@@ -28,7 +29,7 @@ def _power(s, q):
     return s ** (0.5 * q)
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _slope(s, q):
     """s^(q/2 − 1), taken as 0 at s = 0, where the direction of the gradient is undefined or its size is 0."""
     if q == 2.0:
@@ -38,7 +39,7 @@ def _slope(s, q):
     return s ** (0.5 * q - 1.0)
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def pool_exponential(S, weights, q, skip, mode, outlierness, attributed):
     """o = −log Σ_j α_j exp(−(r_j/σ)^q/q), by log-sum-exp.
 
@@ -76,7 +77,7 @@ def pool_exponential(S, weights, q, skip, mode, outlierness, attributed):
                 S[i, j] = exponents[j] / total * _slope(S[i, j], q)
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _relevance_exponential(s_row, shares, total, q, o):
     attributed = 0.0
     for j in range(len(s_row)):
@@ -88,7 +89,7 @@ def _relevance_exponential(s_row, shares, total, q, o):
     return attributed
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def pool_student(S, weights, q, a, factor, skip, mode, outlierness, attributed):
     """o = m / Σ_j α_j/(a + (r_j/σ)^q), m = `factor[i]`.
 
@@ -124,7 +125,7 @@ def pool_student(S, weights, q, a, factor, skip, mode, outlierness, attributed):
         attributed[i] = total
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def spread_over_features(Z, V, W, R):
     """R_i = Σ_j W_j (z_i − v_ji)² by plain differences: slow, exact where products cancel."""
     for row in range(Z.shape[0]):
@@ -137,7 +138,7 @@ def spread_over_features(Z, V, W, R):
                     R[row, i] += W[row, j] * difference * difference
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def keep_nearest(squares, index, nearest):
     """Put the smallest entries of each row, in order, into `nearest`, and their places into `index`.
 

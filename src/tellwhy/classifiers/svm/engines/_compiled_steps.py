@@ -1,21 +1,19 @@
 """Compiled maths of one example: the best values of its dual variables, and how far they are from them."""
 
-from typing import Any
-
-import numba
 import numpy as np
 
-jit: Any = numba.njit  # Any: its types do not know the option _nrt
+from tellwhy.core.storage.compiled_loops import njit
+
 # Sums may be reordered into vector instructions; NaN and infinity keep their meaning.
 FAST = {"reassoc", "contract", "arcp", "nsz"}
-compiled = jit(nogil=True, cache=True, fastmath=FAST)
+compiled = njit(nogil=True, cache=True, fastmath=FAST)
 # What is called for each row allocates nothing, so that counting references to its arrays (_nrt) is waste: by
 # atomic operations, which take up to half of the time where rows are short.
-for_each_row = jit(nogil=True, cache=True, fastmath=FAST, _nrt=False)
+for_each_row = njit(nogil=True, cache=True, fastmath=FAST, _nrt=False)
 # The same for what is called in one place of a loop: handing over all its arrays would cost as much again.
-inlined = jit(nogil=True, cache=True, fastmath=FAST, _nrt=False, forceinline=True)
+inlined = njit(nogil=True, cache=True, fastmath=FAST, _nrt=False, forceinline=True)
 # Steps are added to weights without fast math: a weight gets the same bits however its loop was cut up.
-to_the_bit = jit(nogil=True, cache=True, _nrt=False)
+to_the_bit = njit(nogil=True, cache=True, _nrt=False)
 NEVER = -1e30  # a gain so low that an example's own label is never taken for a rival
 NEWTON_STEPS = 200  # far more than the bracket needs: each halves it at worst
 

@@ -5,9 +5,10 @@ numba has no atomic counters of its own, so that these few instructions are writ
 
 import sys
 
-import numba
 from numba.core import cgutils, types
 from numba.extending import intrinsic
+
+from tellwhy.core.storage.compiled_loops import njit
 
 LINE = 8  # counters in a cache line: threads that write to the same one would slow each other down
 _LOOKS = 3000  # before the core is offered to others
@@ -54,19 +55,19 @@ def next_task(typingctx, counters, at):
 
 if sys.platform == "win32":
 
-    @numba.njit(nogil=True, cache=True)
+    @njit(nogil=True, cache=True)
     def _offer_core():
         pass
 
 else:
     _sched_yield = types.ExternalFunction("sched_yield", types.int32())
 
-    @numba.njit(nogil=True, cache=True)
+    @njit(nogil=True, cache=True)
     def _offer_core():
         _sched_yield()
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def wait_for_all(t, barrier, times):
     """Let thread t come to the barrier for the `times`-th time and wait until all threads have."""
     if barrier.n_threads == 1:

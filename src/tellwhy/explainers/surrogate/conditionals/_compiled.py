@@ -4,8 +4,7 @@ Every draw changes a `State` in place and takes the same four arguments: state, 
 random numbers.
 """
 
-import numba
-
+from tellwhy.core.storage.compiled_loops import njit
 from tellwhy.explainers.surrogate.conditionals._compiled_coefficients import draw_coefficients
 from tellwhy.explainers.surrogate.conditionals._compiled_components import (
     draw_alpha,
@@ -22,7 +21,7 @@ from tellwhy.explainers.surrogate.conditionals._compiled_nets import (
 )
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def sweep(state, data, priors, rng):
     """One pass over all full conditionals.
 
@@ -41,7 +40,7 @@ def sweep(state, data, priors, rng):
     draw_coefficients(state, data, priors, rng)
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def run_sweeps(state, data, priors, rng, n_sweeps, thin, kept):
     """Run several sweeps; every `thin`-th state goes into `kept`, until that is full.
 

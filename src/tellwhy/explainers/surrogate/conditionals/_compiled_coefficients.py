@@ -2,15 +2,15 @@
 
 import math
 
-import numba
 import numpy as np
 
+from tellwhy.core.storage.compiled_loops import njit
 from tellwhy.explainers.surrogate.conditionals._compiled_draws import normal_above
 
 JITTER = 1e-12  # added to a unit diagonal: of nearly equal columns, the matrix is singular after rounding
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def solve_lower(L, b):
     """Solve L x = b in place; L in Fortran order, whose columns the inner loop goes down."""
     for k in range(len(b)):
@@ -19,7 +19,7 @@ def solve_lower(L, b):
             b[i] -= L[i, k] * b[k]
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def solve_upper(L, b):
     """Solve Lᵀ x = b in place; L in Fortran order, whose columns the inner loop goes down."""
     for k in range(len(b) - 1, -1, -1):
@@ -29,7 +29,7 @@ def solve_upper(L, b):
         b[k] = total / L[k, k]
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def normal_by_precision(gram, moment, diagonal, sigma2, rng):
     """Draw of N(M·moment, σ²M), M = (gram + diag)⁻¹, in time p³.
 
@@ -51,7 +51,7 @@ def normal_by_precision(gram, moment, diagonal, sigma2, rng):
     return found * scale
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def normal_by_rows(X, y, diagonal, sigma2, rng):
     """The same draw for fewer rows than columns, in time n²p (Bhattacharya, Chakraborty, Mallick, 2016).
 
@@ -77,7 +77,7 @@ def normal_by_rows(X, y, diagonal, sigma2, rng):
     return root * (start + np.dot(right, scaled))
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def prior_coefficients(j, state, priors, rng):
     """Draw the coefficients of an empty component: random sign × N(−λ1/(2λ2), σ²/λ2) above 0."""
     lambda1 = state.lambda1[state.c[j]]
@@ -90,7 +90,7 @@ def prior_coefficients(j, state, priors, rng):
         state.coef[j, k] = size if rng.random() < 0.5 else -size
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def update_grams(state, data):
     """Bring X_jᵀX_j and X_jᵀy_j up to date with the rows that changed component.
 
@@ -115,7 +115,7 @@ def update_grams(state, data):
     state.member[:] = state.z
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def draw_coefficients(state, data, priors, rng):
     """Row β_j: N(M X_jᵀy_j, σ_j²M), M = (X_jᵀX_j + λ2 diag(1 + t))⁻¹, with 1/κ for the intercept."""
     J, width = state.coef.shape

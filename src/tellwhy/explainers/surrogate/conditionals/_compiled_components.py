@@ -2,13 +2,13 @@
 
 import math
 
-import numba
 import numpy as np
 
+from tellwhy.core.storage.compiled_loops import njit
 from tellwhy.explainers.surrogate.conditionals._compiled_draws import LOG_2PI, log_gamma_draw, log_sum, pick
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def row_log_densities(state, data):
     """log π_j + log N(y_i; x̃_iᵀβ_j, σ_j²), and the gate's density of each row, shape (n, J)."""
     found = np.dot(data.X, np.ascontiguousarray(state.coef.T))  # fitted values, overwritten below
@@ -26,7 +26,7 @@ def row_log_densities(state, data):
     return found
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def draw_assignments(state, data, priors, rng):
     """Row z_i: ∝ π_j N(y_i; x̃_iᵀβ_j, σ_j²).
 
@@ -41,7 +41,7 @@ def draw_assignments(state, data, priors, rng):
         state.counts[j] += 1
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def draw_sticks(state, data, priors, rng):
     """Row u_j: Beta(1 + n_j, α + Σ_{l>j} n_l), u_J = 1; keeps log(1 − u_j) and log π_j.
 
@@ -62,7 +62,7 @@ def draw_sticks(state, data, priors, rng):
     state.log_pi[J - 1] = left
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def draw_alpha(state, data, priors, rng):
     """Row α: Gamma(e + J − 1, rate f − Σ_{j<J} log(1 − u_j)); the supplement prints the shape J + e + 1."""
     J = len(state.counts)
@@ -70,7 +70,7 @@ def draw_alpha(state, data, priors, rng):
     state.alpha[0] = math.exp(log_gamma_draw(priors.alpha_shape + J - 1, rng)) / rate
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def draw_gates(state, data, priors, rng):
     """Row gates: mean and variance of each component's place, one normal-inverse-gamma draw per coordinate.
 

@@ -3,8 +3,9 @@
 import math
 from collections import namedtuple
 
-import numba
 import numpy as np
+
+from tellwhy.core.storage.compiled_loops import njit
 
 LOG_SQRT_PI = 0.5 * math.log(math.pi)
 LOG_2PI = math.log(2.0 * math.pi)
@@ -19,7 +20,7 @@ for the p coefficients of each component j. The Jacobian of taking logarithms is
 """
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def log_erfcx(x):
     """log(exp(x²)·erfc(x)) for x ≥ 0, where erfc itself would underflow."""
     if x < 5.0:
@@ -31,7 +32,7 @@ def log_erfcx(x):
     return -LOG_SQRT_PI - math.log(fraction)
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def log_elastic_net(l1, l2, p, sigma2, lambda1, lambda2):
     """Log density EN of p coefficients with Σ|β| = l1 and Σβ² = l2; it depends on them by these sums only."""
     x = lambda1 / (2.0 * math.sqrt(sigma2 * lambda2))
@@ -39,7 +40,7 @@ def log_elastic_net(l1, l2, p, sigma2, lambda1, lambda2):
     return -(lambda1 * l1 + lambda2 * l2) / (2.0 * sigma2) - p * log_z
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def log_gamma_draw(shape, rng):
     """Logarithm of a Gamma(shape, 1) draw, also where the draw itself is below the smallest number."""
     if shape >= 1.0:
@@ -49,14 +50,14 @@ def log_gamma_draw(shape, rng):
     return math.log(rng.standard_gamma(shape + 1.0)) + math.log(1.0 - rng.random()) / shape
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def log_sum(a, b):
     """log(eᵃ + eᵇ)."""
     high = max(a, b)
     return high + math.log1p(math.exp(min(a, b) - high))
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def inverse_gaussian(mean, shape, rng):
     """Draw of InverseGaussian(mean, shape), after Michael, Schucany and Haas (1976).
 
@@ -72,7 +73,7 @@ def inverse_gaussian(mean, shape, rng):
     return mean * (mean / first)  # mean² may overflow
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def normal_above(low, rng):
     """Draw of a standard normal above low ≥ 0 (Robert, 1995)."""
     if low < 0.45:  # here plain rejection succeeds often enough, and costs less
@@ -88,7 +89,7 @@ def normal_above(low, rng):
             return x
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def pick(logits, rng):
     """Draw of an index with probability ∝ exp(logits)."""
     high = logits.max()  # taken out, so that the largest exponential is 1 and none overflows
@@ -103,7 +104,7 @@ def pick(logits, rng):
     return int(np.argmax(logits))  # rounding may leave a little after the last
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def log_density(x, target):
     """Log density of a `LogScale` at x, up to a constant; none beyond REACH."""
     if abs(x) > REACH:
@@ -114,7 +115,7 @@ def log_density(x, target):
     return found
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def slice_step(x, target, rng):
     """One slice-sampling step from x: stepping out, then shrinking (Neal, 2003, figures 3 and 5).
 

@@ -2,9 +2,9 @@
 
 import math
 
-import numba
 import numpy as np
 
+from tellwhy.core.storage.compiled_loops import njit
 from tellwhy.explainers.surrogate.conditionals._compiled_draws import (
     REACH,
     LogScale,
@@ -17,7 +17,7 @@ from tellwhy.explainers.surrogate.conditionals._compiled_draws import (
 )
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def norms(state):
     """Σ|β_jl| and Σβ_jl² of each component; the intercept has a prior of its own and is left out."""
     J, width = state.coef.shape
@@ -30,7 +30,7 @@ def norms(state):
     return l1, l2
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def draw_nets(state, data, priors, rng):
     """Row c_j: ∝ w_k EN(β_j | σ_j², λ_k), the scales t integrated out."""
     l1, l2 = norms(state)
@@ -44,7 +44,7 @@ def draw_nets(state, data, priors, rng):
         state.c[j] = pick(logits, rng)
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def draw_net_weights(state, data, priors, rng):
     """Row w: Dirichlet(1/K + m_k), m_k = #{j: c_j = k}, empty components included.
 
@@ -62,7 +62,7 @@ def draw_net_weights(state, data, priors, rng):
         state.log_w[k] -= total
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def draw_penalties(state, data, priors, rng):
     """Rows λ1_k and λ2_k: a slice step on each logarithm; from the prior where no component uses the net.
 
@@ -91,7 +91,7 @@ def draw_penalties(state, data, priors, rng):
         state.lambda2[k] = math.exp(slice_step(math.log(state.lambda2[k]), target2, rng))
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def residual_sums(state, data):
     """Σ_{z_i=j} (y_i − x̃_iᵀβ_j)² of each component."""
     found = np.zeros(len(state.counts))
@@ -101,7 +101,7 @@ def residual_sums(state, data):
     return found
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def draw_variances(state, data, priors, rng):
     """Row σ_j²: a slice step on its logarithm, t integrated out, empty components included.
 
@@ -122,7 +122,7 @@ def draw_variances(state, data, priors, rng):
         state.sigma2[j] = math.exp(slice_step(math.log(state.sigma2[j]), target, rng))
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def draw_scales(state, data, priors, rng):
     """Row t_jl: InverseGaussian(mean λ1/(2λ2|β_jl|), shape λ1²/(4λ2σ_j²)).
 
