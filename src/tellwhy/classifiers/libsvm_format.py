@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gzip
 import re
+import zlib
 from codecs import BOM_UTF8
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +19,8 @@ from tellwhy.core.errors import UnreadableFile
 
 LINES = 20_000  # read at a time
 MOST_FEATURES = 2**31 - 1
+LARGEST_LABEL = 2**53
+LONGEST_LINE = 2**28  # bytes
 SHOWN = 40  # characters of a malformed word
 _LINE = re.compile(rb"[^\s:]+(?:\s+[0-9]+:[^\s:]+)*")  # the form alone: what stands for numbers may be none
 
@@ -35,15 +39,19 @@ def libsvm_chunks(path: Path) -> Iterator[Chunk]:
         with _opened(path) as file:
             row = 0
             line = 0
-            while lines := list(islice(file, LINES)):
+            # A packed file may hold a line of gigabytes.
+            each = iter(partial(file.readline, LONGEST_LINE), b"")
+            while lines := list(islice(each, LINES)):
                 if line == 0:
                     lines[0] = lines[0].removeprefix(BOM_UTF8)
+                if max(map(len, lines)) == LONGEST_LINE:
+                    raise UnreadableFile(f"{path} has a line of more than {LONGEST_LINE:,} bytes.")
                 y, X = _parsed(lines, path, line)
                 if len(y):
                     yield Chunk(y, X, row)
                 row += len(y)
                 line += len(lines)
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise UnreadableFile(f"{path} cannot be read: {error}") from error
 
 
@@ -80,8 +88,19 @@ def _parsed(lines: list[bytes], path: Path, before: int) -> tuple[Any, Any]:
         _name_the_bad_line(lines, path, before)
     columns = indices.astype(np.int32) - 1
     width = int(columns.max()) + 1 if len(columns) else 0
+    _check_labels(labels, heads, path)
     y = labels.astype(np.int64) if (labels == np.floor(labels)).all() else labels
     return y, sparse.csr_array((values, columns, at), shape=(len(texts), width))
+
+
+def _check_labels(labels: Any, heads: list[list[bytes]], path: Path) -> None:
+    """Refuse labels that floats cannot tell apart: two classes would become one."""
+    beyond = np.flatnonzero(np.abs(labels) > LARGEST_LABEL)
+    if len(beyond):
+        raise UnreadableFile(
+            f"{path} has the label {_shown(heads[beyond[0]][0])}; labels of more than {LARGEST_LABEL:,} "
+            "cannot be told apart. Number the classes anew."
+        )
 
 
 def _name_the_bad_line(lines: list[bytes], path: Path, before: int) -> None:

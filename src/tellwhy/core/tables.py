@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from tellwhy.core.capabilities import Capability
 from tellwhy.core.errors import InvalidInput
+from tellwhy.core.rows.masked import without_mask
 from tellwhy.core.score_function import Floats, Integers
 
 
@@ -48,7 +49,7 @@ def take_rows(X: Any, index: Any) -> Any:
     if isinstance(X, PandasRows):
         return X.iloc[index]
     is_frame = isinstance(X, Frame)  # polars takes rows by plain indexing, as arrays do
-    return X[index] if is_frame else np.asarray(X)[index]
+    return X[index] if is_frame else np.asarray(without_mask(X))[index]
 
 
 def evenly_spread(n: int, most: int) -> Integers:
@@ -127,7 +128,7 @@ def not_finite(
 def as_floats(X: ArrayLike, *, what: str = "X", n_columns: int | None = None) -> Floats:
     """Return X as a finite two-dimensional float64 array, or say what is wrong with it."""
     names = column_names(X)
-    raw = np.asarray(X)
+    raw = np.asarray(without_mask(X))
     if np.iscomplexobj(raw):
         raise InvalidInput(
             f"Complex data not supported: {what} has dtype {raw.dtype}; expected real numbers."

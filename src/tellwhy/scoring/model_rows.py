@@ -10,6 +10,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from tellwhy.core.errors import InvalidInput
+from tellwhy.core.rows.masked import without_mask
 from tellwhy.core.tables import as_floats, column_names
 
 
@@ -86,7 +87,7 @@ def own_rows(model: Any, X: Any) -> Any:
 def raw_rows(X: Any, n_columns: int, names: Sequence[str] | None) -> Any:
     """Return rows of anything (numbers, text, missing cells) for a pipeline fitted on `n_columns` columns."""
     check_columns(X, names)
-    rows = X if hasattr(X, "shape") else _as_array(X)
+    rows = without_mask(X) if hasattr(X, "shape") else _as_array(X)
     if len(rows.shape) != 2 or rows.shape[1] != n_columns:
         raise InvalidInput(
             f"Expected a 2D table of {n_columns} columns for X, as the model was fitted on. "

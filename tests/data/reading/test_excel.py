@@ -63,7 +63,7 @@ def test_several_sheets(book):
         ([], "'data' is empty"),
         ([["a", "b"]], "header but no data rows"),
         ([["a", "a"], [1, 2]], r"'a' \(columns 1, 2\)"),
-        ([["a"], [1], [1, 2]], "data row 1: found more than 1 cells"),
+        ([["a"], [1], [1, 2]], "row 3: found more than 1 cells"),
     ],
 )
 def test_bad_sheets(book, rows, message):

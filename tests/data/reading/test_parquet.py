@@ -8,7 +8,7 @@ import pytest
 
 from tellwhy.core.errors import InvalidInput, UnreadableFile
 from tellwhy.data import read_table
-from tellwhy.data.reading import parquet
+from tellwhy.data.reading import byte_source
 
 FRAME = pd.DataFrame(
     {"x": [1.5, np.nan], "k": [1, 2], "t": ["a", "NA"], "on": pd.to_datetime(["2024-05-31", None])}
@@ -47,7 +47,7 @@ def test_no_rows_and_duplicate_names(tmp_path):
 
 def test_what_unpacks_to_too_much_is_refused(tmp_path, monkeypatch):
     FRAME.to_parquet(tmp_path / "t.parquet")
-    monkeypatch.setattr(parquet, "LARGEST_UNPACKED", 10)
+    monkeypatch.setattr(byte_source, "LARGEST_UNPACKED", 10)
     with pytest.raises(UnreadableFile, match="unpacks to more than"):
         read_table(tmp_path / "t.parquet")
 

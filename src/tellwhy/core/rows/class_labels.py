@@ -21,6 +21,9 @@ def class_labels(y: ArrayLike, owner: str) -> tuple[Any, Integers]:
     >>> classes.tolist(), labels.tolist()
     (['a', 'b'], [1, 0, 1])
     """
+    if np.ma.is_masked(y):
+        row = int(np.argmax(np.ma.getmaskarray(np.ma.asarray(y))))
+        raise InvalidInput(f"{owner} needs a class for every row; y is masked in row {row}. Drop such rows.")
     y = np.asarray(y)
     try:
         check_classification_targets(y)

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, DTypeLike
 from sklearn.utils.validation import validate_data
 
 from tellwhy.core.errors import InvalidInput
+from tellwhy.core.rows.masked import without_mask
 from tellwhy.core.tables import check_finite, column_names, not_a_number
 
 
@@ -27,6 +28,7 @@ def validated_rows(
     list, whose members are kept as they are and whose first is what other numbers become.
     """
     names = column_names(X)
+    X = without_mask(X)
     try:
         # scikit-learn's own check for NaN does not say where it is; `check_finite` below does.
         checked = validate_data(

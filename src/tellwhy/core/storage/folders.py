@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from tellwhy.core.storage.array_files import check_arrays, check_regular
 from tellwhy.core.errors import UnreadableFile
 from tellwhy.core.storage.files import check_new_folder, new_folder, plain
 from tellwhy.core.storage.replacing import standing
@@ -225,6 +226,7 @@ def write_json(path: Path, value: object) -> None:
 def read_versioned(path: Path, schema: int, what: str) -> dict[str, Any]:
     """Read a JSON object that says which version it follows, or raise `UnreadableFile`."""
     try:
+        check_regular(path)
         head = json.loads(path.read_text(encoding="utf-8"))
     except RecursionError as error:  # a file of 100,000 brackets is valid JSON
         raise UnreadableFile(f"{path} cannot be read as {what}: it is nested too deeply.") from error
@@ -246,11 +248,9 @@ def write_arrays(path: Path, arrays: Mapping[str, Any], *, is_compressed: bool =
 def read_arrays(path: Path, required: Iterable[str] = ()) -> Arrays:
     """Read all arrays of an .npz file, among them the required ones, or raise `UnreadableFile`."""
     try:
+        check_regular(path)
         with open(path, "rb") as file:
-            # numpy takes a file with another beginning for a pickle, and its message then misleads.
-            if not file.read(6).startswith((b"PK", b"\x93NUMPY")):
-                raise ValueError("it is no .npz file")
-            file.seek(0)
+            check_arrays(file)  # numpy takes a file with another beginning for a pickle
             stored = np.load(file, allow_pickle=False)
             if isinstance(stored, np.ndarray):
                 raise ValueError("it holds one array, as in an .npy file")

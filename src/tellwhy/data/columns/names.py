@@ -9,6 +9,10 @@ from collections.abc import Sequence
 _CODES = {"status", "type", "category", "class", "kind", "kategorie", "typ", "account", "konto"}
 _THINGS = {"code", "codes", "id", "ids", "port", "sku", "phone", "fax"}
 _PLACES = {"zip", "zipcode", "plz", "postal", "postcode", "postalcode"}
+_IDENTIFIERS = {
+    *("id", "ids", "uuid", "guid", "key", "pk", "iban", "isbn", "ean", "gtin", "upc", "imei", "barcode"),
+    *("serial", "ssn", "vin"),
+}
 _TIMES = {
     *("ts", "time", "timestamp", "date", "datetime", "epoch", "unixtime", "datum", "zeit", "day", "created"),
     *("updated", "modified", "expires", "expiry", "deadline", "since", "until", "login", "seen"),
@@ -66,6 +70,17 @@ def names_things(column: str) -> bool:
     return _last_word(column) in _THINGS
 
 
+def names_identifiers(column: str) -> bool:
+    """Tell whether a column's name says that its cells are names of things, whose every digit counts.
+
+    Examples
+    --------
+    >>> names_identifiers("customer_id"), names_identifiers("IBAN"), names_identifiers("paid")
+    (True, True, False)
+    """
+    return not _IDENTIFIERS.isdisjoint(words_of(column)) or names_things(column)
+
+
 def are_zero_led(cells: Sequence[str], column: str) -> bool:
     """Tell whether digits name things: some begin with zeros, and all are as long or the name says so.
 
@@ -77,10 +92,13 @@ def are_zero_led(cells: Sequence[str], column: str) -> bool:
     (True, False)
     """
     digits = [cell for cell in cells if cell.isdigit()]
-    n_led = sum(cell[0] == "0" and len(cell) > 1 for cell in digits)
-    if len(digits) < 0.9 * len(cells) or not n_led > 0.01 * len(cells):
+    if len(digits) < 0.9 * len(cells) or not any(cell[0] == "0" and len(cell) > 1 for cell in digits):
         return False
-    if names_a_place(column) or names_things(column) or names_a_kind(column):
-        return True
     width, n_wide = Counter(map(len, digits)).most_common(1)[0]
-    return width >= 3 and n_wide >= 0.98 * len(digits)
+    return says_zeros_count(column, width, n_wide / len(digits))
+
+
+def says_zeros_count(column: str, width: int, share: float) -> bool:
+    """Tell whether zeros before digits count: by the column's name, or as nearly all cells have one width."""
+    is_named = names_a_place(column) or names_identifiers(column) or names_a_kind(column)
+    return is_named or (width >= 3 and share >= 0.98)

@@ -10,6 +10,7 @@ from tellwhy.data.columns.kinds import CONSTANT, IDENTIFIER, judge_numbers
 from tellwhy.data.columns.names import names_a_kind, names_a_place, names_a_time, names_things, words_of
 from tellwhy.data.columns.reading import ENOUGH, Outcome, Role, labelled, outcome_of, typed
 from tellwhy.data.columns.values import numbers_or_missing
+from tellwhy.data.columns.written.identifiers import EXACT
 from tellwhy.data.columns.written.times import find_epoch
 
 MOST_KINDS = 100  # distinct numbers under a name such as status or type
@@ -24,6 +25,10 @@ def role_of_numbers(series: pd.Series) -> Outcome:
     filled = values[np.isfinite(values)]
     if not len(filled):
         return Outcome(Role("number", "numbers"))
+    return _long_names(series, values) or _role_of_quantities(series, name, filled)
+
+
+def _role_of_quantities(series: pd.Series, name: str, filled: Floats) -> Outcome:
     verdict = judge_numbers(name, filled, keep_numbering=False)
     if verdict.reason == CONSTANT:
         return Outcome(Role("constant", "one number"))
@@ -34,6 +39,20 @@ def role_of_numbers(series: pd.Series) -> Outcome:
     if verdict.reason == IDENTIFIER:
         return Outcome(Role("identifier", "a number of its own for every row"))
     return _codes(series, name, filled) or Outcome(Role("number", _words(name, filled)))
+
+
+def _long_names(series: pd.Series, values: Floats) -> Outcome | None:
+    """Return whole numbers of so many digits that some are equal as floats as what they are: names."""
+    if not pd.api.types.is_integer_dtype(series.dtype):
+        return None
+    filled = series[np.abs(values) > EXACT]
+    n_distinct = filled.nunique()
+    if n_distinct == len(np.unique(values[np.abs(values) > EXACT])):
+        return None
+    if 2 * n_distinct > len(filled):
+        return Outcome(Role("identifier", "numbers that name things"))
+    role = Role("category", "numbers that name things")
+    return Outcome(role, labelled(series), f"{role.words}, used as categories.")
 
 
 def _codes(series: pd.Series, name: str, filled: Floats) -> Outcome | None:

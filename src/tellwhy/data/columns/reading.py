@@ -19,6 +19,7 @@ from tellwhy.data.columns.written.dates import WrittenDates, find_dates
 from tellwhy.data.columns.written.numbers import WrittenNumbers, find_numbers
 from tellwhy.data.columns.written.times import Compact, Epoch, WrittenTimes, find_epoch
 from tellwhy.data.places import shown
+from tellwhy.data.reading.records import text_array
 from tellwhy.data.reading.text_cells import MISSING_WORDS
 
 ENOUGH = 0.9  # share of the filled cells that must be written in one way
@@ -75,17 +76,10 @@ def text_of(series: pd.Series) -> pa.Array:
         cells = pa.array(series.array, from_pandas=True)
     else:
         gaps = series.isna()
-        cells = _as_strings([None if gap else str(cell) for cell, gap in zip(series, gaps, strict=True)])
+        cells = text_array([None if gap else str(cell) for cell, gap in zip(series, gaps, strict=True)])
     if isinstance(cells, pa.ChunkedArray):
         cells = cells.combine_chunks()
     return _blanked(cells.cast(pa.large_string()))
-
-
-def _as_strings(cells: list[str | None]) -> pa.Array:
-    try:
-        return pa.array(cells, pa.string())
-    except UnicodeEncodeError:  # half of a character, which no file can hold
-        return pa.array([None if c is None else c.encode("utf-8", "replace").decode() for c in cells])
 
 
 def _blanked(cells: pa.Array) -> pa.Array:

@@ -15,6 +15,7 @@ from tellwhy.data.columns.number_roles import role_of_numbers
 from tellwhy.data.columns.reading import ENOUGH, Outcome, Reading, Role, outcome_of, sample_of, text_of, typed
 from tellwhy.data.columns.written.booleans import WrittenBooleans, find_booleans
 from tellwhy.data.columns.written.dates import find_dates
+from tellwhy.data.columns.written.identifiers import keep_digits
 from tellwhy.data.columns.written.numbers import WrittenNumbers, find_numbers, mixed_signs
 from tellwhy.data.columns.written.times import find_times
 
@@ -50,7 +51,7 @@ def _role_of_labels(cells: pa.Array, probe: Sequence[str], name: str) -> Role:
             Role("constant", "one value") if n_filled == len(cells) else Role("category", "one label or none")
         )
     is_own = n_distinct == n_filled
-    if are_zero_led(probe, name):
+    if are_zero_led(probe, name) or (_are_digits(probe) and keep_digits(cells, name)):
         words = "postal codes" if names_a_place(name) else "codes"
         return Role("category", words) if 2 * n_distinct <= n_filled else Role("identifier", words)
     if is_own or (n_distinct > MAX_CATEGORIES and 2 * n_distinct > n_filled):
@@ -59,6 +60,10 @@ def _role_of_labels(cells: pa.Array, probe: Sequence[str], name: str) -> Role:
         is_written = np.mean([len(cell.split()) for cell in probe]) >= _SENTENCE
         return Role("text", "short text") if is_written or not is_own else Role("identifier", "names of rows")
     return Role("category", "categories")
+
+
+def _are_digits(probe: Sequence[str]) -> bool:
+    return sum(cell.isdigit() for cell in probe) >= ENOUGH * len(probe)
 
 
 def _read(series: pd.Series, cells: pa.Array, probe: Sequence[str]) -> Outcome | None:
@@ -74,6 +79,8 @@ def _read(series: pd.Series, cells: pa.Array, probe: Sequence[str]) -> Outcome |
         return None
     outcome = outcome_of(series, reading, read)
     is_plain = isinstance(reading, WrittenNumbers) and reading.is_plain
+    if is_plain and not names_a_time(str(series.name)) and keep_digits(cells, str(series.name)):
+        return None  # names of things: as numbers, some would be equal that are not
     return _told_by_numbers(outcome, str(series.name)) if is_plain else outcome
 
 

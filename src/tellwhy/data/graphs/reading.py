@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,10 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tellwhy.core.storage.array_files import load_arrays
 from tellwhy.core.errors import InvalidInput, UnreadableFile
 from tellwhy.data.reading.byte_source import file_fingerprint
 from tellwhy.data.reading.read_table import read_table
 from tellwhy.data.table import Table
+
+# What numpy and zipfile raise for files that are cut, overwritten or made up.
+_DAMAGES = (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error)
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +41,7 @@ def read_grid(path: str | os.PathLike[str], *, columns: Sequence[str] | None = N
     Parameters
     ----------
     path
-        The file, as `numpy.savez` writes it.
+        The file, as `numpy.savez` writes it; or an .npy file, whose array is named after the file.
     columns
         Names of the arrays to use; by default all of the most common shape (the larger one where it is a
         draw).
@@ -50,6 +55,8 @@ def read_grid(path: str | os.PathLike[str], *, columns: Sequence[str] | None = N
     >>> list(found.arrays), found.shape, found.notices
     (['AI', 'SI'], (4, 5), ("Left out 'note': its shape is (3,), the grid's is (4, 5).",))
     """
+    if not isinstance(path, str | os.PathLike):
+        raise InvalidInput("A grid is one .npz or .npy file; got a table. Name the file alone, without --db.")
     stored = _arrays(Path(path))
     missing = [name for name in columns or () if name not in stored]
     if missing:
@@ -78,14 +85,13 @@ def _why_left_out(name: str, array: NDArray[Any], shape: tuple[int, ...]) -> str
 
 def _arrays(path: Path) -> dict[str, NDArray[Any]]:
     try:
-        with np.load(path, allow_pickle=False) as stored:
-            return {name: stored[name] for name in stored.files}
+        return load_arrays(path)
     except FileNotFoundError as error:
         raise UnreadableFile(f"There is no file {path}.") from error
-    except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile) as error:
+    except _DAMAGES as error:
         raise UnreadableFile(
-            f"{path} cannot be read as arrays of numbers ({type(error).__name__}). A grid is an .npz file, "
-            "as numpy.savez writes it, with one array per feature."
+            f"{path} cannot be read as arrays of numbers ({error or type(error).__name__}). A grid is an "
+            ".npz file, as numpy.savez writes it, with one array per feature, or an .npy file with a single one."
         ) from error
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from tellwhy.data.columns.written.identifiers import numbers_would_be_equal, would_be_equal
 
 
 def frame_from_arrow(table: pa.Table) -> pd.DataFrame:
@@ -41,15 +44,49 @@ def _plain_array(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return _plain_array(pc.cast(column, kind.storage_type))
     if pa.types.is_dictionary(kind):
         return column if _is_text(kind.value_type) else _plain_array(column.cast(kind.value_type))
-    if pa.types.is_null(kind) or pa.types.is_decimal(kind) or pa.types.is_float16(kind):
-        return column.cast(pa.float64())
     if pa.types.is_nested(kind):
         return _as_text(column, lambda cell: json.dumps(cell, default=str, ensure_ascii=False))
     if _is_bytes(kind):
         return _as_text(column, lambda cell: cell.decode("utf-8", errors="replace"))
+    return _plain_values(column)
+
+
+def _plain_values(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    kind = column.type
+    if pa.types.is_decimal(kind):
+        return _from_decimals(column)
+    if pa.types.is_null(kind) or pa.types.is_float16(kind):
+        return column.cast(pa.float64())
+    if has_unknown_zone(kind):
+        return column.cast(pa.timestamp(kind.unit))  # the hour in UTC, which is what is stored
     if pa.types.is_interval(kind):  # months, days and nanoseconds, which only databases have
         column = _as_text(column, str)
-    return column.cast(pa.string()) if pa.types.is_time(kind) or str(kind) == "string_view" else column
+    # Pandas makes floats of whole numbers with gaps: long identifiers would run into one another.
+    is_long = pa.types.is_integer(kind) and column.null_count > 0 and numbers_would_be_equal(column)
+    is_worded = pa.types.is_time(kind) or str(kind) == "string_view"
+    return column.cast(pa.string()) if is_long or is_worded else column
+
+
+def _from_decimals(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Decimals without places after the point are whole numbers, and may be identifiers of many digits."""
+    if column.type.scale <= 0:
+        with suppress(pa.ArrowInvalid):
+            return _plain_values(column.cast(pa.int64()))
+        text = column.cast(pa.string())
+        if would_be_equal(text):
+            return text
+    return column.cast(pa.float64())
+
+
+def has_unknown_zone(kind: pa.DataType) -> bool:
+    """Tell whether a type of times has a zone that this machine does not know."""
+    if not pa.types.is_timestamp(kind) or kind.tz is None:
+        return False
+    try:
+        pa.array([None], kind).to_pandas()
+    except (pa.ArrowException, ValueError, LookupError):
+        return True
+    return False
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -59,6 +59,11 @@ class ByteSource:
 
     def blocks(self) -> Iterator[bytes]:
         """Yield the unpacked content in blocks of a few megabytes."""
+        if self.packing == "none":  # without a detour, which would copy every byte once more
+            with _reading_errors(self.path), self.path.open("rb", buffering=0) as file:
+                while block := file.read(_BLOCK):
+                    yield block
+            return
         with self.open() as stream:
             while block := stream.read(_BLOCK):
                 yield block
@@ -107,13 +112,13 @@ def too_large(path: Path) -> UnreadableFile:
     """Return the error for content that unpacks to more than the limit."""
     return UnreadableFile(
         f"{path} unpacks to more than {LARGEST_UNPACKED / 2**30:g} GiB, the most that is accepted. Split the "
-        "table into smaller files, or convert it to Parquet."
+        "table into smaller files."
     )
 
 
 def locate(path: Path) -> ByteSource:
     """Find out how a file is packed, or raise for what is no readable file at all."""
-    _check_is_file(path)
+    check_is_file(path)
     with ByteSource(path, path.name).open() as stream:
         head = stream.read(4)  # the content tells how a file is packed; its name may not
     suffix = path.suffix.lower()
@@ -128,7 +133,8 @@ def locate(path: Path) -> ByteSource:
     return ByteSource(path, path.name)
 
 
-def _check_is_file(path: Path) -> None:
+def check_is_file(path: Path) -> None:
+    """Raise for a folder, a pipe, a device, an empty file, and where there is nothing."""
     with _reading_errors(path):
         if path.is_dir():
             raise UnreadableFile(f"{path} is a folder; expected a file. Name one file inside it.")

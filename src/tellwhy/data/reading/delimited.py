@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
 from tellwhy.core.errors import UnreadableFile
+from tellwhy.data.columns.written.identifiers import EXACT, are_beyond, would_be_equal
 from tellwhy.data.places import mark_lines
 from tellwhy.data.reading.arrow_frames import frame_from_arrow
 from tellwhy.data.reading.byte_source import ByteSource
 from tellwhy.data.reading.dialect import Dialect, detect_dialect
+from tellwhy.data.reading.quoting import OPEN_QUOTE, check_rows, long_cells
 from tellwhy.data.reading.text_cells import blank_missing, missing_spellings, read_numbers
 from tellwhy.data.reading.text_survey import TextSurvey, survey_text
 
 _BLOCK = 4 * 2**20
 _LONGEST_LINE = 256 * 2**20
-_OPEN_QUOTE = "a quotation mark opened there is probably never closed"
 
 
 def read_delimited(
@@ -33,29 +35,66 @@ def read_delimited(
     dialect = detect_dialect(source, survey.encoding, delimiter=delimiter, decimal=decimal)
     table = _parse(source, survey, dialect)
     n_rows = table.num_rows
+    n_lines = dialect.n_header_lines + n_rows
+    if survey.has_quotes and survey.n_lines != n_lines:  # rows over several lines, or blank lines
+        check_rows(source, survey, dialect.delimiter, n_rows + (dialect.n_header_lines > 0))
     if n_rows == 0:
         raise UnreadableFile(
             f"{source.path} has a header ({len(dialect.names)} columns) but no data rows; expected at least "
             "one row."
         )
+    table = _with_every_digit(source, survey, dialect, table)
     table, notices = read_numbers(
-        blank_missing(table), decimal=dialect.decimal, is_sure=dialect.decimal_is_sure, keep=dialect.codes
+        blank_missing(_settled(table, dialect)), decimal=dialect.decimal, is_sure=dialect.decimal_is_sure
     )
     frame = frame_from_arrow(table)
     # Otherwise some rows span lines, or some lines are blank, and nobody knows the line of a row.
-    if survey.n_lines == dialect.n_header_lines + n_rows:
+    if survey.n_lines == n_lines:
         mark_lines(frame, dialect.n_header_lines + 1)
+    elif len(dialect.names) == 1 and not survey.has_quotes:
+        notices.append("Blank lines hold no row; write NA where a value is missing.")
     return frame, [*survey.notices, *dialect.notices, *notices]
 
 
-def _parse(source: ByteSource, survey: TextSurvey, dialect: Dialect) -> pa.Table:
+def _settled(table: pa.Table, dialect: Dialect) -> pa.Table:
+    """Make numbers of the columns that might have been codes and are plain whole numbers."""
+    for name in dialect.codes:
+        place = table.column_names.index(name)
+        column = table.column(place)
+        if pa.types.is_string(column.type) and not pc.any(pc.starts_with(column, "0")).as_py():
+            with suppress(pa.ArrowInvalid):  # what is no whole number is looked at more closely below
+                table = table.set_column(place, name, column.cast(pa.int64()))
+    return table
+
+
+def _with_every_digit(source: ByteSource, survey: TextSurvey, dialect: Dialect, table: pa.Table) -> pa.Table:
+    """Return the table with text where whole numbers of many digits became floats, and some of them equal."""
+    long = [
+        name
+        for name, column in zip(table.column_names, table.columns, strict=True)
+        if pa.types.is_floating(column.type) and are_beyond(column, EXACT)
+    ]
+    if not long:
+        return table
+    again = _parse(source, survey, dialect, as_text=long)
+    for name in long:
+        if would_be_equal(pc.utf8_trim_whitespace(again.column(name))):
+            table = table.set_column(table.column_names.index(name), name, again.column(name))
+    return table
+
+
+def _parse(
+    source: ByteSource, survey: TextSurvey, dialect: Dialect, *, as_text: Sequence[str] | None = None
+) -> pa.Table:
+    """Read all columns, or as text some of them."""
     parse = arrow_csv.ParseOptions(delimiter=dialect.delimiter, newlines_in_values=survey.has_quotes)
     convert = arrow_csv.ConvertOptions(
         null_values=missing_spellings(),
         strings_can_be_null=True,
         quoted_strings_can_be_null=True,
         decimal_point=dialect.decimal,
-        column_types=dict.fromkeys(dialect.codes, pa.string()),
+        column_types=dict.fromkeys(dialect.codes if as_text is None else as_text, pa.string()),
+        include_columns=as_text,
     )
     for block_size in (_BLOCK, _LONGEST_LINE):  # Arrow refuses a line that is longer than two blocks
         read = arrow_csv.ReadOptions(
@@ -93,13 +132,13 @@ def _explained(source: ByteSource, survey: TextSurvey, dialect: Dialect, error: 
     """
     expected = len(dialect.names)
     line = 0  # where the row before ended
-    with source.open() as stream:
+    with source.open() as stream, long_cells():
         text = io.TextIOWrapper(stream, encoding=survey.encoding, errors="replace", newline="")
         rows = csv.reader(text, delimiter=dialect.delimiter)
         try:
             for row in rows:
                 if row and len(row) != expected:
-                    spans = f" The row spans lines {line + 1} to {rows.line_num}: {_OPEN_QUOTE}."
+                    spans = f" The row spans lines {line + 1} to {rows.line_num}: {OPEN_QUOTE}."
                     hint = spans if rows.line_num > line + 1 else ""
                     return UnreadableFile(
                         f"{source.path}, line {line + 1}: found {len(row)} fields, expected {expected} as in "
@@ -108,7 +147,7 @@ def _explained(source: ByteSource, survey: TextSurvey, dialect: Dialect, error: 
                     )
                 line = rows.line_num
         except csv.Error as problem:
-            return UnreadableFile(f"{source.path}, line {line + 1}: {problem}; {_OPEN_QUOTE}. Fix that line.")
+            return UnreadableFile(f"{source.path}, line {line + 1}: {problem}; {OPEN_QUOTE}. Fix that line.")
     return UnreadableFile(
         f"{source.path} cannot be read as delimited text: {error}. Check the file in an editor."
     )

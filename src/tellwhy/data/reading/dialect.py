@@ -6,11 +6,12 @@ import codecs
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tellwhy.core.errors import InvalidParameter, UnreadableFile
-from tellwhy.data.columns.names import are_zero_led
+from tellwhy.data.columns.names import are_zero_led, names_identifiers
 from tellwhy.data.reading.byte_source import ByteSource
 from tellwhy.data.reading.text_cells import MISSING_WORDS
 from tellwhy.data.table import check_unique
@@ -19,6 +20,7 @@ DELIMITERS = ("\t", ";", "|", ",")  # on a tie the earlier one wins: commas also
 _NAMES = {"\t": "tab", ";": "semicolon", "|": "vertical bar", ",": "comma", " ": "space"}
 _SAMPLE_BYTES = 2**20
 _SAMPLE_ROWS = 500
+_LONGEST_NUMBER = 15  # digits that a float keeps
 _NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)*|[.,]\d+)([eE][+-]?\d+)?|[+-]?(inf|infinity)", re.IGNORECASE)
 # Names that tables do have: 0, 1, 2, …; 2019, 2020, …
 _COUNT_OR_YEAR = re.compile(r"\d{1,3}|(1[89]|20|21)\d\d")
@@ -37,7 +39,7 @@ class Dialect:
     names: tuple[str, ...]
     n_header_lines: int  # lines before the first data row
     notices: tuple[str, ...] = ()
-    codes: tuple[str, ...] = ()  # columns whose digits begin with zeros that a number would lose
+    codes: tuple[str, ...] = ()  # columns of digits that a number might lose some of
 
 
 def detect_dialect(
@@ -58,16 +60,29 @@ def detect_dialect(
     found = Dialect(delimiter, sign.sign, sign.is_sure, (), n_header_lines, tuple(notices))
     named = _with_names(source, found, rows[0])
     data = rows if named.n_header_lines == 0 else rows[1:]
-    return replace(named, codes=_zero_led(named.names, data))
+    return replace(named, codes=_perhaps_codes(named.names, data))
 
 
-def _zero_led(names: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """Return the columns of digits that name things: 01067 is a postal code, and no 1067."""
+def _perhaps_codes(names: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """Return the columns of digits that may name things: 01067 is a postal code, and no 1067.
+
+    A sample does not tell for sure: these columns are read as text first, and all their cells are looked at.
+    """
     columns = {
         name: [row[i].strip() for row in rows if len(row) == len(names) and row[i].strip()]
         for i, name in enumerate(names)
     }
-    return tuple(name for name, cells in columns.items() if are_zero_led(cells, name))
+    return tuple(name for name, cells in columns.items() if _may_be_codes(cells, name))
+
+
+def _may_be_codes(cells: Sequence[str], name: str) -> bool:
+    digits = [cell for cell in cells if cell.isascii() and cell.isdigit()]
+    if not digits or len(digits) < 0.9 * len(cells):
+        return False
+    width, n_wide = Counter(map(len, digits)).most_common(1)[0]
+    has_one_width = width >= 3 and n_wide >= 0.98 * len(digits)
+    is_long = max(map(len, digits)) > _LONGEST_NUMBER
+    return names_identifiers(name) or has_one_width or is_long or are_zero_led(cells, name)
 
 
 def _check_given(delimiter: str | None, decimal: str | None) -> None:

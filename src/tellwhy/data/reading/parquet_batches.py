@@ -11,9 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from tellwhy.core.errors import InvalidInput, UnreadableFile
+from tellwhy.core.errors import InvalidInput
 from tellwhy.core.progress import track
 from tellwhy.core.score_function import Floats
+from tellwhy.data.reading.byte_source import check_is_file
+from tellwhy.data.reading.parquet import damages
 
 
 def parquet_batches(
@@ -35,11 +37,8 @@ def parquet_batches(
     [[1.0, 0.0], [2.0, 1.0]] ['x', 'y']
     [[3.0, 0.0]] ['x']
     """
-    try:
-        file = pq.ParquetFile(path)
-    except (pa.ArrowException, OSError) as error:
-        raise UnreadableFile(f"{path} cannot be read as Parquet: {error}") from error
-    with file:
+    check_is_file(Path(path))  # opening a pipe would wait for somebody to write into it
+    with damages(Path(path)), pq.ParquetFile(path, page_checksum_verification=True) as file:
         columns = _number_columns(file.schema_arrow, target, path)
         total = -(-file.metadata.num_rows // n_rows)
         for batch in track(file.iter_batches(batch_size=n_rows), total, f"reading {Path(path).name}"):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import product
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from tellwhy.data.columns.written.identifiers import keep_digits
 
 MISSING_WORDS = ("", "na", "n/a", "nan", "null", "none", "-", "?")
 """Cells that count as missing, in any letter case and with spaces around them."""
@@ -43,10 +44,8 @@ def _blanked(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.if_else(is_missing, None, trimmed)
 
 
-def read_numbers(
-    table: pa.Table, *, decimal: str, is_sure: bool, keep: Collection[str] = ()
-) -> tuple[pa.Table, list[str]]:
-    """Read the text columns that hold only numbers, but those to `keep`; return the table and notices.
+def read_numbers(table: pa.Table, *, decimal: str, is_sure: bool) -> tuple[pa.Table, list[str]]:
+    """Read the text columns that hold only numbers, but codes of digits; return the table and notices.
 
     A separator of thousands is believed only when it cannot be a decimal sign: it occurs twice in a number,
     beside a decimal sign, or the file's decimal sign is known (`is_sure`) to be the other one.
@@ -55,7 +54,7 @@ def read_numbers(
     columns = []
     for name, column in zip(table.column_names, table.columns, strict=True):
         read = column
-        if pa.types.is_string(column.type) and name not in keep:
+        if pa.types.is_string(column.type) and not keep_digits(column, name):
             plain = _numbers(column, decimal)
             written = None if plain is not None else _written_numbers(column, decimal, is_sure)
             if written is not None:

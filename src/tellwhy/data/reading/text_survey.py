@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import AnyStr, Generic
 
@@ -44,21 +45,30 @@ class TextSurvey:
     notices: tuple[str, ...] = ()
 
 
-def survey_text(source: ByteSource, encoding: str | None = None) -> TextSurvey:
+def survey_text(
+    source: ByteSource, encoding: str | None = None, *, look: Callable[[bytes], None] | None = None
+) -> TextSurvey:
     """Read a text file once and return its encoding, number of lines and whether it quotes cells.
 
     UTF-8 (with or without byte order mark) and UTF-16/32 (with the mark) are recognised with certainty; any
     other text is read as Windows-1252, or as Latin-1 where bytes occur that Windows-1252 lacks, and a notice
-    says so.
+    says so. `look` is shown every block of bytes on the way.
     """
     head = source.head(4096)
     _refuse_known_formats(source, head)
     marked = next((codec for mark, codec in _MARKS if head.startswith(mark)), None)
     codec = _known(encoding) if encoding is not None else marked
-    found = _survey_bytes(source) if codec is None else _survey_decoded(source, codec)
+    blocks = source.blocks() if look is None else _shown_to(look, source.blocks())
+    found = _survey_bytes(source, blocks) if codec is None else _survey_decoded(source, blocks, codec)
     if found.n_lines == 0:
         raise UnreadableFile(f"{source.path} is empty; expected a table with a header and data rows.")
     return found
+
+
+def _shown_to(look: Callable[[bytes], None], blocks: Iterable[bytes]) -> Iterator[bytes]:
+    for block in blocks:
+        look(block)
+        yield block
 
 
 def _refuse_known_formats(source: ByteSource, head: bytes) -> None:
@@ -118,11 +128,11 @@ class _Tally(Generic[AnyStr]):
         return TextSurvey(codec, n_lines if self.has_text else 0, self.has_quotes, notices)
 
 
-def _survey_decoded(source: ByteSource, codec: str) -> TextSurvey:
+def _survey_decoded(source: ByteSource, blocks: Iterable[bytes], codec: str) -> TextSurvey:
     tally = _Tally(source, _Marks("\0", "\n", "\r", '"'))
     decoder = codecs.getincrementaldecoder(codec)()
     try:
-        for block in source.blocks():
+        for block in blocks:
             tally.take(decoder.decode(block))
         tally.take(decoder.decode(b"", final=True))
     except UnicodeError as error:
@@ -141,13 +151,13 @@ def _lines_before(error: UnicodeError, codec: str) -> int:
     return error.object[: error.start].decode(codec, errors="replace").count("\n")
 
 
-def _survey_bytes(source: ByteSource) -> TextSurvey:
+def _survey_bytes(source: ByteSource, blocks: Iterable[bytes]) -> TextSurvey:
     """Survey text whose encoding nobody told: UTF-8 if every byte agrees, else a Windows or Latin one."""
     tally = _Tally(source, _Marks(b"\0", b"\n", b"\r", b'"'))
     decoder = codecs.getincrementaldecoder("utf-8")()
     bad_line = 0
     lacks_windows = False
-    for block in source.blocks():
+    for block in blocks:
         # Plain ASCII needs no decoding, unless the block before ended within a character.
         if not block.isascii() or decoder.getstate()[0]:
             lacks_windows = lacks_windows or len(block.translate(None, _NOT_IN_WINDOWS_1252)) < len(block)

@@ -27,8 +27,11 @@ def read_standard_input(*, sheet: str | int | None = None) -> Table:
         )
     with tempfile.TemporaryDirectory(prefix="tellwhy-") as folder:
         path = Path(folder) / "stdin"
-        with path.open("wb") as copy:
-            shutil.copyfileobj(sys.stdin.buffer, copy)
+        try:
+            with path.open("wb") as copy:
+                shutil.copyfileobj(sys.stdin.buffer, copy)
+        except OSError as error:  # what never ends fills the disk
+            raise UnreadableFile(f"{NAME} cannot be read: {error.strerror or error}.") from error
         try:
             return replace(read_table(path, sheet=sheet), source=NAME)
         except TellwhyError as error:  # the temporary name means nothing to anybody

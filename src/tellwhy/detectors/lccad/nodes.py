@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tellwhy.core.capabilities import Capability
 from tellwhy.core.errors import DataNotice, InvalidInput, NotConverged
+from tellwhy.core.rows.masked import without_mask
 from tellwhy.core.score_function import Floats
 from tellwhy.core.tables import check_finite
 from tellwhy.data.graphs import Graph, Grid, as_graph
@@ -111,7 +112,7 @@ def warn_of_lonely_nodes(graph: Graph) -> None:
 
 def _as_rows(X: ArrayLike, graph: Any) -> NDArray[Any]:
     """Return one row per node; float32 stays float32, which halves the memory of large grids."""
-    raw = np.asarray(X)
+    raw = np.asarray(without_mask(X))
     if isinstance(graph, Grid) and raw.ndim == len(graph.shape) + 1 and raw.shape[:-1] == graph.shape:
         raw = raw.reshape(graph.n_nodes, raw.shape[-1])
     if raw.ndim != 2 or 0 in raw.shape:

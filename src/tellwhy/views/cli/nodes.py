@@ -35,6 +35,9 @@ def explain_and_tell(
     named: Mapping[str, Any], folder: Path, asked: Mapping[str, Any], *, as_json: bool, quiet: bool
 ) -> Run:
     """Find odd nodes, write the folder of the run, and print what was found."""
+    is_grid = asked["time"] is None and asked["edges"] is None
+    if is_grid and (len(named["names"]) != 1 or named["names"][0] == "-"):
+        raise InvalidParameter("--grid takes one .npz or .npy file; put all features of a grid into it.")
     with screen.progress_bar(quiet=quiet), screen.warnings_as_notes():
         found = explain_graph(named_source(**named), **asked)
         _save(found, folder)

@@ -98,7 +98,7 @@ def _chosen_curves(found: Evidence, method: str) -> list[str]:
     """The run's own method first, random order last, the best others between."""
     names = [name for name, curve in found.flipping.items() if len(curve) and np.isfinite(curve).all()]
     ours = [name for name in names if name == method]
-    random = [name for name in names if name == RANDOM]
+    random = [name for name in names if name == RANDOM != method]
     others = [name for name in names if name not in (method, RANDOM)]
     others.sort(key=lambda name: found.flipping_area.get(name, 2.0))
     return [*ours, *others[: MOST_CURVES - 2], *random]
