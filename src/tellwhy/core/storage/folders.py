@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from tellwhy.core.storage.array_files import check_arrays, check_regular
 from tellwhy.core.errors import UnreadableFile
+from tellwhy.core.storage.array_files import check_arrays, check_regular
 from tellwhy.core.storage.files import check_new_folder, new_folder, plain
 from tellwhy.core.storage.replacing import standing
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tellwhy.core.storage.array_files import load_arrays
 from tellwhy.core.errors import InvalidInput, UnreadableFile
+from tellwhy.core.storage.array_files import load_arrays
 from tellwhy.data.reading.byte_source import file_fingerprint
 from tellwhy.data.reading.read_table import read_table
 from tellwhy.data.table import Table
@@ -91,7 +91,8 @@ def _arrays(path: Path) -> dict[str, NDArray[Any]]:
     except _DAMAGES as error:
         raise UnreadableFile(
             f"{path} cannot be read as arrays of numbers ({error or type(error).__name__}). A grid is an "
-            ".npz file, as numpy.savez writes it, with one array per feature, or an .npy file with a single one."
+            ".npz file, as numpy.savez writes it, with one array per feature, or an .npy file with a "
+            "single one."
         ) from error
 
 
