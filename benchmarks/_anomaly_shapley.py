@@ -36,7 +36,7 @@ METHODS: dict[str, Callable[[Any], Any]] = {
     "ACE": AnomalyContribution,
     "IG": IntegratedGradients,
     "KSH": KernelShap,
-    "wKSH": lambda model: KernelShap(model, background="neighbours"),
+    "wKSH": lambda model: KernelShap(model, references="neighbours"),
     "COMP": Compensation,
     "ASH": AnomalyShapley,
 }

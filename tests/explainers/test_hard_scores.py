@@ -142,7 +142,7 @@ class TestManyColumns:
 
     def test_sets_are_sampled_and_it_says_so(self):
         odd, rows = self.ODD[:, :200], self.ROWS[:, :200]
-        found = explained(KernelShap, self.SCORE, odd, rows, background=rows[1:2])
+        found = explained(KernelShap, self.SCORE, odd, rows, references=rows[1:2])
         assert found.params["coalitions"] == "sampled in pairs"
         assert found.params["coalitions_used"] == 2 * 200 + 2048
         assert (found.stderr >= 0).all()

@@ -200,6 +200,40 @@ class KeepsOutput(ScoreFunction, Protocol, metaclass=Capability):
 
 
 @runtime_checkable
+class IsPrediction(ScoreFunction, Protocol, metaclass=Capability):
+    """A prediction: high is no more anomalous than low, so that nothing is gained by making it small."""
+
+    @property
+    def is_prediction(self) -> bool:
+        """Whether it is one."""
+        ...
+
+    def output_names(self, numbers: Integers) -> Any:
+        """Names of outputs by their numbers; None where they have none."""
+        ...
+
+
+@runtime_checkable
+class HasLinear(ScoreFunction, Protocol, metaclass=Capability):
+    """A score that is weights times the row, plus an intercept."""
+
+    @property
+    def linear(self) -> Any:
+        """Weights and intercepts of its outputs (`tellwhy.scoring.scores.prediction_score.LinearOutputs`)."""
+        ...
+
+
+@runtime_checkable
+class HasLevels(ScoreFunction, Protocol, metaclass=Capability):
+    """A score of rows whose cells are numbers of levels in some columns: only levels that occur mean anything."""
+
+    @property
+    def has_levels(self) -> bool:
+        """Whether it is one."""
+        ...
+
+
+@runtime_checkable
 class TakesAnyShape(ScoreFunction, Protocol, metaclass=Capability):
     """A score of images, sequences and other arrays, whose `feature_shape` is not known beforehand."""
 

@@ -23,7 +23,18 @@ _REFRESH_SECONDS = 0.1
 
 
 def _line_on_stderr(label: str, done: int, total: int) -> None:
-    if total == 0 or not sys.stderr.isatty():
+    if sys.stderr.isatty() or in_notebook():
+        write_line(label, done, total)
+
+
+def in_notebook() -> bool:
+    """Whether this runs in a notebook, which shows stderr below the cell although it is no terminal."""
+    return "ipykernel" in sys.modules and hasattr(sys.modules.get("IPython"), "get_ipython")
+
+
+def write_line(label: str, done: int, total: int) -> None:
+    """Write one line to stderr, over the one before."""
+    if total == 0:
         return
     filled = int(30 * done / max(total, 1))
     end = "\n" if done == total else ""
@@ -42,6 +53,16 @@ def show_with(display: Display) -> Iterator[None]:
         yield
     finally:
         _display.reset(token)
+
+
+@contextmanager
+def shown(progress: bool | None) -> Iterator[None]:
+    """Show progress inside this block, or do not; None: as it was decided outside."""
+    if progress is None:
+        yield
+        return
+    with show_with(write_line if progress else (lambda *_: None)):
+        yield
 
 
 def silently(function: Callable[..., T]) -> Callable[..., T]:

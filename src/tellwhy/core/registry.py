@@ -16,6 +16,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar
 
 from tellwhy.core.errors import InvalidParameter, TellwhyWarning
+from tellwhy.core.nearest_name import nearest, plain_name
 
 C = TypeVar("C", bound=type)
 
@@ -125,7 +126,7 @@ def _enter(card: Card) -> None:
     """
     is_detector = card.role == "detector"
     for key, held in list(_cards.items()):
-        if (held.role == "detector") != is_detector or _plain(held.name) != _plain(card.name):
+        if (held.role == "detector") != is_detector or plain_name(held.name) != plain_name(card.name):
             continue
         if held.origin != card.origin:
             raise InvalidParameter(
@@ -172,14 +173,12 @@ def explainer_card(name: str) -> Card:
 
 def _named(name: str, among: list[Card], what: str) -> Card:
     for candidate in among:
-        if _plain(candidate.name) == _plain(name):
+        if plain_name(candidate.name) == plain_name(name):
             return candidate
-    names = ", ".join(c.name for c in among)
-    raise InvalidParameter(f"There is no {what} named {name!r}. There are: {names}.")
-
-
-def _plain(name: str) -> str:
-    return name.replace("_", "").replace("-", "").lower()
+    names = [c.name for c in among]
+    raise InvalidParameter(
+        f"There is no {what} named {name!r}{nearest(name, names)} There are: {', '.join(names)}."
+    )
 
 
 def _check_role(role: str) -> None:

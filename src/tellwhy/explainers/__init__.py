@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         AnomalyShapley as AnomalyShapley,
         Compensation as Compensation,
         KernelShap as KernelShap,
+        LinearShapley as LinearShapley,
     )
     from tellwhy.explainers.surrogate import (
         DMMMEN as DMMMEN,
@@ -81,6 +82,7 @@ _PLACES = {
     "LRP": "propagation",
     "LatentClassDTD": "decomposition",
     "LinearRelevance": "decomposition",
+    "LinearShapley": "shapley",
     "Marginal": "decomposition",
     "NearestSupport": "decomposition",
     "Occlusion": "perturbation",

@@ -11,13 +11,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tellwhy.core.capabilities import LeavesRowsOut
+from tellwhy.core.capabilities import IsPrediction, KeepsOutput, LeavesRowsOut
 from tellwhy.core.errors import InvalidInput, UnsupportedModel
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.extras import Extras
 from tellwhy.core.params import Rules, validate_parameters
 from tellwhy.core.score_function import Floats, Integers, ScoreFunction
-from tellwhy.core.tables import as_floats, column_names
+from tellwhy.core.tables import as_floats, column_names, refuse_sparse
 from tellwhy.counterfactuals.normal_versions import normal_versions
 from tellwhy.scoring import EncodedScore, as_score
 from tellwhy.scoring.model_rows import check_columns
@@ -46,6 +46,9 @@ class Rows:
         The support point that each row does without, −1 for none: a row that the model was trained on is its
         own support point, which hides how odd it is. None where nothing is left out: the score has no such
         points, or the method does not leave rows out.
+    output
+        The output that each row has, of a model of several: it stays the same when the row is changed. None
+        where there is one output, or the rows are not those that are explained.
     """
 
     score: Any
@@ -54,11 +57,17 @@ class Rows:
     n_owners: int
     shape: tuple[int, ...] | None = None
     left_out: Integers | None = None
+    output: Integers | None = None
+
+    @property
+    def own(self) -> Integers | None:
+        """What belongs to each row when the row is changed: what it leaves out, or the output it has."""
+        return self.output if self.left_out is None else self.left_out
 
     @property
     def without(self) -> tuple[Integers, ...]:
-        """What to pass to the score's `value` and `gradient` besides X, so that rows are left out."""
-        return () if self.left_out is None else (self.left_out,)
+        """What to pass to the score's `value` and `gradient` besides X: what is each row's own."""
+        return () if self.own is None else (self.own,)
 
     @property
     def skipped(self) -> Integers:
@@ -128,6 +137,9 @@ class ScoreExplainer(ABC):
 
     kind: ClassVar[str] = "attribution"
     reads_rows: ClassVar[bool] = True  # False for a baseline whose numbers do not depend on the rows
+    only_anomalies: ClassVar[bool] = (
+        False  # True: it looks for lower scores, which a prediction has no use for
+    )
     leaves_rows_out: ClassVar[bool] = (
         False  # True: a row that the model was trained on is judged without itself
     )
@@ -152,7 +164,13 @@ class ScoreExplainer(ABC):
     def explain(self, X: ArrayLike) -> Explanation:
         """Explain the score of each row of X, in the columns of X."""
         validate_parameters(self)
-        rows = self.rows(X)
+        refuse_sparse(X)
+        rows = _with_outputs(self.rows(X))
+        if self.only_anomalies and isinstance(rows.score, IsPrediction):
+            raise UnsupportedModel(
+                f"{type(self).__name__} asks what would make a row less anomalous, and {self.score.describes} "
+                "is a prediction: use method='KernelShap', or leave the method out."
+            )
         found = self._attribute(rows)
         # Columns that were made from one of the user's columns are added up, unless the method did so itself.
         per_owner = found.per_owner or found.values.shape[1] != len(rows.owner)
@@ -178,7 +196,7 @@ class ScoreExplainer(ABC):
     def _extras(self, X: ArrayLike, rows: Rows, found: Attribution, shares: Floats | None) -> Extras:
         """What the method found, the rows that were left out, and normal versions where values are shares."""
         recorded = rows.recorded()
-        extras = Extras(found.extras)
+        extras = Extras(_named_outputs(rows) | dict(found.extras))
         if recorded is not None:
             extras |= {"left_out": recorded}
         if shares is None:
@@ -225,9 +243,17 @@ class BackgroundExplainer(ScoreExplainer):
     `_`, and calls `_check_fitted` before it uses them.
     """
 
+    least_rows: ClassVar[int] = 1  # 2 where spreads of columns are learned, which one row does not have
+
     def fit(self, X: ArrayLike) -> Self:
         """Learn from ordinary rows."""
         validate_parameters(self)
+        refuse_sparse(X, "the background")
+        if len(np.shape(X)) and np.shape(X)[0] < self.least_rows:
+            raise InvalidInput(
+                f"{type(self).__name__} learns from ordinary rows what is usual in each column, and was given "
+                f"{np.shape(X)[0]}. Pass at least {self.least_rows}, better 100 or more."
+            )
         self._fit(X)
         return self.remember(X)
 
@@ -249,6 +275,33 @@ def _flat_rows(score: ScoreFunction, X: ArrayLike) -> Rows:
     n_cells = array[0].size
     flat = array.reshape(len(array), n_cells)
     return Rows(FlatScore(score, array.shape[1:]), flat, np.arange(n_cells), n_cells, array.shape[1:])
+
+
+def _with_outputs(rows: Rows) -> Rows:
+    """Rows that know which output of the model they have, where it has several."""
+    kept = rows.score.fixed(rows.X) if isinstance(rows.score, KeepsOutput) else ()
+    return replace(rows, output=kept[0]) if kept else rows
+
+
+def mean_of_rows(rows: Rows, background: Floats, weights: Floats | None = None) -> Floats | float:
+    """Return the mean score of background rows: one number, or one per row where rows differ in their output."""
+    if rows.output is None:
+        return float(np.average(rows.score.value(background), weights=weights))
+    means = {
+        int(output): np.average(
+            rows.score.value(background, np.full(len(background), output, dtype=np.int64)), weights=weights
+        )
+        for output in np.unique(rows.output)
+    }
+    return np.array([means[int(output)] for output in rows.output])
+
+
+def _named_outputs(rows: Rows) -> dict[str, Any]:
+    """The output of each row by its number, and by its name where outputs have names, as extras hold them."""
+    if rows.output is None:
+        return {}
+    names = rows.score.output_names(rows.output) if isinstance(rows.score, IsPrediction) else None
+    return {"output": rows.output} if names is None else {"output": rows.output, "explained": names}
 
 
 def lacks(score: ScoreFunction, explainer: str, what: str) -> UnsupportedModel:

@@ -7,6 +7,7 @@ from tellwhy.scoring.as_score import as_score
 
 if TYPE_CHECKING:
     from tellwhy.scoring.class_scores import as_class_scores as as_class_scores
+    from tellwhy.scoring.predictions import as_prediction as as_prediction
     from tellwhy.scoring.scores.distance_score import (
         CentreScore as CentreScore,
         NeighbourScore as NeighbourScore,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
         ScaledMixture as ScaledMixture,
     )
     from tellwhy.scoring.scores.network_output import NetworkOutput as NetworkOutput
+    from tellwhy.scoring.scores.prediction_score import PredictionScore as PredictionScore
     from tellwhy.scoring.scores.projection_score import (
         Projection as Projection,
         ProjectionScore as ProjectionScore,
@@ -39,7 +41,9 @@ _PLACES = {
     "Projection": "scores.projection_score",
     "ProjectionScore": "scores.projection_score",
     "ScaledMixture": "scores.mixture_score",
+    "PredictionScore": "scores.prediction_score",
     "as_class_scores": "class_scores",
+    "as_prediction": "predictions",
 }
 __getattr__, __dir__ = lazy_names(__name__, _PLACES)
 __all__ = list(_PLACES)

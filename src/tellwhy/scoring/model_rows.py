@@ -55,6 +55,8 @@ def check_columns(X: Any, names: Sequence[str] | None) -> None:
     given = column_names(X)
     if names is None or given is None or given == list(names):
         return
+    if [name.replace(" ", "_") for name in given] == list(names):  # as LightGBM writes them
+        return
     if len(given) != len(names):
         missing = [name for name in names if name not in given]
         extra = [name for name in given if name not in names]

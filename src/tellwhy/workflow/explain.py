@@ -1,46 +1,71 @@
-"""The one-liner: explain any model's scores with the cheapest exact method that applies."""
+"""The one-liner: explain what any model says of each row, right by default or with the sentence to type."""
 
 from __future__ import annotations
 
-import inspect
-from dataclasses import replace
+import copy
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
-from tellwhy.core.errors import UnsupportedModel
-from tellwhy.core.explainer import Explainer, LearnsFromRows, RemembersRows
+from tellwhy.core.errors import InvalidInput, InvalidParameter
+from tellwhy.core.explainer import Explainer, Explains, LearnsFromRows, RemembersRows
 from tellwhy.core.explanation import Explanation
-from tellwhy.core.registry import Card, card, cards, explainer_card, explainer_cards
-from tellwhy.core.score_function import ScoreFunction
-from tellwhy.scoring import EncodedScore, NetworkOutput, as_score
+from tellwhy.core.progress import shown
+from tellwhy.core.registry import Card, cards, explainer_cards
+from tellwhy.core.tables import Frame
+from tellwhy.scoring import NetworkOutput
+from tellwhy.workflow.one_line.choosing import check_instance, chosen_card, made, named_card
+from tellwhy.workflow.one_line.ordinary import check_background, ordinary_rows
+from tellwhy.workflow.one_line.reading import Asked, read_score
 
 if TYPE_CHECKING:
     import pandas as pd
+
+__all__ = ["chosen_card", "explain", "methods"]
 
 
 def explain(
     model: object,
     X: ArrayLike,
-    method: str = "auto",
+    method: str | type | Explains = "auto",
     background: ArrayLike | None = None,
+    *,
+    task: str = "auto",
+    target: Any = None,
+    output: str = "auto",
+    progress: bool | None = None,
     **params: Any,
 ) -> Explanation:
-    """Explain the score of each row of X.
+    """Explain the score, or the prediction, of each row of X.
 
     Parameters
     ----------
     model
-        A fitted detector (of this library, scikit-learn or PyOD), a pipeline, a function giving one number
-        per row, high = anomalous, a PyTorch module, or a linear classifier, whose labels are explained.
+        A fitted detector (of this library, scikit-learn or PyOD), a classifier or a regressor (scikit-learn,
+        XGBoost, LightGBM, and what is written like them), a pipeline, a function giving one number per row,
+        or a PyTorch module.
     X
-        Rows to explain: an array or a frame, in the columns the model was fitted on.
+        Rows to explain: an array or a frame, in the columns the model was fitted on. A function gets frames
+        as frames, with their names, types and categories.
     method
-        Name of an explainer (see `tellwhy.methods()`), or 'auto': the cheapest exact method that applies,
-        named in the result's `method`.
+        Name of an explainer (see `tellwhy.methods()`), its class, an explainer that is already made, or
+        'auto': the cheapest exact method that applies, named in the result's `method`.
     background
-        Ordinary rows, for the methods that need them (X itself by default) and for
-        `extras["nearest_normal"]`.
+        Ordinary rows that those of X are compared with. Methods that need them take them from the model where
+        it keeps some; X serves itself only where it has at least 50 different rows, of which the model calls
+        at most a quarter anomalous; else this says what to pass. `params["ordinary_rows"]` tells.
+    task
+        "anomaly" (a high number is anomalous), "prediction", or "auto": a prediction for classifiers and
+        regressors and their methods, an anomaly score for everything else, functions among it.
+    target
+        The class to explain, by its name, or "predicted" (of each row the class that the model predicts, the
+        default); of a network or a function of several outputs, which one.
+    output
+        Of a classifier "margin", "probability", or "auto": the margin where the model has one.
+    progress
+        Whether to show progress; None: on a terminal and in notebooks, after two seconds.
     params
         Parameters of the explainer, and further ones of its `explain`, such as `against` of
         `LinearRelevance`.
@@ -53,57 +78,125 @@ def explain(
     >>> explanation = tellwhy.explain(OneClassSVM(nu=0.1).fit(X), np.array([[0.0, 9.0, 0.0]]))
     >>> explanation.method, int(explanation.values.argmax())
     ('OneClassDTD', 1)
+
+    A classifier: of each row the class that it predicts, against the mean of the background.
+
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> classifier = LogisticRegression().fit(X, np.where(X[:, 2] > 0, "high", "low"))
+    >>> explanation = tellwhy.explain(classifier, [[0.0, 0.0, 2.0]], background=X)
+    >>> explanation.method, str(explanation.extras["explained"][0]), int(explanation.values.argmax())
+    ('LinearShapley', 'high', 2)
     """
-    chosen = _label_card(model) if method == "auto" else explainer_card(method)
-    explained = model
-    if chosen is None or chosen.role == "explainer":  # these get the score: a model is read only once
-        score = explained = as_score(model)
-        chosen = chosen or chosen_card(score, method)
-    at_explain = {name: params.pop(name) for name in _asked_by_explain(chosen) if name in params}
-    explainer: Explainer = chosen.cls(explained, **params)
-    _show_ordinary_rows(explainer, X, background)
-    explanation = explainer.explain(X, **at_explain)
-    if method != "auto" or chosen.role != "explainer":
-        return explanation
-    return replace(
-        explanation, params={**explanation.params, "chosen": "automatically: the cheapest that applies"}
-    )
+    question = _Question(model, X, background, Asked(task=task, target=target, output=output), params)
+    with shown(progress):
+        chosen = named_card(method)
+        if chosen is None and not isinstance(method, str):
+            return _by_instance(method, question)
+        if chosen is None and _is_text(X):
+            chosen = _label_card(model)
+        if chosen is not None and chosen.role != "explainer":
+            return _by_model(chosen, question)
+        return _by_score(chosen, question)
+
+
+@dataclass(frozen=True, eq=False)
+class _Question:
+    """What the user asked, but for the method."""
+
+    model: object
+    X: Any
+    background: Any
+    asked: Asked
+    params: dict[str, Any]
+
+
+def _by_score(chosen: Card | None, question: _Question) -> Explanation:
+    """Explain the score of a model: it is read only once."""
+    X = question.X
+    score = read_score(question.model, X, question.background, question.asked)
+    card = chosen or chosen_card(score, "auto")
+    params = question.params
+    if isinstance(score, NetworkOutput) and question.asked.target is not None:
+        params = {**params, "target": question.asked.target}
+    explainer, further = made(card, score, params)
+    said = _show_ordinary_rows(explainer, score, question)
+    explanation: Explanation = explainer.explain(X, **further)
+    if chosen is None:
+        said["chosen"] = "automatically: the cheapest that applies"
+    return replace(explanation, params={**explanation.params, **said}) if said else explanation
+
+
+def _show_ordinary_rows(explainer: Any, score: Any, question: _Question) -> dict[str, str]:
+    """Let an explainer learn from ordinary rows, or remember them; return what is to be said of them."""
+    background = question.background
+    if background is not None:
+        check_background(question.X, background)
+    if isinstance(explainer, LearnsFromRows) and not _starts_from_zero(explainer, score, background):
+        ordinary = ordinary_rows(score, question.X, background, type(explainer).__name__)
+        explainer.fit(ordinary.rows)
+        return {"ordinary_rows": ordinary.words}
+    if isinstance(explainer, RemembersRows) and background is not None:
+        explainer.remember(background)
+    return {}
+
+
+def _starts_from_zero(explainer: Any, score: Any, background: Any) -> bool:
+    """Whether an explainer has a reference of its own, and no rows to take another from."""
+    has_reference = getattr(explainer, "reference", None) is not None
+    is_network = isinstance(score, NetworkOutput) and hasattr(explainer, "reference")
+    has_rows = not isinstance(getattr(explainer, "references", ""), str)
+    return has_rows or (background is None and (has_reference or is_network))
+
+
+def _by_model(chosen: Card, question: _Question) -> Explanation:
+    """Explain by a method that takes the model itself: networks, graphs, labels, patches, ensembles."""
+    params = question.params
+    if question.asked.target is not None:
+        name = "of" if chosen.role == "classifier explainer" else "target"
+        params = {**params, name: question.asked.target}
+    explainer, further = made(chosen, question.model, params)
+    background = question.background
+    if isinstance(explainer, LearnsFromRows):
+        explainer.fit(question.X if background is None else background)
+    elif background is not None:
+        raise InvalidParameter(
+            f"{chosen.name} compares with no other rows, so that a background would be ignored. Leave it out, "
+            "or use a method that has one, such as IntegratedGradients, Occlusion or KernelShap."
+        )
+    explanation: Explanation = explainer.explain(question.X, **further)
+    return explanation
+
+
+def _by_instance(method: Any, question: _Question) -> Explanation:
+    """Explain by an explainer that the user has made; it is not changed."""
+    check_instance(method, question.model, question.params)
+    explainer: Explainer = copy.copy(method)
+    if isinstance(explainer, LearnsFromRows) and question.background is not None:
+        explainer.fit(question.background)
+    elif isinstance(explainer, RemembersRows) and question.background is not None:
+        explainer.remember(question.background)
+    return explainer.explain(question.X)
+
+
+def _is_text(X: Any) -> bool:
+    """Whether rows are texts."""
+    if isinstance(X, str):
+        raise InvalidInput("X is one text; expected a list of texts. Pass [text].")
+    if isinstance(X, Frame) or np.ndim(X) != 1 or len(X) == 0:
+        return False
+    return all(isinstance(item, str) for item in X)
 
 
 def _label_card(model: object) -> Card | None:
-    """Return the explainer of labels that applies to a classifier; None for other models."""
+    """Return the explainer of labels that applies to a classifier of texts."""
     labels = cards("classifier explainer")
-    return next((c for c in labels if c.applies is not None and c.applies(model)), None)
-
-
-def _asked_by_explain(chosen: Card) -> list[str]:
-    """Parameters that a method takes when it explains, such as the class to explain labels against."""
-    taken = inspect.signature(chosen.cls.explain).parameters
-    return list(taken)[2:]  # after the explainer itself and the rows
-
-
-def _show_ordinary_rows(explainer: Explainer, X: ArrayLike, background: ArrayLike | None) -> None:
-    """Let an explainer learn from the background, or remember it, where it can."""
-    if isinstance(explainer, LearnsFromRows):
-        explainer.fit(X if background is None else background)
-    elif isinstance(explainer, RemembersRows) and background is not None:
-        explainer.remember(background)
-
-
-def chosen_card(score: ScoreFunction, method: str) -> Card:
-    """Return the explainer of that name; for 'auto' the first that applies, the cheapest first."""
-    if method != "auto":
-        return card("explainer", method)
-    if isinstance(score, NetworkOutput):  # explained from zero; what is missing is stated
-        return card("explainer", "IntegratedGradients")
-    seen = score.inner if isinstance(score, EncodedScore) and score.owner is not None else score
-    considered = sorted(
-        (c for c in cards("explainer") if c.automatic is not None), key=lambda c: c.automatic or 0
-    )
-    for candidate in considered:
-        if candidate.applies is not None and candidate.applies(seen):
-            return candidate
-    raise UnsupportedModel(f"No explainer applies to {score.describes}.")
+    found = next((c for c in labels if c.applies is not None and c.applies(model)), None)
+    if found is None:
+        raise InvalidInput(
+            f"X is a list of texts, whose words are explained for linear classifiers only; got "
+            f"{type(model).__name__}. Turn texts into columns first, or fit tellwhy.classifiers.TextClassifier."
+        )
+    return found
 
 
 def methods() -> pd.DataFrame:

@@ -5,7 +5,6 @@ from scipy import sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import tellwhy
@@ -85,11 +84,13 @@ def test_a_text_by_its_words():
 def test_the_one_liner_explains_labels(fitted):
     X, y, model = fitted
     assert "LinearRelevance" in set(tellwhy.methods()["name"])
-    np.testing.assert_array_equal(tellwhy.explain(model, X).values, model.explain(X).values)
+    labels = tellwhy.explain(model, X, method="LinearRelevance")
+    np.testing.assert_array_equal(labels.values, model.explain(X).values)
     own = tellwhy.explain(model, X, method="linear_relevance", against=None)
     np.testing.assert_array_equal(own.values, model.explain(X, against=None).values)
-    pipeline = make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y)
-    assert tellwhy.explain(pipeline, X).method == "LinearRelevance"
+    texts = ["red apple", "fast car", "blue sea", "green apple", "old car", "deep sea"]
+    pipeline = make_pipeline(TfidfVectorizer(), LogisticRegression()).fit(texts, list("fcsfcs"))
+    assert tellwhy.explain(pipeline, texts).method == "LinearRelevance"
     with pytest.raises(UnsupportedModel, match="linear classifier"):
         tellwhy.explain(DecisionTreeClassifier().fit(X, y), X, method="LinearRelevance")
 

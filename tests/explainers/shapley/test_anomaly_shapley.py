@@ -415,7 +415,9 @@ class TestBadInput:
         assert found.values[0, 0] > 1
 
     def test_background_of_one_row_and_constant_columns(self):
-        found = explained(TWO, background=X[:1])
+        with pytest.raises(InvalidInput, match="at least 2, better 100"):
+            explained(TWO, background=X[:1])
+        found = explained(TWO, background=X[[0, 0]])
         assert found.params["constant_columns"] == 4
         np.testing.assert_allclose(found.residual, 0.0, atol=1e-10)
 

@@ -239,7 +239,7 @@ def test_category_never_seen_is_named():
 
 def test_pipeline_that_ends_in_a_classifier_is_refused():
     model = make_pipeline(StandardScaler(), LogisticRegression()).fit(NUMBERS, LABELS)
-    with pytest.raises(UnsupportedModel, match="predict_proba"):
+    with pytest.raises(UnsupportedModel, match="explains what it predicts"):
         as_score(model)
 
 

@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tellwhy.core.capabilities import HasGradient, IsTensor, KeepsOutput
+from tellwhy.core.capabilities import HasGradient, IsTensor
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.params import Rule, Rules, integer, none, one_of, real
 from tellwhy.core.registry import register
-from tellwhy.core.score_function import Floats, Integers, ScoreFunction
+from tellwhy.core.score_function import Floats, ScoreFunction
 from tellwhy.explainers.base import Attribution, BackgroundExplainer, Rows, lacks
 from tellwhy.explainers.gradients.line_integrals import Limits, Lines, integrate
 from tellwhy.scoring import NetworkOutput, as_score
@@ -52,7 +52,8 @@ class IntegratedGradients(BackgroundExplainer):
         outputs.
     reference
         Where the line starts: "mean" of the background rows that `fit` was given, "zero", or one row in the
-        user's columns. None is zero for a network and the mean for anything else.
+        user's columns. None is the mean where `fit` was called, else zero for a network; anything else needs
+        `fit`.
     n_steps
         Gradients per part of the line.
     tolerance
@@ -146,14 +147,11 @@ class IntegratedGradients(BackgroundExplainer):
     def _attribute(self, rows: Rows) -> Attribution:
         if not isinstance(rows.score, HasGradient):
             raise lacks(rows.score, "IntegratedGradients", "a gradient (Occlusion explains any score)")
-        outputs = fixed_outputs(rows)
         # a network is used best with whole batches: as many lines at once as their gradients fill one
         together = -(-self.batch_size // self.n_steps) if self._is_of_network() else 1
-        lines = Lines(rows.score, rows.X, self._reference_row(rows), rows.without + outputs, together)
+        lines = Lines(rows.score, rows.X, self._reference_row(rows), rows.without, together)
         found = integrate(lines, self.n_steps, self._limits())
         extras = {"n_gradients": found.n_gradients}
-        if outputs:
-            extras["output"] = outputs[0]
         return Attribution(found.values, found.scores, found.base, extras=extras, params=self._used())
 
     def _is_of_network(self) -> bool:
@@ -185,7 +183,7 @@ class IntegratedGradients(BackgroundExplainer):
         """Return the reference in the columns that the score sees."""
         reference = self.reference
         if reference is None:  # an empty picture is a picture; a table's row of zeros may be very odd
-            reference = "zero" if self._is_of_network() else "mean"
+            reference = "zero" if self._is_of_network() and "mean_" not in vars(self) else "mean"
         if not isinstance(reference, str):
             try:
                 return np.asarray(self.rows(np.asarray(reference)[None]).X[0])
@@ -206,8 +204,3 @@ def _plain(target: Any) -> str | int:
     if isinstance(target, (str, int)):
         return target
     return getattr(target, "__name__", "a function") if callable(target) else "one output per row"
-
-
-def fixed_outputs(rows: Rows) -> tuple[Integers, ...]:
-    """The output of a network that each row has, for scores that choose one; nothing for others."""
-    return tuple(rows.score.fixed(rows.X)) if isinstance(rows.score, KeepsOutput) else ()

@@ -65,6 +65,8 @@ class AnomalyContribution(BackgroundExplainer):
     """
 
     leaves_rows_out = True
+    only_anomalies = True
+    least_rows = 2
     _parameters: ClassVar[dict[str, Rules]] = {
         "n_samples": (one_of("auto"), integer(4)),
         "width": real(0, np.inf),

@@ -11,7 +11,7 @@ from tellwhy.core.parallel import tracked_batches
 from tellwhy.core.params import Rules, Seed, generator, integer, seed
 from tellwhy.core.registry import register
 from tellwhy.core.score_function import Floats
-from tellwhy.explainers.base import Attribution, BackgroundExplainer, Rows
+from tellwhy.explainers.base import Attribution, BackgroundExplainer, Rows, mean_of_rows
 
 
 @register(
@@ -69,16 +69,19 @@ class Occlusion(BackgroundExplainer):
         bytes_per_row = 8 * rows.X.shape[1] * len(self.background_)
         for batch in tracked_batches(len(rows.X), bytes_per_row, "explaining by occlusion"):
             for column in range(rows.n_owners):
-                occluded = self._replaced(rows, rows.X[batch], rows.owner == column)
+                occluded = self._replaced(rows, batch, rows.owner == column)
                 values[batch, column] = scores[batch] - occluded
-        base = float(rows.score.value(self.background_).mean())
+        base = mean_of_rows(rows, self.background_)
         return Attribution(values, scores, base, per_owner=True)
 
-    def _replaced(self, rows: Rows, X: Floats, columns: NDArray[np.bool_]) -> Floats:
+    def _replaced(self, rows: Rows, batch: slice, columns: NDArray[np.bool_]) -> Floats:
         """Return the mean score of each row with some columns taken from each background row."""
+        X = rows.X[batch]
+        own = tuple(each[batch] for each in rows.without)
         if not columns.any():  # the user's column has no part in the score: an encoder dropped it
-            return rows.score.value(X)
+            return np.asarray(rows.score.value(X, *own))
         many = np.repeat(X[:, None, :], len(self.background_), axis=1)
         many[:, :, columns] = self.background_[None, :, columns]
-        found = rows.score.value(many.reshape(-1, X.shape[1]))
+        repeated = tuple(np.repeat(each, len(self.background_)) for each in own)
+        found = rows.score.value(many.reshape(-1, X.shape[1]), *repeated)
         return np.asarray(found.reshape(len(X), -1).mean(axis=1))

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike
 
+from tellwhy.core.capabilities import HasLevels, IsPrediction
 from tellwhy.core.params import Rules, Seed, generator, integer, one_of, real, seed
 from tellwhy.core.registry import register
 from tellwhy.core.score_function import Floats
@@ -38,7 +39,8 @@ SLACK = 1e-3  # of the fall of the score: an order of magnitude below the standa
     cost="d + 1 local minima and min(2^d, 2d + 2048) scores per row",
     exactness="exact up to 12 columns or groups; beyond, sampled, with standard errors; additive always",
     citation="Takeishi, Kawahara, Transactions on Machine Learning Research (2023)",
-    applies=lambda _: True,
+    # moving towards lower scores makes no sense for a prediction, nor between levels that have no order
+    applies=lambda score: not isinstance(score, (IsPrediction, HasLevels)),
     automatic=5,
 )
 class AnomalyShapley(BackgroundExplainer):
@@ -108,6 +110,8 @@ class AnomalyShapley(BackgroundExplainer):
     """
 
     leaves_rows_out = True
+    only_anomalies = True
+    least_rows = 2
     _parameters: ClassVar[dict[str, Rules]] = {
         "gamma": (GAMMAS, one_of("balance", "injection")),
         "characteristic": one_of("relaxed", "local", "ball"),

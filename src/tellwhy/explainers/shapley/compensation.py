@@ -60,6 +60,8 @@ class Compensation(BackgroundExplainer):
 
     kind = "ranking"
     leaves_rows_out = True
+    only_anomalies = True
+    least_rows = 2
     _parameters: ClassVar[dict[str, Rules]] = {"gamma": GAMMAS, "distance": DISTANCES}
 
     def __init__(self, model: object, *, gamma: float = 0.01, distance: Distance = "squared"):

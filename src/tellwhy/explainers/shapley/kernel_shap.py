@@ -9,12 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tellwhy.core.capabilities import HasLevels, IsPrediction
 from tellwhy.core.parallel import row_batches
 from tellwhy.core.params import Rule, Rules, Seed, generator, integer, one_of, seed
 from tellwhy.core.progress import track
 from tellwhy.core.registry import register
 from tellwhy.core.score_function import Floats, Integers
-from tellwhy.core.tables import column_names
+from tellwhy.core.tables import column_names, random_sample
 from tellwhy.counterfactuals.row_scores import RowScores
 from tellwhy.counterfactuals.surroundings import column_scales
 from tellwhy.explainers.base import Attribution, BackgroundExplainer, Rows
@@ -22,9 +23,12 @@ from tellwhy.explainers.column_groups import Groups
 from tellwhy.explainers.shapley.coalitions import Coalitions, choose_coalitions
 from tellwhy.explainers.shapley.players import Players, groups_rule, players_of
 from tellwhy.explainers.shapley.shapley_values import shapley_values
+from tellwhy.scoring import EncodedScore
 from tellwhy.scoring.observed import some_rows
 
 N_REFERENCES = 8
+N_SAMPLED = 100  # reference rows, at least, of a sample
+_MOST_SCORED = 2**17  # per explained row: with few columns, all background rows serve
 _BATCH_BYTES = 64 * 2**20  # of points scored together
 
 rows_rule = Rule(
@@ -49,10 +53,11 @@ class _References:
     "explainer",
     family="shapley",
     needs="any score; background rows",
-    cost="8 · min(2^d, 2d + 2048) scores per row",
+    cost="8 · min(2^d, 2d + 2048) scores per row; of predictions 131,072 and more",
     exactness="exact up to 12 columns or groups; beyond, sampled, with standard errors; additive always",
     citation="Lundberg, Lee, NeurIPS (2017)",
     applies=lambda _: True,
+    automatic=6,
 )
 class KernelShap(BackgroundExplainer):
     """Shapley values where columns that are absent take the values of reference rows.
@@ -65,12 +70,15 @@ class KernelShap(BackgroundExplainer):
     ----------
     model
         Any model or function that `tellwhy.scoring.as_score` reads.
-    background
-        "kmeans": 8 centres of the rows given to `fit`, each coordinate at the nearest value that occurs,
-        weighted by the sizes of their clusters. "neighbours": the 8 of those rows nearest to each explained
-        row (in standard deviations; rows equal to it are passed over). An array: these rows, in the user's
-        columns, which need no `fit`; `extras["nearest_normal"]` stays within them, unless other rows were
-        given to `fit` or `remember`.
+    references
+        Which rows absent columns take their values from. "sample": those given to `fit`, or as many of them,
+        drawn at random, as make 131,072 scores per explained row, at least 100.
+        "kmeans": 8 centres of the rows given to `fit`, each coordinate at the nearest value that
+        occurs, weighted by the sizes of their clusters. "neighbours": the 8 of those rows nearest to each
+        explained row (in standard deviations; rows equal to it are passed over). "auto": a sample where a
+        prediction is explained or columns have levels that cannot be averaged, else centres. An array: these
+        rows, in the user's columns, which need no `fit`; `extras["nearest_normal"]` stays within them, unless
+        other rows were given to `fit` or `remember`.
     n_coalitions
         Sets to draw where there are more than 12 columns or groups; "auto": 2d + 2048.
     groups
@@ -89,7 +97,7 @@ class KernelShap(BackgroundExplainer):
     leaves_rows_out = True
     names_: Sequence[str] | None = None  # of the columns; given rows need no `fit`, which would set it
     _parameters: ClassVar[dict[str, Rules]] = {
-        "background": (one_of("kmeans", "neighbours"), rows_rule),
+        "references": (one_of("auto", "sample", "kmeans", "neighbours"), rows_rule),
         "n_coalitions": (one_of("auto"), integer(2)),
         "groups": groups_rule,
         "random_state": seed,
@@ -99,13 +107,13 @@ class KernelShap(BackgroundExplainer):
         self,
         model: object,
         *,
-        background: ArrayLike = "kmeans",
+        references: ArrayLike | str = "auto",
         n_coalitions: int | str = "auto",
         groups: Groups | None = None,
         random_state: Seed = 0,
     ):
         super().__init__(model)
-        self.background = background
+        self.references = references
         self.n_coalitions = n_coalitions
         self.groups = groups
         self.random_state = random_state
@@ -114,16 +122,25 @@ class KernelShap(BackgroundExplainer):
         """Learn the reference rows, or keep the rows among which neighbours are looked for."""
         self.names_ = self.score.feature_names or column_names(X)
         self.rows_ = self.rows(X).X
-        if isinstance(self.background, str) and self.background == "kmeans":
+        if self._choice() == "kmeans":
             found = _centres(self.rows_, generator(self.random_state))
             self.centres_ = found.rows[0]
             self.weights_ = found.weights
 
+    def _choice(self) -> str:
+        """Where reference rows come from, in a word."""
+        if not isinstance(self.references, str):
+            return "given rows"
+        if self.references != "auto":
+            return self.references
+        inner = self.score.inner if isinstance(self.score, EncodedScore) else self.score
+        return "sample" if isinstance(inner, (IsPrediction, HasLevels)) else "kmeans"
+
     def _attribute(self, rows: Rows) -> Attribution:
-        references = self._references(rows)
         players = players_of(rows, self.groups, self.names_ or self.score.feature_names)
         coalitions = choose_coalitions(players.n, self.n_coalitions, generator(self.random_state))
-        scores = RowScores(rows.score, rows.X, rows.left_out)
+        references = self._references(rows, max(N_SAMPLED, _MOST_SCORED // (len(coalitions.members) + 1)))
+        scores = RowScores(rows.score, rows.X, rows.own)
         full = scores.value(rows.X, np.arange(len(rows.X)))
         empty, worth = _play(scores, rows.X, references, players, coalitions)
         shared = shapley_values(coalitions, worth, empty, full)
@@ -137,7 +154,7 @@ class KernelShap(BackgroundExplainer):
             stderr=None if shared.stderr is None else players.per_column(shared.stderr),
             extras=extras,
             params={
-                "background": self.background if isinstance(self.background, str) else "given rows",
+                "references": self._choice(),
                 "groups": None if self.groups is None else players.group.tolist(),
                 "reference_rows": references.rows.shape[1],
                 "coalitions": coalitions.words(),
@@ -149,18 +166,26 @@ class KernelShap(BackgroundExplainer):
     def _ordinary_rows(self) -> Any:
         """Return rows that were kept; without any, given reference rows serve."""
         kept = super()._ordinary_rows()
-        return some_rows(self.background) if kept is None and not isinstance(self.background, str) else kept
+        return some_rows(self.references) if kept is None and not isinstance(self.references, str) else kept
 
-    def _references(self, rows: Rows) -> _References:
-        """Return the rows that absent columns of these rows take their values from."""
-        if not isinstance(self.background, str):
-            given = self.rows(self.background).X
-            return _References(given[None], np.full(len(given), 1.0 / len(given)))
+    def _references(self, rows: Rows, most: int) -> _References:
+        """Return the rows that absent columns of these rows take their values from; `most` bounds a sample."""
+        if not isinstance(self.references, str):
+            return _equal(self.rows(self.references).X[None])
         self._check_fitted("rows_")
-        if self.background == "kmeans":
+        choice = self._choice()
+        if choice == "kmeans":
             return _References(self.centres_[None], self.weights_)
-        nearest = _neighbours(rows.X, self.rows_)
-        return _References(nearest, np.full(nearest.shape[1], 1.0 / nearest.shape[1]))
+        if choice == "neighbours":
+            return _equal(_neighbours(rows.X, self.rows_))
+        # in their own order: the same rows give the same sums, whatever order they were drawn in
+        drawn = np.sort(random_sample(len(self.rows_), most, generator(self.random_state)))
+        return _equal(self.rows_[drawn][None])
+
+
+def _equal(rows: Floats) -> _References:
+    """Reference rows of equal weight."""
+    return _References(rows, np.full(rows.shape[1], 1.0 / rows.shape[1]))
 
 
 def _centres(X: Floats, rng: np.random.Generator) -> _References:

@@ -80,7 +80,11 @@ def pipeline(model: Any) -> ScoreFunction:
     """Return the score of the last step as a function of the columns that enter the first."""
     from tellwhy.scoring.as_score import as_score
 
-    inner = as_score(model.steps[-1][1])
+    return encoded_by(model, as_score(model.steps[-1][1]))
+
+
+def encoded_by(model: Any, inner: ScoreFunction) -> ScoreFunction:
+    """Return a score of a pipeline's last step as a function of the columns that enter the first."""
     transforms = tuple(step for _, step in model.steps[:-1] if not _is_skipped(step))
     if not transforms:
         return inner

@@ -19,7 +19,12 @@ from tellwhy.core.score_function import (
 )
 from tellwhy.core.tables import as_floats
 from tellwhy.kernels import Exponential
-from tellwhy.scoring.adapters.sklearn_models import minus_offset, minus_score_samples, model_score
+from tellwhy.scoring.adapters.sklearn_models import (
+    minus_offset,
+    minus_score_samples,
+    minus_weights,
+    model_score,
+)
 from tellwhy.scoring.model_rows import ensure_fitted, fitted_names
 from tellwhy.scoring.scores.distance_score import CentreScore, NeighbourScore
 from tellwhy.scoring.scores.function_score import FunctionScore
@@ -62,6 +67,7 @@ def _other_one_class_svm(model: Any) -> FunctionScore:
         gradient=_product_gradient if named in ("linear", "poly", "sigmoid") else None,
         describes=f"minus the score_samples of {type(model).__name__} with a {named} kernel",
         threshold=minus_offset(model),
+        linear=minus_weights(model) if named == "linear" else None,
     )
 
 

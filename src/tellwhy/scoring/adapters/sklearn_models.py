@@ -16,6 +16,7 @@ from tellwhy.scoring.adapters.class_names import lookup
 from tellwhy.scoring.model_rows import ensure_fitted, fitted_names, fitted_width, number_rows, without_names
 from tellwhy.scoring.scores.function_score import FunctionScore
 from tellwhy.scoring.scores.mixture_score import MixtureScore, ScaledMixture
+from tellwhy.scoring.scores.prediction_score import LinearOutputs
 from tellwhy.scoring.scores.projection_score import Projection, ProjectionScore
 
 # (model, rows) -> for each row one number, or one derivative per column
@@ -29,10 +30,11 @@ def model_score(
     describes: str,
     gradient: ModelFunction | None = None,
     threshold: float | None = None,
+    linear: LinearOutputs | None = None,
 ) -> FunctionScore:
     """Return a function of a fitted model and its rows as a score that knows the model's columns."""
     width = fitted_width(model)
-    return FunctionScore(
+    score = FunctionScore(
         partial(_on_rows, model, value),
         gradient=None if gradient is None else partial(_on_rows, model, gradient),
         feature_shape=None if width is None else (width,),
@@ -40,6 +42,9 @@ def model_score(
         describes=describes,
         threshold=threshold,
     )
+    score.linear = linear
+    score.model = model
+    return score
 
 
 def _on_rows(model: Any, function: ModelFunction, X: Any) -> Any:
@@ -121,11 +126,14 @@ def reconstruction(model: Any) -> ProjectionScore:
     ensure_fitted(model)
     components = np.asarray(model.components_, dtype=np.float64)
     mean = np.asarray(getattr(model, "mean_", np.zeros(components.shape[1])), dtype=np.float64)
-    return ProjectionScore(
+    score = ProjectionScore(
         Projection(mean, components),
         feature_names=fitted_names(model),
         describes=f"squared reconstruction error ‖x − x̂‖² of {type(model).__name__}",
     )
+    if hasattr(model, "get_covariance"):
+        score.covariance = np.asarray(model.get_covariance(), dtype=np.float64)
+    return score
 
 
 def mahalanobis(model: Any) -> FunctionScore:
@@ -159,7 +167,14 @@ def linear_one_class(model: Any) -> FunctionScore:
         gradient=_linear_gradient,
         describes=f"minus the score_samples of {type(model).__name__}, a linear function",
         threshold=minus_offset(model),
+        linear=minus_weights(model),
     )
+
+
+def minus_weights(model: Any) -> LinearOutputs:
+    """Weights of −⟨w, x⟩, which has no intercept."""
+    coef = model.coef_.toarray() if hasattr(model.coef_, "toarray") else model.coef_
+    return LinearOutputs(-np.asarray(coef, dtype=np.float64).reshape(1, -1), np.zeros(1))
 
 
 def _linear_gradient(model: Any, X: Any) -> Floats:
@@ -194,21 +209,20 @@ def outlier_detector(model: Any, samples: ModelFunction = minus_score_samples) -
 
 
 def refuse_classifier(model: Any) -> NoReturn:
-    """Say how to explain a classifier: by one of its outputs."""
-    has_scores_only = not hasattr(model, "predict_proba") and hasattr(model, "decision_function")
-    what = "score" if has_scores_only else "probability"
-    output = "decision_function" if has_scores_only else "predict_proba"
+    """Say how to explain a classifier: by what it predicts."""
     raise UnsupportedModel(
-        f"{type(model).__name__} is a classifier, which does not say how anomalous a row is. To explain the "
-        f"{what} of class k, pass a function: lambda X: model.{output}(X)[:, k]."
+        f"{type(model).__name__} is a classifier, which does not say how anomalous a row is. "
+        "tellwhy.explain(model, X, background=…) explains what it predicts; a method of your own choice takes "
+        "tellwhy.scoring.as_prediction(model)."
     )
 
 
 def refuse_regressor(model: Any) -> NoReturn:
-    """Say how to explain a regressor: by its prediction."""
+    """Say how to explain a regressor: by what it predicts."""
     raise UnsupportedModel(
-        f"{type(model).__name__} is a regressor, which does not say how anomalous a row is. To explain its "
-        "prediction, pass the function itself: model.predict."
+        f"{type(model).__name__} is a regressor, which does not say how anomalous a row is. "
+        "tellwhy.explain(model, X, background=…) explains what it predicts; a method of your own choice takes "
+        "tellwhy.scoring.as_prediction(model)."
     )
 
 

@@ -37,6 +37,9 @@ class FunctionScore:
     """
 
     gradient: Callable[[Any], Floats]
+    linear: Any = None  # weights, where the function is linear (`LinearOutputs`)
+    model: Any = None  # what it was read from, where that may have kept its training rows
+    has_levels: bool = False  # whether cells are numbers of levels in some columns (`TableCodes`)
 
     def __init__(
         self,

@@ -33,6 +33,8 @@ class ProjectionScore:
     (array([9.]), array([[0., 6.]]))
     """
 
+    covariance: Floats | None = None  # of the training rows, where the model has it
+
     def __init__(
         self,
         projection: Projection,

@@ -1,0 +1,199 @@
+"""What a classifier or a regressor predicts, as a score: high is no more anomalous than low."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tellwhy.core.errors import InvalidInput, InvalidParameter
+from tellwhy.core.nearest_name import nearest
+from tellwhy.core.score_function import Floats, Integers
+from tellwhy.scoring.scores.function_score import private_rows
+
+PREDICTED = "predicted"
+
+
+@dataclass(frozen=True)
+class LinearOutputs:
+    """Outputs that are weights times the row, plus an intercept: shapes (k, d) and (k,)."""
+
+    weights: Floats
+    intercept: Floats
+
+    def value(self, X: Floats) -> Floats:
+        """Outputs of each row, shape (n, k)."""
+        return np.asarray(X @ self.weights.T + self.intercept)
+
+
+class PredictionScore:
+    """One output of a model of several, for each row: that of the class it predicts, or of a chosen one.
+
+    `fixed(X)` tells which output each row has; handing that to `value` keeps the same output when the row is
+    changed.
+
+    Parameters
+    ----------
+    function
+        Takes rows, gives the outputs (n, k), or (n,) for a model of one output.
+    names
+        Names of the outputs: the classes; None for a regressor or a function.
+    target
+        "predicted" (of each row the class that the model predicts; of a single output that one), the name of
+        a class, or the number of an output that has no name.
+    describes
+        Which number it is, with {which} in the place of the output.
+    predicted
+        Takes rows, gives the number of the predicted class; by default the largest output is predicted.
+    feature_names, feature_shape
+        Of the rows, where known.
+    linear
+        The outputs as weights, where the model is linear.
+    model
+        What it was read from, where that may have kept its training rows.
+
+    Examples
+    --------
+    >>> score = PredictionScore(lambda X: np.column_stack([-X[:, 0], X[:, 0]]), ["no", "yes"])
+    >>> score.value(np.array([[2.0], [-3.0]])), score.fixed(np.array([[2.0], [-3.0]]))[0]
+    (array([2., 3.]), array([1, 0]))
+    """
+
+    is_prediction = True
+    has_levels = False  # whether cells are numbers of levels in some columns (`TableCodes`)
+    threshold: float | None = None
+
+    def __init__(
+        self,
+        function: Callable[[Any], Any],
+        names: Sequence[Any] | None = None,
+        *,
+        target: Any = PREDICTED,
+        describes: str = "output {which} of the function",
+        predicted: Callable[[Any], Any] | None = None,
+        feature_names: Sequence[str] | None = None,
+        feature_shape: tuple[int, ...] | None = None,
+        linear: LinearOutputs | None = None,
+        model: Any = None,
+    ):
+        self._function = function
+        self._predicted = predicted
+        self.names = None if names is None else list(names)
+        self.target = target
+        self.chosen = chosen_output(target, self.names)
+        self.feature_names = feature_names
+        self.feature_shape = feature_shape
+        self.linear = linear
+        self.model = model
+        self._words = describes
+
+    @property
+    def describes(self) -> str:
+        """Which number it is."""
+        if self.chosen is None:
+            return self._words.format(which="the predicted class")
+        which = self.chosen if self.names is None else f"class {plain(self.names[self.chosen])!r}"
+        return self._words.format(which=which)
+
+    def outputs(self, X: Any) -> Floats:
+        """All outputs of each row, finite, shape (n, k)."""
+        n = X.shape[0] if hasattr(X, "shape") else len(X)
+        found = np.asarray(self._function(private_rows(X)))
+        if found.ndim == 1:
+            found = found[:, None]
+        if found.ndim != 2 or len(found) != n or found.shape[1] == 0:
+            raise InvalidInput(
+                f"The model gives outputs of shape {np.shape(found)} for {n} rows; expected one number per "
+                f"row, or one row of {n} per class. Wrap it in a function that picks what you mean."
+            )
+        return self._finite(found)
+
+    def _finite(self, found: Any) -> Floats:
+        if found.dtype.kind not in "biuf":
+            raise InvalidInput(
+                f"The model gives values of dtype {found.dtype}, such as {found.flat[0]!r}; expected numbers. "
+                "Pass the classifier itself, or its predict_proba."
+            )
+        bad = ~np.isfinite(found).all(axis=1)
+        if bad.any():
+            raise InvalidInput(
+                f"The model gives {found[np.argmax(bad)]} for row {int(np.argmax(bad))} ({int(bad.sum())} such "
+                "rows in all); expected finite numbers. Leave those rows out, or mend the model."
+            )
+        return np.asarray(found, dtype=np.float64)
+
+    def fixed(self, X: Any) -> tuple[Integers, ...]:
+        """Further argument of `value` that keeps each row's output: its number."""
+        if self.chosen is not None and self.names is None:
+            self._check_range(self.outputs(X[:1]).shape[1])
+        return (self._numbers(X, None),)
+
+    def _check_range(self, n_outputs: int) -> None:
+        if self.chosen is not None and self.chosen >= n_outputs:
+            raise InvalidParameter(
+                f"target={self.target!r} is out of range: the model has outputs 0 to {n_outputs - 1}."
+            )
+
+    def _numbers(self, X: Any, found: Floats | None) -> Integers:
+        n = X.shape[0] if hasattr(X, "shape") else len(X)
+        if self.chosen is not None:
+            return np.full(n, self.chosen, dtype=np.int64)
+        if self._predicted is not None:
+            return np.asarray(self._predicted(private_rows(X)), dtype=np.int64)
+        outputs = self.outputs(X) if found is None else found
+        if self.names is None and outputs.shape[1] > 1:
+            raise InvalidParameter(
+                f"The model gives {outputs.shape[1]} outputs per row: say which one is explained with "
+                f"target=0, …, target={outputs.shape[1] - 1}."
+            )
+        return np.asarray(outputs.argmax(axis=1), dtype=np.int64)
+
+    def value(self, X: Any, outputs: Integers | None = None) -> Floats:
+        """Return the explained output of each row."""
+        found = self.outputs(X)
+        wanted = self._numbers(X, found) if outputs is None else np.asarray(outputs)
+        self._check_range(found.shape[1])
+        return np.asarray(found[np.arange(len(found)), wanted])
+
+    def output_names(self, numbers: Integers) -> Any:
+        """Names of outputs by their numbers; None where they have none."""
+        if self.names is None:
+            return None
+        named = np.asarray(self.names)
+        return (named.astype(str) if named.dtype.kind == "O" else named)[numbers]
+
+
+def chosen_output(target: Any, names: Sequence[Any] | None) -> int | None:
+    """Return the number of the output that is explained for all rows; None: of each row the predicted one.
+
+    Examples
+    --------
+    >>> chosen_output("yes", ["no", "yes"])
+    1
+    >>> chosen_output("yess", ["no", "yes"])
+    Traceback (most recent call last):
+    tellwhy.core.errors.InvalidParameter: There is no class 'yess'; did you mean 'yes'? ...
+    """
+    if isinstance(target, str) and target == PREDICTED and PREDICTED not in (names or ()):
+        return None
+    if names is None:
+        if isinstance(target, (int, np.integer)) and not isinstance(target, bool) and target >= 0:
+            return int(target)
+        raise InvalidParameter(
+            f"target must be 'predicted' or the number of an output, 0, 1, …. Got {target!r} instead."
+        )
+    for number, name in enumerate(names):
+        if plain(name) == target or str(name) == target:
+            return number
+    listed = ", ".join(repr(plain(name)) for name in list(names)[:8])
+    raise InvalidParameter(
+        f"There is no class {target!r}{nearest(str(target), [str(name) for name in names])} The classes are "
+        f"{listed}; 'predicted' explains of each row the class that the model predicts."
+    )
+
+
+def plain(name: Any) -> Any:
+    """Return a class label as Python writes it: numpy's own numbers and texts are shown with their types."""
+    return name.item() if isinstance(name, np.generic) else name

@@ -1,0 +1,130 @@
+"""What is explained: an anomaly score or a prediction, of any model, for rows as the user has them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tellwhy.core.capabilities import GivesScore, IsPrediction
+from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
+from tellwhy.core.params import one_of, validate_value
+from tellwhy.core.score_function import ScoreFunction
+from tellwhy.core.tables import Frame, as_floats, refuse_sparse, take_rows
+from tellwhy.scoring import (
+    EncodedScore,
+    FunctionScore,
+    NetworkOutput,
+    PredictionScore,
+    as_prediction,
+    as_score,
+)
+from tellwhy.scoring.adapters.estimator_kinds import estimator_kind
+from tellwhy.scoring.scores.prediction_score import PREDICTED
+from tellwhy.scoring.table_codes import TableCodes, coded, needs_codes
+
+TASKS = ("auto", "anomaly", "prediction")
+_TRIED = 20  # rows on which weights are compared with what the model gives
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What the user says of the number to explain: the arguments of `tellwhy.explain` of the same names."""
+
+    task: str = "auto"
+    target: Any = None
+    output: str = "auto"
+
+
+def read_score(model: Any, X: Any, background: Any, asked: Asked) -> ScoreFunction:
+    """Return what is explained, as a score of rows like X."""
+    validate_value("explain", "task", asked.task, one_of(*TASKS))
+    refuse_sparse(X)
+    model, asked = _owner_of_method(model, asked)
+    if _task(model, asked) == "anomaly":
+        score: Any = as_score(model)
+        if not isinstance(score, NetworkOutput):
+            _refuse_choice(model, asked)
+    elif isinstance(model, ScoreFunction):
+        score = model
+    else:
+        target = PREDICTED if asked.target is None else asked.target
+        score = as_prediction(model, target=target, output=asked.output)
+    return _of_rows(score, X, background)
+
+
+def _task(model: Any, asked: Asked) -> str:
+    if asked.task != "auto":
+        return asked.task
+    if isinstance(model, GivesScore) or (
+        isinstance(model, ScoreFunction) and not isinstance(model, IsPrediction)
+    ):
+        return "anomaly"
+    is_predictor = estimator_kind(model) in ("classifier", "regressor") or isinstance(model, IsPrediction)
+    return "prediction" if is_predictor else "anomaly"
+
+
+def _owner_of_method(model: Any, asked: Asked) -> tuple[Any, Asked]:
+    """Return the estimator whose method was passed, such as `model.predict`, with what it says of the output."""
+    owner = getattr(model, "__self__", None)
+    name = getattr(model, "__name__", "")
+    kind = None if owner is None or isinstance(owner, type) else estimator_kind(owner)
+    if kind in ("classifier", "regressor") and asked.task != "anomaly":
+        outputs = {"predict": asked.output, "predict_proba": "probability", "decision_function": "margin"}
+        if name in outputs:
+            return owner, Asked(task="prediction", target=asked.target, output=outputs[name])
+    if kind == "outlier_detector" and name in ("score_samples", "decision_function", "predict"):
+        if asked.task == "prediction" or type(owner).__module__.startswith("pyod."):
+            return model, asked
+        raise UnsupportedModel(
+            f"{type(owner).__name__}.{name} is low for anomalies, and scores are to be high for them. Pass the "
+            "detector itself, whose sign tellwhy knows; or task='prediction' to explain the number as it is."
+        )
+    return model, asked
+
+
+def _refuse_choice(model: Any, asked: Asked) -> None:
+    """Refuse a choice of output for an anomaly score, which is one number."""
+    if asked.target is None and asked.output == "auto":
+        return
+    name, value = ("target", asked.target) if asked.target is not None else ("output", asked.output)
+    raise InvalidParameter(
+        f"{name}={value!r} chooses an output of a classifier, a network or a prediction, and "
+        f"{type(model).__name__} is explained by its one anomaly score. Leave it out, or pass "
+        "task='prediction'."
+    )
+
+
+def _of_rows(score: Any, X: Any, background: Any) -> ScoreFunction:
+    """Return the score for rows as they are given: tables reach a user's function as tables."""
+    _check_linear(score, X)
+    is_plain = type(score) is FunctionScore and score.model is None
+    if not is_plain and (type(score) is not PredictionScore or score.linear is not None):
+        return score
+    if isinstance(X, Frame) or np.ndim(X) == 2:
+        tables = [X] if background is None else [X, background]
+        return coded(score, TableCodes.of(*tables)) if any(map(needs_codes, tables)) else score
+    if score.feature_shape is None and np.ndim(X) > 2:
+        score.any_shape = True  # images, sequences: each cell gets a value
+    return score
+
+
+def _check_linear(score: Any, X: Any) -> None:
+    """Forget weights that do not give the outputs: a link function, or whatever else, comes behind them."""
+    inner = score.inner if isinstance(score, EncodedScore) else score
+    if not isinstance(inner, PredictionScore) or inner.linear is None:
+        return
+    rows = take_rows(X, np.arange(min(_TRIED, len(X))))
+    try:
+        numbers = score.encode(rows) if isinstance(score, EncodedScore) else as_floats(rows)
+    except InvalidInput:  # of cells that are no numbers: left to whoever explains them
+        inner.linear = None
+        return
+    if numbers.shape[1] != inner.linear.weights.shape[1]:
+        return  # the wrong number of columns is told by the check of the rows
+    given = inner.outputs(numbers)
+    if given.shape[1] != len(inner.linear.weights) or not np.allclose(
+        given, inner.linear.value(numbers), rtol=1e-6, atol=1e-6 * (1.0 + np.abs(given).max())
+    ):
+        inner.linear = None
