@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from sklearn.ensemble import GradientBoostingRegressor
+from sklearn.linear_model import LinearRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tellwhy.bases import KernelBasis
@@ -33,6 +34,7 @@ from tellwhy.explainers import (
     PatchDTD,
 )
 from tellwhy.explainers.base import Attribution
+from tellwhy.scoring import as_prediction
 from tellwhy.testing import check_detector, check_explainer
 from tellwhy.testing.cases import CASES
 
@@ -68,9 +70,22 @@ def boosted(X):
     return Squares(n_estimators=10, max_depth=2, min_samples_leaf=15, random_state=0).fit(X)
 
 
+class Weighted(LinearRegression):
+    """A linear model whose weights are the columns' own."""
+
+    def fit(self, X, y=None):
+        return super().fit(X, np.asarray(X) @ (1.0 / np.std(np.asarray(X), axis=0)))
+
+
 # Explainers that the model of their role's case is nothing for.
 OWN_CASES = {
     "CommitteeShares": replace(CASES["explainer"], fit=lambda X: Committee().fit(X)),
+    "LinearShapley": replace(
+        CASES["explainer"],
+        fit=lambda X: Weighted().fit(X),
+        given=as_prediction,
+        scores=lambda model, X: model.predict(X),
+    ),
     "TreeShapley": replace(CASES["explainer"], fit=boosted, scores=lambda model, X: model.predict(X)),
 }
 

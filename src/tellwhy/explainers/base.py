@@ -249,10 +249,11 @@ class BackgroundExplainer(ScoreExplainer):
         """Learn from ordinary rows."""
         validate_parameters(self)
         refuse_sparse(X, "the background")
-        if len(np.shape(X)) and np.shape(X)[0] < self.least_rows:
+        n_rows = np.shape(X)[0] if np.ndim(X) else 0
+        if 0 < n_rows < self.least_rows:  # none at all is told with the shape, where rows are read
             raise InvalidInput(
                 f"{type(self).__name__} learns from ordinary rows what is usual in each column, and was given "
-                f"{np.shape(X)[0]}. Pass at least {self.least_rows}, better 100 or more."
+                f"{n_rows}. Pass at least {self.least_rows}, better 100 or more."
             )
         self._fit(X)
         return self.remember(X)

@@ -16,8 +16,8 @@ from tellwhy.core.progress import shown
 from tellwhy.core.registry import Card, cards, explainer_cards
 from tellwhy.core.tables import Frame
 from tellwhy.scoring import NetworkOutput
-from tellwhy.workflow.one_line.choosing import check_instance, chosen_card, made, named_card
-from tellwhy.workflow.one_line.ordinary import check_background, ordinary_rows
+from tellwhy.workflow.one_line.choosing import check_instance, chosen_card, made, named_card, with_background
+from tellwhy.workflow.one_line.ordinary import as_rows, check_background, ordinary_rows
 from tellwhy.workflow.one_line.reading import Asked, read_score
 
 if TYPE_CHECKING:
@@ -87,6 +87,7 @@ def explain(
     >>> explanation.method, str(explanation.extras["explained"][0]), int(explanation.values.argmax())
     ('LinearShapley', 'high', 2)
     """
+    X, background = as_rows(X), as_rows(background)
     question = _Question(model, X, background, Asked(task=task, target=target, output=output), params)
     with shown(progress):
         chosen = named_card(method)
@@ -113,14 +114,17 @@ class _Question:
 def _by_score(chosen: Card | None, question: _Question) -> Explanation:
     """Explain the score of a model: it is read only once."""
     X = question.X
-    score = read_score(question.model, X, question.background, question.asked)
+    as_trees = chosen is None or chosen.name == "TreeShapley"
+    score = read_score(question.model, X, question.background, question.asked, as_trees=as_trees)
     card = chosen or chosen_card(score, "auto")
-    params = question.params
+    params = with_background(card, question.params, question.background)
     if isinstance(score, NetworkOutput) and question.asked.target is not None:
         params = {**params, "target": question.asked.target}
     explainer, further = made(card, score, params)
     said = _show_ordinary_rows(explainer, score, question)
     explanation: Explanation = explainer.explain(X, **further)
+    if "background" in explanation.params:
+        said["ordinary_rows"] = explanation.params["background"]
     if chosen is None:
         said["chosen"] = "automatically: the cheapest that applies"
     return replace(explanation, params={**explanation.params, **said}) if said else explanation

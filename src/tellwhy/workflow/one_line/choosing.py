@@ -69,6 +69,13 @@ def made(chosen: Card, model: object, params: Mapping[str, Any]) -> tuple[Any, d
     return explainer, {name: params[name] for name in params if name not in taken}
 
 
+def with_background(chosen: Card, params: Mapping[str, Any], background: Any) -> dict[str, Any]:
+    """Return the parameters with the background, for a method that takes it when it is made."""
+    takes = "background" in inspect.signature(chosen.cls.__init__).parameters
+    is_learned = isinstance(chosen.cls, type) and hasattr(chosen.cls, "fit")
+    return {**params, "background": background} if takes and not is_learned else dict(params)
+
+
 def _refuse_parameter(method: str, name: str, taken: list[str]) -> None:
     known = [*taken, *OWN]
     listed = ", ".join(taken) if taken else "none of its own"

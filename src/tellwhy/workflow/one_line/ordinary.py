@@ -15,6 +15,17 @@ LEAST_ROWS = 50  # different rows that can stand for what is ordinary
 MOST_ODD = 0.25  # share of them that the model itself may call anomalous
 
 
+def as_rows(X: Any) -> Any:
+    """Return rows that were given as a list of lists as an array; texts and everything else as they are."""
+    if not isinstance(X, list) or not X or not isinstance(X[0], (list, tuple, np.ndarray, float, int)):
+        return X
+    try:
+        array = np.asarray(X)
+    except ValueError as error:
+        raise InvalidInput(f"X cannot be read as a table: its rows differ in length ({error}).") from error
+    return np.asarray(X, dtype=object) if array.dtype.kind in "US" else array  # keeps numbers beside text
+
+
 def ordinary_rows(score: Any, X: Any, background: Any, method: str) -> Kept:
     """Return rows to compare with, and where they come from, or say what to type.
 

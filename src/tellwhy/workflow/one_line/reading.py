@@ -23,6 +23,7 @@ from tellwhy.scoring import (
 from tellwhy.scoring.adapters.estimator_kinds import estimator_kind
 from tellwhy.scoring.scores.prediction_score import PREDICTED
 from tellwhy.scoring.table_codes import TableCodes, coded, needs_codes
+from tellwhy.workflow.one_line.trees import trees_of
 
 TASKS = ("auto", "anomaly", "prediction")
 _TRIED = 20  # rows on which weights are compared with what the model gives
@@ -37,12 +38,16 @@ class Asked:
     output: str = "auto"
 
 
-def read_score(model: Any, X: Any, background: Any, asked: Asked) -> ScoreFunction:
-    """Return what is explained, as a score of rows like X."""
+def read_score(model: Any, X: Any, background: Any, asked: Asked, *, as_trees: bool = False) -> ScoreFunction:
+    """Return what is explained, as a score of rows like X; models of trees as such where that is asked for."""
     validate_value("explain", "task", asked.task, one_of(*TASKS))
     refuse_sparse(X)
     model, asked = _owner_of_method(model, asked)
-    if _task(model, asked) == "anomaly":
+    task = _task(model, asked)
+    trees = trees_of(model, task, asked.target, asked.output) if as_trees else None
+    if trees is not None:
+        return trees
+    if task == "anomaly":
         score: Any = as_score(model)
         if not isinstance(score, NetworkOutput):
             _refuse_choice(model, asked)
