@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 from sklearn.compose import make_column_transformer
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeRegressor
 
+import tellwhy
 from tellwhy.core.registry import cards
 from tellwhy.detectors import OneClassSVM
 from tellwhy.explainers import DMMMEN
@@ -15,11 +17,12 @@ X = np.random.default_rng(0).normal(size=(120, 3))
 ODD = np.array([[0.1, -0.2, 8.0]])
 
 
+OF_OTHER_MODELS = ("CommitteeShares", "LinearShapley", "TreeShapley")
 # Regressions see no slope in a score that rises on both sides; they have a test of their own below.
 CARDS = [
     c
     for c in cards("explainer")
-    if c.cls.reads_rows and c.family != "surrogate" and c.name != "CommitteeShares"
+    if c.cls.reads_rows and c.family != "surrogate" and c.name not in OF_OTHER_MODELS
 ]
 
 
@@ -33,6 +36,13 @@ def test_the_odd_column_is_named_after_reordering(card):
     if hasattr(explainer, "fit"):
         explainer.fit(X)
     assert explainer.explain(ODD).values[0].argmax() == 2
+
+
+@pytest.mark.parametrize("model", [LinearRegression(), DecisionTreeRegressor(max_depth=3)], ids=str)
+def test_the_column_of_a_linear_model_and_of_trees_is_named_after_reordering(model):
+    found = tellwhy.explain(reordered(model).fit(X, X[:, 2]), ODD, background=X)
+    assert found.method in OF_OTHER_MODELS
+    assert found.values[0].argmax() == 2
 
 
 def test_a_surrogate_names_the_column_that_a_reordered_classifier_uses():

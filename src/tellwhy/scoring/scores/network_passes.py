@@ -154,19 +154,24 @@ def in_evaluation_mode(model: Module) -> Module:
     """
     if not any(module.training for module in model.modules()):
         return model
+    try:
+        return sharing_copy(model).eval()
+    except (RuntimeError, TypeError, ValueError, AttributeError) as error:
+        raise UnsupportedModel(
+            f"{type(model).__name__} is in training mode, and no copy in evaluation mode can be made of it "
+            f"({error}). Call model.eval() first."
+        ) from error
+
+
+def sharing_copy(model: Module) -> Module:
+    """Return a copy of a model that holds the same weights, not copies of them."""
     # What deepcopy finds in its memo it takes over as it is. Weights must not be doubled; other tensors that
     # are attributes may be results of a computation (weight norm keeps one), which cannot be copied. Buffers
     # are copied, since a forward pass may write to them.
     shared: dict[int, Any] = {id(weight): weight for weight in model.parameters()}
     for module in model.modules():
         shared.update({id(value): value for value in vars(module).values() if isinstance(value, Tensor)})
-    try:
-        return copy.deepcopy(model, shared).eval()
-    except (RuntimeError, TypeError, ValueError, AttributeError) as error:
-        raise UnsupportedModel(
-            f"{type(model).__name__} is in training mode, and no copy in evaluation mode can be made of it "
-            f"({error}). Call model.eval() first."
-        ) from error
+    return copy.deepcopy(model, shared)
 
 
 def outputs_in_evaluation_mode(model: Module, X: Any, batch_size: int) -> Any:

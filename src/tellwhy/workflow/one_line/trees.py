@@ -34,7 +34,7 @@ def trees_of(model: Any, task: str, target: Any, output: str) -> ScoreFunction |
 
 
 def _is_one_to_one(score: EncodedScore) -> bool:
-    return score.owner is not None and np.array_equal(score.owner, np.arange(score.n_columns))
+    return score.owner is not None and len(np.unique(score.owner)) == len(score.owner)
 
 
 def _trees_inside(model: Any) -> Trees | None:
