@@ -225,7 +225,7 @@ class HasLinear(ScoreFunction, Protocol, metaclass=Capability):
 
 @runtime_checkable
 class HasLevels(ScoreFunction, Protocol, metaclass=Capability):
-    """A score of rows whose cells are numbers of levels in some columns: only levels that occur mean anything."""
+    """A score of rows whose cells are numbers of levels in some columns, which have no order."""
 
     @property
     def has_levels(self) -> bool:

@@ -6,8 +6,9 @@ A class lists what it accepts in `_parameters`; `validate_parameters(self)` comp
 
 from __future__ import annotations
 
+import difflib
 import numbers
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -133,3 +134,21 @@ def generator(random_state: Seed) -> np.random.Generator:
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(0, 2**31 - 1))
     return np.random.default_rng(random_state)
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """Return "; did you mean 'x'?" for the name most like the given one, or "." where none is like it.
+
+    Examples
+    --------
+    >>> nearest("backgroud", ["background", "task"]), nearest("zzz", ["background", "task"])
+    ("; did you mean 'background'?", '.')
+    """
+    by_plain = {plain_name(known): known for known in names}
+    found = difflib.get_close_matches(plain_name(name), by_plain, n=1, cutoff=0.6)
+    return f"; did you mean {by_plain[found[0]]!r}?" if found else "."
+
+
+def plain_name(name: str) -> str:
+    """Return a name without what people spell in several ways: case, underscores, hyphens."""
+    return name.replace("_", "").replace("-", "").lower()

@@ -16,7 +16,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar
 
 from tellwhy.core.errors import InvalidParameter, TellwhyWarning
-from tellwhy.core.nearest_name import nearest, plain_name
+from tellwhy.core.params import nearest, plain_name
 
 C = TypeVar("C", bound=type)
 

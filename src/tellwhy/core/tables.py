@@ -129,8 +129,8 @@ def refuse_sparse(X: Any, what: str = "X") -> None:
     """Raise for a sparse matrix: explanations are dense, one number per cell."""
     if hasattr(X, "toarray") and hasattr(X, "nnz"):
         raise InvalidInput(
-            f"{what} is a sparse {type(X).__name__} of shape {np.shape(X)}; expected an array or a frame, for "
-            "every cell gets a number. Pass X.toarray(), of the rows that you want explained."
+            f"{what} is a sparse {type(X).__name__} of shape {np.shape(X)}; expected an array or a frame, "
+            "for every cell gets a number. Pass X.toarray(), of the rows that you want explained."
         )
 
 

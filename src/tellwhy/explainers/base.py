@@ -168,8 +168,8 @@ class ScoreExplainer(ABC):
         rows = _with_outputs(self.rows(X))
         if self.only_anomalies and isinstance(rows.score, IsPrediction):
             raise UnsupportedModel(
-                f"{type(self).__name__} asks what would make a row less anomalous, and {self.score.describes} "
-                "is a prediction: use method='KernelShap', or leave the method out."
+                f"{type(self).__name__} asks what would make a row less anomalous, and "
+                f"{self.score.describes} is a prediction: use method='KernelShap', or leave the method out."
             )
         found = self._attribute(rows)
         # Columns that were made from one of the user's columns are added up, unless the method did so itself.
@@ -252,8 +252,8 @@ class BackgroundExplainer(ScoreExplainer):
         n_rows = np.shape(X)[0] if np.ndim(X) else 0
         if 0 < n_rows < self.least_rows:  # none at all is told with the shape, where rows are read
             raise InvalidInput(
-                f"{type(self).__name__} learns from ordinary rows what is usual in each column, and was given "
-                f"{n_rows}. Pass at least {self.least_rows}, better 100 or more."
+                f"{type(self).__name__} learns from ordinary rows what is usual in each column, and was "
+                f"given {n_rows}. Pass at least {self.least_rows}, better 100 or more."
             )
         self._fit(X)
         return self.remember(X)
@@ -285,7 +285,7 @@ def _with_outputs(rows: Rows) -> Rows:
 
 
 def mean_of_rows(rows: Rows, background: Floats, weights: Floats | None = None) -> Floats | float:
-    """Return the mean score of background rows: one number, or one per row where rows differ in their output."""
+    """Return the mean score of background rows: one number, or one per row where outputs differ."""
     if rows.output is None:
         return float(np.average(rows.score.value(background), weights=weights))
     means = {

@@ -193,7 +193,7 @@ def _like_polars(schema: Any, frame: pd.DataFrame) -> Any:
 
 
 def needs_codes(X: Any) -> bool:
-    """Whether rows have to be written as numbers first: a frame, or an array of anything but finite numbers."""
+    """Whether rows have to be written as numbers first: a frame, texts, missing cells."""
     if isinstance(X, Frame):
         return True
     array = np.asarray(X)

@@ -164,8 +164,8 @@ def _by_model(chosen: Card, question: _Question) -> Explanation:
         explainer.fit(question.X if background is None else background)
     elif background is not None:
         raise InvalidParameter(
-            f"{chosen.name} compares with no other rows, so that a background would be ignored. Leave it out, "
-            "or use a method that has one, such as IntegratedGradients, Occlusion or KernelShap."
+            f"{chosen.name} compares with no other rows, so that a background would be ignored. Leave it "
+            "out, or use a method that has one, such as IntegratedGradients, Occlusion or KernelShap."
         )
     explanation: Explanation = explainer.explain(question.X, **further)
     return explanation
@@ -198,7 +198,8 @@ def _label_card(model: object) -> Card | None:
     if found is None:
         raise InvalidInput(
             f"X is a list of texts, whose words are explained for linear classifiers only; got "
-            f"{type(model).__name__}. Turn texts into columns first, or fit tellwhy.classifiers.TextClassifier."
+            f"{type(model).__name__}. Turn texts into columns first, or fit "
+            "tellwhy.classifiers.TextClassifier."
         )
     return found
 

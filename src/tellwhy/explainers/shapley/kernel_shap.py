@@ -169,7 +169,7 @@ class KernelShap(BackgroundExplainer):
         return some_rows(self.references) if kept is None and not isinstance(self.references, str) else kept
 
     def _references(self, rows: Rows, most: int) -> _References:
-        """Return the rows that absent columns of these rows take their values from; `most` bounds a sample."""
+        """Return the rows that absent columns take their values from; `most` bounds a sample."""
         if not isinstance(self.references, str):
             return _equal(self.rows(self.references).X[None])
         self._check_fitted("rows_")

@@ -1,4 +1,4 @@
-"""The numbers that classifiers and regressors of several libraries give: margins, probabilities, predictions."""
+"""The numbers that classifiers and regressors of several libraries give: margins, probabilities."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def classifier_outputs(model: Any, output: str) -> tuple[Function, str]:
         return partial(_called, model, "predict_proba"), f"probability of {{which}} by {name}"
     if output != "auto":
         raise InvalidParameter(
-            f"{name} gives no probabilities, so output={output!r} cannot be explained: leave output at 'auto', "
-            "or wrap the model in sklearn.calibration.CalibratedClassifierCV."
+            f"{name} gives no probabilities, so output={output!r} cannot be explained: leave output at "
+            "'auto', or wrap the model in sklearn.calibration.CalibratedClassifierCV."
         )
     return partial(_votes, model), f"whether {name} predicts {{which}} (1) or not (0)"
 

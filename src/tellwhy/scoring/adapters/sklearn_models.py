@@ -212,8 +212,8 @@ def refuse_classifier(model: Any) -> NoReturn:
     """Say how to explain a classifier: by what it predicts."""
     raise UnsupportedModel(
         f"{type(model).__name__} is a classifier, which does not say how anomalous a row is. "
-        "tellwhy.explain(model, X, background=…) explains what it predicts; a method of your own choice takes "
-        "tellwhy.scoring.as_prediction(model)."
+        "tellwhy.explain(model, X, background=…) explains what it predicts; a method of your own choice "
+        "takes tellwhy.scoring.as_prediction(model)."
     )
 
 
@@ -221,8 +221,8 @@ def refuse_regressor(model: Any) -> NoReturn:
     """Say how to explain a regressor: by what it predicts."""
     raise UnsupportedModel(
         f"{type(model).__name__} is a regressor, which does not say how anomalous a row is. "
-        "tellwhy.explain(model, X, background=…) explains what it predicts; a method of your own choice takes "
-        "tellwhy.scoring.as_prediction(model)."
+        "tellwhy.explain(model, X, background=…) explains what it predicts; a method of your own choice "
+        "takes tellwhy.scoring.as_prediction(model)."
     )
 
 

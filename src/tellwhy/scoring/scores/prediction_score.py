@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
-from tellwhy.core.nearest_name import nearest
+from tellwhy.core.params import nearest
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.scoring.scores.function_score import private_rows
 
@@ -113,14 +113,14 @@ class PredictionScore:
     def _finite(self, found: Any) -> Floats:
         if found.dtype.kind not in "biuf":
             raise InvalidInput(
-                f"The model gives values of dtype {found.dtype}, such as {found.flat[0]!r}; expected numbers. "
-                "Pass the classifier itself, or its predict_proba."
+                f"The model gives values of dtype {found.dtype}, such as {found.flat[0]!r}; expected "
+                "numbers. Pass the classifier itself, or its predict_proba."
             )
         bad = ~np.isfinite(found).all(axis=1)
         if bad.any():
             raise InvalidInput(
-                f"The model gives {found[np.argmax(bad)]} for row {int(np.argmax(bad))} ({int(bad.sum())} such "
-                "rows in all); expected finite numbers. Leave those rows out, or mend the model."
+                f"The model gives {found[np.argmax(bad)]} for row {int(np.argmax(bad))} ({int(bad.sum())} "
+                "such rows in all); expected finite numbers. Leave those rows out, or mend the model."
             )
         return np.asarray(found, dtype=np.float64)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from tellwhy.core.errors import InvalidParameter, UnsupportedModel
 from tellwhy.core.explainer import Explains
-from tellwhy.core.nearest_name import nearest
+from tellwhy.core.params import nearest
 from tellwhy.core.registry import Card, card, cards, explainer_card, explainer_cards
 from tellwhy.core.score_function import ScoreFunction
 from tellwhy.scoring import EncodedScore, NetworkOutput
@@ -95,6 +95,7 @@ def check_instance(method: Any, model: object, params: Mapping[str, Any]) -> Non
         )
     if params:
         raise InvalidParameter(
-            f"method is a {type(method).__name__} that is already made, so that {', '.join(params)} cannot be "
-            f"set any more. Pass its class instead: method={type(method).__name__}, {next(iter(params))}=…."
+            f"method is a {type(method).__name__} that is already made, so that {', '.join(params)} cannot "
+            f"be set any more. Pass its class instead: method={type(method).__name__}, "
+            f"{next(iter(params))}=…."
         )

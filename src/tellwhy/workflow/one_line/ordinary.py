@@ -78,7 +78,8 @@ def n_different(X: Any) -> int:
     """
     some = take_rows(X, evenly_spread(np.shape(X)[0], 1000))
     if isinstance(some, Frame):
-        return len(some.drop_duplicates()) if hasattr(some, "drop_duplicates") else len(some.unique())  # type: ignore[attr-defined]
+        table: Any = some
+        return len(table.drop_duplicates() if hasattr(table, "drop_duplicates") else table.unique())
     flat = np.asarray(some).reshape(len(some), -1)
     if flat.dtype.kind == "O":
         return len({tuple(map(str, row)) for row in flat})
@@ -89,8 +90,8 @@ def check_background(X: Any, background: Any) -> None:
     """Raise for rows that cannot be compared with X: another shape, one that is empty, a word."""
     if isinstance(background, str):
         raise InvalidInput(
-            f"background is the text {background!r}; expected ordinary rows, in the columns of X. Pass the rows "
-            "that the model was fitted on."
+            f"background is the text {background!r}; expected ordinary rows, in the columns of X. Pass the "
+            "rows that the model was fitted on."
         )
     refuse_sparse(background, "background")
     shape = np.shape(background)
@@ -98,7 +99,8 @@ def check_background(X: Any, background: Any) -> None:
     if len(shape) < 2 or shape[1:] != wanted:
         hint = " Give a single row its axis: background=row[None]." if shape == wanted else ""
         raise InvalidInput(
-            f"background has shape {shape}; expected rows like those of X, whose shape is {np.shape(X)}.{hint}"
+            f"background has shape {shape}; expected rows like those of X, whose shape is "
+            f"{np.shape(X)}.{hint}"
         )
     if shape[0] == 0:
         raise InvalidInput("background has no rows; expected ordinary rows, in the columns of X.")

@@ -39,7 +39,7 @@ class Asked:
 
 
 def read_score(model: Any, X: Any, background: Any, asked: Asked, *, as_trees: bool = False) -> ScoreFunction:
-    """Return what is explained, as a score of rows like X; models of trees as such where that is asked for."""
+    """Return what is explained, as a score of rows like X; of trees as such where that is asked for."""
     validate_value("explain", "task", asked.task, one_of(*TASKS))
     refuse_sparse(X)
     model, asked = _owner_of_method(model, asked)
@@ -71,7 +71,7 @@ def _task(model: Any, asked: Asked) -> str:
 
 
 def _owner_of_method(model: Any, asked: Asked) -> tuple[Any, Asked]:
-    """Return the estimator whose method was passed, such as `model.predict`, with what it says of the output."""
+    """Return the estimator whose method was passed, such as `model.predict`, and what that says."""
     owner = getattr(model, "__self__", None)
     name = getattr(model, "__name__", "")
     kind = None if owner is None or isinstance(owner, type) else estimator_kind(owner)
@@ -83,8 +83,9 @@ def _owner_of_method(model: Any, asked: Asked) -> tuple[Any, Asked]:
         if asked.task == "prediction" or type(owner).__module__.startswith("pyod."):
             return model, asked
         raise UnsupportedModel(
-            f"{type(owner).__name__}.{name} is low for anomalies, and scores are to be high for them. Pass the "
-            "detector itself, whose sign tellwhy knows; or task='prediction' to explain the number as it is."
+            f"{type(owner).__name__}.{name} is low for anomalies, and scores are to be high for them. Pass "
+            "the detector itself, whose sign tellwhy knows; or task='prediction' to explain the number as it "
+            "is."
         )
     return model, asked
 
