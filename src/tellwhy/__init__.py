@@ -6,7 +6,12 @@ The names below are loaded when first used, so that `import tellwhy` stays light
 from __future__ import annotations
 
 import importlib
-from typing import Any
+
+# Not taken from `typing`: `python -m tellwhy` may load nothing, before it has left the working folder out of
+# its search path, that Python has not loaded already.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __version__ = "0.1.0"
 

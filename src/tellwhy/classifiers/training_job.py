@@ -1,6 +1,6 @@
 """Training from a file, in this process or over the ranks of an MPI job, with checkpoints.
 
-`train(job)` starts `mpiexec … python -m mpi4py -m tellwhy.classifiers.training_job job.json` where the job
+`train(job)` starts `mpiexec … python -P -m mpi4py -m tellwhy.classifiers.training_job job.json` where the job
 asks for several ranks, so that a rank that fails ends the whole job.
 """
 
@@ -12,19 +12,19 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 
+from tellwhy.classifiers.child_processes import run_to_the_end
 from tellwhy.classifiers.job import ESTIMATORS, Job
 from tellwhy.classifiers.model_io import load
 from tellwhy.classifiers.rank_training import Alone, run_rank
 from tellwhy.classifiers.svm.base import MulticlassSVM
 from tellwhy.core.errors import MissingExtra, TellwhyError, UnreadableFile
 from tellwhy.core.optional import require
-from tellwhy.core.storage.files import new_file
+from tellwhy.core.storage.files import new_file, private_folder
 
 __all__ = ["ESTIMATORS", "Alone", "Job", "main", "mpiexec", "now_and_then", "run_rank", "train"]
 
@@ -62,20 +62,22 @@ def now_and_then(show: Callable[[str], None], pause: float = 1.0) -> Callable[[s
 def _launch(job: Job) -> None:
     """Run the job under mpiexec; its lines go to stderr as they come."""
     require("mpi4py", "Training over several ranks")
-    with tempfile.TemporaryDirectory() as place:
-        described = Path(place) / "job.json"
-        failure = Path(place) / "error.txt"
+    # Beside the model, which all ranks can reach, and not in a temporary folder, which there may not be.
+    with private_folder(Path(job.out)) as place:
+        described = place / "job.json"
+        failure = place / "error.txt"
         described.write_text(json.dumps({**asdict(job), "failure": str(failure)}), encoding="utf-8")
         module = "tellwhy.classifiers.training_job"
         # mpi4py's runner ends all ranks where one raises: else the others would wait for it for ever.
-        rank = [sys.executable, "-m", "mpi4py", "-m", module, str(described)]
-        done = subprocess.run([*mpiexec(), "-n", str(job.ranks), *rank], stdout=sys.stderr, check=False)
-        if done.returncode == 0:
+        # Without -P, a file mpi4py.py of the working folder would be run.
+        rank = [sys.executable, "-P", "-m", "mpi4py", "-m", module, str(described)]
+        status = run_to_the_end([*mpiexec(), "-n", str(job.ranks), *rank])
+        if status == 0:
             return
         if failure.exists():
             raise TellwhyError(failure.read_text(encoding="utf-8"))
     raise TellwhyError(
-        f"A rank ended before the training was done (mpiexec gave status {done.returncode}), so that the job "
+        f"A rank ended before the training was done (mpiexec gave status {status}), so that the job "
         f"was stopped. {job.way_on}"
     )
 
@@ -84,7 +86,8 @@ def mpiexec() -> list[str]:
     """Return the command that starts ranks: that of this environment, else the system's."""
     beside = Path(sys.executable).with_name("mpiexec")
     found = str(beside) if beside.exists() else shutil.which("mpiexec")
-    if found is None:
+    # A relative path comes from a search path that names the working folder, which may be anybody's.
+    if found is None or not Path(found).is_absolute():
         raise MissingExtra("Training over several ranks needs mpiexec: run `pip install 'tellwhy[mpi]'`.")
     told = subprocess.run([found, "--version"], capture_output=True, text=True, check=False).stdout
     if "Open MPI" not in told and "OpenRTE" not in told:
