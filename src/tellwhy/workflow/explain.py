@@ -13,10 +13,12 @@ from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.explainer import Explainer, Explains, LearnsFromRows, RemembersRows
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.progress import shown
-from tellwhy.core.registry import Card, cards, explainer_cards
+from tellwhy.core.registry import Card, cards, explainer_card, explainer_cards
 from tellwhy.core.tables import Frame
 from tellwhy.scoring import NetworkOutput
+from tellwhy.workflow.one_line import networks
 from tellwhy.workflow.one_line.choosing import check_instance, chosen_card, made, named_card, with_background
+from tellwhy.workflow.one_line.networks import is_network
 from tellwhy.workflow.one_line.ordinary import as_rows, check_background, ordinary_rows
 from tellwhy.workflow.one_line.reading import Asked, read_score
 
@@ -95,6 +97,9 @@ def explain(
             return _by_instance(method, question)
         if chosen is None and _is_text(X):
             chosen = _label_card(model)
+        if is_network(model) and (chosen is None or chosen.role in ("explainer", "network explainer")):
+            card = chosen or explainer_card("IntegratedGradients")
+            return _by_network(card, question, is_auto=chosen is None)
         if chosen is not None and chosen.role != "explainer":
             return _by_model(chosen, question)
         return _by_score(chosen, question)
@@ -118,8 +123,6 @@ def _by_score(chosen: Card | None, question: _Question) -> Explanation:
     score = read_score(question.model, X, question.background, question.asked, as_trees=as_trees)
     card = chosen or chosen_card(score, "auto")
     params = with_background(card, question.params, question.background)
-    if isinstance(score, NetworkOutput) and question.asked.target is not None:
-        params = {**params, "target": question.asked.target}
     explainer, further = made(card, score, params)
     said = _show_ordinary_rows(explainer, score, question)
     explanation: Explanation = explainer.explain(X, **further)
@@ -130,10 +133,35 @@ def _by_score(chosen: Card | None, question: _Question) -> Explanation:
     return replace(explanation, params={**explanation.params, **said}) if said else explanation
 
 
+def _by_network(card: Card, question: _Question, *, is_auto: bool) -> Explanation:
+    """Explain one output of a network: a method of networks gets the network, one of scores its output."""
+    network = networks.read(question.model, question.X, question.asked.target, card)
+    params = dict(question.params)
+    if network.target is not None:
+        params["target"] = network.target
+    explainer, further = made(card, network.model, params)
+    said: dict[str, Any] = {}
+    if card.role == "explainer":
+        said = _show_ordinary_rows(explainer, explainer.score, question)
+    elif question.background is not None:
+        _refuse_background(card)
+    explanation = explainer.explain(question.X, **further)
+    if is_auto:
+        said["chosen"] = "automatically: the cheapest that applies"
+    return networks.with_words(explanation, said, network.words)
+
+
+def _refuse_background(card: Card) -> None:
+    raise InvalidParameter(
+        f"{card.name} compares with no other rows, so that a background would be ignored. Leave it out, or "
+        "use a method that has one, such as IntegratedGradients, Occlusion or KernelShap."
+    )
+
+
 def _show_ordinary_rows(explainer: Any, score: Any, question: _Question) -> dict[str, str]:
     """Let an explainer learn from ordinary rows, or remember them; return what is to be said of them."""
     background = question.background
-    if background is not None:
+    if background is not None and not isinstance(question.X, (tuple, dict)):
         check_background(question.X, background)
     if isinstance(explainer, LearnsFromRows) and not _starts_from_zero(explainer, score, background):
         ordinary = ordinary_rows(score, question.X, background, type(explainer).__name__)
@@ -163,10 +191,7 @@ def _by_model(chosen: Card, question: _Question) -> Explanation:
     if isinstance(explainer, LearnsFromRows):
         explainer.fit(question.X if background is None else background)
     elif background is not None:
-        raise InvalidParameter(
-            f"{chosen.name} compares with no other rows, so that a background would be ignored. Leave it "
-            "out, or use a method that has one, such as IntegratedGradients, Occlusion or KernelShap."
-        )
+        _refuse_background(chosen)
     explanation: Explanation = explainer.explain(question.X, **further)
     return explanation
 
@@ -186,7 +211,7 @@ def _is_text(X: Any) -> bool:
     """Whether rows are texts."""
     if isinstance(X, str):
         raise InvalidInput("X is one text; expected a list of texts. Pass [text].")
-    if isinstance(X, Frame) or np.ndim(X) != 1 or len(X) == 0:
+    if isinstance(X, (Frame, tuple, dict)) or np.ndim(X) != 1 or len(X) == 0:
         return False
     return all(isinstance(item, str) for item in X)
 

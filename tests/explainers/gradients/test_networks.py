@@ -76,6 +76,7 @@ def test_the_output_stays_the_same_along_the_line():
     np.testing.assert_allclose(found.base_values, [0.0])
 
 
+@pytest.mark.filterwarnings("ignore::tellwhy.core.errors.NotConverged")  # of the rough one
 @pytest.mark.parametrize("name", ["residual", "shared", "in_place", "unet"])
 def test_networks_of_rectifiers_state_what_is_missing(name):
     model, x = build(name)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tellwhy.core.capabilities import HasGradient, IsTensor
 from tellwhy.core.errors import InvalidInput, InvalidParameter
-from tellwhy.core.params import Rule, Rules, integer, none, one_of, real
+from tellwhy.core.params import Rule, Rules, integer, none, one_of, real, validate_parameters
 from tellwhy.core.registry import register
 from tellwhy.core.score_function import Floats, ScoreFunction
 from tellwhy.explainers.base import Attribution, BackgroundExplainer, Rows, lacks
-from tellwhy.explainers.gradients.line_integrals import Limits, Lines, integrate
+from tellwhy.explainers.gradients.line_integrals import Integrated, Limits, Lines, integrate_well
 from tellwhy.scoring import NetworkOutput, as_score
+from tellwhy.scoring.scores.network_output import has_parts
 
 _USUAL = Limits(tolerance=1e-6, max_steps=1024, rounding=1e-12)
 # gradients of networks jump, so that accuracy is dear; their numbers are float32, so that it is also bounded
@@ -140,6 +141,13 @@ class IntegratedGradients(BackgroundExplainer):
             )
         return score
 
+    def fit(self, X: Any) -> Self:
+        """Learn the reference, the mean of ordinary rows; inputs of a network are given as to `explain`."""
+        if self._is_of_network() and has_parts(self.score.model, X):  # type: ignore[attr-defined]
+            self.inputs_ = X
+            return self
+        return super().fit(X)
+
     def _fit(self, X: ArrayLike) -> None:
         """Learn the mean of background rows, in the columns that the score sees."""
         self.mean_ = self.rows(X).X.mean(axis=0)
@@ -150,9 +158,38 @@ class IntegratedGradients(BackgroundExplainer):
         # a network is used best with whole batches: as many lines at once as their gradients fill one
         together = -(-self.batch_size // self.n_steps) if self._is_of_network() else 1
         lines = Lines(rows.score, rows.X, self._reference_row(rows), rows.without, together)
-        found = integrate(lines, self.n_steps, self._limits())
+        found = self.integrated(lines)
         extras = {"n_gradients": found.n_gradients}
-        return Attribution(found.values, found.scores, found.base, extras=extras, params=self._used())
+        return Attribution(found.values, found.scores, found.base, extras=extras, params=self.used())
+
+    def explain(self, X: Any) -> Any:
+        """Explain the score of each row of X.
+
+        Parameters
+        ----------
+        X
+            Rows. Of a network they may be tokens (whole numbers that an `nn.Embedding` takes), or several
+            inputs: a tuple, or a dict by the names of forward's arguments. Tokens are explained by the
+            vectors that stand for them.
+
+        Returns
+        -------
+        An `Explanation`; for several inputs one of each, in a tuple or a dict like X. There the residual of
+        each is that of the whole, and `base_values` hold what the other inputs got.
+        """
+        if self._is_of_network() and has_parts(self.score.model, X):  # type: ignore[attr-defined]
+            from tellwhy.explainers.gradients.network_inputs import explain_inputs
+
+            validate_parameters(self)
+            return explain_inputs(self, X)
+        return super().explain(X)
+
+    def integrated(self, lines: Lines) -> Integrated:
+        """Integrate along lines: once more, eight times finer, where over 5 % is missing."""
+        limits = self._limits()
+        # who sets max_steps means it
+        most = 8 * limits.max_steps if self.max_steps is None else None
+        return integrate_well(lines, self.n_steps, limits, most=most)
 
     def _is_of_network(self) -> bool:
         return isinstance(self.score, NetworkOutput)
@@ -166,7 +203,7 @@ class IntegratedGradients(BackgroundExplainer):
             usual.rounding,
         )
 
-    def _used(self) -> dict[str, Any]:
+    def used(self) -> dict[str, Any]:
         """Parameters as they were used, and as they can be written down."""
         limits = self._limits()
         used = {

@@ -7,15 +7,19 @@ parts whose error is too large are cut in half, and only those.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tellwhy.core.errors import NotConverged
 from tellwhy.core.parallel import BATCH_BYTES, row_batches
 from tellwhy.core.progress import track
 from tellwhy.core.score_function import Floats, Integers
+
+MOST_MISSING = 0.05  # of the difference between the scores at the ends of a line, without a warning
 
 
 @dataclass(frozen=True)
@@ -95,6 +99,10 @@ class Lines:
         """Parts of n lines under the limit of memory."""
         return row_batches(n, bytes_per_row, max(BATCH_BYTES, self.together * bytes_per_row))
 
+    def taken(self, chosen: NDArray[np.bool_]) -> Lines:
+        """The lines of some rows."""
+        return replace(self, X=self.X[chosen], others=tuple(other[chosen] for other in self.others))
+
     def value(self, row: Integers, share: Floats | float) -> Floats:
         """Score at a share of the way from the reference (0) to each row (1)."""
         return np.asarray(self.score.value(self._points(row, share), *self._others(row)))
@@ -151,6 +159,40 @@ def integrate(lines: Lines, n_steps: int, limits: Limits) -> Integrated:
         found.values[batch] = values
         found.n_gradients[batch] = used
     return found
+
+
+def integrate_well(lines: Lines, n_steps: int, limits: Limits, *, most: int | None = None) -> Integrated:
+    """Integrate, again with up to `most` gradients where over 5 % is missing; warn where it stays so."""
+    found = integrate(lines, n_steps, limits)
+    bad = _is_missing(found, limits)
+    if bad.any() and most is not None:
+        again = integrate(lines.taken(bad), n_steps, replace(limits, max_steps=most))
+        found.values[bad] = again.values
+        found.n_gradients[bad] += again.n_gradients
+        bad = _is_missing(found, limits)
+    if bad.any():
+        share = np.abs(_missing(found) / (found.scores - found.base))[bad].max()
+        warnings.warn(
+            f"IntegratedGradients leaves up to {min(share, 9.99):.0%} of the difference between a row and "
+            f"its reference unattributed, in {int(bad.sum())} of {len(bad)} rows: the score jumps on the "
+            "way. Start from ordinary rows (background=…, or reference=<a row>), or raise max_steps.",
+            NotConverged,
+            stacklevel=2,
+        )
+    return found
+
+
+def _missing(found: Integrated) -> Floats:
+    """What the values of each row do not add up to."""
+    sums = found.values.reshape(len(found.values), -1).sum(axis=1)
+    return np.asarray(found.scores - found.base - sums)
+
+
+def _is_missing(found: Integrated, limits: Limits) -> NDArray[np.bool_]:
+    """Tell the rows of which more than 5 %, and more than rounding makes, is not attributed."""
+    return np.asarray(
+        np.abs(_missing(found)) > replace(limits, tolerance=MOST_MISSING).allowed(found.base, found.scores)
+    )
 
 
 def _refined(

@@ -59,6 +59,8 @@ class NetworkOutput:
     feature_names: list[str] | None = None
     threshold: float | None = None
 
+    has_levels = False  # True: rows are tokens, whole numbers that stand for something
+
     def __init__(self, model: Module, target: Target = "max", *, batch_size: int = 32, device: Device = None):
         self.model = model
         self.target = target
@@ -162,7 +164,8 @@ class NetworkOutput:
     def _tensor(self, X: np.ndarray) -> Tensor:
         from tellwhy.scoring.scores.network_passes import as_tensor
 
-        return as_tensor(np.ascontiguousarray(X), self._placed.device, self._placed.dtype)
+        rows = np.rint(X).astype(np.int64) if self.has_levels else X
+        return as_tensor(np.ascontiguousarray(rows), self._placed.device, self._placed.dtype)
 
     def _finite(self, numbers: Floats) -> Floats:
         finite = np.isfinite(numbers).reshape(len(numbers), -1).all(axis=1)
@@ -173,6 +176,18 @@ class NetworkOutput:
                 "scale of the rows, and whether the type of the weights is wide enough."
             )
         return numbers
+
+
+def has_parts(model: Any, X: Any) -> bool:
+    """Whether a network gets more than one array of numbers: several inputs, or tokens for an embedding."""
+    if isinstance(X, (tuple, dict)):
+        return True
+    from torch.nn import Embedding
+
+    if not any(isinstance(module, Embedding) for module in model.modules()):
+        return False
+    kind = str(getattr(X, "dtype", "")) or str(np.asarray(X).dtype)
+    return "int" in kind
 
 
 def _numbers(tensor: Tensor) -> Floats:

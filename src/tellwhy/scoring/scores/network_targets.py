@@ -82,7 +82,8 @@ def _in_range(chosen: np.ndarray, n_outputs: int) -> np.ndarray:
 def describe(target: CheckedTarget, softmax: str) -> str:
     """One sentence: which number is explained; `softmax` is the name of one that was left out."""
     if callable(target):
-        what = f"{getattr(target, '__name__', 'a function')} of the outputs"
+        named = f"{getattr(target, '__name__', 'a function')} of the outputs"
+        what = getattr(target, "describes", named)
     elif isinstance(target, str):
         what = "the largest output of each row"
     else:

@@ -1,0 +1,1 @@
+"""Networks as people write them: outputs in dicts and tuples, autoencoders, tokens, several inputs."""
