@@ -9,6 +9,7 @@ from sklearn.ensemble import GradientBoostingClassifier, IsolationForest, Random
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.tree import DecisionTreeRegressor
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
 from tellwhy.explainers import TreeShapley
@@ -85,6 +86,40 @@ def test_deep_trees_of_many_columns_agree_with_shap(given):
     peer = shap.TreeExplainer(model, background, feature_perturbation=how)
     ours = TreeShapley(model, background=background).explain(wide[:70])
     np.testing.assert_allclose(ours.values, peer.shap_values(wide[:70], check_additivity=False), atol=1e-6)
+
+
+def chain(n_columns):
+    """A tree whose longest path meets every column, each of which tells one row from all others."""
+    return DecisionTreeRegressor(random_state=0).fit(np.eye(n_columns), 1.5 ** np.arange(n_columns))
+
+
+@pytest.mark.parametrize("n_columns", [9, 40, 70])  # tables, numbers of bits, and pairs one by one
+def test_paths_of_any_number_of_columns_agree_with_the_closed_form(n_columns):
+    model = chain(n_columns)
+    rng = np.random.default_rng(0)
+    rows, background = rng.integers(0, 2, size=(2, 40, n_columns)).astype(float)
+    explanation = TreeShapley(model, background=background).explain(rows)
+    np.testing.assert_allclose(explanation.residual, 0.0, atol=1e-12 * 1.5**n_columns)
+    # a column that no background row has otherwise than the row gets nothing
+    same = TreeShapley(model, background=rows[:1]).explain(rows[:1])
+    assert not same.values.any()
+    # with one background row that differs in one column, that column gets the whole change
+    other = rows[:1].copy()
+    other[0, n_columns // 2] = 1.0 - other[0, n_columns // 2]
+    single = TreeShapley(model, background=other).explain(rows[:1])
+    change = model.predict(rows[:1]) - model.predict(other)
+    np.testing.assert_allclose(single.values[0, n_columns // 2], change[0], rtol=1e-12)
+    assert np.count_nonzero(single.values) <= 1
+
+
+def test_pairs_are_worth_the_same_leaf_by_leaf_and_one_by_one(monkeypatch):
+    model = chain(12)
+    rows, background = np.random.default_rng(1).integers(0, 2, size=(2, 30, 12)).astype(float)
+    expected = TreeShapley(model, background=background).explain(rows).values
+    monkeypatch.setattr("tellwhy.explainers.trees.shares.BITS", 0)  # no tree is short enough for leaves
+    found = TreeShapley(model, background=background).explain(rows).values
+    np.testing.assert_allclose(found, expected, atol=1e-10)
+    assert np.abs(expected).max() > 1
 
 
 def test_an_isolation_forest_agrees_with_shap():

@@ -9,21 +9,28 @@ holds all of g and none of f, so that the pair counts when f and g share no bit.
 
 which is computed for all f together. Column i then gets Σ_t ω (1 − t)^|f| (Z_t[f] − Z_t[f ∪ i])/t if the row
 meets it, and −Σ_t ω (1 − t)^(|f| − 1) Z_t[f] if not, times the value of the leaf: a table of 2^d × d numbers,
-read once for each row.
+read once for each row. For a leaf with many columns the table would be too large: there, the pairs of rows
+and background rows that share no bit are taken one by one. They get fewer with every column, and are carried
+along as bits.
 """
 
+from typing import Any, NamedTuple
+
 import numpy as np
+from numba.cpython.unsafe.numbers import trailing_zeros
 
 from tellwhy.core.storage.compiled_loops import njit
 from tellwhy.explainers.trees._compiled import goes_left
 from tellwhy.explainers.trees._compiled_paths import earlier_edges, most_columns
 
-MOST = 10  # columns on the way to a leaf, at most, for a table to pay
+MOST = 8  # columns on the way to a leaf, at most, for a table to pay
+BITS = 64  # columns on the way to a leaf, at most, for a number to hold them
+ONE = np.uint64(1)
 
 
 @njit(nogil=True, cache=True)
-def columns_on_paths(nodes, trees, share):
-    """Largest number of columns on the way to a leaf, for each of some trees."""
+def path_columns(nodes, trees, share):
+    """Largest number of different columns on the way to a leaf, for each of some trees."""
     most = np.empty(len(trees), dtype=np.int64)
     for i in range(len(trees)):
         start = nodes.first[trees[i]]
@@ -32,48 +39,86 @@ def columns_on_paths(nodes, trees, share):
     return most
 
 
+class Walk(NamedTuple):
+    """Where a walk through a tree is; the first index is the depth.
+
+    `path`: nodes; `slots`: the number of each edge's column on the way; `n_slots`: columns so far; `columns`:
+    by their numbers; `fails_x`, `fails_b`: columns that rows and background rows fail, as bits; `alive`: for
+    each row, the background rows that share no bit with it, as bits, 64 to a word.
+    """
+
+    path: Any
+    slots: Any
+    n_slots: Any
+    columns: Any
+    fails_x: Any
+    fails_b: Any
+    alive: Any
+
+
 @njit(nogil=True, cache=True)
-def table_shares(nodes, trees, value, share, XT, BT, points, weights, shares):
-    """Add to `shares` (columns, rows) the sums of Shapley values of XT over the background rows BT."""
-    deepest = nodes.depth.max() + 1
-    fails_x = np.zeros((deepest, XT.shape[1]), dtype=np.uint16)
-    fails_b = np.zeros((deepest, BT.shape[1]), dtype=np.uint16)
+def _new_walk(deepest, n_rows, n_background):
+    n_words = (n_background + 63) // 64
+    alive = np.zeros((deepest, n_rows, n_words), dtype=np.uint64)
+    for b in range(n_background):
+        alive[0, :, b // 64] |= ONE << np.uint64(b % 64)
+    return Walk(
+        np.empty(deepest, dtype=np.int64),
+        np.empty(deepest, dtype=np.int64),
+        np.zeros(deepest, dtype=np.int64),
+        np.empty(BITS, dtype=np.int64),
+        np.zeros((deepest, n_rows), dtype=np.uint64),
+        np.zeros((deepest, n_background), dtype=np.uint64),
+        alive,
+    )
+
+
+@njit(nogil=True, cache=True)
+def table_shares(nodes, trees, value, share, XT, BT, points, weights, betas, shares):
+    """Add to `shares` (columns, rows) the sums of Shapley values of XT over the background rows BT.
+
+    `betas[a, b]` is the Beta function.
+    """
+    walk = _new_walk(nodes.depth.max() + 1, XT.shape[1], BT.shape[1])
     for tree in trees:
         start = nodes.first[tree]
         stop = nodes.first[tree + 1]
         previous = earlier_edges(nodes, start, stop, share)[0]
-        _walk(nodes, start, stop, value, previous, XT, BT, fails_x, fails_b, points, weights, shares)
+        is_short = most_columns(nodes, start, stop, previous) <= MOST
+        for node in range(start, stop):
+            depth = nodes.depth[node]
+            walk.path[depth] = node
+            if depth > 0:
+                _enter(nodes, node, depth, previous[node - start], XT, BT, walk)
+                if not is_short:
+                    _part_pairs(walk, depth)
+            d = walk.n_slots[depth]
+            if nodes.feature[node] < 0 and d > MOST:
+                _pay_pairs(walk, depth, value[node], betas, shares)
+            elif nodes.feature[node] < 0 and depth > 0:
+                m = (d + 1) // 2
+                table = leaf_table(walk.fails_b[depth], d, value[node], points[m], weights[m])
+                _look_up(table, walk.fails_x[depth], walk.columns, shares)
 
 
 @njit(nogil=True, cache=True)
-def _walk(nodes, start, stop, value, previous, XT, BT, fails_x, fails_b, points, weights, shares):
-    path = np.empty(fails_x.shape[0], dtype=np.int64)
-    slots = np.empty(fails_x.shape[0], dtype=np.int64)  # number of each edge's column on the way
-    n_slots = np.zeros(fails_x.shape[0], dtype=np.int64)
-    columns = np.empty(MOST, dtype=np.int64)
-    for node in range(start, stop):
-        depth = nodes.depth[node]
-        path[depth] = node
-        if depth > 0:
-            parent = path[depth - 1]
-            earlier = previous[node - start]
-            slots[depth] = slots[earlier] if earlier > 0 else n_slots[depth - 1]
-            n_slots[depth] = n_slots[depth - 1] + (earlier == 0)
-            columns[slots[depth]] = nodes.feature[parent]
-            is_left = node == parent + 1
-            _fail(nodes, parent, is_left, slots[depth], XT, fails_x[depth - 1], fails_x[depth])
-            _fail(nodes, parent, is_left, slots[depth], BT, fails_b[depth - 1], fails_b[depth])
-        if nodes.feature[node] < 0 and depth > 0:
-            d = n_slots[depth]
-            table = leaf_table(fails_b[depth], d, value[node], points[(d + 1) // 2], weights[(d + 1) // 2])
-            _look_up(table, fails_x[depth], columns, shares)
+def _enter(nodes, node, depth, previous, XT, BT, walk):
+    """Take an edge: number its column, and see which rows fail it."""
+    parent = walk.path[depth - 1]
+    walk.slots[depth] = walk.slots[previous] if previous > 0 else walk.n_slots[depth - 1]
+    walk.n_slots[depth] = walk.n_slots[depth - 1] + (previous == 0)
+    slot = walk.slots[depth]
+    walk.columns[slot] = nodes.feature[parent]
+    is_left = node == parent + 1
+    _fail(nodes, parent, is_left, slot, XT, walk.fails_x[depth - 1], walk.fails_x[depth])
+    _fail(nodes, parent, is_left, slot, BT, walk.fails_b[depth - 1], walk.fails_b[depth])
 
 
 @njit(nogil=True, cache=True)
 def _fail(nodes, parent, is_left, slot, XT, above, here):
     """Set the bit of a column for rows that take the other edge of a split."""
     cells = XT[nodes.feature[parent]]
-    bit = np.uint16(1 << slot)
+    bit = ONE << np.uint64(slot)
     for n in range(len(cells)):
         met = goes_left(nodes, parent, cells[n]) == is_left
         here[n] = above[n] if met else above[n] | bit
@@ -107,32 +152,34 @@ def bit_counts(size):
 def _disjoint_sums(counts, n_bits, d, t):
     """Z_t[f]: Σ over g that share no bit with f of counts[g] t^|g|."""
     size = len(counts)
+    powers = t ** np.arange(d + 1)
     sums = np.empty(size)
     for g in range(size):
-        sums[g] = counts[g] * t ** n_bits[g]
-    for i in range(d):  # sums over subsets, one bit after the other
-        bit = 1 << i
-        for g in range(size):
-            if g & bit:
-                sums[g] += sums[g ^ bit]
-    for f in range(size // 2):  # what shares no bit with f is a subset of what f lacks
-        other = size - 1 - f
-        kept = sums[f]
-        sums[f] = sums[other]
-        sums[other] = kept
+        # what shares no bit with f is a subset of what f lacks: turned round, sums go over supersets
+        sums[size - 1 - g] = counts[g] * powers[n_bits[g]]
+    for i in range(d):  # one bit after the other, in runs that lie side by side
+        run = 1 << i
+        for start in range(0, size, 2 * run):
+            for f in range(start, start + run):
+                sums[f] += sums[f + run]
     return sums
 
 
 @njit(nogil=True, cache=True)
 def _add_point(table, sums, n_bits, t, weight):
-    for i in range(table.shape[0]):
-        bit = 1 << i
+    d = table.shape[0]
+    powers = weight * (1.0 - t) ** np.arange(-1, d + 1)
+    scaled = np.empty(len(sums))
+    for f in range(len(sums)):
+        scaled[f] = powers[n_bits[f]]  # ω (1 − t)^(|f| − 1)
+    factor = (1.0 - t) / t
+    for i in range(d):
+        run = 1 << i
         row = table[i]
-        for f in range(len(sums)):
-            if f & bit:
-                row[f] -= weight * (1.0 - t) ** (n_bits[f] - 1) * sums[f]
-            else:
-                row[f] += weight * (1.0 - t) ** n_bits[f] * (sums[f] - sums[f | bit]) / t
+        for start in range(0, len(sums), 2 * run):
+            for f in range(start, start + run):
+                row[f] += scaled[f] * factor * (sums[f] - sums[f + run])
+                row[f + run] -= scaled[f + run] * sums[f + run]
 
 
 @njit(nogil=True, cache=True)
@@ -142,3 +189,71 @@ def _look_up(table, fails, columns, shares):
         row = shares[columns[i]]
         for n in range(len(fails)):
             row[n] += gained[fails[n]]
+
+
+@njit(nogil=True, cache=True)
+def _part_pairs(walk, depth):
+    """Drop the pairs that share the bit of an edge's column."""
+    bit = ONE << np.uint64(walk.slots[depth])
+    n_words = walk.alive.shape[2]
+    fail_b = np.zeros(n_words, dtype=np.uint64)
+    for b in range(walk.fails_b.shape[1]):
+        if walk.fails_b[depth, b] & bit:
+            fail_b[b // 64] |= ONE << np.uint64(b % 64)
+    above = walk.alive[depth - 1]
+    here = walk.alive[depth]
+    for n in range(len(here)):
+        fails = (walk.fails_x[depth, n] & bit) != 0
+        for word in range(n_words):
+            here[n, word] = above[n, word] & ~fail_b[word] if fails else above[n, word]
+
+
+@njit(nogil=True, cache=True)
+def _pay_pairs(walk, depth, value, betas, shares):
+    """Give the value of a leaf to the columns of each pair of rows that share no bit."""
+    n_bits = np.empty(walk.fails_b.shape[1], dtype=np.int64)
+    for b in range(len(n_bits)):
+        n_bits[b] = _count_bits(walk.fails_b[depth, b])
+    for n in range(walk.alive.shape[1]):
+        absent = _count_bits(walk.fails_x[depth, n])
+        taken = 0.0
+        for word in range(walk.alive.shape[2]):
+            left = walk.alive[depth, n, word]
+            while left:
+                b = 64 * word + _lowest_bit(left)
+                left &= left - ONE
+                taken += _pay_pair(walk, depth, b, n_bits[b], absent, value, betas, shares[:, n])
+        _take(walk, walk.fails_x[depth, n], taken, shares[:, n])
+
+
+@njit(nogil=True, cache=True)
+def _pay_pair(walk, depth, b, present, absent, value, betas, shares):
+    """Give to the columns that a background row fails; return what is taken from those that the row fails."""
+    given = value * betas[present, absent + 1] if present > 0 else 0.0
+    left = walk.fails_b[depth, b]
+    while left:
+        shares[walk.columns[_lowest_bit(left)]] += given
+        left &= left - ONE
+    return value * betas[present + 1, absent] if absent > 0 else 0.0
+
+
+@njit(nogil=True, cache=True)
+def _take(walk, fails, taken, shares):
+    while fails:
+        shares[walk.columns[_lowest_bit(fails)]] -= taken
+        fails &= fails - ONE
+
+
+@njit(nogil=True, cache=True)
+def _count_bits(word):
+    count = 0
+    while word:
+        word &= word - ONE
+        count += 1
+    return count
+
+
+@njit(nogil=True, cache=True)
+def _lowest_bit(word):
+    """Place of the lowest bit that is set."""
+    return trailing_zeros(word)

@@ -10,17 +10,18 @@ import joblib
 import numpy as np
 from scipy.special import beta
 
-from tellwhy.core.parallel import thread_map
+from tellwhy.core.parallel import row_batches, thread_map
 from tellwhy.core.progress import silently, track
 from tellwhy.core.score_function import Floats
 from tellwhy.explainers.trees._compiled import add_values, expected_value
 from tellwhy.explainers.trees._compiled_interactions import background_interactions, path_interactions
 from tellwhy.explainers.trees._compiled_pairs import pair_shares
 from tellwhy.explainers.trees._compiled_paths import path_shares
-from tellwhy.explainers.trees._compiled_tables import MOST, columns_on_paths, table_shares
+from tellwhy.explainers.trees._compiled_tables import BITS, MOST, path_columns, table_shares
 from tellwhy.explainers.trees.model import Chosen, Nodes
 
 _ROWS = 256  # in a batch: what is prepared for a tree serves all of them
+_BACKGROUND_ROWS = 512  # more is prepared where there are background rows
 
 
 class Shares(NamedTuple):
@@ -93,9 +94,9 @@ def background_values(
 ) -> Shares:
     """Shapley values where absent columns take the cells of background rows, averaged over these."""
     share = edge_shares(nodes)
-    is_narrow = columns_on_paths(nodes, chosen.trees, share) <= MOST
-    narrow = chosen.trees[is_narrow]
-    wide = chosen.trees[~is_narrow]
+    is_short = path_columns(nodes, chosen.trees, share) <= BITS
+    short = chosen.trees[is_short]
+    long = chosen.trees[~is_short]
     rule = quadrature((MOST + 1) // 2)
     counts = np.arange(int(nodes.depth.max()) + 2, dtype=np.float64)
     betas = beta(counts[:, None], counts)
@@ -104,13 +105,12 @@ def background_values(
     def some(rows: slice) -> Floats:
         turned = np.ascontiguousarray(Z[rows].T)
         gained = np.zeros_like(turned)
-        table_shares(
-            nodes, narrow, chosen.value, share, turned, turned_background, rule.points, rule.weights, gained
-        )
-        pair_shares(nodes, wide, chosen.value, Z[rows], background, betas, gained)
+        given = (nodes, short, chosen.value, share, turned, turned_background)
+        table_shares(*given, rule.points, rule.weights, betas, gained)
+        pair_shares(nodes, long, chosen.value, Z[rows], background, betas, gained)
         return gained.T / len(background)
 
-    values = np.concatenate(_over_rows(some, len(Z), n_jobs, "explaining with trees"))
+    values = np.concatenate(_over_rows(some, len(Z), n_jobs, "explaining with trees", _BACKGROUND_ROWS))
     return Shares(values, float(outputs(nodes, chosen, background, n_jobs).mean()))
 
 
@@ -138,9 +138,11 @@ def _most_points(nodes: Nodes, n_columns: int) -> int:
     return (min(int(nodes.depth.max()), n_columns) + 1) // 2 + 1
 
 
-def _over_rows(function: Callable[[slice], Floats], n: int, n_jobs: int, label: str) -> list[Floats]:
+def _over_rows(
+    function: Callable[[slice], Floats], n: int, n_jobs: int, label: str, size: int = _ROWS
+) -> list[Floats]:
     """Apply a compiled function to batches of rows, in threads; batches do not depend on their number."""
-    batches = [slice(start, min(start + _ROWS, n)) for start in range(0, n, _ROWS)]
+    batches = row_batches(n, 1, size)
     workers = joblib.effective_n_jobs(n_jobs)
     groups = [batches[i : i + workers] for i in range(0, len(batches), workers)]
     quiet = silently(function)
