@@ -81,13 +81,6 @@ def test_frame_and_names():
     assert image.feature_shape == (2, 3)
 
 
-def test_shap_sees_the_same_numbers():
-    pytest.importorskip("shap")
-    theirs = example().to_shap()
-    np.testing.assert_array_equal(theirs.values, example().values)
-    assert theirs.feature_names == ["a", "b", "c"]
-
-
 def test_html_is_escaped():
     page = example(feature_names=["<script>", "b", "c"], method="<b>")._repr_html_()
     assert "<script>" not in page

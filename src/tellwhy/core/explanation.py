@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.extras import Extras, is_per_row
+from tellwhy.core.results.selection import ByLabel, joined, some_columns
 from tellwhy.core.score_function import Floats
 from tellwhy.core.tables import PandasRows, take_rows
 
@@ -141,7 +141,13 @@ class Explanation:
         return len(self.scores)
 
     def __getitem__(self, rows: Any) -> Explanation:
-        """Return the explanation of some rows: an int, a slice, a mask or an array of indices."""
+        """Return the explanation of some rows: an int, a slice, a mask or an array of indices.
+
+        `explanation[rows, columns]` takes columns too, by name or place. What the other columns contributed
+        becomes part of `base_values`: the rest stays what it was.
+        """
+        if isinstance(rows, tuple) and len(rows) == 2:
+            return some_columns(self[rows[0]], rows[1])
         if isinstance(rows, (int, np.integer)):
             if not -len(self) <= rows < len(self):
                 raise IndexError(f"row {rows} of an explanation of {len(self)} rows")
@@ -156,6 +162,23 @@ class Explanation:
             data=None if self.data is None else take_rows(self.data, index),
             extras=self.extras.taken(index),
         )
+
+    @property
+    def loc(self) -> ByLabel:
+        """Rows by the labels of the data's index: `explanation.loc["order 17"]`; columns after a comma."""
+        return ByLabel(self)
+
+    @staticmethod
+    def concat(parts: Sequence[Explanation]) -> Explanation:
+        """Return explanations of several lots of rows as one.
+
+        Examples
+        --------
+        >>> e = Explanation(values=[[1.0, 2.0]], scores=[3.0], method="Example")
+        >>> len(Explanation.concat([e, e, e]))
+        3
+        """
+        return joined(parts)
 
     def top(self, k: int = 10) -> Explanation:
         """Return the k highest-scoring rows, highest first; `extras["row"]` tells where they were."""
@@ -185,16 +208,22 @@ class Explanation:
         return pd.concat([head, pd.DataFrame(flat, columns=self.names(), index=head.index)], axis=1)
 
     def to_shap(self) -> Any:
-        """Return a `shap.Explanation` for shap's own plots (needs the shap package)."""
-        from tellwhy.core.optional import require
+        """Return a `shap.Explanation` for shap's own plots (needs the shap package).
 
-        shap = require("shap", "Explanation.to_shap")
-        return shap.Explanation(
-            values=self.values,
-            base_values=self.base_values,
-            data=None if self.data is None else np.asarray(self.data),
-            feature_names=self.names() if len(self.feature_shape) == 1 else None,
-        )
+        Its values and base value sum to the score. What was not attributed is a feature of its own there,
+        "(not attributed)"; of pictures it is in the base value. Cells are those of the explained columns,
+        texts among them as codes, with the texts in `display_data`.
+        """
+        from tellwhy.core.results.shap_form import to_shap
+
+        return to_shap(self)
+
+    @classmethod
+    def from_shap(cls, theirs: Any, *, output: int | None = None, method: str = "shap") -> Explanation:
+        """Return what a `shap.Explanation` says; `output` is needed where it holds several."""
+        from tellwhy.core.results.shap_form import from_shap
+
+        return cls(**from_shap(theirs, output, method))
 
     def save(self, folder: str | Path) -> Path:
         """Write the explanation to a folder (JSON, npz, Parquet; never pickle), whole or not at all.
@@ -218,19 +247,10 @@ class Explanation:
         return f"{head}, of {self.params.get('explains', 'a score')}>"
 
     def _repr_html_(self) -> str:
-        """Return a plain table of the ten highest scores and their main features, for notebooks."""
-        names = self.names()
-        lines = []
-        for row in self.top(10):
-            flat = row.values.ravel()
-            order = np.argsort(-flat, kind="stable")[:3]
-            reasons = ", ".join(f"{html.escape(names[i])} {flat[i]:.3g}" for i in order)
-            lines.append(
-                f"<tr><td>{row.extras['row'][0]}</td><td>{row.scores[0]:.4g}</td><td>{reasons}</td></tr>"
-            )
-        caption = html.escape(repr(self)[1:-1])
-        head = "<tr><th>row</th><th>score</th><th>main features</th></tr>"
-        return f"<table><caption>{caption}</caption>{head}{''.join(lines)}</table>"
+        """Return a plain table of the ten highest scores and what did most to them, for notebooks."""
+        from tellwhy.core.results.notebook import to_html
+
+        return to_html(self)
 
     def __iter__(self) -> Any:
         return (self[i] for i in range(len(self)))

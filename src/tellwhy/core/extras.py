@@ -85,6 +85,10 @@ class Extras(Mapping[str, Any]):
         }
         return f"Extras({shown})"
 
+    def held(self) -> dict[str, Any]:
+        """Return all results as they are held: what is to be computed, as a `Deferred`."""
+        return dict(self._held)
+
     def computed(self) -> dict[str, Any]:
         """Return the results that need no more computing."""
         return {name: held for name, held in self._held.items() if not isinstance(held, Deferred)}

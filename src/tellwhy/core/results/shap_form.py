@@ -1,0 +1,104 @@
+"""Explanations to and from those of the shap package."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tellwhy.core.errors import InvalidInput
+from tellwhy.core.optional import require
+from tellwhy.core.results.selection import columns_of
+from tellwhy.core.score_function import Floats
+from tellwhy.core.tables import Frame
+
+if TYPE_CHECKING:
+    from tellwhy.core.explanation import Explanation
+
+REST = "(not attributed)"
+_SMALL = 1e-9  # of the largest value: what rounding leaves
+
+
+def to_shap(explanation: Explanation) -> Any:
+    """Return a `shap.Explanation` whose values and base value sum to the score."""
+    shap = require("shap", "Explanation.to_shap")
+    is_table = len(explanation.feature_shape) == 1
+    if not is_table:
+        base = explanation.base_values + (0.0 if explanation.residual is None else explanation.residual)
+        return shap.Explanation(values=explanation.values, base_values=base, data=_array(explanation.data))
+    names = explanation.names()
+    shown = _array(columns_of(explanation.data, names, np.arange(len(names))))
+    values = explanation.values
+    rest = explanation.residual
+    if rest is not None and np.abs(rest).max(initial=0.0) > _SMALL * np.abs(values).max(initial=0.0):
+        values = np.column_stack([values, rest])
+        names = [*names, REST]
+        shown = None if shown is None else np.column_stack([shown.astype(object), np.full(len(rest), "")])
+    return shap.Explanation(
+        values=values,
+        base_values=explanation.base_values,
+        data=None if shown is None else _coded(shown),
+        display_data=shown,
+        feature_names=names,
+    )
+
+
+def _array(data: Any) -> Any:
+    if data is None:
+        return None
+    return data.to_numpy() if isinstance(data, Frame) and hasattr(data, "to_numpy") else np.asarray(data)
+
+
+def _coded(shown: Any) -> Any:
+    """Cells as numbers, which shap's colours need: texts become codes, in the order of the alphabet."""
+    if shown.dtype.kind in "fiub":
+        return shown
+    columns = [_numbers(column) for column in shown.T]
+    return np.column_stack(columns) if columns else shown
+
+
+def _numbers(column: Any) -> Floats:
+    try:
+        return np.asarray(column, dtype=np.float64)
+    except (TypeError, ValueError):
+        texts = np.array([str(cell) for cell in column])
+        return np.unique(texts, return_inverse=True)[1].astype(np.float64)
+
+
+def from_shap(theirs: Any, output: int | None = None, method: str = "shap") -> dict[str, Any]:
+    """Return the fields of an `Explanation` that says what a `shap.Explanation` does."""
+    values = np.asarray(theirs.values, dtype=np.float64)
+    base = np.asarray(theirs.base_values, dtype=np.float64)
+    data = theirs.data if theirs.display_data is None else theirs.display_data
+    data = None if data is None else np.asarray(data)
+    if base.ndim == 0 and values.ndim > 1:  # one base value for all rows
+        base = np.full(len(values), base)
+    if values.ndim == 1 or (data is not None and data.ndim == 1):  # one row, without an axis for rows
+        values = values[None]
+        base = base[None]
+        data = None if data is None else data[None]
+    names = theirs.feature_names
+    if base.ndim == 2 and base.shape[1] == 1 and values.ndim == 2:
+        base = base[:, 0]
+    if base.ndim == 2:
+        chosen = _checked(output, base.shape[1])
+        values = values[..., chosen]
+        base = base[:, chosen]
+    return {
+        "values": values,
+        "scores": base + values.reshape(len(values), -1).sum(axis=1),
+        "base_values": base,
+        "data": data,
+        "feature_names": None if names is None or values.ndim != 2 else [str(name) for name in names],
+        "method": method,
+        "params": {"explains": "the output that shap explained", "task": "prediction"},
+    }
+
+
+def _checked(output: int | None, n: int) -> int:
+    if output is None or not 0 <= output < n:
+        raise InvalidInput(
+            f"This shap.Explanation holds values of {n} outputs. Say which one to take: "
+            f"Explanation.from_shap(theirs, output=0), up to {n - 1}. Got {output!r}."
+        )
+    return output
