@@ -17,7 +17,6 @@ along as bits.
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba.cpython.unsafe.numbers import trailing_zeros
 
 from tellwhy.core.storage.compiled_loops import njit
 from tellwhy.explainers.trees._compiled import goes_left
@@ -26,6 +25,10 @@ from tellwhy.explainers.trees._compiled_paths import earlier_edges, most_columns
 MOST = 8  # columns on the way to a leaf, at most, for a table to pay
 BITS = 64  # columns on the way to a leaf, at most, for a number to hold them
 ONE = np.uint64(1)
+# Every six bits in a row of this number are different: times a power of two, the first six tell which.
+SPREAD = np.uint64(0x03F79D71B4CB0A89)
+PLACES = np.zeros(64, dtype=np.int64)
+PLACES[[((0x03F79D71B4CB0A89 << place) % 2**64) >> 58 for place in range(64)]] = np.arange(64)
 
 
 @njit(nogil=True, cache=True)
@@ -256,4 +259,4 @@ def _count_bits(word):
 @njit(nogil=True, cache=True)
 def _lowest_bit(word):
     """Place of the lowest bit that is set."""
-    return trailing_zeros(word)
+    return PLACES[((word & (~word + ONE)) * SPREAD) >> np.uint64(58)]
