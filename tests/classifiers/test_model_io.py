@@ -164,7 +164,7 @@ def test_heads_and_bases_that_do_not_belong_together_are_refused(tmp_path):
     )
     wide.head_ = narrow.head_
     with pytest.raises(UnreadableFile, match="do not fit together"):
-        load(wide.save(tmp_path / "model"))
+        load(wide.save(tmp_path / "wide"))
 
 
 def test_folders_that_hold_something_else_are_told(tmp_path):

@@ -5,6 +5,7 @@ The folder holds `classifier.json` (class, parameters, what was learned) and `ar
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -56,9 +57,17 @@ def _svm(model: MulticlassSVM) -> Iterator[Fit]:
     shape = (len(model.classes_), model.n_features_in_)
     yield "coef_", (model.coef_.shape, model.coef_.dtype.kind), (shape, "f")
     yield "intercept_", model.intercept_.shape, shape[:1]
+    yield "objective_", _is_number(model.objective_, -math.inf), True
+    yield "dual_gap_", _is_number(model.dual_gap_, 0.0), True
+    last = model.history_[-1]
+    yield "history_", (last["objective"], last["gap"]), (model.objective_, model.dual_gap_)
     if hasattr(model, "centre_"):
         yield "centre_", model.centre_.shape, shape[1:]
     yield from _names(model)
+
+
+def _is_number(value: object, least: float) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value) and value >= least
 
 
 def _kernel_classifier(model: KernelBasisClassifier) -> Iterator[Fit]:

@@ -18,12 +18,19 @@ from tellwhy.classifiers.job import ESTIMATORS, Job
 from tellwhy.classifiers.svm import checkpoint
 from tellwhy.classifiers.svm.base import MulticlassSVM
 from tellwhy.classifiers.svm.engines.in_memory import PAIR_LOSSES, engine_in_memory
-from tellwhy.classifiers.svm.problem import Labels, Problem, make_problem, memory_for, with_intercept
+from tellwhy.classifiers.svm.problem import (
+    Labels,
+    Problem,
+    make_problem,
+    memory_for,
+    why_infeasible,
+    with_intercept,
+)
 from tellwhy.classifiers.svm.ranks.engines import RankPairEngine, RankSingleEngine
 from tellwhy.classifiers.svm.solver import Progress, Settings, is_done, solve
 from tellwhy.classifiers.svm.threads.workers import ranges
 from tellwhy.classifiers.training_files import ColumnScaling, read_rows, survey
-from tellwhy.core.errors import InvalidInput
+from tellwhy.core.errors import InvalidInput, UnreadableFile
 from tellwhy.core.rows.class_labels import class_labels
 from tellwhy.core.score_function import Integers
 
@@ -91,6 +98,13 @@ class _Checkpoints:
     def read(self, n_classes: int) -> Progress:
         """Go on from the checkpoint; returns how far it had come."""
         table, progress = checkpoint.read(self.job.checkpoint, self.rows, n_classes, self.settings)
+        checkpoint.check_progress(self.job.checkpoint, progress)
+        wrong = why_infeasible(table, self.engine.problem)
+        if wrong is not None:
+            raise UnreadableFile(
+                f"The checkpoint {self.job.checkpoint} is damaged, or was made from other rows: of its "
+                f"variables, {wrong}. Train without --resume."
+            )
         self.engine.set_duals(table)
         self.last = progress.epochs
         return progress

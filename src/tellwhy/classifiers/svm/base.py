@@ -26,6 +26,7 @@ from tellwhy.classifiers.svm.problem import (
     make_multilabel_problem,
     make_problem,
     rescaled,
+    why_infeasible,
     with_intercept,
 )
 from tellwhy.classifiers.svm.solver import Engine, Progress, Settings, is_done, solve
@@ -179,8 +180,12 @@ class MulticlassSVM(SavedModel, LinearScores):
         settings = Settings(self.tol, self.stopping, self.max_epochs, self.shrinking)
         before = getattr(self, "dual_coef_", None) if self.warm_start else None
         warm = before is not None and before.shape == (problem.n_examples, problem.n_classes)
-        if warm:
-            engine.set_duals(feasible(rescaled(before, self.dual_caps_, problem.caps), problem))
+        if before is not None and warm:
+            start = feasible(rescaled(before, self.dual_caps_, problem.caps), problem)
+            # Variables that were changed, or read from a file, may be no start: then there is none.
+            warm = why_infeasible(start, problem) is None
+            if warm:
+                engine.set_duals(start)
         progress = solve(engine, settings, warm=warm)
         if not is_done(progress, settings):
             passes = "1 epoch" if progress.epochs == 1 else f"{progress.epochs} epochs"

@@ -6,6 +6,7 @@ come; `rank-0.npz`, `rank-1.npz`, … hold what each rank knew of the variables,
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ FORMAT = Format(
     keys={"settings": (dict,), "ranks": (int,), "epochs": (int,), "seconds": (float,), "history": (list,)},
 )
 _TRIPLES = ("row", "cls", "val")
+_LINE = ("epoch", "seconds", "objective", "dual", "gap", "violation", "listed")
 
 
 def write(
@@ -60,10 +62,25 @@ def read(folder: Path, rows: Integers, n_classes: int, settings: dict[str, Any])
     row = np.concatenate([part["row"] for part in parts])
     cls = np.concatenate([part["cls"] for part in parts])
     val = np.concatenate([part["val"] for part in parts])
+    pairs = row.astype(np.int64) * n_classes + cls
+    if len(np.unique(pairs)) < len(pairs):
+        raise UnreadableFile(f"{folder} holds more than one value of a variable (of the same row and class).")
     at = np.searchsorted(rows, row)
     mine = (at < len(rows)) & (rows[np.minimum(at, len(rows) - 1)] == row)
     table = sparse.csr_array((val[mine], (at[mine], cls[mine])), shape=(len(rows), n_classes))
     return table, Progress(head["epochs"], float(head["seconds"]), list(head["history"]))
+
+
+def check_progress(folder: Path, progress: Progress) -> None:
+    """Raise unless all certificates on the way here were such: the next is judged by the latest of them."""
+    for line in progress.history:
+        found = [line.get(name) for name in _LINE] if isinstance(line, dict) else [None]
+        if not all(isinstance(each, (int, float)) and math.isfinite(each) for each in found):
+            raise UnreadableFile(
+                f"{folder / FORMAT.head} holds no certificate in a line of 'history': {str(line)[:80]}."
+            )
+    if progress.epochs < 0 or not 0 <= progress.seconds < math.inf:
+        raise UnreadableFile(f"{folder / FORMAT.head} holds a negative number of 'epochs' or 'seconds'.")
 
 
 def _check_settings(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> None:

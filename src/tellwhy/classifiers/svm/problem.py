@@ -85,11 +85,29 @@ class Problem:
 
 
 def _entries(X: Any, dtype: DTypeLike) -> Entries:
-    return Entries(X.indptr.astype(np.int64, copy=False), X.indices, X.data.astype(dtype, copy=False))
+    with np.errstate(over="ignore"):
+        values = X.data.astype(dtype, copy=False)
+    bad = np.flatnonzero(~np.isfinite(values))
+    if len(bad):
+        row = int(np.searchsorted(X.indptr, bad[0], side="right")) - 1
+        raise InvalidInput(
+            f"The value {X.data[bad[0]]:.6g} of row {row}, feature {X.indices[bad[0]]} (both counted from 0) "
+            f"is beyond {np.dtype(dtype)}, whose largest is {np.finfo(dtype).max:.3g}. Scale the columns, or "
+            "compute in float64."
+        )
+    return Entries(X.indptr.astype(np.int64, copy=False), X.indices, values)
 
 
 def _squares(X: Any) -> Floats:
-    return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
+    with np.errstate(over="ignore"):
+        squares = np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
+    bad = np.flatnonzero(~np.isfinite(squares))
+    if len(bad):
+        raise InvalidInput(
+            f"The squared length of row {bad[0]} (counted from 0) is beyond what numbers can hold. Scale the "
+            "columns."
+        )
+    return squares
 
 
 def make_problem(
@@ -191,6 +209,28 @@ def feasible(duals: Any, problem: Problem) -> Any:
     own = own_rows * problem.n_classes + problem.own.classes
     free = ~np.isin(at * problem.n_classes + classes, own)
     return sparse.csr_array((kept.data[free], (at[free], classes[free])), shape=kept.shape)
+
+
+def why_infeasible(duals: Any, problem: Problem) -> str | None:
+    """Say what keeps dual variables, examples × classes, from being those of a problem; None: nothing does.
+
+    Only variables within their bounds bound the optimum: of others a certificate would be false.
+    """
+    table = sparse.coo_array(duals)
+    at = table.coords[0]
+    caps = problem.caps * (1.0 + 1e-6)  # single precision rounds
+    if not np.isfinite(table.data).all() or (table.data < 0).any():
+        return "some are negative, or no numbers"
+    if (table.data > caps[at]).any():
+        return "some are above their bound, C times the weight of the row"
+    if (
+        problem.loss == "cs"
+        and (np.bincount(at, table.data, minlength=problem.n_examples) > caps * 1.0001).any()
+    ):
+        return "those of some rows sum to more than their bound, C times the weight of the row"
+    if feasible(duals, problem).nnz != table.nnz:
+        return "some belong to a row's own class"
+    return None
 
 
 @contextmanager

@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from tellwhy.classifiers.svm.engines.records import Swept
+from tellwhy.core.errors import InvalidInput
 from tellwhy.core.progress import track
 
 SLACK = 0.1  # variables whose margin is below 1 + SLACK are listed
@@ -20,6 +22,7 @@ NEGLIGIBLE = 0.1  # examples with less than this share of the mean violation are
 PATIENCE = 1  # visits without more than that, until the next certificate brings them back
 DENSE_EPOCHS = 2  # at the start, where next to every variable moves
 MOST_EPOCHS = 10  # between two certificates
+_MOST_ROUNDING = 1e-12  # gaps this far below 0 are 0 but for the last digits of the sums
 
 
 @dataclass(frozen=True)
@@ -49,8 +52,15 @@ class Certificate:
 
     @property
     def gap(self) -> float:
-        """Relative duality gap (P − D) / P."""
-        return (self.primal - self.dual) / self.primal if self.primal > 0 else 0.0
+        """Relative duality gap (P − D) / P; not a number where an objective is none."""
+        if not (math.isfinite(self.primal) and math.isfinite(self.dual)):
+            return math.nan
+        gap = (self.primal - self.dual) / self.primal if self.primal > 0 else -self.dual
+        return gap if gap < -_MOST_ROUNDING else max(gap, 0.0)
+
+    def is_sound(self, dtype: DTypeLike) -> bool:
+        """Whether this can be a certificate: numbers, and a primal objective that is not below the dual."""
+        return self.gap >= -math.sqrt(np.finfo(dtype).eps)
 
 
 class Engine(Protocol):
@@ -173,13 +183,34 @@ def is_done(progress: Progress, settings: Settings) -> bool:
 def _until_done(engine: Engine, settings: Settings, progress: Progress) -> Iterator[Progress]:
     while True:
         with _timed(progress):
-            found = engine.certify(_slack(progress, settings))
+            found = _certified(engine, _slack(progress, settings), settings)
         progress.history.append(_line(found, progress))
         yield progress
         if is_done(progress, settings) or progress.epochs >= settings.max_epochs:
             return
         with _timed(progress):
             _epochs_between(engine, settings, progress)
+
+
+def _certified(engine: Engine, slack: float, settings: Settings) -> Certificate:
+    """Return a certificate that holds, of weights computed afresh where rounding may have spoilt it."""
+    dtype = engine.problem.dtype
+    found = engine.certify(slack)
+    # In single precision the weights drift away from their dual variables by about 1e-6, and with them the
+    # gap: the certificate that ends a training is that of the weights that it ends with.
+    ends = settings.stopping == "gap" and found.gap <= settings.tol and dtype == np.float32
+    if found.is_sound(dtype) and not ends:
+        return found
+    engine.set_duals(engine.duals())
+    found = engine.certify(slack)
+    if not found.is_sound(dtype):
+        largest = float(np.abs(engine.problem.entries.values).max(initial=0.0))
+        raise InvalidInput(
+            f"The training cannot be certified: its objective is {found.primal:.6g}, its dual objective "
+            f"{found.dual:.6g}; expected numbers, the second not above the first. The largest value of the "
+            f"rows is {largest:.3g}: scale the columns, or lower C, or compute in float64."
+        )
+    return found
 
 
 def _epochs_between(engine: Engine, settings: Settings, progress: Progress) -> None:
