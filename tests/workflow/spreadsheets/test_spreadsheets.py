@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 
 from tellwhy.workflow import explain_table, load_run, save_run
 from tellwhy.workflow.run import Reason
-from tellwhy.workflow.spreadsheets import workbook
+from tellwhy.workflow.spreadsheets import text_file, workbook
 from tellwhy.workflow.spreadsheets.sheet_rows import header, named_columns, sheet_rows, shown_places
 
 FORMULA = "=1+1"
@@ -181,3 +182,18 @@ def test_tables_in_memory_with_cells_of_several_kinds(tmp_path):
     run = explain_table(frame, top=2)
     made = save_run(run, tmp_path / "run")
     assert set(load_run(made).table_rows["mixed"].dropna()) <= {"1", "two", "4.5"}
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "＝", "＋", "－", "＠"])
+@pytest.mark.parametrize("before", ["", " ", '"', "a;", "a; ", 'a;"', "a\t", "a\n", "a\r\n", "a|"])
+def test_no_separator_makes_a_formula_of_a_cell(start, before):
+    """Where semicolons separate cells, the rest of a cell behind one is a cell: nothing of it may run."""
+    cell = text_file.neutral(f"{before}{start}1+1")
+    assert "1+1" in cell
+    for piece in re.split(r"[;\t\n\r|]", cell):
+        assert not piece.lstrip(' "').startswith(start)
+
+
+@pytest.mark.parametrize("text", ["a-b", "x=1", "mail@example.org", "1;2", "a; b", "3 - 4"])
+def test_what_is_no_formula_stays_as_it_is(text):
+    assert text_file.neutral(text) == text

@@ -220,7 +220,9 @@ def _shown(value: object) -> str:
 
 def write_json(path: Path, value: object) -> None:
     """Write indented JSON in UTF-8."""
-    path.write_text(json.dumps(plain(value), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    text = json.dumps(plain(value), indent=2, ensure_ascii=False) + "\n"
+    # A file's name may hold bytes that are no text: JSON writes such halves of characters by their code.
+    path.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def read_versioned(path: Path, schema: int, what: str) -> dict[str, Any]:

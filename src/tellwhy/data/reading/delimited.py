@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import BinaryIO
@@ -118,7 +119,7 @@ def _parse(
 def _arrow_stream(source: ByteSource) -> Iterator[pa.NativeFile | BinaryIO]:
     """Give the content to Arrow; a file that is not packed, without a detour through Python."""
     if source.packing == "none":
-        with pa.OSFile(str(source.path)) as file:
+        with pa.OSFile(os.fsencode(source.path)) as file:
             yield file
     else:
         with source.open() as stream:

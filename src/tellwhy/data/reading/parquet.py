@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,7 +29,7 @@ def read_parquet(source: ByteSource) -> tuple[pd.DataFrame, list[str]]:
     with source.open() as stream, damages(source.path):
         # Parquet is read from its end: what is packed must be unpacked in memory first.
         is_plain = source.packing == "none"
-        content = pa.OSFile(str(source.path)) if is_plain else pa.BufferReader(stream.read())
+        content = pa.OSFile(os.fsencode(source.path)) if is_plain else pa.BufferReader(stream.read())
         with content, pq.ParquetFile(content, page_checksum_verification=True) as file:
             names = [str(name) for name in file.schema_arrow.names]
             check_unique(names, where=str(source.path))

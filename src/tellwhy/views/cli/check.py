@@ -67,8 +67,7 @@ def as_json(checked: FileQuality) -> dict[str, Any]:
 
 def show_findings(checked: FileQuality) -> None:
     """Print one line per finding: what, an example, where, and what was done."""
-    from rich.markup import escape
-
+    from tellwhy.views.cli.terminal import escape
     from tellwhy.views.wording import cleaned, count
 
     findings = checked.quality.findings

@@ -57,7 +57,7 @@ def diff_command(
     screen.notes(found.notices, quiet=quiet)
     show_difference(found)
     if out is not None:
-        typer.echo(f"Report: {out}")
+        screen.say(f"Report: {out}")
 
 
 def as_json(found: Difference) -> dict[str, Any]:
@@ -81,8 +81,7 @@ def as_json(found: Difference) -> dict[str, Any]:
 
 def show_difference(found: Difference) -> None:
     """Print what changed: first the columns themselves, then what is in them, the largest first."""
-    from rich.markup import escape
-
+    from tellwhy.views.cli.terminal import escape
     from tellwhy.views.drift_wording import difference_words
 
     console = screen.out()

@@ -163,7 +163,7 @@ def _explain_rows(
     screen.show_findings(run)
     screen.show_run(run, top)
     screen.show_summary(run)
-    typer.echo(f"Report: {folder / 'report.html'}")
+    screen.say(f"Report: {folder / 'report.html'}")
     if not (folder / "anomalies.xlsx").exists():
         screen.notes(["No anomalies.xlsx without openpyxl: `pip install 'tellwhy[excel]'`."], quiet=quiet)
     return run

@@ -173,9 +173,9 @@ def _tell(model: FittedSVM, told: dict[str, Any], lines: list[str], *, as_json: 
         )
         return
     for line in [_fit_words(model), *lines, f"Model: {told['model']}"]:
-        typer.echo(line)
+        screen.say(line)
     if "report" in told:
-        typer.echo(f"Report: {told['report']}")
+        screen.say(f"Report: {told['report']}")
 
 
 def _fit_words(model: FittedSVM) -> str:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from tellwhy.views.cli import options, screen
+from tellwhy.views.cli.terminal import escape
 
 if TYPE_CHECKING:
     from tellwhy.workflow.insights.insight_run import InsightRun
@@ -82,7 +82,7 @@ def insight_command(
         return
     screen.notes(run.notices, quiet=quiet)
     show_insights(run)
-    typer.echo(f"Gallery: {folder / 'insights.html'}")
+    screen.say(f"Gallery: {folder / 'insights.html'}")
 
 
 def _write_gallery(run: InsightRun, path: Path) -> None:

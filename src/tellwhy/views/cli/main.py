@@ -26,6 +26,7 @@ from tellwhy.views.cli.explain import explain_command
 from tellwhy.views.cli.fit_svm import fit_svm_command
 from tellwhy.views.cli.insight import insight_command
 from tellwhy.views.cli.options import Json
+from tellwhy.views.cli.terminal import abandon, prepare_streams
 
 app = typer.Typer(
     name="tellwhy",
@@ -55,6 +56,11 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
         except TellwhyError as error:
             screen.fail(str(error))
             raise typer.Exit(FAILED) from None
+        except MemoryError:
+            screen.fail(
+                "There is not enough memory for this. Use fewer rows or columns, or a larger machine."
+            )
+            raise typer.Exit(FAILED) from None
 
     return run
 
@@ -67,7 +73,7 @@ def common(
 ) -> None:
     """Options of the command itself."""
     if version:
-        typer.echo(f"tellwhy {tellwhy.__version__}")
+        screen.say(f"tellwhy {tellwhy.__version__}")
         raise typer.Exit
 
 
@@ -82,7 +88,7 @@ def report_command(
     from tellwhy.workflow.graphs.node_picture import load_picture
 
     target = run_dir / "report.html" if out is None else out
-    typer.echo(str(write_report(load_run(run_dir), target, load_picture(run_dir))))
+    screen.say(str(write_report(load_run(run_dir), target, load_picture(run_dir))))
 
 
 def methods_command(*, json: Json = False) -> None:
@@ -109,7 +115,31 @@ app.command("fit-svm")(guarded(fit_svm_command))
 
 def main() -> None:
     """Run the command line."""
+    prepare_streams()
+    status = _status()
     try:
-        app()
+        sys.stderr.flush()
+    except OSError:
+        abandon(sys.stderr)
+    sys.exit(status)
+
+
+def _status() -> int:
+    """Run the command that was asked for, up to the last character it writes."""
+    try:
+        try:
+            app()
+            status = 0
+        except SystemExit as stop:
+            status = stop.code if isinstance(stop.code, int) else FAILED
+        sys.stdout.flush()
     except KeyboardInterrupt:  # before or after a command: there is nothing to say
-        sys.exit(INTERRUPTED)
+        return INTERRUPTED
+    except BrokenPipeError:  # who read has seen enough
+        abandon(sys.stdout)
+        return FAILED
+    except OSError as error:
+        abandon(sys.stdout)
+        screen.fail(f"The system refused: {error}.")
+        return FAILED
+    return status

@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import typer
-from rich.markup import escape
-
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.views.cli import screen
 from tellwhy.views.cli.explain import print_run
+from tellwhy.views.cli.terminal import escape
 from tellwhy.views.report import write_report
 from tellwhy.workflow import GraphRun, Run, explain_graph, save_run
 from tellwhy.workflow.graphs.node_picture import save_picture
@@ -47,7 +45,7 @@ def explain_and_tell(
         return found.run
     screen.notes(found.run.notices, quiet=quiet)
     show_nodes(found, top)
-    typer.echo(f"Report: {folder / 'report.html'}")
+    screen.say(f"Report: {folder / 'report.html'}")
     return found.run
 
 

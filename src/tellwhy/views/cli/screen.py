@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from rich import box
-from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from tellwhy.core.errors import TellwhyWarning
 from tellwhy.core.progress import show_with
+from tellwhy.views.cli.terminal import SafeConsole, escape, json_text, visible
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,14 +30,14 @@ PIPE_WIDTH = 160  # a pipe has no width of its own; this keeps reasons on one li
 METHOD_COLUMNS = ("name", "family", "needs", "cost", "exactness")
 
 
-def out() -> Console:
+def out() -> SafeConsole:
     """Stdout, as wide as the terminal."""
-    return Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False)
+    return SafeConsole(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False)
 
 
-def err() -> Console:
+def err() -> SafeConsole:
     """Stderr."""
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+    return SafeConsole(stderr=True, highlight=False, soft_wrap=True)
 
 
 @contextmanager
@@ -51,12 +49,12 @@ def progress_bar(*, quiet: bool = False) -> Iterator[None]:
         BarColumn(bar_width=30),
         TimeElapsedColumn(),
     )
-    console = Console(stderr=True)
+    console = SafeConsole(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
         task = bar.add_task("starting", total=None)
 
         def display(label: str, done: int, total: int) -> None:
-            bar.update(task, description=label, completed=done, total=total or None)
+            bar.update(task, description=escape(label), completed=done, total=total or None)
 
         with show_with(display):
             yield
@@ -86,7 +84,8 @@ def warnings_as_notes(options: Mapping[str, str] | None = None) -> Iterator[None
 
 def note(text: str) -> None:
     """Print something the user should know on stderr."""
-    err().print(f"[yellow]note:[/] {escape(text)}")
+    with suppress(OSError):  # who closed stderr wants no notes
+        err().print(f"[yellow]note:[/] {escape(text)}")
 
 
 def notes(texts: Iterable[str], *, quiet: bool) -> None:
@@ -98,14 +97,20 @@ def notes(texts: Iterable[str], *, quiet: bool) -> None:
 
 def fail(text: str) -> None:
     """Print an error on stderr."""
-    err().print(f"[bold red]error:[/] {escape(text)}")
+    with suppress(OSError):
+        err().print(f"[bold red]error:[/] {escape(text)}")
+
+
+def say(text: str) -> None:
+    """Print a line on stdout as it is, whatever the width."""
+    sys.stdout.write(visible(text) + "\n")
 
 
 def print_json(value: object) -> None:
     """Print a value as JSON on stdout."""
     from tellwhy.core.storage.files import plain
 
-    sys.stdout.write(json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    sys.stdout.write(json_text(plain(value), sys.stdout) + "\n")
 
 
 def plain_table(**settings: Any) -> Table:

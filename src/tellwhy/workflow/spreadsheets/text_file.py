@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import csv
+import re
 from pathlib import Path
 from typing import Any
 
 from tellwhy.workflow.run import Run
 from tellwhy.workflow.spreadsheets.sheet_rows import header, sheet_rows
 
-# A cell that begins like this is run as a formula by spreadsheets, whoever wrote it.
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+# A cell that begins like this is run as a formula by spreadsheets, whoever wrote it; wide signs by some.
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
+# Where a semicolon, a tab or a line end separates cells, what stands behind one inside a cell begins another.
+_INSIDE = re.compile(r"""([;\t\r\n|]["'\s]*)([=+\-@＝＋－＠])""")
 
 
 def write_csv(run: Run, path: Path) -> None:
     """Write the explained rows; cells that a spreadsheet would run as a formula are made text."""
-    with path.open("w", newline="", encoding="utf-8-sig") as file:
+    with path.open("w", newline="", encoding="utf-8-sig", errors="backslashreplace") as file:
         writer = csv.writer(file)
         writer.writerow([neutral(name) for name in header(run)])
         writer.writerows([_cell(value) for value in row] for row in sheet_rows(run))
@@ -29,11 +32,12 @@ def _cell(value: Any) -> Any:
 
 
 def neutral(text: str) -> str:
-    """Text that no spreadsheet takes for a formula.
+    """Text that no spreadsheet takes for a formula, in countries that separate cells by semicolons either.
 
     Examples
     --------
-    >>> neutral("=cmd|' /C calc'!A0"), neutral("plain")
-    ("'=cmd|' /C calc'!A0", 'plain')
+    >>> neutral("=cmd|' /C calc'!A0"), neutral("plain"), neutral("a;=1+1")
+    ("'=cmd|' /C calc'!A0", 'plain', "a;'=1+1")
     """
-    return f"'{text}" if text.startswith(FORMULA_STARTS) else text
+    inside = _INSIDE.sub(r"\1'\2", text)
+    return f"'{inside}" if inside.lstrip(" \"'").startswith(FORMULA_STARTS) else inside

@@ -106,7 +106,8 @@ def _cell(sheet: Any, value: Any, style: dict[str, Any]) -> Any:
     plain = _plain(value)
     if isinstance(plain, str):
         # Given as a value, '=1+1' would become a formula; quotePrefix keeps it text when it is edited, too.
-        cell.value = cells.cell.ILLEGAL_CHARACTERS_RE.sub("", plain)[:LONGEST_CELL]
+        whole = plain.encode("utf-8", "backslashreplace").decode()  # a file's name may hold half characters
+        cell.value = cells.cell.ILLEGAL_CHARACTERS_RE.sub("", whole)[:LONGEST_CELL]
         cell.data_type = "s"
         cell.quotePrefix = plain.startswith(FORMULA_STARTS)
     else:
