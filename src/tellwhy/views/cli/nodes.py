@@ -44,6 +44,7 @@ def explain_and_tell(
         print_run(found.run, records(found, top), folder)
         return found.run
     screen.notes(found.run.notices, quiet=quiet)
+    screen.show_findings(found.run)
     show_nodes(found, top)
     screen.say(f"Report: {folder / 'report.html'}")
     return found.run

@@ -17,11 +17,12 @@ from tellwhy.core.params import Rules, integer, none, one_of, real, seed, valida
 from tellwhy.core.rows.scaling import Scaling
 from tellwhy.core.score_function import Integers
 from tellwhy.data import Table, TableEncoder, quality
-from tellwhy.data.columns.dates import find_layout, parse_dates
 from tellwhy.data.columns.roles import read_columns
 from tellwhy.data.graphs import Graph, chain, from_edges, grid
 from tellwhy.data.graphs.reading import read_edges, read_grid
 from tellwhy.data.table import TableLike
+from tellwhy.workflow.series.find import find_events, season_notices, without_cells
+from tellwhy.workflow.series.stamps import Stamps, read_stamps
 from tellwhy.workflow.tables.request import cell_text, check_column
 from tellwhy.workflow.tables.selection import as_named, as_source
 from tellwhy.workflow.verdicts.findings import RowFindings
@@ -176,19 +177,29 @@ def _place(shape: tuple[int, ...], node: int) -> str:
 
 def _table_nodes(table: Table, request: GraphRequest) -> NodeData:
     chosen = _features(table, request)
-    order = _order(table, request.time) if request.time is not None else np.arange(len(table.frame))
+    stamps = Stamps(np.arange(len(table.frame)), None)
+    if request.time is not None:
+        stamps = read_stamps(table, request.time)
+    order = stamps.order
     read = read_columns(table.frame[chosen])
     written = read.frame.iloc[order].reset_index(drop=True)
     checked = quality.check_table(written, read.roles)
+    ids = _ids(table, request, order)
+    names = [str(int(row)) for row in order] if ids is None else ids
     frame = checked.frame
+    found = RowFindings.of(checked.findings, len(frame))
+    notices = [*table.notices, *stamps.notices, *read.notices]
+    if request.time is not None:
+        events = find_events(frame, stamps, names.__getitem__)
+        frame = without_cells(frame, events.findings)
+        found = found.with_more(events.findings)
+        notices += season_notices(events)
     named = None if request.columns is None else chosen
     encoder = TableEncoder(missing="impute", columns=named, roles=as_named(read, named)).fit(frame)
     X = np.asarray(encoder.transform(frame))
-    ids = _ids(table, request, order)
     graph: Graph = chain(len(X))
     if request.edges is not None:
         graph = from_edges(read_edges(request.edges, ids, len(X)), len(X))
-    names = [str(int(row)) for row in order] if ids is None else ids
     return NodeData(
         kind="time" if request.time is not None else "edges",
         frame=frame[encoder.columns_],
@@ -198,9 +209,9 @@ def _table_nodes(table: Table, request: GraphRequest) -> NodeData:
         rows=order,
         names=names.__getitem__,
         source=table.source,
-        notices=(*table.notices, *read.notices, *encoder.notices_),
+        notices=(*notices, *encoder.notices_),
         fingerprint=table.fingerprint,
-        found=RowFindings.of(checked.findings, len(frame)),
+        found=found,
         written=written,
     )
 
@@ -221,34 +232,3 @@ def _ids(table: Table, request: GraphRequest, order: Integers) -> list[str] | No
     if named is None:
         return None
     return [cell_text(cell) for cell in table.frame[named].iloc[order]]
-
-
-def _order(table: Table, time: str) -> Integers:
-    """Rows by time: numbers or dates, none missing."""
-    cells = table.frame[time]
-    if cells.isna().any():
-        row = int(np.argmax(cells.isna().to_numpy()))
-        raise InvalidInput(
-            f"Column {time!r} of {table.source} has no time in row {row}. Drop such rows first."
-        )
-    if pd.api.types.is_numeric_dtype(cells) or pd.api.types.is_datetime64_any_dtype(cells):
-        keys = cells.to_numpy()
-    else:
-        keys = _times(table, time)
-    return np.argsort(keys, kind="stable").astype(np.int64)
-
-
-def _times(table: Table, time: str) -> NDArray[np.datetime64]:
-    """Read times that are written as text."""
-    text = table.frame[time].astype("string")
-    layout = find_layout(text)
-    if layout is not None:  # pandas would read 03.04.2024 as the 4th of March
-        moments = parse_dates(text, layout)
-        if not np.isnat(moments).any():
-            return moments
-    try:
-        return np.asarray(pd.to_datetime(table.frame[time], format="mixed").to_numpy())
-    except (ValueError, TypeError) as error:
-        raise InvalidInput(
-            f"Column {time!r} of {table.source} cannot be read as times ({error}). Use numbers or ISO dates."
-        ) from error

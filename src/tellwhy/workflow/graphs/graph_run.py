@@ -15,7 +15,7 @@ from tellwhy.core.explanation import Explanation
 from tellwhy.core.progress import stage
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.tables import evenly_spread
-from tellwhy.data import describe_column
+from tellwhy.data import describe_column, quality
 from tellwhy.data.table import TableLike
 from tellwhy.detectors import LCCAD
 from tellwhy.explainers import LatentClassDTD
@@ -25,10 +25,10 @@ from tellwhy.workflow.graphs.latent_classes import fit_latent_classes
 from tellwhy.workflow.graphs.node_picture import NodePicture
 from tellwhy.workflow.run import AlarmRule, Anomaly, Evidence, Reason, Run, Typical
 from tellwhy.workflow.tables.table_run import column_shares, versions
-from tellwhy.workflow.verdicts.alarms import Calibration
+from tellwhy.workflow.verdicts.alarms import FALSE_DISCOVERIES, Calibration
 from tellwhy.workflow.verdicts.findings import finding_reasons, told_findings, with_findings
 from tellwhy.workflow.verdicts.ranking import Ranking, ranking_of
-from tellwhy.workflow.verdicts.reasons import groups_of, reasons_of, typical_of
+from tellwhy.workflow.verdicts.reasons import groups_of, reasons_of, shares_of_score, typical_of
 
 SUMMARY_ROWS = 200_000
 NODES = {"grid": "nodes of the grid", "time": "rows in the order of time", "edges": "nodes of the graph"}
@@ -77,7 +77,8 @@ def _run(nodes: NodeData, request: GraphRequest, model: LCCAD, scores: Floats) -
     present = np.flatnonzero(model.labels_ >= 0)  # nodes of a grid may be missing
     own = scores[present]
     calibration = Calibration.learn(own, is_clean=False)
-    ranking = ranking_of(own, calibration, own, request, nodes.found.added[present])
+    added = added_surprise(own, calibration, nodes.found.added[present], request.fdr)
+    ranking = ranking_of(own, calibration, own, request, added)
     # What neighbours pull is told for every explained node, but costs a pass over all nodes.
     explainer = LatentClassDTD(model, neighbour_pull=len(nodes.X) <= SUMMARY_ROWS)
     told = explainer.explain(nodes=present[ranking.positions])
@@ -88,7 +89,8 @@ def _run(nodes: NodeData, request: GraphRequest, model: LCCAD, scores: Floats) -
     for i, node in enumerate(present[ranking.positions]):
         if by_row[i]:
             written = nodes.written.iloc[int(node)]
-            reasons[i] = finding_reasons(by_row[i], written, {}, float(raised[i] / explanation.scores[i]))
+            share = _share_of(explanation[i], by_row[i], float(raised[i]))
+            reasons[i] = finding_reasons(by_row[i], written, {}, share)
     anomalies = _anomalies(nodes, present[ranking.positions], ranking, reasons)
     run = Run(
         source=nodes.source,
@@ -115,6 +117,24 @@ def _run(nodes: NodeData, request: GraphRequest, model: LCCAD, scores: Floats) -
     return GraphRun(run, picture_of(nodes, model, scores, run))
 
 
+def added_surprise(scores: Floats, calibration: Calibration, added: Floats, fdr: float | None) -> Floats:
+    """What findings add to the surprise of nodes, so that their scores stay in sight of the others.
+
+    Squared distances have long tails: so much more surprise as a finding has may mean a score a million
+    times higher. Nodes with findings are put above the others and above every alarm, in the order of what was
+    added.
+    """
+    found = np.flatnonzero(added > 0)
+    if not len(found):
+        return added
+    sure = calibration.score_of(float(np.log(len(scores) / (fdr or FALSE_DISCOVERIES))) + 1.0)
+    highest = max(float(np.delete(scores, found).max(initial=0.0)), sure)
+    raised = np.maximum(scores[found], highest) * (1 + added[found] / 100)
+    more = np.zeros(len(scores))
+    more[found] = calibration.surprises(raised) - calibration.surprises(scores[found])
+    return more
+
+
 def _anomalies(
     nodes: NodeData, chosen: Integers, ranking: Ranking, reasons: Sequence[Sequence[Reason]]
 ) -> list[Anomaly]:
@@ -134,6 +154,14 @@ def _anomalies(
             )
         )
     return told
+
+
+def _share_of(explanation: Explanation, found: Sequence[quality.Finding], raised: float) -> float:
+    """Part of a node's score that findings stand for: what they added, and what their columns had."""
+    columns = {name for finding in found for name in finding.columns}
+    named = [place for place, name in enumerate(explanation.names()) if name in columns]
+    share = float(shares_of_score(explanation)[0, named].sum())
+    return min(max(share, raised / float(explanation.scores[0])), 1.0)
 
 
 def _in_users_columns(explanation: Explanation, nodes: NodeData) -> Explanation:
