@@ -2,9 +2,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn.compose import make_column_transformer
+from sklearn.decomposition import PCA
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import tellwhy
@@ -134,3 +137,41 @@ def test_what_cannot_be_explained_is_told(fitted):
         model.explain(X, against="z")
     with pytest.raises(InvalidInput, match="NaN"):
         LinearRelevance(model).explain(np.full((1, 5), np.nan))
+
+
+class TestPipelinesOfTables:
+    FRAME = pd.DataFrame(
+        {
+            "size": np.random.default_rng(0).normal(size=90),
+            "colour": np.random.default_rng(1).choice(["red", "blue", "green"], 90),
+            "age": np.random.default_rng(2).normal(40, 9, size=90),
+        }
+    )
+    Y = np.where(FRAME["colour"] == "red", 0, np.where(FRAME["age"] > 40, 1, 2))
+
+    def test_values_belong_to_the_users_columns(self):
+        encode = make_column_transformer((StandardScaler(), ["age", "size"]), (OneHotEncoder(), ["colour"]))
+        model = make_pipeline(encode, LogisticRegression()).fit(self.FRAME, self.Y)
+        found = LinearRelevance(model).explain(self.FRAME, against=None)
+        assert found.feature_names == ["size", "colour", "age"]
+        assert found.values.shape == found.data.shape == self.FRAME.shape
+        chosen = model.predict(self.FRAME)
+        np.testing.assert_allclose(found.scores, model.decision_function(self.FRAME).max(axis=1))
+        coef, made = model[-1].coef_, model[0].transform(self.FRAME)
+        # age, size, then three colours: the order of the encoder
+        np.testing.assert_allclose(found.values[:, 2], coef[chosen, 0] * made[:, 0])
+        np.testing.assert_allclose(found.values[:, 0], coef[chosen, 1] * made[:, 1])
+        np.testing.assert_allclose(found.values[:, 1], (coef[chosen, 2:] * made[:, 2:]).sum(axis=1))
+        np.testing.assert_allclose(found.residual, 0.0, atol=1e-12)
+
+    def test_mixed_columns_come_with_their_own_numbers(self):
+        rows = self.FRAME[["size", "age"]].to_numpy()
+        model = make_pipeline(PCA(2), LogisticRegression()).fit(rows, self.Y)
+        found = LinearRelevance(model).explain(rows)
+        assert found.feature_names == ["pca0", "pca1"]
+        np.testing.assert_allclose(found.data, model[0].transform(rows))
+
+    def test_names_of_features_keep_them_apart(self):
+        model = make_pipeline(OneHotEncoder(), LogisticRegression()).fit(self.FRAME[["colour"]], self.Y)
+        found = LinearRelevance(model, feature_names=["b", "g", "r"]).explain(self.FRAME[["colour"]])
+        assert found.values.shape == (90, 3)

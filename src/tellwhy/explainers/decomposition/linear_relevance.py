@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,6 +18,8 @@ from tellwhy.core.registry import register
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.tables import column_names
 from tellwhy.explainers.decomposition.linear_model import LinearModel, is_linear
+from tellwhy.scoring.adapters.column_owners import owners_of_chain
+from tellwhy.scoring.model_rows import fitted_names
 
 _NAMES = Rule(
     "a list of names, one per feature", lambda value: np.ndim(value) == 1 and not isinstance(value, str)
@@ -43,10 +46,12 @@ class LinearRelevance:
     model
         A fitted linear classifier (`coef_`, `intercept_`, `classes_`): one of `tellwhy.classifiers`,
         scikit-learn's `LinearSVC`, `LogisticRegression` and so on, a pipeline that ends in one, or a
-        `TextClassifier`. Rows then enter as the pipeline takes them, and features are those that its last
-        step sees: the words, for texts.
+        `TextClassifier`. Rows then enter as the pipeline takes them. Values are those of the user's columns
+        where each feature of the last step was made from one of them (scaling, one-hot codes); else those of
+        its features: the words of texts, principal components.
     feature_names
-        What to call the features; by default what the model or X calls them.
+        What to call the features of the last step, which are then told one by one; by default what the model
+        or X calls them.
 
     Notes
     -----
@@ -92,14 +97,14 @@ class LinearRelevance:
         rows = model.features(X)
         chosen, rivals = _classes(model, model.scores(rows), of, against)
         direction, base = _direction(model, chosen, rivals)
-        values = _products(rows, direction, model.centre)
+        told = _Told.of(self, model, X, _products(rows, direction, model.centre), rows)
         what = "the score of the class" if rivals is None else "the lead of the class over its rival"
         return Explanation(
-            values=values,
-            scores=base + values.sum(axis=1),
+            values=told.values,
+            scores=base + told.values.sum(axis=1),
             base_values=base,
-            data=_plain_data(X),
-            feature_names=self._names(X, model),
+            data=told.data,
+            feature_names=told.names,
             method=type(self).__name__,
             params={
                 "explains": f"{what}, by {model.name}",
@@ -109,12 +114,41 @@ class LinearRelevance:
             extras=_extras(model, chosen, rivals),
         )
 
-    def _names(self, X: ArrayLike, model: LinearModel) -> list[str] | None:
+    def names(self, X: ArrayLike, model: LinearModel) -> list[str] | None:
+        """What to call the features of the last step."""
         if self.feature_names is not None:
             return [str(name) for name in self.feature_names]
         if model.steps is not None:
             return [str(name) for name in model.steps.get_feature_names_out()]
         return model.feature_names or column_names(X)
+
+
+@dataclass(frozen=True, eq=False)
+class _Told:
+    """Values with the columns they belong to: those of the user, or the features that the last step sees."""
+
+    values: Floats
+    names: list[str] | None
+    data: Any
+
+    @classmethod
+    def of(
+        cls, explainer: LinearRelevance, model: LinearModel, X: Any, values: Floats, rows: sparse.csr_array
+    ) -> _Told:
+        """Add values up over the user's columns where each feature was made from one of them."""
+        is_table = model.steps is not None and np.ndim(X) == 2 and explainer.feature_names is None
+        if not is_table:
+            is_told_alike = model.steps is None or np.ndim(X) != 2
+            return cls(values, explainer.names(X, model), _plain_data(X) if is_told_alike else rows.toarray())
+        owner = owners_of_chain([step for _, step in model.steps.steps], np.shape(X)[1], values.shape[1])
+        if (
+            owner is None
+        ):  # columns were mixed: values belong to the mixtures, and so do the numbers beside them
+            return cls(values, explainer.names(X, model), rows.toarray())
+        belongs = sparse.csr_array(
+            (np.ones(len(owner)), (np.arange(len(owner)), owner)), shape=(len(owner), np.shape(X)[1])
+        )
+        return cls(np.asarray(values @ belongs), column_names(X) or fitted_names(model.steps), _plain_data(X))
 
 
 def _classes(
