@@ -11,6 +11,7 @@ import numpy as np
 from tellwhy.core.capabilities import HasMixture
 from tellwhy.core.score_function import Floats
 from tellwhy.scoring.adapters.class_names import lookup
+from tellwhy.scoring.adapters.pyod_tails import TailScore
 from tellwhy.scoring.observed import observed_by
 from tellwhy.scoring.scores.encoded import EncodedScore
 
@@ -46,6 +47,8 @@ def kept_rows(score: Any) -> Kept | None:
     observed = None if _is_edge_only(score) else observed_by(score)
     if observed is not None:
         return Kept(observed.rows, f"{len(observed.rows)} rows that the model keeps")
+    if isinstance(score, TailScore):
+        return Kept(score.rows, f"{len(score.rows)} rows that the model keeps")
     model = getattr(score, "model", None)
     reader = lookup(_KEPT, model)
     held = None if reader is None else reader(model)
@@ -67,9 +70,10 @@ def _drawn(score: Any, model: Any) -> Kept | None:
     if isinstance(score, HasMixture) and score.mixture.means.shape[1:] == tuple(score.feature_shape or ()):
         parts = score.mixture
         return Kept(_mixture_rows(parts.weights, parts.means, parts.covariances), words)
-    if lookup({"sklearn.covariance.EmpiricalCovariance": True}, model):
+    inside = getattr(model, "detector_", model)  # PyOD keeps scikit-learn's model there
+    if lookup({"sklearn.covariance.EmpiricalCovariance": True}, inside):
         one = np.ones(1)
-        return Kept(_mixture_rows(one, model.location_[None], model.covariance_[None]), words)
+        return Kept(_mixture_rows(one, inside.location_[None], inside.covariance_[None]), words)
     projection = getattr(score, "projection", None)
     spread = getattr(score, "covariance", None)
     if projection is not None and spread is not None:
@@ -112,8 +116,6 @@ _KEPT: dict[str, Callable[[Any], Any]] = {
     "sklearn.gaussian_process.GaussianProcessRegressor": _field("X_train_"),
     "sklearn.kernel_ridge.KernelRidge": _field("X_fit_"),
     "pyod.models.abod.ABOD": _field("X_train_"),
-    "pyod.models.copod.COPOD": _field("X_train"),
-    "pyod.models.ecod.ECOD": _field("X_train"),
     "pyod.models.knn.KNN": _field("neigh_", "_fit_X"),
     "pyod.models.lof.LOF": _field("detector_", "_fit_X"),
     "pyod.models.kde.KDE": _field("kde_", "tree_", "data"),
