@@ -18,7 +18,7 @@ class TailScore:
 
     Of the training rows and the row itself, let F be the share whose cell is at most x_i and G the share
     whose cell is at least x_i; l = −log F, r = −log G, and s is the one on the longer tail by the sign of the
-    skewness (l + r where that is zero). ECOD takes O = max(l, r, s), COPOD O = max(s, (l + r)/2). PyOD does so
+    skewness (l + r where it is zero). ECOD takes O = max(l, r, s), COPOD O = max(s, (l + r)/2). PyOD does so
     over all rows of a call, so that a row's score changes with its company; of a row alone both agree.
 
     Parameters
