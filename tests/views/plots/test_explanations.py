@@ -13,6 +13,7 @@ from tellwhy.core.explanation import Explanation
 from tellwhy.views import plots
 from tellwhy.views.plots.colors import NEUTRAL, ODD, USUAL
 from tellwhy.views.plots.explanations import MOST_POINTS
+from tellwhy.views.wording import number
 
 
 def explanation(n: int = 5, d: int = 4, **changes: object) -> Explanation:
@@ -40,10 +41,10 @@ def test_plot_is_reached_from_the_package() -> None:
 def test_bars_add_up_to_the_score() -> None:
     e = explanation(d=15)
     trace = plots.bar(e, row=2, max_features=6).data[0]
-    assert sum(trace.x) == pytest.approx(e.scores[2], abs=1e-12)
-    assert list(trace.y[:3]) == ["not attributed", "base value", "9 other features"]
+    assert sum(trace.x) + e.base_values[2] == pytest.approx(e.scores[2], abs=1e-12)
+    assert list(trace.y[:2]) == ["not attributed", "9 other features"]
     largest = int(np.argmax(np.abs(e.values[2])))
-    assert trace.y[-1] == f"column {largest}"
+    assert trace.y[-1] == f"column {largest} = {number(e.data[2, largest])}"
     assert trace.x[-1] == e.values[2, largest]
 
 
@@ -71,8 +72,8 @@ def test_what_is_no_share_is_not_drawn_as_one(kind: str) -> None:
 
 def test_standard_errors_are_whiskers() -> None:
     e = explanation(stderr=np.full((5, 4), 0.25))
-    assert max(plots.bar(e).data[0].error_x.array) == 0.25
-    assert plots.bar(explanation()).data[0].error_x.array is None
+    assert max(plots.bar(e, row=0).data[0].error_x.array) == 0.25
+    assert plots.bar(explanation(), row=0).data[0].error_x.array is None
 
 
 def test_beeswarm_draws_each_row_once_per_feature_and_colours_by_value() -> None:
@@ -162,12 +163,75 @@ def test_each_bar_has_the_amount_of_its_name_largest_on_top() -> None:
         ("column 1", -3.0),
         ("column 2", 1.0),
         ("2 other features", 0.75),
-        ("base value", 2.0),
         ("not attributed", 6.25),
     ]
-    assert list(trace.text) == ["6.25", "2", "0.75", "1", "−3"]
+    assert list(trace.text) == ["6.25", "0.75", "1", "−3"]
     assert plots.bar(e).layout.title.text == "Why row 0 scores 7"
-    assert "base value" not in plots.bar(explanation(base_values=np.zeros(5))).data[0].y
+    assert "on top of the base value 2" in plots.bar(e).layout.xaxis.title.text
+    assert "base value" not in every_text(plots.bar(explanation(base_values=np.zeros(5)), row=0))
+    assert "base value" not in every_text(plots.bar(explanation(kind="ranking"), row=0))
+
+
+def test_bars_of_many_rows_are_means_of_sizes() -> None:
+    e = explanation(
+        values=[[3.0, -4.0, 0.0], [-1.0, -6.0, 0.5]], n=2, d=3, scores=[0.0, 0.0], base_values=[1.0, 1.0]
+    )
+    trace = plots.bar(e, max_features=2).data[0]
+    assert dict(zip(trace.y, trace.x, strict=True)) == {
+        "column 1": 5.0,
+        "column 0": 2.0,
+        "1 other feature, together": 0.25,
+    }
+    assert trace.y[-1] == "column 1"
+    assert plots.bar(e).layout.title.text == "Main features over 2 rows"
+    assert plots.bar(e).layout.xaxis.title.text == "contribution to the score: mean size"
+    assert plots.bar(e, row=1).layout.title.text == "Why row 1 scores 0"
+
+
+@pytest.mark.parametrize(
+    ("params", "is_odd"),
+    [
+        ({}, True),
+        (
+            {
+                "explains": "surprise of a committee: −log of the probability of an ordinary row as odd as this"
+            },
+            True,
+        ),
+        ({"explains": "outlierness o(x) = −log f_h(x) of the node's latent class h"}, True),
+        ({"explains": "the prediction of LinearRegression"}, False),
+        ({"explains": "the probability of class 'yes' by RandomForestClassifier"}, False),
+        ({"explains": "the output of Sequential"}, False),
+        ({"explains": "the prediction of a forest", "task": "anomaly"}, True),
+        ({"explains": "a number", "task": "classification"}, False),
+    ],
+)
+def test_only_anomaly_scores_are_called_odd(params: dict[str, str], is_odd: bool) -> None:
+    e = explanation(params=params)
+    assert ("odder" in every_text(plots.scores(e))) == is_odd
+    assert plots.bar(e, row=0).layout.title.text.startswith(
+        "Why row 0 scores" if is_odd else "Why the output"
+    )
+    assert plots.beeswarm(e).layout.xaxis.title.text.endswith("score" if is_odd else "output")
+
+
+def test_cells_stand_beside_names() -> None:
+    frame = pd.DataFrame(
+        {
+            "town": ["Ulm"],
+            "age": [41],
+            "long": ["x" * 99],
+            "when": pd.to_datetime(["2020-05-01"]),
+            "gap": [np.nan],
+        }
+    )
+    e = explanation(values=[[5.0, 4.0, 3.0, 2.0, 1.0]], scores=[1.0], n=1, d=5, data=frame, base_values=[0.0])
+    e = Explanation(values=e.values, scores=[1.0], method="m", feature_names=list(frame.columns), data=frame)
+    names = list(plots.bar(e).data[0].y)[::-1]
+    assert names[:2] == ["town = Ulm", "age = 41"]
+    assert names[2].startswith("long = xxx")
+    assert len(names[2]) < 45
+    assert names[3:5] == ["when = 2020-05-01", "gap = missing"]
 
 
 def test_swarms_stand_beside_the_names_of_their_features() -> None:

@@ -12,14 +12,20 @@ FIGURES = [
     "bar",
     "beeswarm",
     "cross_plot",
+    "decision",
     "flipping",
+    "force",
     "heatmap",
     "insights",
     "node_maps",
+    "overlay",
     "randomisation",
     "region_flipping",
+    "scatter",
     "scores",
+    "text",
     "time_line",
+    "waterfall",
 ]
 
 

@@ -156,7 +156,11 @@ class TreeShapley(ScoreExplainer):
             scores,
             found.base,
             extras=extras,
-            params={"background": self._words(), "target": None if self.target is None else str(self.target)},
+            params={
+                "background": self._words(),
+                "target": None if self.target is None else str(self.target),
+                "task": score.trees.task,
+            },
         )
 
     def _explain_some(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tellwhy.core.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from tellwhy.views.plots.dependence import scatter as scatter
     from tellwhy.views.plots.evaluation import (
         flipping as flipping,
         randomisation as randomisation,
@@ -21,20 +22,28 @@ if TYPE_CHECKING:
         time_line as time_line,
     )
     from tellwhy.views.plots.heatmaps import heatmap as heatmap
+    from tellwhy.views.plots.overlays import overlay as overlay, text as text
+    from tellwhy.views.plots.sums import decision as decision, force as force, waterfall as waterfall
 
 # No module may have the name of a function here: loading it would put the module in the function's place.
 _PLACES = {
     "bar": "explanations",
     "beeswarm": "explanations",
     "cross_plot": "graphs",
+    "decision": "sums",
     "flipping": "evaluation",
+    "force": "sums",
     "heatmap": "heatmaps",
     "insights": "gallery",
     "node_maps": "graphs",
+    "overlay": "overlays",
     "randomisation": "evaluation",
     "region_flipping": "evaluation",
+    "scatter": "dependence",
     "scores": "explanations",
+    "text": "overlays",
     "time_line": "graphs",
+    "waterfall": "sums",
 }
 __getattr__, __dir__ = lazy_names(__name__, _PLACES)
 __all__ = list(_PLACES)

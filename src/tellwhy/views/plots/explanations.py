@@ -1,4 +1,4 @@
-"""Figures of explanations of rows: bars of one row, points of many, and the scores that were explained.
+"""Figures of explanations of rows: bars of one row or of all, points of all, and the scores explained.
 
 Every function only draws: it takes an `Explanation` and returns a `plotly.graph_objects.Figure`. Orange
 raises a score, blue lowers it.
@@ -6,7 +6,7 @@ raises a score, blue lowers it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -15,17 +15,22 @@ from tellwhy.core.explanation import Explanation
 from tellwhy.core.params import integer, validate_value
 from tellwhy.core.score_function import Floats
 from tellwhy.core.tables import evenly_spread
-from tellwhy.views.plots.colors import INK, NEUTRAL, ODD, USUAL
+from tellwhy.views.plots.cells import numbers_of, ranks
+from tellwhy.views.plots.colors import INK, USUAL
+from tellwhy.views.plots.parts import Part, feature_parts, rest_parts
 from tellwhy.views.plots.style import (
-    AXIS_TITLES,
+    contribution_title,
     distinct_labels,
     explained_by,
     finish,
+    is_anomaly,
     label,
     level_axis,
     main_features,
     need_rows,
-    row_name,
+    padded,
+    quantity,
+    row_title,
 )
 from tellwhy.views.wording import count, number
 
@@ -33,15 +38,16 @@ MOST_POINTS = 2000  # of one feature in a beeswarm
 N_BINS = 80  # along x, within which points of a beeswarm are kept apart
 
 
-def bar(explanation: Explanation, row: int = 0, max_features: int = 10) -> go.Figure:
-    """Draw how much each main feature contributed to one row's score.
+def bar(explanation: Explanation, row: int | None = None, max_features: int = 10) -> go.Figure:
+    """Draw how much each main feature contributed: to one row's score, or on average over all rows.
 
     Parameters
     ----------
     explanation
         Of any kind; only attributions get bars for the other features and for what was not attributed.
     row
-        Which of the explained rows, counted from 0.
+        Which of the explained rows, counted from 0. None: all of them, by the mean size of their values; of a
+        single row, that row.
     max_features
         The most features to draw, largest first.
 
@@ -52,29 +58,26 @@ def bar(explanation: Explanation, row: int = 0, max_features: int = 10) -> go.Fi
     ['not attributed', 'TSH', 'T3']
     """
     validate_value("plot.bar", "max_features", max_features, integer(1))
-    chosen = explanation[row]
-    parts = _parts(chosen, max_features)
+    need_rows(explanation, "plot.bar")
+    if row is None and len(explanation) > 1:
+        return _mean_bars(explanation, max_features)
+    chosen = explanation[row or 0]
+    parts = [*feature_parts(chosen, max_features), *rest_parts(chosen, max_features)]
     names = distinct_labels([part.name for part in parts])
     figure = go.Figure(_bars(parts[::-1], names[::-1]))  # plotly draws from the bottom up
     figure.add_vline(x=0, line_width=1, line_color=INK)
+    figure.update_xaxes(range=padded([0.0, *_reaches(parts)]))
     figure.update_yaxes(automargin=True, ticksuffix="  ")
-    title = f"Why row {row_name(chosen, row)} scores {number(float(chosen.scores[0]))}"
+    title = row_title(chosen, row or 0)
     height = 150 + 32 * len(parts)
-    return finish(figure, title, explained_by(chosen), x_title=AXIS_TITLES[chosen.kind], height=height)
+    x_title = contribution_title(chosen)
+    if chosen.kind == "attribution" and chosen.base_values[0]:
+        # no bar: it belongs to no feature, and is often so large that all others would look small
+        x_title += f", on top of the base value {number(float(chosen.base_values[0]))}"
+    return finish(figure, title, explained_by(chosen), x_title=x_title, height=height)
 
 
-@dataclass(frozen=True)
-class _Part:
-    """One bar."""
-
-    name: str
-    amount: float
-    color: str = NEUTRAL
-    above: float = 0.0  # lengths of its whiskers
-    below: float = 0.0
-
-
-def _bars(parts: list[_Part], names: list[str]) -> go.Bar:
+def _bars(parts: list[Part], names: list[str]) -> go.Bar:
     above = [part.above for part in parts]
     below = [part.below for part in parts]
     has_whiskers = any(above) or any(below)
@@ -91,35 +94,29 @@ def _bars(parts: list[_Part], names: list[str]) -> go.Bar:
     )
 
 
-def _parts(row: Explanation, max_features: int) -> list[_Part]:
-    """Return the main features, and for attributions what belongs to none of them."""
-    flat = row.values.ravel()
-    names = row.names()
-    above, below = _whiskers(row)
-    order = np.argsort(-np.abs(flat), kind="stable")
-    colors = np.where(flat < 0, USUAL, ODD)
-    parts = [
-        _Part(names[j], float(flat[j]), str(colors[j]), float(above[j]), float(below[j]))
-        for j in order[:max_features]
-    ]
-    if row.residual is None:  # of other kinds, values are no parts of the score: there is no rest
-        return parts
+def _reaches(parts: list[Part]) -> list[float]:
+    """How far bars and their whiskers reach, to both sides."""
+    ends = [(part.amount - part.below, part.amount + part.above) for part in parts]
+    return [end for both in ends for end in both]
+
+
+def _mean_bars(explanation: Explanation, max_features: int) -> go.Figure:
+    """Mean size of each main feature's values over all rows."""
+    flat = np.abs(explanation.values.reshape(len(explanation), -1)).mean(axis=0)
+    order = np.argsort(-flat, kind="stable")
+    parts = [Part(explanation.names()[j], float(flat[j]), USUAL) for j in order[:max_features]]
     others = order[max_features:]
     if len(others):
-        parts.append(_Part(count(len(others), "other feature"), float(flat[others].sum())))
-    if row.base_values[0]:
-        parts.append(_Part("base value", float(row.base_values[0])))
-    return [*parts, _Part("not attributed", float(row.residual[0]))]
-
-
-def _whiskers(row: Explanation) -> tuple[Floats, Floats]:
-    """Lengths above and below each value: its credible interval where known, else its standard error."""
-    flat = row.values.ravel()
-    if "interval" in row.extras:
-        low, high = np.asarray(row.extras["interval"]).reshape(-1, 2).T
-        return np.maximum(high - flat, 0.0), np.maximum(flat - low, 0.0)
-    errors = np.zeros_like(flat) if row.stderr is None else row.stderr.ravel()
-    return errors, errors
+        words = f"{count(len(others), 'other feature')}, together"
+        parts.append(Part(words, float(flat[others].sum())))
+    names = distinct_labels([part.name for part in parts])
+    figure = go.Figure(_bars(parts[::-1], names[::-1]))
+    figure.update_xaxes(range=[0.0, padded([0.0, *_reaches(parts)])[1]])
+    figure.update_yaxes(automargin=True, ticksuffix="  ")
+    title = f"Main features over {count(len(explanation), 'row')}"
+    x_title = f"{contribution_title(explanation)}: mean size"
+    height = 150 + 32 * len(parts)
+    return finish(figure, title, explained_by(explanation), x_title=x_title, height=height)
 
 
 def beeswarm(explanation: Explanation, max_features: int = 12) -> go.Figure:
@@ -150,37 +147,20 @@ def beeswarm(explanation: Explanation, max_features: int = 12) -> go.Figure:
     sample = "" if len(rows) == len(explanation) else f", {number(len(rows))} of them drawn"
     title = f"Main features over {count(len(explanation), 'row')}{sample}"
     height = 140 + 42 * len(chosen)
-    return finish(figure, title, explained_by(shown), x_title=AXIS_TITLES[shown.kind], height=height)
+    return finish(figure, title, explained_by(shown), x_title=contribution_title(shown), height=height)
 
 
 def _swarm(shown: Explanation, j: int, place: int) -> go.Scatter:
     """The points of one feature, on their line."""
     x = shown.values.reshape(len(shown), -1)[:, j]
     name = shown.names()[j]
-    level = _levels(shown.data, j, name)
-    marker = {"size": 6, "opacity": 0.8, "color": USUAL if level is None else level}
-    if level is not None:
-        marker |= {"coloraxis": "coloraxis"}
+    column = numbers_of(shown, j)
+    marker: dict[str, Any] = {"size": 6, "opacity": 0.8, "color": USUAL}
+    if column is not None:
+        marker |= {"color": ranks(column), "coloraxis": "coloraxis"}
     words = "%{fullData.name}: %{x:.4g}<extra></extra>"
     y = place + _spread(x)
     return go.Scatter(x=x, y=y, mode="markers", marker=marker, hovertemplate=words, name=label(name))
-
-
-def _levels(data: object, j: int, name: str) -> Floats | None:
-    """Rank of each row's value in a column, 0 to 1; None where the column is unknown or not numeric."""
-    if data is None:
-        return None
-    try:
-        if hasattr(data, "columns"):
-            column = np.asarray(data[name], dtype=np.float64)  # type: ignore[index]
-        else:
-            rows = np.asarray(data, dtype=np.float64)
-            column = rows.reshape(len(rows), -1)[:, j]
-    except (TypeError, ValueError, KeyError):
-        return None
-    # Ranks, not values: one far value would give all the others the same colour.
-    order = np.unique(column, return_inverse=True)[1].ravel().astype(float)
-    return np.asarray(order / max(order.max(initial=0.0), 1.0))
 
 
 def _spread(x: Floats) -> Floats:
@@ -207,9 +187,10 @@ def scores(explanation: Explanation, *, threshold: float | None = None) -> go.Fi
     'score: the higher, the odder'
     """
     need_rows(explanation, "plot.scores")
-    words = "score %{x}: %{y} rows<extra></extra>"
+    words = "%{x}: %{y} rows<extra></extra>"
     figure = go.Figure(go.Histogram(x=explanation.scores, nbinsx=50, marker_color=USUAL, hovertemplate=words))
-    title = f"Scores of {count(len(explanation), 'row')}"
+    name = quantity(explanation)
+    title = f"{name.capitalize()}s of {count(len(explanation), 'row')}"
     y_title = "rows"
     if threshold is not None:
         n_above = int((explanation.scores > threshold).sum())
@@ -221,5 +202,5 @@ def scores(explanation: Explanation, *, threshold: float | None = None) -> go.Fi
             y_title = "rows (logarithmic scale)"
     figure.update_layout(bargap=0.06)
     figure.update_yaxes(title=y_title)
-    x_title = "score: the higher, the odder"
+    x_title = "score: the higher, the odder" if is_anomaly(explanation) else "output"
     return finish(figure, title, explained_by(explanation), x_title=x_title, height=420)

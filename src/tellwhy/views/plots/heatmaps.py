@@ -69,7 +69,7 @@ def _table_heatmap(explanation: Explanation, max_rows: int, max_features: int) -
     figure = go.Figure(
         go.Heatmap(z=values, x=names, y=rows, coloraxis="coloraxis", hovertemplate=words, **gaps)
     )
-    figure.update_layout(coloraxis=signed_axis(values, shown.kind))
+    figure.update_layout(coloraxis=signed_axis(values, shown))
     figure.update_xaxes(automargin=True, tickangle=-40 if len(names) > 6 else 0, showgrid=False)
     # Plotly counts from the bottom up; people read tables from the top down.
     figure.update_yaxes(automargin=True, autorange="reversed", showgrid=False, ticksuffix="  ")
@@ -100,7 +100,7 @@ def _images(explanation: Explanation, most: int) -> go.Figure:
     figure.update_xaxes(visible=False)
     figure.update_yaxes(visible=False, autorange="reversed")  # the first line of an image is its top
     figure.for_each_yaxis(lambda axis: axis.update(scaleanchor=axis.anchor))  # pixels stay square
-    figure.update_layout(coloraxis=signed_axis(pictures, shown.kind))
+    figure.update_layout(coloraxis=signed_axis(pictures, shown))
     is_attribution = shown.kind == "attribution"
     title = "Where each score comes from" if is_attribution else "Where each score is sensitive"
     return finish(figure, title, explained_by(shown), height=130 + 250 * down)

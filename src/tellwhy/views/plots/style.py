@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,9 +14,14 @@ from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.views.plots.colors import DIVERGING, INK, LOW_TO_HIGH
-from tellwhy.views.wording import shortened
+from tellwhy.views.wording import number, shortened
 
 LABEL_LENGTH = 40
+# words of what is explained where it is no anomaly score, of models that do not say so themselves
+_PREDICTED = re.compile(
+    r"prediction|predicted class|probability of (a |the )?(predicted )?class|log-odds|logit|margin|"
+    r"\bof class\b|\boutput\b"
+)
 AXIS_TITLES = {
     "attribution": "contribution to the score",
     "sensitivity": "sensitivity of the score (not a share of it)",
@@ -63,6 +69,39 @@ def channel_axis(shape: Sequence[int]) -> int:
     return 0 if shape[0] in (1, 3, 4) and shape[-1] not in (1, 3, 4) else len(shape) - 1
 
 
+def is_anomaly(explanation: Explanation) -> bool:
+    """Whether an anomaly score was explained, not a prediction or an output of a network.
+
+    Examples
+    --------
+    >>> e = Explanation(values=[[1.0]], scores=[1.0], method="Example", params={"task": "regression"})
+    >>> is_anomaly(e)
+    False
+    """
+    task = explanation.params.get("task")
+    if task is not None:
+        return str(task) == "anomaly"
+    return _PREDICTED.search(str(explanation.params.get("explains", ""))) is None
+
+
+def quantity(explanation: Explanation) -> str:
+    """What the explained numbers are called: scores of anomalies, or outputs."""
+    return "score" if is_anomaly(explanation) else "output"
+
+
+def row_title(row: Explanation, position: int) -> str:
+    """Return the title of a figure of one row."""
+    said = number(float(row.scores[0]))
+    name = row_name(row, position)
+    return f"Why row {name} scores {said}" if is_anomaly(row) else f"Why the output for row {name} is {said}"
+
+
+def contribution_title(explanation: Explanation) -> str:
+    """Name of the axis that values are drawn on."""
+    words = AXIS_TITLES[explanation.kind]
+    return words if is_anomaly(explanation) else words.replace("score", "output")
+
+
 def row_name(row: Explanation, position: int) -> str:
     """Where the row was before `top`, else its position."""
     where = row.extras.get("row")
@@ -80,11 +119,25 @@ def need_rows(explanation: Explanation, owner: str) -> None:
         raise InvalidInput(f"{owner} needs at least one explained row. Got an explanation of none.")
 
 
-def signed_axis(values: Floats, kind: str) -> dict[str, Any]:
+def signed_axis(values: Floats, explanation: Explanation) -> dict[str, Any]:
     """Return a colour axis centred at zero."""
     reach = float(np.abs(values).max(initial=0.0)) or 1.0
-    bar_of_colors = {"title": {"text": AXIS_TITLES[kind], "side": "right"}, "thickness": 12}
+    bar_of_colors = {"title": {"text": contribution_title(explanation), "side": "right"}, "thickness": 12}
     return {"colorscale": DIVERGING, "cmin": -reach, "cmax": reach, "cmid": 0, "colorbar": bar_of_colors}
+
+
+def padded(values: Any, part: float = 0.12) -> list[float]:
+    """Return the range of an axis with room on both sides, for numbers beside bars.
+
+    Examples
+    --------
+    >>> padded([0.0, 10.0], 0.1)
+    [-1.0, 11.0]
+    """
+    low = float(np.min(values))
+    high = float(np.max(values))
+    room = part * (high - low) or 1.0
+    return [low - room, high + room]
 
 
 def level_axis() -> dict[str, Any]:

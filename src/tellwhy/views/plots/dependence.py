@@ -1,0 +1,154 @@
+"""How a column's contribution depends on its cells: one point per row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from tellwhy.core.errors import InvalidInput
+from tellwhy.core.explanation import Explanation
+from tellwhy.core.results.selection import column_places
+from tellwhy.core.score_function import Floats
+from tellwhy.core.tables import evenly_spread
+from tellwhy.views.plots.cells import cells_of, levels, numbers_of, ranks
+from tellwhy.views.plots.colors import INK, LOW_TO_HIGH, USUAL, class_color
+from tellwhy.views.plots.style import contribution_title, explained_by, finish, label, need_rows
+from tellwhy.views.wording import count, number
+
+MOST_POINTS = 5000
+_BINS = 10  # of the column, within which another one is looked for that explains the spread
+_MOST_KINDS = 8
+
+
+def scatter(explanation: Explanation, column: str | int, *, color: str | int | None = "auto") -> go.Figure:
+    """Draw a column's contributions against its cells, one point per row.
+
+    Parameters
+    ----------
+    explanation
+        Of rows of a table whose cells are known.
+    column
+        Name or place of the column.
+    color
+        Another column, whose cells colour the points. 'auto': the one that explains most of the spread among
+        rows with nearly equal cells, so that what two columns do together is seen. None: one colour.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(200, 3))
+    >>> e = Explanation(values=np.column_stack([X[:, 0] * X[:, 2], X[:, 1], X[:, 2]]), scores=X.sum(axis=1),
+    ...                 data=X, method="Example", feature_names=["a", "b", "c"])
+    >>> scatter(e, "a").layout.coloraxis.colorbar.title.text
+    'c'
+    """
+    need_rows(explanation, "plot.scatter")
+    place = int(column_places(explanation, column)[0])
+    shown = explanation[evenly_spread(len(explanation), MOST_POINTS)]
+    cells = cells_of(shown, np.array([place]))
+    if cells is None:
+        raise InvalidInput(
+            "plot.scatter needs the explained rows, but this explanation holds no cells for its columns. "
+            "Explain rows with an explainer, or give `data`."
+        )
+    name = shown.names()[place]
+    numbers = numbers_of(shown, place)
+    y = shown.values[:, place]
+    figure = go.Figure()
+    if numbers is None:
+        _draw_kinds(figure, cells[:, 0], y)
+    else:
+        other = _other_column(shown, place, numbers, color)
+        _draw_points(figure, shown, numbers, y, other)
+    figure.add_hline(y=0, line_width=1, line_color=INK)
+    figure.update_yaxes(title=f"{label(name)}: {contribution_title(shown)}", zeroline=False)
+    drawn = "" if len(shown) == len(explanation) else f", {number(len(shown))} of them drawn"
+    title = f"What {label(name)} does in {count(len(explanation), 'row')}{drawn}"
+    return finish(figure, title, explained_by(shown), x_title=label(name), height=460)
+
+
+def _draw_kinds(figure: go.Figure, cells: Any, y: Floats) -> None:
+    """One box with its points for each kind of a column of texts, the most frequent first."""
+    kinds, codes = levels(cells)
+    counts = np.bincount(codes)
+    for k in np.argsort(-counts, kind="stable")[:20]:
+        figure.add_trace(
+            go.Box(
+                y=y[codes == k],
+                name=label(kinds[k]),
+                boxpoints="all",
+                jitter=0.5,
+                pointpos=0,
+                marker={"color": USUAL, "size": 4, "opacity": 0.6},
+                line={"color": INK, "width": 1},
+                fillcolor="rgba(0,0,0,0)",
+                showlegend=False,
+            )
+        )
+
+
+def _draw_points(figure: go.Figure, shown: Explanation, x: Floats, y: Floats, other: int | None) -> None:
+    marker = {"size": 7, "opacity": 0.75, "color": USUAL}
+    words = "%{x:.4g}: %{y:.4g}<extra></extra>"
+    if other is None:
+        figure.add_trace(go.Scatter(x=x, y=y, mode="markers", marker=marker, hovertemplate=words))
+        return
+    name = label(shown.names()[other])
+    shade = numbers_of(shown, other)
+    if shade is None:
+        _draw_by_kind(figure, x, y, cells_of(shown, np.array([other]))[:, 0], name)
+        return
+    low, high = np.nanmin(shade), np.nanmax(shade)
+    marker |= {"color": ranks(shade), "coloraxis": "coloraxis"}
+    hover = f"%{{x:.4g}}: %{{y:.4g}}<br>{name} = %{{customdata:.4g}}<extra></extra>"
+    figure.add_trace(
+        go.Scatter(x=x, y=y, mode="markers", marker=marker, customdata=shade, hovertemplate=hover)
+    )
+    ticks = {"tickvals": [0, 1], "ticktext": [number(float(low)), number(float(high))], "title": name}
+    bar = {**ticks, "thickness": 12, "len": 0.7}
+    figure.update_layout(coloraxis={"colorscale": LOW_TO_HIGH, "cmin": 0, "cmax": 1, "colorbar": bar})
+
+
+def _draw_by_kind(figure: go.Figure, x: Floats, y: Floats, cells: Any, name: str) -> None:
+    """Points in one colour for each kind of another column; rare kinds share the last one."""
+    kinds, codes = levels(cells)
+    frequent = np.argsort(-np.bincount(codes), kind="stable")[:_MOST_KINDS]
+    for place, k in enumerate(frequent):
+        at = codes == k
+        marker = {"size": 7, "opacity": 0.75, "color": class_color(place)}
+        figure.add_trace(go.Scatter(x=x[at], y=y[at], mode="markers", marker=marker, name=label(kinds[k])))
+    at = ~np.isin(codes, frequent)
+    if at.any():
+        marker = {"size": 7, "opacity": 0.5, "color": "#c9c3bd"}
+        figure.add_trace(go.Scatter(x=x[at], y=y[at], mode="markers", marker=marker, name="others"))
+    figure.update_layout(legend_title_text=name, showlegend=True)
+
+
+def _other_column(shown: Explanation, place: int, x: Floats, color: str | int | None) -> int | None:
+    """Place of the column that colours points; None for one colour."""
+    if color is None:
+        return None
+    if not (isinstance(color, str) and color == "auto"):
+        return int(column_places(shown, color)[0])
+    strengths = [
+        -1.0 if j == place else _strength(x, shown.values[:, place], numbers_of(shown, j))
+        for j in range(shown.values.shape[1])
+    ]
+    best = int(np.argmax(strengths))
+    return best if strengths[best] > 0 else None
+
+
+def _strength(x: Floats, y: Floats, other: Floats | None) -> float:
+    """How well another column tells high from low contributions among rows with nearly equal cells."""
+    if other is None or len(x) < 4 * _BINS or not np.isfinite(other).all():
+        return -1.0
+    order = np.argsort(np.where(np.isfinite(x), x, np.inf), kind="stable")
+    total = 0.0
+    for rows in np.array_split(order, _BINS):
+        spread = float(np.std(y[rows])) * float(np.std(other[rows]))
+        if spread > 0:
+            total += (
+                abs(float(np.mean((y[rows] - y[rows].mean()) * (other[rows] - other[rows].mean())))) / spread
+            )
+    return total / _BINS
