@@ -9,7 +9,7 @@ import pytest
 
 from tellwhy import detectors
 from tellwhy.core.capabilities import HasGradient
-from tellwhy.core.errors import CannotWrite, UnreadableFile
+from tellwhy.core.errors import CannotWrite, InvalidInput, UnreadableFile
 from tellwhy.core.registry import cards
 from tellwhy.detectors import (
     SVDD,
@@ -160,6 +160,12 @@ EDITS = [
         "learned.feature_names_in_",
     ),
     ({"learned/threshold_": "high"}, "could not convert", "learned"),
+    ({"learned/threshold_": {"type": "number", "is": "nan"}}, "cannot be right", "learned.threshold_"),
+    (
+        {"learned/expansion_/is/kernel/is/bandwidth": {"type": "number", "is": "inf"}},
+        "do not fit together",
+        "learned.expansion_.kernel.bandwidth",
+    ),
     (
         {"learned/expansion_/is/kernel/is/bandwidth": -1.0},
         "do not fit together",
@@ -177,6 +183,33 @@ def test_made_up_heads_are_refused(saved, edits, message, key):
         detectors.load(saved)
     assert "detector.json" in str(found.value)
     assert key is None or f"key {key!r}" in str(found.value)
+
+
+@pytest.mark.parametrize("change_of", [lambda w: w * 2, lambda w: w * 0, lambda w: np.r_[-w[:1], w[1:]]])
+@pytest.mark.parametrize("cls", [KernelDensity, OneClassSVM, SVDD])
+def test_weights_that_do_not_sum_to_one_are_refused(cls, change_of, tmp_path):
+    folder = cls().fit(X).save(tmp_path / "model")
+    with np.load(folder / "arrays.npz") as stored:
+        arrays = dict(stored)
+    arrays["expansion_.weights"] = change_of(arrays["expansion_.weights"])
+    np.savez(folder / "arrays.npz", **arrays)
+    with pytest.raises(UnreadableFile, match="weights cannot be right"):
+        detectors.load(folder)
+
+
+def test_shares_of_a_mixture_that_do_not_sum_to_one_are_refused(tmp_path):
+    folder = GaussianMixture(2, random_state=0).fit(X).save(tmp_path / "model")
+    with np.load(folder / "arrays.npz") as stored:
+        arrays = dict(stored)
+    (name,) = (name for name in arrays if name.endswith("log_weights"))
+    np.savez(folder / "arrays.npz", **{**arrays, name: arrays[name] + 0.1})
+    with pytest.raises(UnreadableFile, match="log_weights cannot be right"):
+        detectors.load(folder)
+
+
+def test_a_threshold_that_is_no_number_is_refused():
+    with pytest.raises(InvalidInput, match="value=nan"):
+        KernelDensity().fit(X).set_threshold(value=np.nan)
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,15 @@ class Detector(SavedModel, OutlierMixin, BaseEstimator):
     def outlierness(self, X: ArrayLike) -> Floats:
         """Return how odd each row is: high = anomalous."""
         check_is_fitted(self)
-        return self.to_score().value(self._validated(X, reset=False))
+        scores = self.to_score().value(self._validated(X, reset=False))
+        if not np.isfinite(scores).all():
+            row = int(np.argmin(np.isfinite(scores)))
+            raise InvalidInput(
+                f"The outlierness of row {row} is {scores[row]} by {type(self).__name__}: the row is so far "
+                "from those it was fitted on that its score leaves the range of floating-point numbers. "
+                "Leave it out, or look for a wrong unit."
+            )
+        return scores
 
     def score_samples(self, X: ArrayLike) -> Floats:
         """Return minus the outlierness (scikit-learn's sign: low = anomalous)."""
@@ -93,7 +101,12 @@ class Detector(SavedModel, OutlierMixin, BaseEstimator):
             owner = f"{type(self).__name__}.set_threshold"
             validate_value(owner, "contamination", contamination, real(0, 0.5, closed="right"))
             value = float(np.quantile(self.training_scores_, 1 - contamination))
-        self.threshold_ = float(value)  # type: ignore[arg-type]
+        threshold = float(value)  # type: ignore[arg-type]
+        if np.isnan(threshold):
+            raise InvalidInput(
+                "set_threshold got value=nan; expected a number, above which rows are anomalous."
+            )
+        self.threshold_ = threshold
         return self
 
     @property

@@ -6,6 +6,7 @@ catalogue, `LCCAD`, and the few parts that are declared here are ever made from 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import astuple
 from pathlib import Path
@@ -27,6 +28,8 @@ from tellwhy.detectors.lccad.saving import LCCAD_PART, LCCAD_PARTS
 from tellwhy.kernels import Exponential, StudentT
 from tellwhy.scoring import Projection, ScaledMixture
 from tellwhy.scoring.observed import Observed
+
+_ROUNDING = 1e-6  # of sums of weights, whose solver stops at about this
 
 
 def load(folder: str | Path) -> Any:
@@ -58,7 +61,8 @@ def _detector(detector: Detector) -> Iterator[Fit]:
     n_columns = detector.n_features_in_
     if not isinstance(n_columns, int) or n_columns < 1:
         raise ValueError(f"it has {n_columns!r} columns.")
-    # Setting the threshold that it has fails for one that is no number.
+    # An infinite threshold says that no row, or every one, is anomalous; none is above one that is no number.
+    yield "threshold_", math.isnan(float(detector.threshold_)), False
     score = detector.set_threshold(value=detector.threshold_).to_score()
     if score.feature_shape != (n_columns,):
         raise ValueError(
@@ -72,6 +76,11 @@ def _detector(detector: Detector) -> Iterator[Fit]:
         # Zeros may be too far from the data to have a score; a network may be loaded where it cannot run.
         return
     yield "score of one row", found.shape, (1,)
+
+
+def _is_one(total: float) -> bool:
+    """Whether weights add up to 1, but for rounding."""
+    return bool(abs(total - 1.0) <= _ROUNDING)
 
 
 def _is_matrix(points: NDArray[Any]) -> bool:
@@ -91,6 +100,7 @@ def _kernel_expansion(expansion: KernelExpansion) -> Iterator[Fit]:
     weights = expansion.weights
     yield "points", _is_matrix(expansion.points), True
     yield "weights", (weights.shape, weights.dtype), ((len(expansion.points),), np.dtype(np.float64))
+    yield "weights", bool((weights >= 0).all() and _is_one(weights.sum())), True
     yield from _training_rows(expansion)
 
 
@@ -106,12 +116,13 @@ def _centres(distance: CentreDistance) -> Iterator[Fit]:
 
 def _kernel(kernel: Exponential | StudentT) -> Iterator[Fit]:
     # Every number of a kernel is a length, a power or an offset above 0.
-    yield "bandwidth", all(isinstance(value, float) and value > 0 for value in astuple(kernel)), True
+    yield "bandwidth", all(isinstance(value, float) and 0 < value < np.inf for value in astuple(kernel)), True
 
 
 def _mixture(mixture: ScaledMixture) -> Iterator[Fit]:
     n, d = mixture.means.shape
     yield "log_weights", mixture.log_weights.shape, (n,)
+    yield "log_weights", _is_one(np.exp(mixture.log_weights).sum()), True
     yield "centre", mixture.centre.shape, (d,)
     yield "scale", mixture.scale.shape, (d,)
     yield "scale", bool((mixture.scale > 0).all()), True

@@ -19,6 +19,8 @@ from tellwhy.core.params import Rules, validate_parameters
 from tellwhy.core.score_function import Floats, Integers, ScoreFunction
 from tellwhy.core.tables import as_floats, column_names, refuse_sparse
 from tellwhy.counterfactuals.normal_versions import normal_versions
+from tellwhy.explainers.finite_values import check_finite
+from tellwhy.explainers.model_state import notice_fit
 from tellwhy.scoring import EncodedScore, as_score
 from tellwhy.scoring.model_rows import check_columns
 from tellwhy.scoring.observed import some_rows
@@ -164,6 +166,7 @@ class ScoreExplainer(ABC):
     def explain(self, X: ArrayLike) -> Explanation:
         """Explain the score of each row of X, in the columns of X."""
         validate_parameters(self)
+        notice_fit(self)
         refuse_sparse(X)
         rows = _with_outputs(self.rows(X))
         if self.only_anomalies and isinstance(rows.score, IsPrediction):
@@ -175,6 +178,8 @@ class ScoreExplainer(ABC):
         # Columns that were made from one of the user's columns are added up, unless the method did so itself.
         per_owner = found.per_owner or found.values.shape[1] != len(rows.owner)
         values = rows.shaped(found.values if per_owner else rows.by_owner(found.values))
+        names = self.score.feature_names or column_names(X)
+        check_finite(type(self).__name__, names, **_numbers(found, values))
         kind = found.kind or self.kind
         return Explanation(
             values=values,
@@ -182,7 +187,7 @@ class ScoreExplainer(ABC):
             base_values=np.broadcast_to(found.base_values, found.scores.shape),
             stderr=None if found.stderr is None else rows.shaped(found.stderr),
             data=X,  # as the user gave them: a reference, in the user's columns
-            feature_names=self.score.feature_names or column_names(X),
+            feature_names=names,
             method=type(self).__name__,
             params={"explains": self.score.describes, **self._settings(), **found.params},
             kind=kind,
@@ -248,6 +253,7 @@ class BackgroundExplainer(ScoreExplainer):
     def fit(self, X: ArrayLike) -> Self:
         """Learn from ordinary rows."""
         validate_parameters(self)
+        notice_fit(self, learns=True)
         refuse_sparse(X, "the background")
         n_rows = np.shape(X)[0] if np.ndim(X) else 0
         if 0 < n_rows < self.least_rows:  # none at all is told with the shape, where rows are read
@@ -268,6 +274,12 @@ class BackgroundExplainer(ScoreExplainer):
             raise InvalidInput(
                 f"{type(self).__name__} is not fitted: call fit(X) with ordinary rows before explain(X)."
             )
+
+
+def _numbers(found: Attribution, values: Floats) -> dict[str, Floats | float | None]:
+    """What a method found, with the words that errors call it by."""
+    told = {"scores": found.scores, "values": values, "base values": found.base_values}
+    return {**told, "standard errors": found.stderr}
 
 
 def _flat_rows(score: ScoreFunction, X: ArrayLike) -> Rows:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tellwhy.core.errors import UnreadableFile
 from tellwhy.core.explanation import Explanation
-from tellwhy.core.storage.files import new_folder, plain
+from tellwhy.core.storage.files import new_folder, plain, temporary_files_in
 from tellwhy.core.storage.folders import read_versioned, write_json
 from tellwhy.core.storage.replacing import standing
 from tellwhy.workflow.run import (
@@ -42,7 +42,8 @@ def save_run(run: Run, folder: Path, *, add: Callable[[Path], Any] | None = None
         write_json(work / HEAD, _head(run))
         write_csv(run, work / "anomalies.csv")
         if can_write_workbook():
-            write_workbook(run, work / "anomalies.xlsx")
+            with temporary_files_in(work):
+                write_workbook(run, work / "anomalies.xlsx")
         _write_scores(run, work / "scores.parquet")
         if run.table_rows is not None:
             run.table_rows.to_parquet(work / ROWS, index=False)

@@ -39,9 +39,15 @@ def scored(model):
     return lambda point: float(as_score(model).value(point[None])[0])
 
 
+def unit_of(values):
+    """The unit of γ: the standard deviation that belongs to the distance of the quartiles."""
+    return np.subtract(*np.quantile(values, [0.75, 0.25])) / 1.349
+
+
 def closed_form(x, gamma):
-    """x̂*(S) of the one-component mixture."""
+    """x̂*(S) of the one-component mixture; γ counts in units of its scores."""
     scales = X.std(axis=0)
+    gamma = gamma * unit_of(as_score(ONE).value(X))
 
     def minimum(S):
         free = np.array([i not in S for i in range(len(x))])
@@ -310,7 +316,8 @@ class TestGamma:
     def test_balance_makes_both_terms_alike(self):
         explainer = AnomalyShapley(ONE, gamma="balance").fit(X)
         assert 0.1 < explainer.gamma_ < 100
-        assert explainer.explain(ODD).params["gamma_used"] == explainer.gamma_
+        used = explainer.gamma_ * unit_of(as_score(ONE).value(X))
+        assert explainer.explain(ODD).params["gamma_used"] == pytest.approx(used, rel=1e-12)
 
     def test_balance_is_the_median_fall_over_the_median_distance(self):
         explainer = AnomalyShapley(ONE, gamma="balance").fit(X)
@@ -318,7 +325,8 @@ class TestGamma:
         lowest = np.array([closed_form(x, 0.01)(frozenset()) for x in some])
         fall = as_score(ONE).value(some) - as_score(ONE).value(lowest)
         cost = (((lowest - some) / X.std(axis=0)) ** 2).mean(axis=1)
-        assert explainer.gamma_ == pytest.approx(np.median(fall) / np.median(cost), rel=1e-6)
+        expected = np.median(fall) / np.median(cost) / unit_of(as_score(ONE).value(X))
+        assert explainer.gamma_ == pytest.approx(expected, rel=1e-6)
 
     def test_balance_has_no_unit_where_the_score_has_no_gradient(self):
         plain, large = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -45,6 +46,21 @@ def private_folder(target: Path) -> Iterator[Path]:
     """Give a folder beside the target that is gone afterwards: for what processes tell each other."""
     with _told(target), hidden_folder(target, finish) as hidden:
         yield hidden / NEW
+
+
+@contextmanager
+def temporary_files_in(folder: Path) -> Iterator[None]:
+    """Let libraries put their temporary files into a folder, where the system has no place for them."""
+    try:
+        tempfile.gettempdir()
+    except FileNotFoundError:
+        tempfile.tempdir = str(folder)
+        try:
+            yield
+        finally:
+            tempfile.tempdir = None
+    else:
+        yield
 
 
 def remove_folder(folder: Path, *, marker: str) -> None:

@@ -69,10 +69,12 @@ class AnomalyShapley(BackgroundExplainer):
         Any model or function that `tellwhy.scoring.as_score` reads. A score without a gradient is minimised
         by trial steps.
     gamma
-        Weight of the distance; "balance": where it is about as large as the fall of the score, over
-        background rows; "injection": of 0.001, 0.01, …, 10 the one that finds most columns of background rows
-        that were made odd. For scores without a gradient, which may be bounded, the unit is the standard
-        deviation of the background's scores and a cell costs dist/(1 + dist).
+        Weight of the distance, in units of the score: how far the scores of the background are apart (the
+        distance of their quartiles over 1.349, the standard deviation of normal ones; without a gradient
+        their standard deviation). So no share depends on the units of the columns or of the score.
+        "balance": where it is about as large as the fall of the score, over background rows; "injection": of
+        0.001, 0.01, …, 10 the one that finds most columns of background rows that were made odd. For scores
+        without a gradient, which may be bounded, a cell costs dist/(1 + dist).
     characteristic
         v, as above.
     distance

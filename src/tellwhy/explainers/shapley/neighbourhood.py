@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
-from tellwhy.core.capabilities import HasGradient, SharesOfOne
+from tellwhy.core.capabilities import HasGradient, HasValueAndGradient, SharesOfOne
 from tellwhy.core.params import function, one_of, real
 from tellwhy.core.score_function import Floats, ScoreFunction
 from tellwhy.core.tables import evenly_spread
 from tellwhy.counterfactuals.minimise import Minima, minimise
 from tellwhy.counterfactuals.row_scores import RowScores
 from tellwhy.counterfactuals.surroundings import Distance, Mask, binary_columns, column_scales
-from tellwhy.optimise.arrays import Array
+from tellwhy.optimise.arrays import HOST, Array
 
 DISTANCES = (one_of("squared", "absolute"), function)
 GAMMAS = real(0, np.inf, closed="left")
 N_ANCHORS = 8  # ordinary rows that a search without gradients may step towards
+_QUARTILES = 1.349  # distance of the quartiles of a normal distribution, in its standard deviations
 _LOOKED_AT = 256  # background rows that are scored to find them
 
 
@@ -38,8 +41,8 @@ class Neighbourhood:
         A few ordinary rows, for scores without a gradient, which are searched by trial steps and whose
         distances are bounded; None for others.
     score_unit
-        What γ is multiplied with: 1, or the standard deviation of the background's scores where the score has
-        no gradient (a forest's score lies between 0 and 1, a distance is in the units of the data).
+        What γ is multiplied with, so that no share depends on the units of the score (a forest's lies between
+        0 and 1, a distance is in the units of the data): how far the background's scores are apart.
     """
 
     scales: Floats
@@ -53,12 +56,11 @@ class Neighbourhood:
         """Learn from background rows, in the score's own columns."""
         scales, constant = column_scales(background)
         binary = binary_columns(background) | isinstance(score, SharesOfOne)
-        if isinstance(score, HasGradient):
-            return cls(scales, constant, binary, None, 1.0)
         looked_at = background[evenly_spread(len(background), _LOOKED_AT)]
-        values = score.value(looked_at)
-        unit = float(np.std(values))  # 0 for a score that is the same for all rows
-        return cls(scales, constant, binary, _ordinary_rows(looked_at, values), unit if unit > 0 else 1.0)
+        values = np.asarray(score.value(looked_at), dtype=np.float64)
+        if isinstance(score, HasGradient):
+            return cls(scales, constant, binary, None, _spread(values))
+        return cls(scales, constant, binary, _ordinary_rows(looked_at, values), _positive(np.std(values)))
 
     def lowest(
         self,
@@ -72,11 +74,14 @@ class Neighbourhood:
         slack: float = 0.0,
     ) -> Minima:
         """Return the local minima of the score around rows, for some sets of free columns."""
+        # Descent ends where what is left is small against 1: that must not depend on the score's unit.
+        # Quadratic forms have their minima in closed form; a network's scores stay on its device.
+        is_scaled = scores.has_gradient and scores.quadratics is None and scores.space is HOST
         return minimise(
-            scores,
+            _in_units(scores, self.score_unit) if is_scaled else scores,
             X,
             free,
-            gamma=gamma * self.score_unit,
+            gamma=gamma if is_scaled else gamma * self.score_unit,
             scales=self.scales,
             distance=distance if self.anchors is None else partial(_bounded, distance),
             binary=self.binary,
@@ -84,6 +89,52 @@ class Neighbourhood:
             anchors=self.anchors,
             slack=slack,
         )
+
+
+def _in_units(scores: RowScores, unit: float) -> RowScores:
+    scaled = copy(scores)
+    scaled.score = _Scaled(scores.score, unit)
+    return scaled
+
+
+class _Scaled:
+    """A score with a gradient, counted in another unit; its other members are those of the score itself."""
+
+    def __init__(self, score: Any, unit: float):
+        self._score = score
+        self._unit = unit
+        if isinstance(score, HasValueAndGradient):
+            self.value_and_gradient = self._both
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # copying asks before `_score` is there
+            raise AttributeError(name)
+        return getattr(self._score, name)
+
+    def value(self, X: Any, *without: Any) -> Floats:
+        return np.asarray(self._score.value(X, *without)) / self._unit
+
+    def gradient(self, X: Any, *without: Any) -> Floats:
+        return np.asarray(self._score.gradient(X, *without)) / self._unit
+
+    def _both(self, X: Any, *without: Any) -> tuple[Floats, Floats]:
+        value, gradient = self._score.value_and_gradient(X, *without)
+        return value / self._unit, gradient / self._unit
+
+
+def _spread(values: Floats) -> float:
+    """Standard deviation of the middle half of the scores, were they normal.
+
+    Scores with a gradient have no upper bound: one row far away would be most of their standard deviation.
+    """
+    low, high = np.quantile(values, [0.25, 0.75])
+    return _positive((high - low) / _QUARTILES, np.std(values), np.abs(values).mean())
+
+
+def _positive(*candidates: Any) -> float:
+    """Return the first of some numbers that is a unit, finite and above 0; 1 where the score is always 0."""
+    units = (float(each) for each in candidates)
+    return next((unit for unit in units if np.isfinite(unit) and unit > 0), 1.0)
 
 
 def where_scored(scores: RowScores, X: Floats, distance: Distance) -> Array:
