@@ -90,6 +90,11 @@ def xgboost_models():
     yield "XGBoost with dropout", dart, X, None, margin(dart)
     gamma = XGBRegressor(objective="reg:gamma", **common).fit(X, np.exp(Y))
     yield "XGBoost of a logarithm", gamma, X, None, margin(gamma)
+    coded = np.where(np.isnan(GAPS), -999.0, GAPS)
+    holes = XGBRegressor(missing=-999.0, **common).fit(coded, Y)
+    yield "XGBoost with a number for empty cells", holes, coded, None, margin(holes)
+    two = XGBRegressor(**common).fit(X, np.column_stack([Y, -Y]))
+    yield "XGBoost of two targets", two, X, 1, two_of_three(margin(two))
     cats = XGBRegressor(enable_categorical=True, max_cat_to_onehot=1, **common).fit(FRAME, Y)
     yield "XGBoost of a frame", cats, FRAME, None, margin(cats)
     early = XGBRegressor(n_estimators=60, early_stopping_rounds=2, n_jobs=1).fit(
@@ -110,6 +115,8 @@ def lightgbm_models():
     yield "LightGBM of two classes", lb, X, None, raw(lb)
     l3 = LGBMClassifier(**common).fit(GAPS, THREE)
     yield "LightGBM of three classes", l3, GAPS, 1, two_of_three(raw(l3))
+    ova = LGBMClassifier(objective="multiclassova", **common).fit(X, THREE)
+    yield "LightGBM of each class against the rest", ova, X, 1, two_of_three(raw(ova))
     zeros = np.where(np.isnan(GAPS), 0.0, GAPS)
     zero = LGBMRegressor(zero_as_missing=True, **common).fit(zeros, Y)
     yield "LightGBM where zero is missing", zero, zeros, None, zero.predict

@@ -1,5 +1,7 @@
 """Values of trees against enumeration, against shap, and against what the libraries predict."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from oracles import tree_models as models
@@ -207,3 +209,51 @@ def test_sparse_rows_and_other_models_are_answered():
     with pytest.raises(UnsupportedModel, match="no model of trees"):
         TreeShapley(LogisticRegression().fit(X, THREE)).explain(X)
     assert read_trees(LogisticRegression()) is None
+
+
+FRAMES = [case for case in MODELS if case[0].endswith("of a frame")]
+
+
+@pytest.mark.parametrize(("name", "model", "rows", "target", "output"), FRAMES, ids=[c[0] for c in FRAMES])
+def test_splits_on_categories_are_read_and_follow_the_words_not_the_codes(name, model, rows, target, output):
+    trees = read_trees(model)
+    splits = trees.nodes.feature >= 0
+    assert (np.diff(trees.nodes.sets[splits], axis=1) > 0).any()
+    turned = rows.assign(e=rows.e.cat.reorder_categories(rows.e.cat.categories[::-1]))
+    expected = TreeShapley(model, target=target).explain(rows).values
+    np.testing.assert_allclose(TreeShapley(model, target=target).explain(turned).values, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["histogram boosting of a frame", "LightGBM of a frame"])
+def test_unknown_categories_go_where_the_library_sends_them(name):
+    _, model, rows, target, output = MODELS[IDS.index(name)]
+    other = rows.assign(e=rows.e.cat.rename_categories({"green": "pink"}))
+    explanation = TreeShapley(model, target=target).explain(other)
+    np.testing.assert_allclose(explanation.scores, output(other), atol=1e-12)
+    assert not np.allclose(explanation.scores, output(rows))
+
+
+def test_categories_that_the_library_refuses_are_refused():
+    _, model, rows, _, _ = MODELS[IDS.index("XGBoost of a frame")]
+    other = rows.assign(e=rows.e.cat.rename_categories({"green": "pink"}))
+    with pytest.raises(InvalidInput, match="Column 'e' of X holds 'pink', which XGBRegressor"):
+        TreeShapley(model).explain(other)
+
+
+@pytest.mark.parametrize("name", ["tree", "isolation forest", "XGBoost", "LightGBM", "histogram boosting"])
+def test_a_model_that_is_misread_is_refused(name):
+    _, model, rows, target, _ = MODELS[IDS.index(name)]
+    trees = read_trees(model)
+    TreeShapley(trees, target=target).explain(rows)
+    wrong = replace(trees, base=trees.base + 0.01)
+    with pytest.raises(UnsupportedModel, match=r"where its trees sum to.*KernelShap"):
+        TreeShapley(wrong, target=target).explain(rows)
+
+
+def test_rows_that_the_library_refuses_are_refused_in_its_words():
+    def refuse(X):
+        raise RuntimeError("[08:45:16] /workspace/src/data.h:29: Found a hole.\nStack trace: 1")
+
+    trees = replace(read_trees(MODELS[0][1]), own=refuse)
+    with pytest.raises(InvalidInput, match=r"does not take these rows: Found a hole\.$"):
+        TreeShapley(trees).explain(X)

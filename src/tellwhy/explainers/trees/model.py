@@ -101,6 +101,9 @@ class Trees:
         Output above which a row counts as anomalous, where the model has such.
     read
         The user's rows to numbers, one column per column that nodes split on.
+    own
+        The library's own outputs (rows, outputs) for the user's rows, on the same scale: what was read is
+        compared with it.
     """
 
     nodes: Nodes
@@ -115,6 +118,7 @@ class Trees:
     link: str = "identity"
     threshold: float | None = None
     read: Callable[[Any], Floats] = field(repr=False)
+    own: Callable[[Any], Any] | None = field(default=None, repr=False)
 
     @property
     def n_outputs(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tellwhy.explainers.trees import of_lightgbm, of_sklearn, of_xgboost
+from tellwhy.explainers.trees.formats import of_lightgbm, of_sklearn, of_xgboost
 from tellwhy.explainers.trees.model import Trees
 from tellwhy.scoring.adapters.class_names import lookup
 

@@ -15,6 +15,7 @@ from tellwhy.core.registry import register
 from tellwhy.core.score_function import Floats, ScoreFunction
 from tellwhy.core.tables import random_sample, take_rows
 from tellwhy.explainers.base import Attribution, Rows, ScoreExplainer
+from tellwhy.explainers.trees.checking import check_reading
 from tellwhy.explainers.trees.model import Chosen, Trees
 from tellwhy.explainers.trees.reading import read_trees
 from tellwhy.explainers.trees.score import Group, TreeScore
@@ -137,6 +138,7 @@ class TreeShapley(ScoreExplainer):
         if not isinstance(score, TreeScore):
             return super()._read(X)
         Z = score.trees.read(X)
+        check_reading(score.trees, X, Z)
         return Rows(score, Z, np.arange(Z.shape[1]), Z.shape[1])
 
     def _attribute(self, rows: Rows) -> Attribution:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -10,8 +12,8 @@ import numpy as np
 
 from tellwhy.core.errors import UnsupportedModel
 from tellwhy.core.score_function import Floats
+from tellwhy.explainers.trees.formats.rows import TableRows
 from tellwhy.explainers.trees.model import LEFT, RIGHT, RawTree, Trees, join_trees
-from tellwhy.explainers.trees.rows import TableRows
 from tellwhy.scoring.model_rows import ensure_fitted
 
 _LOGISTIC = ("binary:logistic", "reg:logistic", "binary:logitraw")
@@ -25,18 +27,30 @@ def estimator(model: Any) -> Trees:
     classes = getattr(model, "classes_", None)
     stop = int(model._get_iteration_range(None)[1])  # early stopping: as many rounds as `predict` uses
     names = getattr(model, "feature_names_in_", None) if model.get_booster().feature_names else None
-    return read(
+    trees = read(
         json.loads(model.get_booster().save_raw("json")),
         name=type(model).__name__,
         classes=None if classes is None else np.asarray(classes).tolist(),
         names=None if names is None else [str(n) for n in names],
         rounds=stop or None,
     )
+    return replace(
+        trees,
+        read=replace(trees.read, empty=float(model.missing)),  # type: ignore[type-var]
+        own=lambda X: model.predict(X, output_margin=True),
+    )
 
 
 def booster(model: Any) -> Trees:
     """Booster, as `xgboost.train` returns it."""
-    return read(json.loads(model.save_raw("json")), names=model.feature_names)
+    trees = read(json.loads(model.save_raw("json")), names=model.feature_names)
+    return replace(trees, own=lambda X: _own_margin(model, X))
+
+
+def _own_margin(model: Any, X: Any) -> Any:
+    """What a booster says of rows; XGBoost is loaded, for the booster is one of its objects."""
+    rows = sys.modules["xgboost"].DMatrix(X, feature_names=model.feature_names, enable_categorical=True)
+    return model.predict(rows, output_margin=True)
 
 
 def read(
@@ -66,7 +80,7 @@ def read(
         base=base,
         n_columns=n_columns,
         names=names,
-        read=TableRows(n_columns, names, single=True, categories=_categories(grown)),
+        read=TableRows(n_columns, names, single=True, categories=_categories(grown), refuses=name),
         **_meaning(objective, name, classes, len(base)),
     )
 

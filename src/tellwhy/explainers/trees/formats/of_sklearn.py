@@ -10,8 +10,8 @@ import numpy as np
 
 from tellwhy.core.errors import UnsupportedModel
 from tellwhy.core.score_function import Floats, Integers
+from tellwhy.explainers.trees.formats.rows import TableRows, refuse_sparse
 from tellwhy.explainers.trees.model import LEFT, RIGHT, RawTree, Trees, join_trees
-from tellwhy.explainers.trees.rows import TableRows, refuse_sparse
 from tellwhy.scoring.model_rows import ensure_fitted, fitted_names, own_rows
 
 
@@ -50,6 +50,7 @@ def _averaged(model: Any, estimators: Sequence[Any]) -> Trees:
         names=fitted_names(model),
         classes=model.classes_.tolist() if is_classifier else None,
         read=_rows(model, takes_gaps=bool(get_tags(model).input_tags.allow_nan)),
+        own=model.predict_proba if is_classifier else model.predict,
     )
 
 
@@ -106,6 +107,7 @@ def isolation_forest(model: Any) -> Trees:
         link="power of two",
         threshold=float(np.log2(-float(model.offset_))) if model.offset_ < 0 else None,
         read=_rows(model, takes_gaps=True),
+        own=lambda X: np.log2(-model.score_samples(X)),
     )
 
 
@@ -174,10 +176,15 @@ def _boosted(model: Any, n_outputs: int) -> dict[str, Any]:
         loss = str(getattr(model, "loss", ""))
         is_log = loss in ("poisson", "gamma")  # of histogram boosting: the mean is exp of what trees add up
         what = f"the logarithm of the prediction of {name}" if is_log else f"the prediction of {name}"
-        return {"explains": what, "task": "regression", "link": "exp" if is_log else "identity"}
-    what = f"the margin (log-odds) of a class by {name}"
-    link = "logistic" if n_outputs == 1 else "softmax"
-    return {"explains": what, "task": "classification", "link": link, "classes": model.classes_.tolist()}
+        own = (lambda X: np.log(model.predict(X))) if is_log else model.predict
+        return {"explains": what, "task": "regression", "link": "exp" if is_log else "identity", "own": own}
+    return {
+        "explains": f"the margin (log-odds) of a class by {name}",
+        "task": "classification",
+        "link": "logistic" if n_outputs == 1 else "softmax",
+        "classes": model.classes_.tolist(),
+        "own": model.decision_function,
+    }
 
 
 def histogram_boosting(model: Any) -> Trees:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from tellwhy.core.errors import UnsupportedModel
 from tellwhy.core.score_function import Floats, Integers
+from tellwhy.explainers.trees.formats.rows import TableRows
 from tellwhy.explainers.trees.model import (
     AS_ZERO,
     LEFT,
@@ -21,7 +23,6 @@ from tellwhy.explainers.trees.model import (
     Trees,
     join_trees,
 )
-from tellwhy.explainers.trees.rows import TableRows
 from tellwhy.scoring.model_rows import ensure_fitted
 
 _LOG = ("poisson", "gamma", "tweedie")
@@ -32,17 +33,30 @@ def estimator(model: Any) -> Trees:
     """LGBMClassifier, LGBMRegressor and the others of the scikit-learn kind."""
     ensure_fitted(model)
     classes = getattr(model, "classes_", None)
-    return read(
-        model.booster_.model_to_string(),  # early stopping: it writes as many rounds as `predict` uses
+    text = model.booster_.model_to_string()  # early stopping: it writes as many rounds as `predict` uses
+    trees = read(
+        text,
         name=type(model).__name__,
         classes=None if classes is None else np.asarray(classes).tolist(),
         names=_names(model.booster_),
     )
+    return replace(trees, own=_own_margin(model, text))
 
 
 def booster(model: Any) -> Trees:
     """Booster, as `lightgbm.train` returns it."""
-    return read(model.model_to_string(), names=_names(model))
+    text = model.model_to_string()
+    trees = read(text, names=_names(model))
+    return replace(trees, own=_own_margin(model, text))
+
+
+def _own_margin(model: Any, text: str) -> Callable[[Any], Any] | None:
+    """What the library says of rows; of a forest it gives sums, not means, and nothing to compare with."""
+    return None if _is_averaged(text) else lambda X: model.predict(X, raw_score=True)
+
+
+def _is_averaged(text: str) -> bool:
+    return "\naverage_output\n" in text
 
 
 def _names(model: Any) -> list[str] | None:
@@ -58,8 +72,7 @@ def read(
     head, *blocks = text.split("\n\nend of trees", maxsplit=1)[0].split("\nTree=")
     settings = dict(_settings(head))
     n_outputs = int(settings["num_tree_per_iteration"])
-    averaged = "average_output" in head.splitlines()
-    factor = n_outputs / len(blocks) if averaged and blocks else 1.0
+    factor = n_outputs / len(blocks) if _is_averaged(text) and blocks else 1.0
     nodes, value = join_trees([_raw(dict(_settings(block)), factor) for block in blocks])
     n_columns = int(settings["max_feature_idx"]) + 1
     return Trees(

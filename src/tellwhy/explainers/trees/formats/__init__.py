@@ -1,0 +1,1 @@
+"""Models of trees as their libraries keep them, each read into the same arrays."""
