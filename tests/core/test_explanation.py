@@ -145,7 +145,7 @@ def test_a_failed_save_leaves_the_old_one_and_no_litter(tmp_path):
     example().save(target)
 
     class Unwritable(pd.DataFrame):
-        def to_parquet(self, path):
+        def to_parquet(self, path, **_):
             raise OSError(28, "No space left on device")
 
     with pytest.raises(CannotWrite, match=r"No space left on device\. Nothing was written"):
@@ -163,7 +163,7 @@ def test_damaged_folders_are_named(tmp_path):
         Explanation.load(folder)
     folder = example().save(tmp_path / "second")
     (folder / "data.parquet").write_bytes(b"PAR1 not really")
-    with pytest.raises(UnreadableFile, match=r"data\.parquet is damaged"):
+    with pytest.raises(UnreadableFile, match=r"data\.parquet is missing or damaged"):
         Explanation.load(folder)
     head = folder / "explanation.json"
     head.write_text(json.dumps({**json.loads(head.read_text()), "schema": 99}))

@@ -52,7 +52,9 @@ def load(folder: str | Path) -> Any:
 
 
 def _svm(model: MulticlassSVM) -> Iterator[Fit]:
-    if not hasattr(model, "coef_"):  # a parameter of another model, which fits a copy of it
+    if not any(
+        name.endswith("_") for name in vars(model)
+    ):  # a parameter of another model, which fits a copy of it
         return
     shape = (len(model.classes_), model.n_features_in_)
     yield "coef_", (model.coef_.shape, model.coef_.dtype.kind), (shape, "f")

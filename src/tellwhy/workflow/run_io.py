@@ -12,6 +12,7 @@ from tellwhy.core.explanation import Explanation
 from tellwhy.core.storage.files import new_folder, plain, temporary_files_in
 from tellwhy.core.storage.folders import read_versioned, write_json
 from tellwhy.core.storage.replacing import standing
+from tellwhy.core.storage.stored_tables import read_stored_table, write_stored_table
 from tellwhy.workflow.run import (
     SCHEMA,
     Agreement,
@@ -46,7 +47,7 @@ def save_run(run: Run, folder: Path, *, add: Callable[[Path], Any] | None = None
                 write_workbook(run, work / "anomalies.xlsx")
         _write_scores(run, work / "scores.parquet")
         if run.table_rows is not None:
-            run.table_rows.to_parquet(work / ROWS, index=False)
+            write_stored_table(run.table_rows, work / ROWS, index=False)
         run.explanation.save(work / "explanation")
         if add is not None:
             add(work)
@@ -55,20 +56,16 @@ def save_run(run: Run, folder: Path, *, add: Callable[[Path], Any] | None = None
 
 def load_run(folder: Path) -> Run:
     """Read a folder that `save_run` wrote."""
-    import pandas as pd
-    import pyarrow as pa
-
     folder = standing(folder)
     path = folder / HEAD
     head = read_versioned(path, SCHEMA, "a run of tellwhy")
-    try:
-        scores = pd.read_parquet(folder / "scores.parquet")
-    except (OSError, pa.ArrowException) as error:
-        raise UnreadableFile(f"{folder / 'scores.parquet'} is missing or damaged: {error}.") from error
+    scores = read_stored_table(folder / "scores.parquet")
     try:
         run = _run(head, scores, Explanation.load(folder / "explanation"))
         return replace(run, table_rows=_table_rows(folder / ROWS))
-    except (KeyError, TypeError) as error:
+    except UnreadableFile:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise UnreadableFile(f"{path} lacks something a run must have: {error}.") from error
 
 
@@ -145,18 +142,10 @@ def _anomaly(record: dict[str, Any]) -> Anomaly:
 
 def _table_rows(path: Path) -> Any:
     """The ranked rows as they stand in the table; None for runs that have none."""
-    import pandas as pd
-    import pyarrow as pa
-
-    if not path.exists():
-        return None
-    try:
-        return pd.read_parquet(path)
-    except (OSError, pa.ArrowException) as error:
-        raise UnreadableFile(f"{path} is damaged: {error}.") from error
+    return read_stored_table(path) if path.exists() else None
 
 
 def _write_scores(run: Run, path: Path) -> None:
     import pandas as pd
 
-    pd.DataFrame({"row": run.rows, "score": run.scores}).to_parquet(path, index=False)
+    write_stored_table(pd.DataFrame({"row": run.rows, "score": run.scores}), path, index=False)

@@ -13,6 +13,7 @@ from tellwhy.core.explanation import Explanation
 from tellwhy.core.extras import Extras
 from tellwhy.core.storage.folders import Arrays, Format
 from tellwhy.core.storage.replacing import standing
+from tellwhy.core.storage.stored_tables import read_stored_table, write_stored_table
 from tellwhy.core.tables import Frame, PandasRows
 
 FORMAT = Format(
@@ -71,7 +72,9 @@ def load(folder: Path) -> Explanation:
     head, arrays = FORMAT.read(folder)
     extras = dict(head["extras"])
     extras.update({k.removeprefix(_EXTRA): v for k, v in arrays.items() if k.startswith(_EXTRA)})
-    extras.update({name: _read_table(folder / file) for name, file in _table_files(head, folder).items()})
+    extras.update(
+        {name: read_stored_table(folder / file) for name, file in _table_files(head, folder).items()}
+    )
     try:
         return Explanation(
             values=arrays["values"],
@@ -105,21 +108,11 @@ def _write_table(data: Any, path: Path) -> None:
     if is_pandas:
         # Parquet's names are text; pandas' may be numbers.
         named = data if all(isinstance(c, str) for c in data.columns) else data.rename(columns=str)
-        named.to_parquet(path)
+        write_stored_table(named, path)
     else:
         data.write_parquet(path)  # polars
 
 
 def _read_data(folder: Path, arrays: Mapping[str, Any]) -> Any:
     path = folder / _DATA
-    return _read_table(path) if path.exists() else arrays.get("data")
-
-
-def _read_table(path: Path) -> Any:
-    import pandas as pd
-    import pyarrow as pa
-
-    try:
-        return pd.read_parquet(path)
-    except (OSError, pa.ArrowException) as error:
-        raise UnreadableFile(f"{path} is damaged: {error}.") from error
+    return read_stored_table(path) if path.exists() else arrays.get("data")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import struct
 import sys
 import zipfile
 import zlib
@@ -28,6 +29,8 @@ _UNPACKING_ERRORS = (
     zipfile.BadZipFile,
     RuntimeError,  # a zip file with a password
     NotImplementedError,  # a zip file packed in a way that Python does not know
+    UnicodeDecodeError,  # a zip file whose members have names that are no text
+    struct.error,
 )
 
 
@@ -151,8 +154,8 @@ def check_is_file(path: Path) -> None:
 def _locate_in_zip(path: Path) -> ByteSource:
     try:
         with zipfile.ZipFile(path) as archive:
-            entries = [entry for entry in archive.infolist() if not entry.is_dir()]
-    except (zipfile.BadZipFile, OSError) as error:
+            entries = [entry for entry in archive.infolist() if not entry.filename.endswith("/")]
+    except (zipfile.BadZipFile, OSError, ValueError, LookupError, NotImplementedError, struct.error) as error:
         raise UnreadableFile(f"{path} is a damaged zip file ({error}). Fetch it again.") from error
     if any(entry.filename == "xl/workbook.xml" for entry in entries):  # an .xlsx file is a zip archive
         if sum(entry.file_size for entry in entries) > LARGEST_UNPACKED:

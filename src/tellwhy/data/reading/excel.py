@@ -17,6 +17,7 @@ from tellwhy.data.reading.records import frame_from_records
 from tellwhy.data.table import check_unique
 
 MOST_ROWS = 1_048_576  # of a sheet
+_NEEDED = ("styles.xml", "sharedStrings.xml", "workbook.xml")
 _ERROR_CELLS = ("#N/A", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!")
 
 
@@ -59,6 +60,11 @@ def _opened(stream: BinaryIO) -> Any:
 
     reader = Cells(stream, read_only=True, data_only=True)
     reader.read_manifest()
+    named = [part.PartName.lstrip("/") for part in reader.package.Override]
+    # Without its styles, a workbook would be read with numbers for its dates.
+    lost = [name for name in named if name.endswith(_NEEDED) and name not in reader.valid_files]
+    if lost:
+        raise ValueError(f"its part {lost[0]} is missing")
     reader.read_strings()
     reader.read_workbook()
     excel.apply_stylesheet(reader.archive, reader.wb)  # tells which numbers are dates

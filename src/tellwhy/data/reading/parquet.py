@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -64,52 +65,66 @@ def damages(path: Path) -> Iterator[None]:
 
 
 def check_decoded_size(file: pq.ParquetFile, content: pa.NativeFile, path: Path) -> None:
-    """Raise, before any value is decoded, for a file whose values take more memory than is accepted.
+    """Raise, before values are decoded, for a file whose values take more memory than is accepted.
 
     A value that repeats takes hardly any room in the file, however long it is: the sizes that the file states
     say little about the memory that its values need.
     """
-    metadata = file.metadata
-    limit = byte_source.LARGEST_UNPACKED
-    fixed = 0
-    texts: list[tuple[int, int, int]] = []  # largest size possible, row group, column
-    for group in range(metadata.num_row_groups):
-        rows = metadata.row_group(group)
-        for place in range(rows.num_columns):
-            chunk = rows.column(place)
-            fixed += chunk.num_values * _WIDTHS.get(chunk.physical_type, _WIDTH)
-            if chunk.physical_type.endswith("BYTE_ARRAY"):
-                repeats = chunk.num_values if chunk.has_dictionary_page else 1
-                texts.append((chunk.total_uncompressed_size * max(repeats, 1), group, place))
-    most = sum(size for size, _, _ in texts)
-    # The longest entry of a dictionary bounds a text column far better than the size of its pages.
-    for size, group, place in sorted(texts, reverse=True):
-        if fixed + most <= limit:
-            break
-        chunk = metadata.row_group(group).column(place)
-        longest = _longest_entry(content, metadata, group, chunk.path_in_schema)
-        most += min(size, chunk.total_uncompressed_size + chunk.num_values * longest) - size
-    if fixed + most > limit:
+    # What a file says of single columns is not asked for: Arrow ends the process where that is damaged.
+    leaves = [file.schema.column(i) for i in range(len(file.schema))]
+    width = sum(_WIDTHS.get(leaf.physical_type, _WIDTH) for leaf in leaves)
+    groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
+    stated = sum(group.total_byte_size + group.num_rows * width for group in groups)
+    repeated = {
+        (i, leaf.path): group.num_rows * group.total_byte_size
+        for i, group in enumerate(groups)
+        for leaf in leaves
+        if leaf.physical_type.endswith("BYTE_ARRAY") and leaf.max_repetition_level == 0
+    }
+    total = stated + sum(repeated.values())
+    for measure in (_by_longest_entry, _by_every_entry):
+        for place in sorted(repeated, key=repeated.__getitem__, reverse=True):
+            if total <= byte_source.LARGEST_UNPACKED:
+                return
+            total -= repeated[place]
+            repeated[place] = measure(content, file.metadata, *place)
+            total += repeated[place]
+    if total > byte_source.LARGEST_UNPACKED:
         raise too_large(path)
 
 
-def _longest_entry(content: pa.NativeFile, metadata: pq.FileMetaData, group: int, name: str) -> int:
-    """Length of the longest text that a column of a row group can repeat; only its dictionary is decoded."""
-    # Without a buffer of its own Arrow would fetch the whole column for the first row.
-    file = pq.ParquetFile(
-        content, metadata=metadata, read_dictionary=[name], pre_buffer=False, buffer_size=_PROBE_BUFFER
-    )
+def _by_longest_entry(content: pa.NativeFile, metadata: pq.FileMetaData, group: int, name: str) -> int:
+    """Size of a column of text if every row held its longest one; only its dictionary is decoded."""
+    file = _with_dictionary(content, metadata, name)
     batches = file.iter_batches(batch_size=1, row_groups=[group], columns=[name], use_threads=False)
     batch = next(iter(batches), None)  # none where the row group is empty
-    return 0 if batch is None else max(map(_longest, batch.columns), default=0)
+    longest = 0 if batch is None else max(_lengths(batch.column(0))[0], default=0)
+    return int(metadata.row_group(group).num_rows * longest)
 
 
-def _longest(column: pa.Array) -> int:
-    if pa.types.is_dictionary(column.type):
-        return int(pc.max(pc.binary_length(column.dictionary)).as_py() or 0)
-    if pa.types.is_struct(column.type):
-        return max(map(_longest, column.flatten()), default=0)
-    return _longest(column.flatten()) if pa.types.is_nested(column.type) else int(column.nbytes)
+def _by_every_entry(content: pa.NativeFile, metadata: pq.FileMetaData, group: int, name: str) -> int:
+    """Size of a column of text, from its dictionary and how often each entry is used."""
+    table = _with_dictionary(content, metadata, name).read_row_group(group, columns=[name])
+    sizes = 0
+    for chunk in table.column(0).chunks:
+        lengths, used = _lengths(chunk)
+        sizes += int(np.asarray(lengths)[np.asarray(used.drop_null(), dtype=np.int64)].sum())
+    return sizes
+
+
+def _with_dictionary(content: pa.NativeFile, metadata: pq.FileMetaData, name: str) -> pq.ParquetFile:
+    # Without a buffer of its own Arrow would fetch the whole column for its first row.
+    settings = {"pre_buffer": False, "buffer_size": _PROBE_BUFFER, "page_checksum_verification": True}
+    return pq.ParquetFile(content, metadata=metadata, read_dictionary=[name], **settings)
+
+
+def _lengths(column: pa.Array) -> tuple[list[int], pa.Array]:
+    """Lengths of the entries of a column's dictionary, and which entry each row has."""
+    while pa.types.is_struct(column.type):  # a column inside others
+        column = column.field(0)
+    if not pa.types.is_dictionary(column.type):  # texts that are no text (decimals) repeat nothing long
+        return [0], pa.array([], pa.int64())
+    return pc.fill_null(pc.binary_length(column.dictionary), 0).to_pylist(), column.indices
 
 
 def _check_values(table: pa.Table, path: Path) -> None:

@@ -17,7 +17,7 @@ from typing import Annotated, ParamSpec
 import typer
 
 import tellwhy
-from tellwhy.core.errors import TellwhyError
+from tellwhy.core.errors import TellwhyError, UnreadableFile
 from tellwhy.views.cli import screen
 from tellwhy.views.cli.check import check_command
 from tellwhy.views.cli.compare import compare_command
@@ -88,7 +88,17 @@ def report_command(
     from tellwhy.workflow.graphs.node_picture import load_picture
 
     target = run_dir / "report.html" if out is None else out
-    screen.say(str(write_report(load_run(run_dir), target, load_picture(run_dir))))
+    run = load_run(run_dir)
+    try:
+        page = write_report(run, target, load_picture(run_dir))
+    except TellwhyError:
+        raise
+    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, MemoryError) as error:
+        raise UnreadableFile(
+            f"{run_dir} does not hold what a run must hold, or not in the form it must have: {error}. Make "
+            "the run again with `tellwhy explain`."
+        ) from error
+    screen.say(str(page))
 
 
 def methods_command(*, json: Json = False) -> None:
