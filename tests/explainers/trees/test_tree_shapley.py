@@ -7,6 +7,8 @@ import pytest
 from oracles import tree_models as models
 from oracles.shapley_oracles import shapley_by_definition
 from oracles.tree_oracles import background_worth, interactions_by_definition, path_worth, remembered
+from sklearn.compose import make_column_transformer
+from sklearn.decomposition import PCA
 from sklearn.ensemble import GradientBoostingClassifier, IsolationForest, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -168,16 +170,58 @@ def test_classes_are_chosen_by_name_or_as_predicted():
         TreeShapley(model, target="maybe").explain(X)
 
 
-def test_pipelines_are_told_in_the_columns_that_go_in():
-    frame = models.FRAME[["a", "e"]]
-    coder = make_pipeline(OneHotEncoder(sparse_output=False, handle_unknown="ignore"), StandardScaler())
-    model = make_pipeline(coder, RandomForestRegressor(5, random_state=0)).fit(frame[["e"]], Y)
-    explanation = TreeShapley(model, interactions=True).explain(frame[["e"]])
-    assert explanation.values.shape == (160, 1)
-    np.testing.assert_allclose(explanation.scores, model.predict(frame[["e"]]))
-    np.testing.assert_allclose(
-        explanation.extras["interactions"][:, 0, 0], explanation.values[:, 0], atol=1e-12
+def coded_pipeline():
+    frame = models.FRAME[["a", "e", "b"]].assign(f=np.where(models.FRAME.c > 0, "up", "down"))
+    coder = make_column_transformer(
+        (OneHotEncoder(sparse_output=False), ["e", "f"]), (StandardScaler(), ["b"]), ("passthrough", ["a"])
     )
+    forest = RandomForestRegressor(5, max_depth=6, random_state=0)
+    return frame, make_pipeline(coder, forest).fit(frame, Y + 2.0 * (frame.f == "up") * (frame.e == "red"))
+
+
+def test_a_column_that_was_encoded_as_several_is_one_player():
+    frame, model = coded_pipeline()
+    few, background = frame.iloc[[3, 40]], frame.iloc[[7, 90, 91]]
+    explanation = TreeShapley(model, background=background, interactions=True).explain(few)
+    assert explanation.feature_names == ["a", "e", "b", "f"]
+    np.testing.assert_allclose(explanation.scores, model.predict(few))
+    for i in range(2):
+
+        def worth(present, row=few.iloc[[i]]):
+            mixed = background.copy()
+            for j in present:
+                mixed.iloc[:, j] = row.iloc[0, j]
+            return model.predict(mixed).mean()
+
+        worth = remembered(worth)
+        np.testing.assert_allclose(explanation.values[i], shapley_by_definition(worth, 4), atol=1e-10)
+        pairs = interactions_by_definition(worth, 4)
+        off = ~np.eye(4, dtype=bool)
+        np.testing.assert_allclose(explanation.extras["interactions"][i][off], pairs[off], atol=1e-10)
+
+
+def test_columns_encoded_as_several_follow_training_rows_as_one_player():
+    frame, model = coded_pipeline()
+    explanation = TreeShapley(model, interactions=True).explain(frame.iloc[[3]])
+    trees = read_trees(model[-1])
+    z = model[:-1].transform(frame.iloc[[3]])[0]
+    owner = as_score_owner(model)
+
+    def worth(present):
+        return path_worth(trees, 0, z)({j for j in range(len(z)) if owner[j] in present})
+
+    np.testing.assert_allclose(explanation.values[0], shapley_by_definition(remembered(worth), 4), atol=1e-10)
+    np.testing.assert_allclose(explanation.extras["interactions"].sum(axis=2), explanation.values, atol=1e-10)
+
+
+def as_score_owner(model):
+    return TreeShapley(model).score.owner
+
+
+def test_encodings_that_mix_columns_are_answered():
+    model = make_pipeline(PCA(2), RandomForestRegressor(3)).fit(X, Y)
+    with pytest.raises(UnsupportedModel, match="mixes them"):
+        TreeShapley(model).explain(X)
 
 
 def test_background_rows_are_drawn_and_told():

@@ -61,12 +61,13 @@ def _add_edge(nodes, share, row, other, parent, node, columns, met, shares, d):
     z = share[node]
     if len(other) > 0:
         z = 1.0 if goes_left(nodes, parent, other[0, column]) == is_left else 0.0
+    player = nodes.player[parent]
     for i in range(d):
-        if columns[i] == column:
+        if columns[i] == player:
             met[i] *= o
             shares[i] *= z
             return d
-    columns[d] = column
+    columns[d] = player
     met[d] = o
     shares[d] = z
     return d + 1

@@ -39,7 +39,7 @@ def pair_shares(nodes, trees, value, X, background, betas, shares):
     """
     deepest = nodes.depth.max() + 2
     way = Way(
-        np.zeros(X.shape[1], dtype=np.int64),
+        np.zeros(len(shares), dtype=np.int64),
         np.empty(deepest, dtype=np.int64),
         np.empty((deepest, 4), dtype=np.int64),
         np.zeros(3, dtype=np.int64),
@@ -81,7 +81,7 @@ def _walk_pair(nodes, start, value, sides_x, sides_b, betas, way, shares):
 def _descend(nodes, start, node, sides_x, sides_b, way):
     """Go down to a leaf, x's way where the two part; b's way waits."""
     while nodes.feature[node] >= 0:
-        column = nodes.feature[node]
+        column = nodes.player[node]
         left = sides_x[node - start]
         if way.met[column] == ABSENT:
             left = sides_b[node - start]

@@ -58,9 +58,9 @@ def earlier_edges(nodes, start, stop, share):
         if depth == 0:
             continue
         total[node - start] = share[node]
-        column = nodes.feature[path[depth - 1]]
+        column = nodes.player[path[depth - 1]]
         for level in range(depth - 1, 0, -1):
-            if nodes.feature[path[level - 1]] == column:
+            if nodes.player[path[level - 1]] == column:
                 previous[node - start] = level
                 total[node - start] *= total[path[level] - start]
                 break
@@ -122,7 +122,7 @@ def _walk(nodes, start, stop, value, edges, previous, XT, at, shares, products, 
         # a subtree is complete when its right child is: go up as far as that holds
         while depth > 0:
             edge = path[depth]
-            column = nodes.feature[path[depth - 1]]
+            column = nodes.player[path[depth - 1]]
             _gain(edges[edge - start], previous[edge - start], sums[depth], states[depth], shares[column], at)
             is_left = edge == path[depth - 1] + 1
             _carry(sums, depth, is_left)

@@ -111,7 +111,7 @@ def _enter(nodes, node, depth, previous, XT, BT, walk):
     walk.slots[depth] = walk.slots[previous] if previous > 0 else walk.n_slots[depth - 1]
     walk.n_slots[depth] = walk.n_slots[depth - 1] + (previous == 0)
     slot = walk.slots[depth]
-    walk.columns[slot] = nodes.feature[parent]
+    walk.columns[slot] = nodes.player[parent]
     is_left = node == parent + 1
     _fail(nodes, parent, is_left, slot, XT, walk.fails_x[depth - 1], walk.fails_x[depth])
     _fail(nodes, parent, is_left, slot, BT, walk.fails_b[depth - 1], walk.fails_b[depth])

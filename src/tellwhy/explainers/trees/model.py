@@ -43,6 +43,9 @@ class Nodes(NamedTuple):
         How many training rows (or how much of their weight) came through.
     depth
         Number of splits above.
+    player
+        The column of the user's that a split is on: that of `feature`, or what an encoding made it from.
+        Splits on columns that were made from one count as splits on that one. −1 for a leaf.
     """
 
     first: Integers
@@ -54,6 +57,11 @@ class Nodes(NamedTuple):
     words: NDArray[np.uint32]
     cover: Floats
     depth: Integers
+    player: Integers
+
+    def played_by(self, owner: Integers) -> Nodes:
+        """Return the nodes with the user's column of each model column."""
+        return self._replace(player=np.where(self.feature >= 0, owner[self.feature], -1))
 
     @property
     def n_trees(self) -> int:
@@ -176,11 +184,12 @@ def join_trees(raw: Sequence[RawTree]) -> tuple[Nodes, Floats]:
         words=words,
         cover=joined("cover", np.float64),
         depth=np.concatenate([depth for _, depth in orders]),
+        player=np.zeros(int(first[-1]), dtype=np.int64),
     )
     values = [np.asarray(t.value, np.float64)[order] for t, (order, _) in zip(raw, orders, strict=True)]
     value = np.concatenate([v.reshape(len(v), -1) for v in values])
-    is_leaf = joined("left", np.int64) < 0
-    return nodes._replace(feature=np.where(is_leaf, -1, nodes.feature)), np.ascontiguousarray(value)
+    feature = np.where(joined("left", np.int64) < 0, -1, nodes.feature)
+    return nodes._replace(feature=feature, player=feature), np.ascontiguousarray(value)
 
 
 def _joined_right(raw: Sequence[RawTree], orders: Any, first: Integers) -> Integers:

@@ -74,14 +74,24 @@ def outputs(nodes: Nodes, chosen: Chosen, Z: Floats, n_jobs: int = -1) -> Floats
     return np.concatenate(_over_rows(some, len(Z), n_jobs, "scoring with trees"))
 
 
-def path_values(nodes: Nodes, chosen: Chosen, Z: Floats, n_jobs: int = -1) -> Shares:
+class Game(NamedTuple):
+    """Trees, the part of them that makes an output, and the number of columns that share it."""
+
+    nodes: Nodes
+    chosen: Chosen
+    n_players: int
+
+
+def path_values(game: Game, Z: Floats, n_jobs: int = -1) -> Shares:
     """Shapley values where absent columns go both ways at a split, as often as training rows did."""
+    nodes = game.nodes
+    chosen = game.chosen
     share = edge_shares(nodes)
     rule = quadrature(_most_points(nodes, Z.shape[1]))
 
     def some(rows: slice) -> Floats:
         turned = np.ascontiguousarray(Z[rows].T)
-        gained = np.zeros_like(turned)
+        gained = np.zeros((game.n_players, rows.stop - rows.start))
         path_shares(nodes, chosen.trees, chosen.value, share, turned, rule.points, rule.weights, gained)
         return gained.T
 
@@ -89,10 +99,10 @@ def path_values(nodes: Nodes, chosen: Chosen, Z: Floats, n_jobs: int = -1) -> Sh
     return Shares(values, chosen.base + expected_value(nodes, chosen.trees, chosen.value, share))
 
 
-def background_values(
-    nodes: Nodes, chosen: Chosen, Z: Floats, background: Floats, n_jobs: int = -1
-) -> Shares:
+def background_values(game: Game, Z: Floats, background: Floats, n_jobs: int = -1) -> Shares:
     """Shapley values where absent columns take the cells of background rows, averaged over these."""
+    nodes = game.nodes
+    chosen = game.chosen
     share = edge_shares(nodes)
     is_short = path_columns(nodes, chosen.trees, share) <= BITS
     short = chosen.trees[is_short]
@@ -104,7 +114,7 @@ def background_values(
 
     def some(rows: slice) -> Floats:
         turned = np.ascontiguousarray(Z[rows].T)
-        gained = np.zeros_like(turned)
+        gained = np.zeros((game.n_players, rows.stop - rows.start))
         given = (nodes, short, chosen.value, share, turned, turned_background)
         table_shares(*given, rule.points, rule.weights, betas, gained)
         pair_shares(nodes, long, chosen.value, Z[rows], background, betas, gained)
@@ -114,16 +124,15 @@ def background_values(
     return Shares(values, float(outputs(nodes, chosen, background, n_jobs).mean()))
 
 
-def interactions(
-    nodes: Nodes, chosen: Chosen, Z: Floats, background: Floats | None, n_jobs: int = -1
-) -> Floats:
+def interactions(game: Game, Z: Floats, background: Floats | None, n_jobs: int = -1) -> Floats:
     """Shapley interactions (n, columns, columns) without their diagonal; both halves are alike."""
+    nodes = game.nodes
     share = edge_shares(nodes)
     rule = quadrature(_most_points(nodes, Z.shape[1]))
 
     def some(rows: slice) -> Floats:
-        pairs = np.zeros((rows.stop - rows.start, Z.shape[1], Z.shape[1]))
-        given = (nodes, chosen.trees, chosen.value, share, Z[rows])
+        pairs = np.zeros((rows.stop - rows.start, game.n_players, game.n_players))
+        given = (nodes, game.chosen.trees, game.chosen.value, share, Z[rows])
         if background is None:
             path_interactions(*given, rule.points, rule.weights, pairs)
             return pairs

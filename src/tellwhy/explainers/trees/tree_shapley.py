@@ -16,10 +16,10 @@ from tellwhy.core.score_function import Floats, ScoreFunction
 from tellwhy.core.tables import random_sample, take_rows
 from tellwhy.explainers.base import Attribution, Rows, ScoreExplainer
 from tellwhy.explainers.trees.checking import check_reading
-from tellwhy.explainers.trees.model import Chosen, Trees
+from tellwhy.explainers.trees.model import Trees
 from tellwhy.explainers.trees.reading import read_trees
 from tellwhy.explainers.trees.score import Group, TreeScore
-from tellwhy.explainers.trees.shares import Shares, background_values, interactions, path_values
+from tellwhy.explainers.trees.shares import Game, Shares, background_values, interactions, path_values
 from tellwhy.scoring import EncodedScore, as_score
 from tellwhy.scoring.adapters.class_names import lookup
 from tellwhy.scoring.observed import some_rows
@@ -142,17 +142,20 @@ class TreeShapley(ScoreExplainer):
         return Rows(score, Z, np.arange(Z.shape[1]), Z.shape[1])
 
     def _attribute(self, rows: Rows) -> Attribution:
-        score: TreeScore = rows.score
+        score = self._tree_score(rows)
         background = self._background_rows()
         targets = score.targets(rows.X, self.n_jobs)
-        n, d = rows.X.shape
+        n = len(rows.X)
+        d = rows.n_owners
         found = _Found(np.empty((n, d)), np.empty(n), np.empty((n, d, d)) if self.interactions else None)
+        nodes = score.trees.nodes.played_by(rows.owner)
         for group in targets.groups():
-            self._explain_some(score.trees, group, rows.X[group.rows], background, found)
+            game = Game(nodes, score.trees.chosen(group.output), d)
+            self._explain_some(game, group, rows.X[group.rows], background, found)
         scores = score.of_numbers(rows.X, self.n_jobs)
         extras = _extras(score, scores, score.labels(targets))
         if found.interactions is not None:
-            extras["interactions"] = _by_owner(rows, found.interactions)
+            extras["interactions"] = found.interactions
         return Attribution(
             found.values,
             scores,
@@ -163,27 +166,36 @@ class TreeShapley(ScoreExplainer):
                 "target": None if self.target is None else str(self.target),
                 "task": score.trees.task,
             },
+            per_owner=True,
+        )
+
+    def _tree_score(self, rows: Rows) -> TreeScore:
+        """Return the score in the columns of the trees; raise where an encoding mixes the user's columns."""
+        if isinstance(rows.score, TreeScore):
+            return rows.score
+        raise UnsupportedModel(
+            f"TreeShapley cannot tell the columns of {self.score.describes} apart: the encoding mixes them. "
+            "Use KernelShap for the whole pipeline, or explain its last step in the encoded columns."
         )
 
     def _explain_some(
-        self, trees: Trees, group: Group, Z: Floats, background: Floats | None, found: _Found
+        self, game: Game, group: Group, Z: Floats, background: Floats | None, found: _Found
     ) -> None:
         """Explain rows of which the same output is asked for."""
-        chosen = trees.chosen(group.output)
-        shared = self._shares(trees, chosen, Z, background)
+        shared = self._shares(game, Z, background)
         found.values[group.rows] = group.sign * shared.values
         found.base[group.rows] = group.sign * shared.base
         if found.interactions is not None:
-            pairs = interactions(trees.nodes, chosen, Z, background, self.n_jobs)
-            diagonal = np.arange(Z.shape[1])
+            pairs = interactions(game, Z, background, self.n_jobs)
+            diagonal = np.arange(game.n_players)
             # what a column does alone is what it has less its halves of all pairs
             pairs[:, diagonal, diagonal] = shared.values - pairs.sum(axis=2)
             found.interactions[group.rows] = group.sign * pairs
 
-    def _shares(self, trees: Trees, chosen: Chosen, Z: Floats, background: Floats | None) -> Shares:
+    def _shares(self, game: Game, Z: Floats, background: Floats | None) -> Shares:
         if background is None:
-            return path_values(trees.nodes, chosen, Z, self.n_jobs)
-        return background_values(trees.nodes, chosen, Z, background, self.n_jobs)
+            return path_values(game, Z, self.n_jobs)
+        return background_values(game, Z, background, self.n_jobs)
 
     def _background_rows(self) -> Floats | None:
         """Background rows as numbers, `max_background` of them at most."""
@@ -243,12 +255,3 @@ def _extras(score: TreeScore, scores: Floats, labels: Any) -> dict[str, Any]:
     if score.trees.task == "anomaly":
         return {"anomaly_score": 2.0**scores}
     return {} if labels is None else {"explained_class": labels}
-
-
-def _by_owner(rows: Rows, pairs: Floats) -> Floats:
-    """Sum interactions over the user's columns."""
-    if pairs.shape[1] == rows.n_owners and np.array_equal(rows.owner, np.arange(rows.n_owners)):
-        return pairs
-    belongs = np.zeros((pairs.shape[1], rows.n_owners))
-    belongs[np.arange(pairs.shape[1]), rows.owner] = 1.0
-    return np.asarray(np.einsum("nij,ia,jb->nab", pairs, belongs, belongs, optimize=True))
