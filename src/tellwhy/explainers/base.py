@@ -16,10 +16,12 @@ from tellwhy.core.errors import InvalidInput, UnsupportedModel
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.extras import Extras
 from tellwhy.core.params import Rules, validate_parameters
+from tellwhy.core.progress import shown
 from tellwhy.core.score_function import Floats, Integers, ScoreFunction
 from tellwhy.core.tables import as_floats, column_names, refuse_sparse
 from tellwhy.counterfactuals.normal_versions import normal_versions
 from tellwhy.explainers.finite_values import check_finite
+from tellwhy.explainers.in_batches import in_batches
 from tellwhy.explainers.model_state import notice_fit
 from tellwhy.scoring import EncodedScore, as_score
 from tellwhy.scoring.model_rows import check_columns
@@ -139,6 +141,7 @@ class ScoreExplainer(ABC):
 
     kind: ClassVar[str] = "attribution"
     reads_rows: ClassVar[bool] = True  # False for a baseline whose numbers do not depend on the rows
+    calls_in_batches: ClassVar[bool] = False  # True: `batch_size` and `n_jobs` say how the score is called
     only_anomalies: ClassVar[bool] = (
         False  # True: it looks for lower scores, which a prediction has no use for
     )
@@ -163,8 +166,15 @@ class ScoreExplainer(ABC):
         self.ordinary_rows_ = some_rows(X)
         return self
 
-    def explain(self, X: ArrayLike) -> Explanation:
-        """Explain the score of each row of X, in the columns of X."""
+    def explain(self, X: ArrayLike, *, progress: bool | None = None) -> Explanation:
+        """Explain the score of each row of X, in the columns of X.
+
+        `progress` shows how far it is, or does not; None: on a terminal and in notebooks, after two seconds.
+        """
+        with shown(progress):
+            return self._explained(X)
+
+    def _explained(self, X: ArrayLike) -> Explanation:
         validate_parameters(self)
         notice_fit(self)
         refuse_sparse(X)
@@ -216,6 +226,9 @@ class ScoreExplainer(ABC):
     def rows(self, X: ArrayLike) -> Rows:
         """Bring rows into the columns that the score sees, and find those that the model was trained on."""
         rows = self._read(X)
+        if self.calls_in_batches:
+            settings: Any = self
+            rows = replace(rows, score=in_batches(rows.score, settings.batch_size, settings.n_jobs))
         if not self.leaves_rows_out or not isinstance(rows.score, LeavesRowsOut):
             return rows
         return replace(rows, left_out=self._left_out(rows.score, rows.X))

@@ -45,6 +45,10 @@ _PLACES = {
     "as_class_scores": "class_scores",
     "as_prediction": "predictions",
 }
-__getattr__, __dir__ = lazy_names(__name__, _PLACES)
+__getattr__, _ = lazy_names(__name__, _PLACES)
 __all__ = list(_PLACES)
 __all__ += ["as_score"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -97,12 +97,17 @@ def explain(
             return _by_instance(method, question)
         if chosen is None and _is_text(X):
             chosen = _label_card(model)
-        if is_network(model) and (chosen is None or chosen.role in ("explainer", "network explainer")):
+        if is_network(model) and (chosen is None or _takes_networks(chosen)):
             card = chosen or explainer_card("IntegratedGradients")
             return _by_network(card, question, is_auto=chosen is None)
-        if chosen is not None and chosen.role != "explainer":
+        if chosen is not None and (chosen.role != "explainer" or chosen.family == "surrogate"):
             return _by_model(chosen, question)
         return _by_score(chosen, question)
+
+
+def _takes_networks(chosen: Card) -> bool:
+    """Whether a method explains one output of a network; surrogates read its classes themselves."""
+    return chosen.role == "network explainer" or (chosen.role == "explainer" and chosen.family != "surrogate")
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,8 +140,7 @@ def _by_score(chosen: Card | None, question: _Question) -> Explanation:
 
 def _by_network(card: Card, question: _Question, *, is_auto: bool) -> Explanation:
     """Explain one output of a network: a method of networks gets the network, one of scores its output."""
-    network = networks.read(question.model, question.X, question.asked.target, card)
-    params = dict(question.params)
+    network, params = networks.read(question.model, question.X, question.asked.target, card, question.params)
     if network.target is not None:
         params["target"] = network.target
     explainer, further = made(card, network.model, params)

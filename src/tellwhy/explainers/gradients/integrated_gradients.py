@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from tellwhy.core.capabilities import HasGradient, IsTensor
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.params import Rule, Rules, integer, none, one_of, real, validate_parameters
+from tellwhy.core.progress import shown
 from tellwhy.core.registry import register
 from tellwhy.core.score_function import Floats, ScoreFunction
 from tellwhy.explainers.base import Attribution, BackgroundExplainer, Rows, lacks
@@ -162,7 +163,7 @@ class IntegratedGradients(BackgroundExplainer):
         extras = {"n_gradients": found.n_gradients}
         return Attribution(found.values, found.scores, found.base, extras=extras, params=self.used())
 
-    def explain(self, X: Any) -> Any:
+    def explain(self, X: Any, *, progress: bool | None = None) -> Any:
         """Explain the score of each row of X.
 
         Parameters
@@ -171,6 +172,8 @@ class IntegratedGradients(BackgroundExplainer):
             Rows. Of a network they may be tokens (whole numbers that an `nn.Embedding` takes), or several
             inputs: a tuple, or a dict by the names of forward's arguments. Tokens are explained by the
             vectors that stand for them.
+        progress
+            Whether to show how far it is; None: on a terminal and in notebooks, after two seconds.
 
         Returns
         -------
@@ -181,8 +184,9 @@ class IntegratedGradients(BackgroundExplainer):
             from tellwhy.explainers.gradients.network_inputs import explain_inputs
 
             validate_parameters(self)
-            return explain_inputs(self, X)
-        return super().explain(X)
+            with shown(progress):
+                return explain_inputs(self, X)
+        return super().explain(X, progress=progress)
 
     def integrated(self, lines: Lines) -> Integrated:
         """Integrate along lines: once more, eight times finer, where over 5 % is missing."""

@@ -17,6 +17,7 @@ from tellwhy.core.registry import register
 from tellwhy.core.rows.scaling import ColumnSpread
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.explainers.base import Attribution, BackgroundExplainer, Rows
+from tellwhy.explainers.in_batches import BATCH_PARAMETERS
 
 
 @register(
@@ -55,6 +56,10 @@ class AnomalyContribution(BackgroundExplainer):
         those of forests, need a larger one.
     random_state
         Seed of the noise.
+    batch_size
+        Rows that the model gets per call, at most; None: as many as memory allows.
+    n_jobs
+        Calls of the model at the same time, in threads; −1: one per core. Results do not depend on it.
 
     Examples
     --------
@@ -65,18 +70,29 @@ class AnomalyContribution(BackgroundExplainer):
     """
 
     leaves_rows_out = True
+    calls_in_batches = True
     only_anomalies = True
     least_rows = 2
     _parameters: ClassVar[dict[str, Rules]] = {
         "n_samples": (one_of("auto"), integer(4)),
         "width": real(0, np.inf),
         "random_state": seed,
+        **BATCH_PARAMETERS,
     }
 
     def __init__(
-        self, model: object, *, n_samples: int | str = "auto", width: float = 0.1, random_state: Seed = 0
+        self,
+        model: object,
+        *,
+        n_samples: int | str = "auto",
+        width: float = 0.1,
+        random_state: Seed = 0,
+        batch_size: int | None = None,
+        n_jobs: int = 1,
     ):
         super().__init__(model)
+        self.batch_size = batch_size
+        self.n_jobs = n_jobs
         self.n_samples = n_samples
         self.width = width
         self.random_state = random_state

@@ -12,6 +12,7 @@ from tellwhy.core.params import Rules, Seed, generator, integer, seed
 from tellwhy.core.registry import register
 from tellwhy.core.score_function import Floats
 from tellwhy.explainers.base import Attribution, BackgroundExplainer, Rows, mean_of_rows
+from tellwhy.explainers.in_batches import BATCH_PARAMETERS
 
 
 @register(
@@ -39,6 +40,10 @@ class Occlusion(BackgroundExplainer):
         Background rows drawn per explanation (fewer where there are fewer).
     random_state
         Seed of that draw.
+    batch_size
+        Rows that the model gets per call, at most; None: as many as memory allows.
+    n_jobs
+        Calls of the model at the same time, in threads; −1: one per core. Results do not depend on it.
 
     Examples
     --------
@@ -48,10 +53,25 @@ class Occlusion(BackgroundExplainer):
     array([[-1., 24.]])
     """
 
-    _parameters: ClassVar[dict[str, Rules]] = {"n_background": integer(1), "random_state": seed}
+    calls_in_batches = True
+    _parameters: ClassVar[dict[str, Rules]] = {
+        "n_background": integer(1),
+        "random_state": seed,
+        **BATCH_PARAMETERS,
+    }
 
-    def __init__(self, model: object, *, n_background: int = 32, random_state: Seed = 0):
+    def __init__(
+        self,
+        model: object,
+        *,
+        n_background: int = 32,
+        random_state: Seed = 0,
+        batch_size: int | None = None,
+        n_jobs: int = 1,
+    ):
         super().__init__(model)
+        self.batch_size = batch_size
+        self.n_jobs = n_jobs
         self.n_background = n_background
         self.random_state = random_state
 

@@ -23,6 +23,7 @@ from tellwhy.core.params import (
     none,
     validate_parameters,
 )
+from tellwhy.core.progress import shown
 from tellwhy.core.score_function import Floats
 from tellwhy.explainers.propagation.batches import Explained, explain_together, share_forward
 from tellwhy.explainers.propagation.composites import Composite
@@ -81,7 +82,7 @@ class NetworkExplainer(ABC):
         self.batch_size = batch_size
         self.device = device
 
-    def explain(self, X: Any) -> Any:
+    def explain(self, X: Any, *, progress: bool | None = None) -> Any:
         """Explain the model's output for each row of X.
 
         Parameters
@@ -89,13 +90,16 @@ class NetworkExplainer(ABC):
         X
             A tensor or an array (n, *shape); for models of several inputs a tuple of them, or a dict by the
             names of forward's arguments.
+        progress
+            Whether to show how far it is; None: on a terminal and in notebooks, after two seconds.
 
         Returns
         -------
         An `Explanation`; for several inputs one of each, in a tuple or a dict like X. There the residual of
         each is that of the whole, and its `base_values` are what the other inputs got.
         """
-        return explain_together([self], X)[0]
+        with shown(progress):
+            return explain_together([self], X)[0]
 
     def ledger(self, X: Any) -> pd.DataFrame:
         """Relevance that arrived at each operation, that it handed on, and that it absorbed.

@@ -117,7 +117,7 @@ class SmoothGrad(NetworkExplainer):
         n_samples: int = 50,
         noise: float = 0.1,
         postprocess: str | None = None,
-        random_state: Any = None,
+        random_state: Any = 0,
     ):
         super().__init__(model, target, batch_size=batch_size, device=device)
         self.n_samples = n_samples

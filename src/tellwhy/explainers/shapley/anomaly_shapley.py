@@ -16,6 +16,7 @@ from tellwhy.counterfactuals.row_scores import RowScores
 from tellwhy.counterfactuals.surroundings import Distance
 from tellwhy.explainers.base import Attribution, BackgroundExplainer, Rows
 from tellwhy.explainers.column_groups import Groups
+from tellwhy.explainers.in_batches import BATCH_PARAMETERS
 from tellwhy.explainers.shapley.coalitions import Coalitions, choose_coalitions
 from tellwhy.explainers.shapley.games import Games, Lowest, Setup, play
 from tellwhy.explainers.shapley.gamma import balanced_gamma, gamma_by_injection
@@ -92,6 +93,10 @@ class AnomalyShapley(BackgroundExplainer):
         Half-width of the neighbourhood of "ball", in standard deviations.
     random_state
         Seed of the sampled coalitions.
+    batch_size
+        Rows that the model gets per call, at most; None: as many as memory allows.
+    n_jobs
+        Calls of the model at the same time, in threads; −1: one per core. Results do not depend on it.
 
     Attributes
     ----------
@@ -112,6 +117,7 @@ class AnomalyShapley(BackgroundExplainer):
     """
 
     leaves_rows_out = True
+    calls_in_batches = True
     only_anomalies = True
     least_rows = 2
     _parameters: ClassVar[dict[str, Rules]] = {
@@ -122,6 +128,7 @@ class AnomalyShapley(BackgroundExplainer):
         "groups": groups_rule,
         "radius": real(0),
         "random_state": seed,
+        **BATCH_PARAMETERS,
     }
 
     def __init__(
@@ -135,8 +142,12 @@ class AnomalyShapley(BackgroundExplainer):
         groups: Groups | None = None,
         radius: float = 2.0,
         random_state: Seed = 0,
+        batch_size: int | None = None,
+        n_jobs: int = 1,
     ):
         super().__init__(model)
+        self.batch_size = batch_size
+        self.n_jobs = n_jobs
         self.gamma = gamma
         self.characteristic = characteristic
         self.distance = distance

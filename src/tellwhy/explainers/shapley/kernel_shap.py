@@ -20,6 +20,7 @@ from tellwhy.counterfactuals.row_scores import RowScores
 from tellwhy.counterfactuals.surroundings import column_scales
 from tellwhy.explainers.base import Attribution, BackgroundExplainer, Rows
 from tellwhy.explainers.column_groups import Groups
+from tellwhy.explainers.in_batches import BATCH_PARAMETERS
 from tellwhy.explainers.shapley.coalitions import Coalitions, choose_coalitions
 from tellwhy.explainers.shapley.players import Players, groups_rule, players_of
 from tellwhy.explainers.shapley.shapley_values import shapley_values
@@ -85,6 +86,10 @@ class KernelShap(BackgroundExplainer):
         Columns that play together, as in `AnomalyShapley`.
     random_state
         Seed of the clusters and of the sampled sets.
+    batch_size
+        Rows that the model gets per call, at most; None: as many as memory allows.
+    n_jobs
+        Calls of the model at the same time, in threads; −1: one per core. Results do not depend on it.
 
     Examples
     --------
@@ -95,12 +100,14 @@ class KernelShap(BackgroundExplainer):
     """
 
     leaves_rows_out = True
+    calls_in_batches = True
     names_: Sequence[str] | None = None  # of the columns; given rows need no `fit`, which would set it
     _parameters: ClassVar[dict[str, Rules]] = {
         "references": (one_of("auto", "sample", "kmeans", "neighbours"), rows_rule),
         "n_coalitions": (one_of("auto"), integer(2)),
         "groups": groups_rule,
         "random_state": seed,
+        **BATCH_PARAMETERS,
     }
 
     def __init__(
@@ -111,8 +118,12 @@ class KernelShap(BackgroundExplainer):
         n_coalitions: int | str = "auto",
         groups: Groups | None = None,
         random_state: Seed = 0,
+        batch_size: int | None = None,
+        n_jobs: int = 1,
     ):
         super().__init__(model)
+        self.batch_size = batch_size
+        self.n_jobs = n_jobs
         self.references = references
         self.n_coalitions = n_coalitions
         self.groups = groups

@@ -287,10 +287,10 @@ class DMMMEN(BackgroundExplainer):
             shape=self.shape_,
         )
 
-    def explain(self, X: ArrayLike) -> Explanation:
+    def explain(self, X: ArrayLike, *, progress: bool | None = None) -> Explanation:
         """Explain the output of each row: contributions of its features, with credible intervals."""
         self._check_fitted("surrogates_")
-        return super().explain(X)
+        return super().explain(X, progress=progress)
 
     def rows(self, X: ArrayLike) -> Rows:
         """Bring rows into the columns that the model sees; inputs of other shapes are flattened."""

@@ -65,8 +65,21 @@ def made(chosen: Card, model: object, params: Mapping[str, Any]) -> tuple[Any, d
     for name in params:
         if name not in taken and name not in at_explain:
             _refuse_parameter(chosen.name, name, [*taken, *at_explain])
+    _check_required(chosen, params)
     explainer = chosen.cls(model, **{name: params[name] for name in params if name in taken})
     return explainer, {name: params[name] for name in params if name not in taken}
+
+
+def _check_required(chosen: Card, params: Mapping[str, Any]) -> None:
+    """Raise where a method has a parameter without a default that was not given."""
+    signature = list(inspect.signature(chosen.cls.__init__).parameters.values())[2:]
+    for parameter in signature:
+        is_plain = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+        if is_plain and parameter.default is parameter.empty and parameter.name not in params:
+            raise InvalidParameter(
+                f"{chosen.name} needs the parameter {parameter.name!r}: "
+                f"tellwhy.explain(model, X, {chosen.name!r}, {parameter.name}=…)."
+            )
 
 
 def with_background(chosen: Card, params: Mapping[str, Any], background: Any) -> dict[str, Any]:

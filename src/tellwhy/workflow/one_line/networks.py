@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,23 +33,31 @@ class Network:
     words: str
 
 
-def read(model: Any, X: Any, target: Any, chosen: Card) -> Network:
-    """Return a network with one tensor of outputs, for a method that takes networks or scores."""
+def read(
+    model: Any, X: Any, target: Any, chosen: Card, params: Mapping[str, Any]
+) -> tuple[Network, dict[str, Any]]:
+    """Return a network with one tensor of outputs, for a method that takes networks or scores.
+
+    With it come the parameters that are left for the method: `batch_size` and `device` are the network's own
+    where the method has no such parameters.
+    """
     require("torch", "explaining a network")
     from tellwhy.scoring.networks.outputs import read_network
 
     check_inputs(X)
     found = read_network(model, _as_floats(model, X), target)
     if chosen.role != "explainer" or chosen.name == _OF_PARTS:
-        return Network(found.model, found.target, found.words)
+        return Network(found.model, found.target, found.words), dict(params)
     if isinstance(X, (tuple, dict)):
         raise InvalidInput(
             f"{chosen.name} takes one array of rows, and X holds {len(X)} inputs. IntegratedGradients, LRP "
             "and the other methods of networks take several."
         )
-    score = NetworkOutput(found.model, found.target)
+    own = {name: params[name] for name in ("batch_size", "device") if name in params}
+    score = NetworkOutput(found.model, found.target, **own)
     score.has_levels = has_parts(model, X)
-    return Network(score, None, found.words)
+    left = {name: value for name, value in params.items() if name not in own}
+    return Network(score, None, found.words), left
 
 
 def check_inputs(X: Any) -> None:

@@ -20,12 +20,14 @@ from tellwhy.scoring import (
     as_prediction,
     as_score,
 )
+from tellwhy.scoring.adapters.class_names import lookup
 from tellwhy.scoring.adapters.estimator_kinds import estimator_kind
 from tellwhy.scoring.scores.prediction_score import PREDICTED
 from tellwhy.scoring.table_codes import TableCodes, coded, needs_codes
 from tellwhy.workflow.one_line.trees import trees_of
 
 TASKS = ("auto", "anomaly", "prediction")
+_BOOSTERS = {"xgboost.core.Booster": True, "lightgbm.basic.Booster": True}
 _TRIED = 20  # rows on which weights are compared with what the model gives
 
 
@@ -67,7 +69,7 @@ def _task(model: Any, asked: Asked) -> str:
     ):
         return "anomaly"
     is_predictor = estimator_kind(model) in ("classifier", "regressor") or isinstance(model, IsPrediction)
-    return "prediction" if is_predictor else "anomaly"
+    return "prediction" if is_predictor or lookup(_BOOSTERS, model) else "anomaly"
 
 
 def _owner_of_method(model: Any, asked: Asked) -> tuple[Any, Asked]:
