@@ -70,7 +70,9 @@ def test_pipelines_and_searches():
     codes = RNG.integers(0, 3, size=(200, 2))
     encoded = make_pipeline(OneHotEncoder(), trees).fit(codes, codes[:, 0])
     found = tellwhy.explain(encoded, codes[:3], background=codes)
-    assert found.method == "KernelShap"
+    by_kernel = tellwhy.explain(encoded, codes[:3], "KernelShap", codes)
+    assert found.method == "TreeShapley"
+    np.testing.assert_allclose(found.values, by_kernel.values, atol=1e-9)
     np.testing.assert_allclose(found.values[:, 0], codes[:3, 0] - codes[:, 0].mean(), atol=1e-9)
 
 

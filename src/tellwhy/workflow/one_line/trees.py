@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from tellwhy.core.errors import UnsupportedModel
 from tellwhy.core.score_function import ScoreFunction
 from tellwhy.explainers.trees import Trees, read_trees, tree_score
@@ -19,8 +17,7 @@ _OUTPUT_OF_LINK = {"identity": "probability", "logistic": "margin", "softmax": "
 def trees_of(model: Any, task: str, target: Any, output: str) -> ScoreFunction | None:
     """Return the score of a model of trees on the scale on which trees add up; None for other models.
 
-    None too where another scale is asked for, and for pipelines that make several columns of one: a column of
-    the user's is then explained as a whole, by other means.
+    None too where another scale is asked for, and for pipelines that mix columns.
     """
     model = getattr(model, "best_estimator_", model)
     trees = _trees_inside(model)
@@ -30,11 +27,7 @@ def trees_of(model: Any, task: str, target: Any, output: str) -> ScoreFunction |
     if is_classifier and output not in ("auto", _OUTPUT_OF_LINK.get(trees.link)):
         return None
     score = tree_score(model, PREDICTED if is_classifier and target is None else target)
-    return None if isinstance(score, EncodedScore) and not _is_one_to_one(score) else score
-
-
-def _is_one_to_one(score: EncodedScore) -> bool:
-    return score.owner is not None and len(np.unique(score.owner)) == len(score.owner)
+    return None if isinstance(score, EncodedScore) and score.owner is None else score
 
 
 def _trees_inside(model: Any) -> Trees | None:
