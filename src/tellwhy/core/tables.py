@@ -140,7 +140,8 @@ def as_floats(X: ArrayLike, *, what: str = "X", n_columns: int | None = None) ->
     raw = np.asarray(without_mask(X))
     if np.iscomplexobj(raw):
         raise InvalidInput(
-            f"Complex data not supported: {what} has dtype {raw.dtype}; expected real numbers."
+            f"Complex data not supported: {what} has dtype {raw.dtype}; expected real numbers. Pass real and "
+            "imaginary parts as columns of their own."
         )
     try:  # complex numbers would be cut to their real parts with a mere warning, so they are refused above
         array = raw.astype(np.float64, copy=False)
@@ -156,7 +157,10 @@ def as_floats(X: ArrayLike, *, what: str = "X", n_columns: int | None = None) ->
             f"{what} is empty: its shape is {array.shape}; at least 1 row and 1 column are needed."
         )
     if n_columns is not None and array.shape[1] != n_columns:
-        raise InvalidInput(f"{what} has {array.shape[1]} columns, but the model was fitted on {n_columns}.")
+        raise InvalidInput(
+            f"{what} has {array.shape[1]} columns, but the model was fitted on {n_columns}. Pass the columns "
+            "that the model was fitted on, in the same order."
+        )
     check_finite(array, names, what=what)
     return array
 

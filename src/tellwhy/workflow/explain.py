@@ -128,7 +128,9 @@ def _by_score(chosen: Card | None, question: _Question) -> Explanation:
     score = read_score(question.model, X, question.background, question.asked, as_trees=as_trees)
     card = chosen or chosen_card(score, "auto")
     params = with_background(card, question.params, question.background)
-    explainer, further = made(card, score, params)
+    # a method of trees gets the model itself where that has none, to say so
+    is_other = card.name == "TreeShapley" and not (card.applies or bool)(getattr(score, "inner", score))
+    explainer, further = made(card, question.model if is_other else score, params)
     said = _show_ordinary_rows(explainer, score, question)
     explanation: Explanation = explainer.explain(X, **further)
     if "background" in explanation.params:
@@ -214,7 +216,9 @@ def _by_instance(method: Any, question: _Question) -> Explanation:
 def _is_text(X: Any) -> bool:
     """Whether rows are texts."""
     if isinstance(X, str):
-        raise InvalidInput("X is one text; expected a list of texts. Pass [text].")
+        is_file = X.rpartition(".")[2].lower() in ("csv", "tsv", "xlsx", "parquet", "json")
+        advice = "Read the file first, e.g. with pandas.read_csv." if is_file else "Pass [text]."
+        raise InvalidInput(f"X is one text, {X[:40]!r}; expected rows, or a list of texts. {advice}")
     if isinstance(X, (Frame, tuple, dict)) or np.ndim(X) != 1 or len(X) == 0:
         return False
     return all(isinstance(item, str) for item in X)

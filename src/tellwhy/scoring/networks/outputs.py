@@ -96,7 +96,8 @@ def _tried(model: Module, X: Any) -> tuple[Any, str]:
             outputs = rows.apply(there.model)
     except (RuntimeError, IndexError, TypeError, ValueError) as error:
         raise InvalidInput(
-            f"{type(model).__name__} cannot be applied to {rows.words} (rows first): {error}"
+            f"{type(model).__name__} cannot be applied to {rows.words} (rows first; a single input gets its "
+            f"rows' axis by X[None]): {error}"
         ) from error
     return outputs, watch.left_out(outputs)[1] if isinstance(outputs, Tensor) else ""
 

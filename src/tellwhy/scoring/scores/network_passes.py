@@ -22,7 +22,10 @@ Device = str | torch.device | None
 def check_model(model: Any) -> None:
     """Refuse what is not a network in evaluation mode."""
     if not isinstance(model, Module):
-        raise UnsupportedModel(f"Expected a torch.nn.Module. Got {type(model).__name__} instead.")
+        raise UnsupportedModel(
+            f"Expected a torch.nn.Module. Got {type(model).__name__} instead: leave the method out, and one "
+            "that suits the model is picked."
+        )
     for name, module in model.named_modules():
         if module.training:
             where = f"its module '{name}'" if name else "it"
@@ -56,7 +59,8 @@ def placed(model: Module, device: Device, otherwise: str | torch.device = "cpu")
         wanted = torch.empty(0, device=device).device  # "cuda" becomes "cuda:0", which can be compared
     except (RuntimeError, AssertionError) as error:
         raise InvalidParameter(
-            f"device={device!r} cannot be used here: {str(error).splitlines()[0]}"
+            f"device={device!r} cannot be used here ({str(error).splitlines()[0]}): leave it out, or pass "
+            "'cpu'."
         ) from error
     if wanted == at:
         return Placed(model, at, dtype)

@@ -91,7 +91,8 @@ def with_background(chosen: Card, params: Mapping[str, Any], background: Any) ->
 
 def _refuse_parameter(method: str, name: str, taken: list[str]) -> None:
     known = [*taken, *OWN]
-    listed = ", ".join(taken) if taken else "none of its own"
+    own = [parameter for parameter in taken if parameter not in OWN]
+    listed = ", ".join(own) if own else "none of its own"
     raise InvalidParameter(
         f"{method} has no parameter {name!r}{nearest(name, known)} It takes: {listed}; and explain itself "
         f"takes {', '.join(OWN)}."

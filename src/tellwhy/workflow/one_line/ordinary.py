@@ -22,7 +22,11 @@ def as_rows(X: Any) -> Any:
     try:
         array = np.asarray(X)
     except ValueError as error:
-        raise InvalidInput(f"X cannot be read as a table: its rows differ in length ({error}).") from error
+        lengths = sorted({len(row) for row in X if hasattr(row, "__len__")})
+        raise InvalidInput(
+            f"X cannot be read as a table: its rows differ in length ({lengths[:4]} cells). Give every row "
+            "the same columns."
+        ) from error
     return np.asarray(X, dtype=object) if array.dtype.kind in "US" else array  # keeps numbers beside text
 
 

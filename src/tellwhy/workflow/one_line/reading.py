@@ -22,6 +22,7 @@ from tellwhy.scoring import (
 )
 from tellwhy.scoring.adapters.class_names import lookup
 from tellwhy.scoring.adapters.estimator_kinds import estimator_kind
+from tellwhy.scoring.as_score import refuse_classes
 from tellwhy.scoring.scores.prediction_score import PREDICTED
 from tellwhy.scoring.table_codes import TableCodes, coded, needs_codes
 from tellwhy.workflow.one_line.trees import trees_of
@@ -44,6 +45,7 @@ def read_score(model: Any, X: Any, background: Any, asked: Asked, *, as_trees: b
     """Return what is explained, as a score of rows like X; of trees as such where that is asked for."""
     validate_value("explain", "task", asked.task, one_of(*TASKS))
     refuse_sparse(X)
+    refuse_classes(model)
     model, asked = _owner_of_method(model, asked)
     task = _task(model, asked)
     trees = trees_of(model, task, asked.target, asked.output) if as_trees else None
