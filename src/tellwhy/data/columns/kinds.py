@@ -95,7 +95,9 @@ def _share_of_numbers(filled: pd.Series) -> float:
 def judge_numbers(column: str, values: Floats, keep_numbering: bool) -> Verdict:
     """Decide what a column of numbers is: quantities, a flag, or nothing that tells what is odd."""
     # A sum tells in one pass whether there are gaps at all; most columns have none and are not copied.
-    filled = values[~np.isnan(values)] if np.isnan(values.sum()) else values
+    with np.errstate(over="ignore", invalid="ignore"):
+        has_gaps = bool(np.isnan(values.sum()))
+    filled = values[~np.isnan(values)] if has_gaps else values
     low = filled.min()
     high = filled.max()
     if low == high:

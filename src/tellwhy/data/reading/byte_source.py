@@ -21,6 +21,7 @@ from typing import IO, BinaryIO, cast
 from tellwhy.core.errors import UnreadableFile
 
 LARGEST_UNPACKED = 4 * 2**30  # a small archive can unpack to more than a machine holds
+LARGEST_WORKBOOK = 2 * 2**30  # its cells take several times as much memory as its text
 _BLOCK = 4 * 2**20
 _UNPACKING_ERRORS = (
     EOFError,
@@ -111,11 +112,11 @@ def _reading_errors(path: Path) -> Iterator[None]:
         raise UnreadableFile(f"{path} cannot be read: {error.strerror or error}.") from error
 
 
-def too_large(path: Path) -> UnreadableFile:
+def too_large(path: Path, limit: int | None = None) -> UnreadableFile:
     """Return the error for content that unpacks to more than the limit."""
     return UnreadableFile(
-        f"{path} unpacks to more than {LARGEST_UNPACKED / 2**30:g} GiB, the most that is accepted. Split the "
-        "table into smaller files."
+        f"{path} unpacks to more than {(limit or LARGEST_UNPACKED) / 2**30:g} GiB, the most that is "
+        "accepted. Split the table into smaller files."
     )
 
 
@@ -158,8 +159,8 @@ def _locate_in_zip(path: Path) -> ByteSource:
     except (zipfile.BadZipFile, OSError, ValueError, LookupError, NotImplementedError, struct.error) as error:
         raise UnreadableFile(f"{path} is a damaged zip file ({error}). Fetch it again.") from error
     if any(entry.filename == "xl/workbook.xml" for entry in entries):  # an .xlsx file is a zip archive
-        if sum(entry.file_size for entry in entries) > LARGEST_UNPACKED:
-            raise too_large(path)
+        if sum(entry.file_size for entry in entries) > LARGEST_WORKBOOK:
+            raise too_large(path, LARGEST_WORKBOOK)
         return ByteSource(path, path.with_suffix(".xlsx").name)
     names = [e.filename for e in entries if not e.filename.startswith("__MACOSX/")]
     names = [name for name in names if not name.endswith((".DS_Store", "Thumbs.db"))]
