@@ -97,6 +97,9 @@ def xgboost_models():
     yield "XGBoost of two targets", two, X, 1, two_of_three(margin(two))
     cats = XGBRegressor(enable_categorical=True, max_cat_to_onehot=1, **common).fit(FRAME, Y)
     yield "XGBoost of a frame", cats, FRAME, None, margin(cats)
+    gaps = FRAME.assign(e=FRAME.e.where(RNG.random(160) > 0.3))
+    holes = XGBRegressor(enable_categorical=True, max_cat_to_onehot=1, **common).fit(gaps, Y)
+    yield "XGBoost of a frame with empty cells", holes, gaps, None, margin(holes)
     early = XGBRegressor(n_estimators=60, early_stopping_rounds=2, n_jobs=1).fit(
         X[:100], Y[:100], eval_set=[(X[100:], Y[100:])], verbose=False
     )
@@ -111,6 +114,8 @@ def lightgbm_models():
 
     lr = LGBMRegressor(**common).fit(GAPS, Y)
     yield "LightGBM", lr, GAPS, None, lr.predict
+    full = LGBMRegressor(**common).fit(X, Y)
+    yield "LightGBM that met no empty cells", full, GAPS, None, full.predict
     lb = LGBMClassifier(**common).fit(X, TWO)
     yield "LightGBM of two classes", lb, X, None, raw(lb)
     l3 = LGBMClassifier(**common).fit(GAPS, THREE)

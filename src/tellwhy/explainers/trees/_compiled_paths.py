@@ -20,7 +20,7 @@ import numpy as np
 from tellwhy.core.storage.compiled_loops import njit
 from tellwhy.explainers.trees._compiled import goes_left, is_plain
 
-WIDTH = 32  # rows side by side; their numbers stay in the nearest cache
+WIDTH = 128  # rows side by side; their numbers stay in the nearest cache
 
 
 @njit(nogil=True, cache=True)
@@ -30,19 +30,20 @@ def path_shares(nodes, trees, value, share, XT, points, weights, shares):
     `share` is the share of training rows that takes the edge to each node; `points[m]` and `weights[m]` are
     those of the integral with m points.
     """
-    deepest = nodes.depth.max() + 1
     for tree in trees:
         start = nodes.first[tree]
         stop = nodes.first[tree + 1]
+        deepest = nodes.depth[start:stop].max() + 1
         previous, total = earlier_edges(nodes, start, stop, share)
         m = (most_columns(nodes, start, stop, previous) + 1) // 2
         edges = edge_tables(share[start:stop], previous, total, points[m], weights[m], m)
         for at in range(0, XT.shape[1], WIDTH):
             width = min(WIDTH, XT.shape[1] - at)
-            products = np.ones((deepest, m, width))
-            sums = np.empty((deepest, m, width))
-            states = np.empty((deepest, width))
-            sides = np.empty((deepest, width))
+            if at == 0 or width < WIDTH:  # scratch of the first rows serves all but the last
+                products = np.ones((deepest, m, width))
+                sums = np.empty((deepest, m, width))
+                states = np.empty((deepest, width))
+                sides = np.empty((deepest, width))
             _walk(nodes, start, stop, value, edges, previous, XT, at, shares, products, sums, states, sides)
 
 
