@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from tellwhy.explainers.trees.formats import of_lightgbm, of_sklearn, of_xgboost
+from tellwhy.explainers.trees.formats.files import saved_model
 from tellwhy.explainers.trees.model import Trees
 from tellwhy.scoring.adapters.class_names import lookup
 
@@ -46,5 +48,7 @@ def read_trees(model: Any) -> Trees | None:
     >>> read_trees(print) is None
     True
     """
+    if isinstance(model, (str, Path)):
+        return saved_model(model)
     reader = None if isinstance(model, type) else lookup(READERS, model)
     return None if reader is None else reader(model)

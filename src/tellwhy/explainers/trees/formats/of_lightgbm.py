@@ -61,7 +61,10 @@ def _is_averaged(text: str) -> bool:
 
 def _names(model: Any) -> list[str] | None:
     """Names of the columns, unless LightGBM made them up."""
-    names = [str(name) for name in model.feature_name()]
+    return _given_names([str(name) for name in model.feature_name()])
+
+
+def _given_names(names: list[str]) -> list[str] | None:
     return None if names == [f"Column_{i}" for i in range(len(names))] else names
 
 
@@ -75,6 +78,7 @@ def read(
     factor = n_outputs / len(blocks) if _is_averaged(text) and blocks else 1.0
     nodes, value = join_trees([_raw(dict(_settings(block)), factor) for block in blocks])
     n_columns = int(settings["max_feature_idx"]) + 1
+    names = names or _given_names(settings["feature_names"].split())
     return Trees(
         nodes=nodes,
         value=value,

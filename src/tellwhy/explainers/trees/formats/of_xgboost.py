@@ -72,7 +72,7 @@ def read(
     raw = [_raw(tree, weight) for tree, weight in zip(grown["trees"][:n_trees], weights, strict=True)]
     nodes, value = join_trees(raw)
     base = _base(learner, objective)
-    names = names or learner.get("feature_names") or None
+    names = names or list(learner.get("feature_names", [])) or None
     return Trees(
         nodes=nodes,
         value=value,
@@ -104,7 +104,11 @@ def _trees_of(learner: dict[str, Any]) -> dict[str, Any]:
 def _drop_weights(learner: dict[str, Any], n_trees: int) -> Floats:
     """Factor of each tree: 1, or what dropout (DART) made of it."""
     dropped = learner["gradient_booster"].get("weight_drop")
-    return np.ones(n_trees) if dropped is None else np.asarray(dropped, dtype=np.float64)[:n_trees]
+    return (
+        np.ones(n_trees)
+        if dropped is None
+        else np.asarray(dropped, dtype=np.float32).astype(np.float64)[:n_trees]
+    )
 
 
 def _raw(tree: dict[str, Any], weight: float) -> RawTree:
@@ -127,7 +131,7 @@ def _raw(tree: dict[str, Any], weight: float) -> RawTree:
         threshold=np.nextafter(condition, np.float32(-np.inf), dtype=np.float32).astype(np.float64),
         left=np.where(is_set, right, left),
         right=np.where(is_set, left, right),
-        cover=np.asarray(tree["sum_hessian"], dtype=np.float64),
+        cover=np.asarray(tree["sum_hessian"], dtype=np.float32).astype(np.float64),
         value=condition.astype(np.float64) * weight,  # a leaf keeps its value in the place of the condition
         missing=np.where(empties_left, LEFT, RIGHT),
         sets=sets,
@@ -137,7 +141,7 @@ def _raw(tree: dict[str, Any], weight: float) -> RawTree:
 def _base(learner: dict[str, Any], objective: str) -> Floats:
     """What is added to the trees, one number per output."""
     stored = learner["learner_model_param"]
-    score = np.atleast_1d(np.asarray(json.loads(stored["base_score"].replace("E", "e")), dtype=np.float64))
+    score = np.atleast_1d(np.asarray(json.loads(stored["base_score"].lower()), dtype=np.float64))
     n_outputs = max(int(stored["num_class"]), int(stored["num_target"]), 1)
     if objective in _LOGISTIC:
         score = np.log(score / (1.0 - score))
@@ -175,12 +179,12 @@ def _categories(grown: dict[str, Any]) -> dict[int, list[Any]]:
     for column, coded in enumerate(grown.get("cats", {}).get("enc", [])):
         offsets = coded.get("offsets")
         values = coded["values"]
-        if offsets:  # texts, one after the other in bytes
+        if offsets is not None and len(offsets):  # texts, one after the other in bytes
             found[column] = [_text(values[a:b]) for a, b in pairwise(offsets)]
-        elif values:
+        elif len(values):
             found[column] = list(values)
     return found
 
 
 def _text(codes: list[int]) -> str:
-    return bytes(code % 256 for code in codes).decode()
+    return bytes(int(code) % 256 for code in codes).decode()
