@@ -5,11 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from tellwhy.core.errors import UnsupportedModel
 from tellwhy.core.params import one_of, validate_value
 from tellwhy.core.score_function import ScoreFunction
 from tellwhy.scoring.adapters.class_names import lookup
-from tellwhy.scoring.adapters.estimator_kinds import estimator_kind, is_scikit_learn
+from tellwhy.scoring.adapters.estimator_kinds import estimator_kind, is_scikit_learn, predicts_only
 from tellwhy.scoring.adapters.model_outputs import (
     OUTPUTS,
     classifier_outputs,
@@ -57,7 +59,7 @@ def as_prediction(model: Any, *, target: Any = PREDICTED, output: str = "auto") 
     kind = estimator_kind(inside)
     if kind == "classifier":
         return _classifier(inside, target, output)
-    if kind == "regressor":
+    if kind == "regressor" or predicts_only(inside):
         return _regressor(inside, target)
     if callable(inside):
         name = getattr(inside, "__qualname__", type(inside).__name__)
@@ -77,8 +79,13 @@ def _best_of_search(model: Any) -> Any:
 def _classifier(model: Any, target: Any, output: str) -> PredictionScore:
     if is_scikit_learn(model):
         ensure_fitted(model)
-    function, words = classifier_outputs(model, output)
     names = list(model.classes_)
+    if any(np.ndim(name) for name in names):
+        raise UnsupportedModel(
+            f"{type(model).__name__} predicts several labels at once. Explain one of its classifiers "
+            "(model.estimators_[0]), or pass a function that picks one, with task='prediction'."
+        )
+    function, words = classifier_outputs(model, output)
     is_margin = words.startswith("margin")
     return PredictionScore(
         function,

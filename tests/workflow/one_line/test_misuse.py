@@ -10,6 +10,7 @@ from sklearn.cluster import DBSCAN
 from sklearn.ensemble import IsolationForest, RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.multioutput import MultiOutputClassifier
 from sklearn.neighbors import LocalOutlierFactor
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, OneClassSVM
@@ -55,7 +56,7 @@ def explain(*arguments, **named):
 MISUSES = {
     # rows
     "one row without its axis": (explain(FOREST, X[0]), r"2D array.*X\.reshape\(1, -1\)"),
-    "one row of a frame": (explain(FRAMED, FRAME.iloc[0]), r"2D.*reshape"),
+    "one row of a frame": (explain(FRAMED, FRAME.iloc[0]), r"2D.*row\.to_frame\(\)\.T"),
     "no rows": (explain(FOREST, X[:0]), "empty"),
     "no columns": (explain(FOREST, X[:, :0]), "empty|columns"),
     "a column too few": (explain(SVM, X[:, :3]), "has 3 columns.*fitted on 4.*Pass the columns"),
@@ -84,6 +85,10 @@ MISUSES = {
     "a class in the place of a model": (explain(IsolationForest, X), "is a class; pass a fitted instance"),
     "a model that was not fitted": (explain(IsolationForest(), X), "not fitted"),
     "a classifier that was not fitted": (explain(RandomForestClassifier(), X), "not fitted"),
+    "a classifier of several labels": (
+        explain(MultiOutputClassifier(CLASSES).fit(X, np.column_stack([LABEL, LABEL])), X),
+        r"several labels at once.*estimators_\[0\]",
+    ),
     "a scaler": (explain(StandardScaler().fit(X), X), "no anomaly score.*Pass a function"),
     "clusters without new rows": (explain(DBSCAN().fit(X), X), "no anomaly score"),
     "a detector of its training rows only": (explain(LocalOutlierFactor().fit(X), X), "novelty=True"),

@@ -225,6 +225,15 @@ class TestOtherLibraries:
         assert (np.abs(found.values).argmax(axis=1) == 0).mean() > 0.95
         np.testing.assert_allclose(found.values[:, 1:], 0.0, atol=1e-12)
 
+    def test_what_has_a_prediction_and_nothing_else_is_a_regressor(self):
+        class Plain:
+            def predict(self, rows):
+                return 2.0 * np.asarray(rows)[:, 1]
+
+        found = tellwhy.explain(Plain(), D[:3], background=D)
+        np.testing.assert_allclose(found.values[:, 1], 2 * (D["bmi"] - D["bmi"].mean())[:3], rtol=1e-6)
+        np.testing.assert_allclose(found.values[:, [0, 2, 3]], 0.0, atol=1e-9)
+
 
 class TestWhatIsNotOne:
     def test_methods_of_a_detector_are_refused_for_their_sign(self):

@@ -25,6 +25,22 @@ def estimator_kind(model: object) -> str | None:
     return get_tags(model).estimator_type
 
 
+def predicts_only(model: object) -> bool:
+    """Whether a model of another library has a prediction, and nothing that would make it anything else.
+
+    Examples
+    --------
+    >>> class Mean:
+    ...     def predict(self, X):
+    ...         return [0.0] * len(X)
+    >>> predicts_only(Mean()), predicts_only(len)
+    (True, False)
+    """
+    others = ("predict_proba", "decision_function", "score_samples", "to_score", "value")
+    is_model = callable(getattr(model, "predict", None)) and not callable(model)
+    return is_model and not is_scikit_learn(model) and not any(hasattr(model, name) for name in others)
+
+
 def is_scikit_learn(model: object) -> bool:
     """Whether a model follows scikit-learn's conventions."""
     return hasattr(model, "__sklearn_tags__")

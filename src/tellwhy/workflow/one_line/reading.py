@@ -21,7 +21,7 @@ from tellwhy.scoring import (
     as_score,
 )
 from tellwhy.scoring.adapters.class_names import lookup
-from tellwhy.scoring.adapters.estimator_kinds import estimator_kind
+from tellwhy.scoring.adapters.estimator_kinds import estimator_kind, predicts_only
 from tellwhy.scoring.as_score import refuse_classes
 from tellwhy.scoring.scores.prediction_score import PREDICTED
 from tellwhy.scoring.table_codes import TableCodes, coded, needs_codes
@@ -46,6 +46,7 @@ def read_score(model: Any, X: Any, background: Any, asked: Asked, *, as_trees: b
     validate_value("explain", "task", asked.task, one_of(*TASKS))
     refuse_sparse(X)
     refuse_classes(model)
+    refuse_one_row(X)
     model, asked = _owner_of_method(model, asked)
     task = _task(model, asked)
     trees = trees_of(model, task, asked.target, asked.output) if as_trees else None
@@ -63,6 +64,16 @@ def read_score(model: Any, X: Any, background: Any, asked: Asked, *, as_trees: b
     return _of_rows(score, X, background)
 
 
+def refuse_one_row(X: Any) -> None:
+    """Raise for a single row, or a single number, in the place of rows."""
+    if np.ndim(X) < 2 and not isinstance(X, (tuple, dict)):
+        hint = "row.to_frame().T" if hasattr(X, "to_frame") else "X.reshape(1, -1)"
+        raise InvalidInput(
+            f"Expected a 2D array for X, one row per observation. Got {np.ndim(X)}D, shape {np.shape(X)}. "
+            f"Make a table of a single row with {hint}."
+        )
+
+
 def _task(model: Any, asked: Asked) -> str:
     if asked.task != "auto":
         return asked.task
@@ -71,7 +82,8 @@ def _task(model: Any, asked: Asked) -> str:
     ):
         return "anomaly"
     is_predictor = estimator_kind(model) in ("classifier", "regressor") or isinstance(model, IsPrediction)
-    return "prediction" if is_predictor or lookup(_BOOSTERS, model) else "anomaly"
+    is_other = lookup(_BOOSTERS, model) is not None or predicts_only(model)
+    return "prediction" if is_predictor or is_other else "anomaly"
 
 
 def _owner_of_method(model: Any, asked: Asked) -> tuple[Any, Asked]:

@@ -1,0 +1,66 @@
+"""Detectors through the plain one-liner: the column in which an ordinary row was made odd comes first."""
+
+import importlib
+
+import numpy as np
+import pytest
+from sklearn.covariance import EllipticEnvelope
+from sklearn.ensemble import IsolationForest
+from sklearn.mixture import GaussianMixture
+from sklearn.neighbors import KernelDensity, LocalOutlierFactor
+from sklearn.svm import OneClassSVM
+
+import tellwhy
+from tellwhy.core.errors import InvalidInput
+
+MIXING = np.eye(5) + 0.3 * np.random.default_rng(1).normal(size=(5, 5))
+ORDINARY = np.random.default_rng(2).normal(size=(400, 5)) @ MIXING
+CENTRE, SCALE = ORDINARY.mean(axis=0), ORDINARY.std(axis=0)
+TRUTH = np.arange(20) % 5
+
+
+def planted():
+    """Rows within one standard deviation of the mean but for one cell, six standard deviations out."""
+    more = np.random.default_rng(3).normal(size=(900, 5)) @ MIXING
+    odd = more[(np.abs(more - CENTRE) < SCALE).all(axis=1)][:20].copy()
+    for row, column in enumerate(TRUTH):
+        odd[row, column] = CENTRE[column] + (6 if row % 2 else -6) * SCALE[column]
+    return odd
+
+
+def n_first(model):
+    """Planted columns that come first, alone where the model keeps what it needs, else with its rows."""
+    odd = planted()
+    try:
+        found = tellwhy.explain(model, odd)
+    except InvalidInput:  # it asks for ordinary rows
+        found = tellwhy.explain(model, odd, background=ORDINARY)
+    return int((found.values.argmax(axis=1) == TRUTH).sum())
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        IsolationForest(random_state=0),
+        OneClassSVM(nu=0.1),
+        LocalOutlierFactor(novelty=True),
+        EllipticEnvelope(random_state=0),
+        GaussianMixture(2, random_state=0),
+        KernelDensity(bandwidth=0.5),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_scikit_learn(model):
+    assert n_first(model.fit(ORDINARY)) >= 19
+
+
+# the whole list of 18 is in benchmarks/any_model.py; these take little time
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize(
+    "path", ["cblof.CBLOF", "copod.COPOD", "ecod.ECOD", "hbos.HBOS", "iforest.IForest", "mcd.MCD", "pca.PCA"]
+)
+def test_pyod(path):
+    pytest.importorskip("pyod")
+    module, name = path.split(".")
+    detector = getattr(importlib.import_module(f"pyod.models.{module}"), name)()
+    assert n_first(detector.fit(ORDINARY)) >= 19
