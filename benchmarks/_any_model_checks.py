@@ -158,10 +158,15 @@ def by_planting(truth: np.ndarray, score: Callable[[Any], np.ndarray] | None = N
     return check
 
 
-def by_quadratic(mean: np.ndarray, form: np.ndarray, scales: np.ndarray, gamma: float = 0.01) -> Check:
+def by_quadratic(mean: np.ndarray, form: np.ndarray, background: np.ndarray) -> Check:
     """A check of `AnomalyShapley` for the score (x − m)ᵀP(x − m), whose minima nearby have a closed form."""
 
-    def lowest(x: np.ndarray, kept: tuple[int, ...]) -> np.ndarray:
+    def value(rows: np.ndarray) -> np.ndarray:
+        return np.einsum("ni,ij,nj->n", rows - mean, form, rows - mean)
+
+    scales = background.std(axis=0)
+
+    def lowest(x: np.ndarray, gamma: float, kept: tuple[int, ...]) -> np.ndarray:
         free = np.array([i for i in range(len(x)) if i not in kept])
         y = x.copy()
         if len(free):
@@ -169,13 +174,11 @@ def by_quadratic(mean: np.ndarray, form: np.ndarray, scales: np.ndarray, gamma: 
             y[free] -= np.linalg.solve(form[np.ix_(free, free)] + ridge, (form @ (x - mean))[free])
         return y
 
-    def value(rows: np.ndarray) -> np.ndarray:
-        return np.einsum("ni,ij,nj->n", rows - mean, form, rows - mean)
-
     def check(found: Any) -> tuple[str, str, str]:
         worst = 0.0
         for x, values in zip(np.asarray(found.data), found.values, strict=True):
-            alone = [lowest(x, ()), *(lowest(x, (i,)) for i in range(len(x)))]
+            gamma = found.params["gamma_used"]  # what moving costs, which the explanation tells
+            alone = [lowest(x, gamma, ()), *(lowest(x, gamma, (i,)) for i in range(len(x)))]
 
             def mixed(_b: Any, x: Any, members: tuple[int, ...], alone: Any = alone) -> np.ndarray:
                 usual = np.mean([alone[0], *(alone[i + 1] for i in members)], axis=0)

@@ -271,7 +271,7 @@ def _quadratic(rows: np.ndarray, odd: np.ndarray) -> Iterator[Line]:
     cases = [(pca, pca.mean_, left_out), (envelope, envelope.location_, envelope.get_precision())]
     for model, mean, form in cases:
         call = lambda m=model: tellwhy.explain(m, odd, background=rows)  # noqa: E731
-        check = by_quadratic(mean, form, rows.std(axis=0))
+        check = by_quadratic(mean, form, rows)
         yield tried("scikit-learn detectors", name_of(model), call, check)
 
 

@@ -93,7 +93,7 @@ MISUSES = {
     "clusters without new rows": (explain(DBSCAN().fit(X), X), "no anomaly score"),
     "a detector of its training rows only": (explain(LocalOutlierFactor().fit(X), X), "novelty=True"),
     "None": (explain(None, X), "Pass a function"),
-    "a name": (explain("IsolationForest", X), "Pass a function"),
+    "a name": (explain("IsolationForest", X), "model file 'IsolationForest' cannot be read"),
     "an array": (explain(X, X), "Pass a function"),
     "a detector's own method": (explain(FOREST.decision_function, X), "Pass the detector itself"),
     "a network in training mode": (explain(TRAINING, X), r"model\.eval\(\)"),
