@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
+from tellwhy.classifiers import libsvm_format
 from tellwhy.classifiers.training_files import ColumnScaling, read_rows, survey
 from tellwhy.core.errors import InvalidInput, UnreadableFile
 
@@ -230,3 +231,27 @@ def test_columns_are_scaled_over_all_rows_and_weights_scaled_back(tmp_path, how)
     raw = found.scaling.undone(weights, centred=how == "centred").toarray()
     expected = np.hstack([found.X.toarray(), ones]) @ weights.T
     np.testing.assert_allclose(np.hstack([X[1::2], ones]) @ raw.T, expected, atol=1e-9)
+
+
+def test_labels_that_floats_cannot_tell_apart_are_refused(tmp_path):
+    path = tmp_path / "t.svm"
+    path.write_text(f"{2**63} 1:1\n{2**63 + 5} 1:2\n")
+    with pytest.raises(UnreadableFile, match="'9223372036854775808'; labels of more than"):
+        survey(path)
+
+
+def test_a_line_that_never_ends_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(libsvm_format, "LONGEST_LINE", 1000)
+    path = tmp_path / "t.svm.gz"
+    path.write_bytes(gzip.compress(b"1 1:0.5\n" + b"1 " * 5000))
+    with pytest.raises(UnreadableFile, match="a line of more than 1,000 bytes"):
+        survey(path)
+
+
+def test_packed_files_that_are_damaged_are_refused(tmp_path):
+    path = tmp_path / "t.svm.gz"
+    content = bytearray(gzip.compress(b"1 1:0.5\n" * 500))
+    content[20:24] = b"junk"
+    path.write_bytes(content)
+    with pytest.raises(UnreadableFile, match="cannot be read"):
+        survey(path)

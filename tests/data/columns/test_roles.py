@@ -445,3 +445,26 @@ def test_amounts_that_cannot_be_compared_stay_as_they_are_and_are_said(cells, si
     assert notices == [f"c: amounts in {signs}, which cannot be compared: read as categories."]
     many = [f"${i}.5" if i % 2 else f"{i}.5 €" for i in range(90)]
     assert read_one(many)[1].kind == "text"
+
+
+def test_codes_larger_than_any_whole_number_stay_numbers():
+    frame = pd.DataFrame({"status": [1e300, 200.0, 404.0, 200.0] * 10})
+    assert read_columns(frame).frame["status"].nunique() == 3
+
+
+def test_long_whole_numbers_name_things():
+    """Floats make one of them: told apart, they are names or categories."""
+    frame = pd.DataFrame({"u": [2**62 + i for i in range(40)], "k": [2**62 + i % 3 for i in range(40)]})
+    found = read_columns(frame)
+    assert [found.roles[name].kind for name in "uk"] == ["identifier", "category"]
+    assert found.frame["k"].nunique() == 3
+
+
+def test_text_of_many_digits_names_things():
+    ids = [str(10**19 + i) for i in range(40)]
+    frame = pd.DataFrame(
+        {"u": ids, "k": [ids[i % 3] for i in range(40)], "z": [*map(str, range(1000, 1039)), "0007"]}
+    )
+    found = read_columns(frame)
+    assert [found.roles[name].kind for name in "ukz"] == ["identifier", "category", "identifier"]
+    assert found.frame["k"].tolist() == frame["k"].tolist()

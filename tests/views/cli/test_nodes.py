@@ -114,3 +114,13 @@ def test_png_is_read_back():
 
 def test_tables_have_no_pictures():
     assert pictures(None) == []
+
+
+def test_a_grid_is_one_file(tmp_path):
+    for name in ("a", "b"):
+        np.savez(tmp_path / f"{name}.npz", x=np.ones((4, 4)))
+    words = ["explain", str(tmp_path / "a.npz"), str(tmp_path / "b.npz"), "--grid"]
+    for given in (words, ["explain", "-", "--grid"]):
+        result = CliRunner().invoke(app, given)
+        assert result.exit_code == 1
+        assert "--grid takes one .npz or .npy file" in result.output

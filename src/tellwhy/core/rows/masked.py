@@ -23,4 +23,6 @@ def without_mask(X: Any) -> Any:
         return np.asarray(X)
     if X.dtype.kind in "biuf":
         return np.ma.filled(X.astype(np.promote_types(X.dtype, np.float32)), np.nan)
-    return np.ma.filled(X.astype(object), None)
+    plain = np.asarray(X, dtype=object)
+    plain[np.ma.getmaskarray(X)] = None
+    return plain

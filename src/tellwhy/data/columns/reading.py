@@ -16,6 +16,7 @@ from tellwhy.core.tables import evenly_spread
 from tellwhy.data.columns.values import numbers_or_missing, stored_kind
 from tellwhy.data.columns.written.booleans import WrittenBooleans
 from tellwhy.data.columns.written.dates import WrittenDates, find_dates
+from tellwhy.data.columns.written.identifiers import EXACT
 from tellwhy.data.columns.written.numbers import WrittenNumbers, find_numbers
 from tellwhy.data.columns.written.times import Compact, Epoch, WrittenTimes, find_epoch
 from tellwhy.data.places import shown
@@ -206,9 +207,9 @@ def _as_labels(series: pd.Series, role: Role) -> Outcome:
 def labelled(series: pd.Series) -> pd.Series:
     """Return numbers as a pandas category; whole ones stay whole where cells are missing (404, not 404.0)."""
     values = numbers_or_missing(series)
-    is_whole = pd.api.types.is_float_dtype(series.dtype) and bool(
-        (values == np.round(values))[~np.isnan(values)].all()
-    )
+    filled = values[~np.isnan(values)]
+    is_exact = (filled == np.round(filled)) & (np.abs(filled) <= EXACT)
+    is_whole = pd.api.types.is_float_dtype(series.dtype) and bool(is_exact.all())
     cells = pd.array(values, dtype="Int64") if is_whole else series
     return pd.Series(pd.Categorical(cells), index=series.index)
 

@@ -25,6 +25,7 @@ def frame_from_records(records: Iterable[Mapping[str, object]], place: str = "Th
     how messages call the file.
     """
     columns: dict[str, list[Any]] = {}
+    firsts: dict[str, int] = {}  # row in which a name first occurs
     n_rows = 0
     for record in records:
         if len(columns) * n_rows > MOST_CELLS:
@@ -36,15 +37,17 @@ def frame_from_records(records: Iterable[Mapping[str, object]], place: str = "Th
             column = columns.get(name)
             if column is None:
                 column = columns.setdefault(name, [])
-            if len(column) < n_rows:  # rows before lacked the name
-                column.extend([None] * (n_rows - len(column)))
+                firsts[name] = n_rows
+            if len(column) < n_rows:  # rows before lacked the name; those before its first are not held
+                column.extend([None] * (n_rows - firsts[name] - len(column)))
             # Most cells are numbers, which need no closer look.
             column.append(value if type(value) is float or type(value) is int else _plain(value))
         n_rows += 1
     arrays = {}
     for name in list(columns):
         column = columns.pop(name)  # Python's values are let go column by column: they take most memory
-        arrays[_whole(name)] = _typed([*column, *[None] * (n_rows - len(column))])
+        before = [None] * firsts[name]
+        arrays[_whole(name)] = _typed([*before, *column, *[None] * (n_rows - len(before) - len(column))])
     return frame_from_arrow(pa.table(arrays))
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 from pandas.api.types import is_bool_dtype, is_datetime64_any_dtype, is_numeric_dtype
 
 from tellwhy.core.errors import InvalidInput
+from tellwhy.data.columns.written.identifiers import EXACT
 from tellwhy.data.places import FileLines, first_line_of, mark_files
 from tellwhy.data.table import Table
 
@@ -85,9 +86,11 @@ def _kind(column: pd.Series) -> str:
 
 
 def _as_text(column: pd.Series) -> pd.Series:
-    is_whole = is_numeric_dtype(column.dtype) and (column.dropna() % 1 == 0).all()
+    filled = column.dropna()
+    is_number = is_numeric_dtype(column.dtype) and not is_bool_dtype(column.dtype)
+    is_whole = is_number and bool(((filled % 1 == 0) & (filled.abs() <= EXACT)).all())
     # Gaps make floats of whole numbers: 7.0 was written 7.
-    written = column.astype("Int64") if is_whole and not is_bool_dtype(column.dtype) else column
+    written = column.astype("Int64") if is_whole else column
     return written.map(str, na_action="ignore").astype(object)
 
 
