@@ -44,7 +44,9 @@ NETWORKS = [pytest.param(name, marks=pytest.mark.slow) for name in ("DAGMM", "VA
 
 
 @pytest.mark.parametrize("detector", ["GaussianMixture", "PCADetector", *NETWORKS])
-@pytest.mark.parametrize("words", [[], ["--exclude", "y"], ["--reference", "r.csv"]], ids=["as it is", "told", "beside"])
+@pytest.mark.parametrize(
+    "words", [[], ["--exclude", "y"], ["--reference", "r.csv"]], ids=["as it is", "told", "beside"]
+)
 def test_detectors_where_columns_are_left_out(frame, tmp_path, monkeypatch, detector, words):
     monkeypatch.chdir(tmp_path)
     table = frame.assign(**LEFT_OUT)
