@@ -239,7 +239,7 @@ def decision(explanation: Explanation, max_features: int = 15, max_rows: int = M
     figure.update_xaxes(range=padded(ways, 0.03))
     drawn = "" if len(shown) == len(explanation) else f", {number(len(shown))} of them drawn"
     title = f"How {count(len(explanation), 'row')} come to their {quantity(shown)}s{drawn}"
-    height = 170 + 30 * len(names)
+    height = 170 + max(30 * len(names), 210)
     return finish(figure, title, explained_by(shown), x_title=quantity(shown), height=height)
 
 
