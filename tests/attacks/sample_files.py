@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import sqlite3
 import zipfile
 from datetime import datetime, timedelta
 
@@ -103,3 +104,10 @@ def libsvm() -> bytes:
         for i in range(N)
     ]
     return ("\n".join(lines) + "\n").encode()
+
+
+def database() -> bytes:
+    """A SQLite database with one table."""
+    connection = sqlite3.connect(":memory:")
+    frame().assign(day=range(N)).to_sql("t", connection, index=False)
+    return connection.serialize()

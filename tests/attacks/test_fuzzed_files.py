@@ -17,6 +17,7 @@ from tellwhy.classifiers.training_files import read_rows
 from tellwhy.core.errors import TellwhyError
 from tellwhy.data import parquet_batches, read_table
 from tellwhy.data.graphs.reading import read_grid
+from tellwhy.data.sources.queries import read_query
 
 FEW = 40  # mutations of each kind in every test run
 MANY = 700
@@ -42,6 +43,10 @@ def arrays_of(path: Path) -> Any:
 
 def rows_of(path: Path) -> Any:
     return [chunk.y for chunk in libsvm_chunks(path)]
+
+
+def rows_of_query(path: Path) -> Any:
+    return read_query("SELECT * FROM t", path).frame
 
 
 def batches_of(path: Path) -> Any:
@@ -73,6 +78,7 @@ def cases() -> Iterator[Case]:
     yield Case("g.npz", sample_files.arrays(), mutations.rezipped, arrays_of)
     yield Case("g.npz", sample_files.arrays(packed=False), mutations.rezipped, labelled_rows)
     yield Case("g.npy", sample_files.one_array(), mutations.damaged, arrays_of)
+    yield Case("t.db", sample_files.database(), mutations.damaged, rows_of_query)
     yield Case("t.svm", sample_files.libsvm(), mutations.damaged, rows_of)
     yield Case("t.svm", sample_files.libsvm(), mutations.reworded, rows_of)
 
