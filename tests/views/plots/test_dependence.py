@@ -62,8 +62,11 @@ def test_categories_are_groups_and_colours() -> None:
 def test_empty_cells_do_not_hinder() -> None:
     frame = explanation().data.copy()
     frame.loc[:20, "a"] = np.nan
-    frame.loc[:40, "c"] = np.nan
-    assert len(plots.scatter(explanation(data=frame), "a").data[0].x) == 300
+    frame.loc[15:40, "c"] = np.nan
+    figure = plots.scatter(explanation(data=frame), "a")
+    assert len(figure.data[0].x) == 300
+    assert figure.layout.title.text == "What a does in 300 rows, 21 without a value left out"
+    assert figure.layout.coloraxis.colorbar.title.text == "c"
     assert plots.scatter(explanation(data=frame), "a", color="c").data
 
 

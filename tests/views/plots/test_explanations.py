@@ -96,6 +96,16 @@ def test_beeswarm_samples_many_rows_and_says_so() -> None:
     assert "drawn" not in plots.beeswarm(explanation(n=10)).layout.title.text
 
 
+def test_empty_cells_are_neither_low_nor_high() -> None:
+    e = explanation(data=np.array([[np.nan, 1.0, 2.0, 3.0]] * 5) + np.arange(5.0)[:, None])
+    figure = plots.beeswarm(e)
+    shades = {trace.name: np.asarray(trace.marker.color, dtype=float) for trace in figure.data}
+    assert np.isnan(shades["column 0"]).all()
+    np.testing.assert_array_equal(shades["column 1"], [0.0, 0.25, 0.5, 0.75, 1.0])
+    assert "black" in figure.layout.coloraxis.colorbar.title.text
+    assert "black" not in every_text(plots.beeswarm(explanation()))
+
+
 def test_beeswarm_of_categories_has_one_colour() -> None:
     frame = pd.DataFrame({"column 0": list("abcde"), "column 1": range(5), "column 2": 1.0, "column 3": 2.0})
     colors = [trace.marker.color for trace in plots.beeswarm(explanation(data=frame)).data]

@@ -96,6 +96,11 @@ def test_many_lines_are_sampled_and_that_is_said() -> None:
     assert figure.layout.title.text == "How 500 rows come to their scores, 50 of them drawn"
 
 
+def test_one_row_has_a_title_of_its_own() -> None:
+    assert plots.decision(explanation().top(1)).layout.title.text.startswith("How row ")
+    assert plots.decision(explanation()[2]).layout.title.text == "How row 0 comes to its score"
+
+
 @pytest.mark.parametrize("draw", [plots.waterfall, plots.force, plots.decision])
 def test_only_shares_are_added_up(draw: object) -> None:
     with pytest.raises(InvalidInput, match=r"'ranking' are none: draw them with plot\.bar"):

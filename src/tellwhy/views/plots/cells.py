@@ -67,9 +67,11 @@ def numbers_of(explanation: Explanation, j: int) -> Floats | None:
 
 
 def ranks(column: Floats) -> Floats:
-    """Rank of each value, 0 to 1: one far value would give all the others the same colour."""
+    """Rank of each value, 0 to 1: one far value would give all the others the same colour; NaN stays NaN."""
     order = np.unique(column, return_inverse=True)[1].ravel().astype(float)
-    return np.asarray(order / max(order.max(initial=0.0), 1.0))
+    order[np.isnan(column)] = np.nan  # an empty cell is neither low nor high
+    highest = np.nanmax(order) if not np.isnan(order).all() else 0.0
+    return np.asarray(order / max(float(highest), 1.0))
 
 
 def levels(column: Sequence[Any]) -> tuple[list[str], Integers]:

@@ -64,6 +64,8 @@ def scatter(explanation: Explanation, column: str | int, *, color: str | int | N
     figure.add_hline(y=0, line_width=1, line_color=INK)
     figure.update_yaxes(title=f"{label(name)}: {contribution_title(shown)}", zeroline=False)
     drawn = "" if len(shown) == len(explanation) else f", {number(len(shown))} of them drawn"
+    n_empty = 0 if numbers is None else int(np.isnan(numbers).sum())
+    drawn += f", {number(n_empty)} without a value left out" if n_empty else ""
     title = f"What {label(name)} does in {count(len(explanation), 'row')}{drawn}"
     return finish(figure, title, explained_by(shown), x_title=label(name), height=460)
 
@@ -141,9 +143,12 @@ def _other_column(shown: Explanation, place: int, x: Floats, color: str | int | 
 
 def _strength(x: Floats, y: Floats, other: Floats | None) -> float:
     """How well another column tells high from low contributions among rows with nearly equal cells."""
-    if other is None or len(x) < 4 * _BINS or not np.isfinite(other).all():
+    if other is None:
         return -1.0
-    order = np.argsort(np.where(np.isfinite(x), x, np.inf), kind="stable")
+    known = np.flatnonzero(np.isfinite(x) & np.isfinite(other))
+    if len(known) < 4 * _BINS:
+        return -1.0
+    order = known[np.argsort(x[known], kind="stable")]
     total = 0.0
     for rows in np.array_split(order, _BINS):
         spread = float(np.std(y[rows])) * float(np.std(other[rows]))

@@ -143,7 +143,9 @@ def beeswarm(explanation: Explanation, max_features: int = 12) -> go.Figure:
     figure.add_vline(x=0, line_width=1, line_color=INK)
     ticks = {"tickvals": list(range(len(chosen))), "ticktext": [label(shown.names()[j]) for j in chosen]}
     figure.update_yaxes(automargin=True, zeroline=False, ticksuffix="  ", tickmode="array", **ticks)
-    figure.update_layout(coloraxis=level_axis(), showlegend=False)
+    columns = [numbers_of(shown, int(j)) for j in chosen]
+    has_gaps = any(column is not None and bool(np.isnan(column).any()) for column in columns)
+    figure.update_layout(coloraxis=level_axis(has_gaps), showlegend=False)
     sample = "" if len(rows) == len(explanation) else f", {number(len(rows))} of them drawn"
     title = f"Main features over {count(len(explanation), 'row')}{sample}"
     height = 140 + 42 * len(chosen)

@@ -140,12 +140,12 @@ def padded(values: Any, part: float = 0.12) -> list[float]:
     return [low - room, high + room]
 
 
-def level_axis() -> dict[str, Any]:
-    """Return a colour axis from a feature's lowest to its highest value."""
+def level_axis(has_gaps: bool = False) -> dict[str, Any]:
+    """Return a colour axis from a feature's lowest to its highest value; empty cells are black."""
     ticks = {
         "tickvals": [0, 1],
         "ticktext": ["low", "high"],
-        "title": "value in row",
+        "title": "value in row<br>(black: none)" if has_gaps else "value in row",
         "thickness": 12,
         "len": 0.6,
     }

@@ -19,6 +19,7 @@ from tellwhy.views.plots.style import (
     need_rows,
     padded,
     quantity,
+    row_name,
     row_title,
 )
 from tellwhy.views.wording import count, number
@@ -239,6 +240,8 @@ def decision(explanation: Explanation, max_features: int = 15, max_rows: int = M
     figure.update_xaxes(range=padded(ways, 0.03))
     drawn = "" if len(shown) == len(explanation) else f", {number(len(shown))} of them drawn"
     title = f"How {count(len(explanation), 'row')} come to their {quantity(shown)}s{drawn}"
+    if len(explanation) == 1:
+        title = f"How row {row_name(shown, 0)} comes to its {quantity(shown)}"
     height = 170 + max(30 * len(names), 210)
     return finish(figure, title, explained_by(shown), x_title=quantity(shown), height=height)
 
