@@ -55,6 +55,14 @@ def parquet(**settings: object) -> bytes:
     return content.getvalue()
 
 
+def number_parquet() -> bytes:
+    """Numbers and a column of labels, in several row groups."""
+    content = io.BytesIO()
+    table = pa.table({"x": frame()["x"], "n": frame()["n"], "k": list("ab") * (N // 2)})
+    pq.write_table(table, content, write_page_checksum=True, row_group_size=10, compression="zstd")
+    return content.getvalue()
+
+
 def workbook() -> bytes:
     book = openpyxl.Workbook()
     table = frame()
@@ -88,6 +96,13 @@ def arrays(*, packed: bool = True) -> bytes:
         b=rng.normal(size=(6, 5)).astype("f4"),
         c=np.arange(30).reshape(6, 5),
     )
+    return content.getvalue()
+
+
+def labelled_arrays() -> bytes:
+    rng = np.random.default_rng(3)
+    content = io.BytesIO()
+    np.savez_compressed(content, X=rng.normal(size=(12, 4)), y=np.arange(12) % 3)
     return content.getvalue()
 
 

@@ -68,6 +68,15 @@ def test_numbers_that_repeat_are_counted_too(tmp_path, monkeypatch):
     refused(tmp_path / "t.parquet", "unpacks to more than")
 
 
+def test_lists_are_counted_as_they_are_read(tmp_path, monkeypatch):
+    lists = pa.ListArray.from_arrays(range(0, 10_001 * 300, 300), pa.array(np.zeros(10_000 * 300, np.int64)))
+    pq.write_table(pa.table({"l": lists, "x": range(10_000)}), tmp_path / "t.parquet")
+    assert (tmp_path / "t.parquet").stat().st_size < MEBIBYTE
+    assert read_table(tmp_path / "t.parquet").frame.shape == (10_000, 2)
+    monkeypatch.setattr(byte_source, "LARGEST_UNPACKED", 10 * MEBIBYTE)
+    refused(tmp_path / "t.parquet", "unpacks to more than")
+
+
 def test_a_long_text_that_occurs_once_is_read(tmp_path):
     texts = ["x" * 30_000, *(f"t{i % 300}" for i in range(200_000))]
     pq.write_table(pa.table({"t": texts}), tmp_path / "t.parquet")

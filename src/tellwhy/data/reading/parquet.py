@@ -23,6 +23,7 @@ from tellwhy.data.table import check_unique
 _WIDTHS = {"BOOLEAN": 1, "FLOAT": 4}
 _WIDTH = 8
 _PROBE_BUFFER = 2**16
+_ROWS = 2**11  # that are read at a time where columns hold lists
 
 
 def read_parquet(source: ByteSource) -> tuple[pd.DataFrame, list[str]]:
@@ -35,7 +36,7 @@ def read_parquet(source: ByteSource) -> tuple[pd.DataFrame, list[str]]:
             names = [str(name) for name in file.schema_arrow.names]
             check_unique(names, where=str(source.path))
             check_decoded_size(file, content, source.path)
-            table = file.read()
+            table = _read(file, source.path)
         _check_values(table, source.path)
         if table.num_rows == 0 or table.num_columns == 0:
             raise UnreadableFile(
@@ -48,6 +49,20 @@ def read_parquet(source: ByteSource) -> tuple[pd.DataFrame, list[str]]:
 def _notices(schema: pa.Schema) -> list[str]:
     unknown = [field for field in schema if has_unknown_zone(field.type)]
     return [f"Column {f.name!r}: the time zone {f.type.tz!r} is not known; read as UTC." for f in unknown]
+
+
+def _read(file: pq.ParquetFile, path: Path) -> pa.Table:
+    """Read all columns; where there are lists, whose lengths nobody states, some rows at a time."""
+    if not any(file.schema.column(i).max_repetition_level for i in range(len(file.schema))):
+        return file.read()
+    batches: list[pa.RecordBatch] = []
+    size = 0
+    for batch in file.iter_batches(batch_size=_ROWS):
+        size += batch.nbytes
+        if size > byte_source.LARGEST_UNPACKED:
+            raise too_large(path)
+        batches.append(batch)
+    return pa.Table.from_batches(batches, schema=file.schema_arrow)
 
 
 @contextmanager
