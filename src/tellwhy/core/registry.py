@@ -16,7 +16,6 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar
 
 from tellwhy.core.errors import InvalidParameter, TellwhyWarning
-from tellwhy.core.params import nearest, plain_name
 
 C = TypeVar("C", bound=type)
 
@@ -124,6 +123,8 @@ def _enter(card: Card) -> None:
     The same class may be entered again: a notebook's cell is run twice. Explainers are looked up by name
     whatever their role, so no two of them may share one.
     """
+    from tellwhy.core.params import plain_name  # loads numpy, which help does without
+
     is_detector = card.role == "detector"
     for key, held in list(_cards.items()):
         if (held.role == "detector") != is_detector or plain_name(held.name) != plain_name(card.name):
@@ -172,6 +173,8 @@ def explainer_card(name: str) -> Card:
 
 
 def _named(name: str, among: list[Card], what: str) -> Card:
+    from tellwhy.core.params import nearest, plain_name
+
     for candidate in among:
         if plain_name(candidate.name) == plain_name(name):
             return candidate
