@@ -139,9 +139,9 @@ def by_enumeration(
 
 def _places(found: Any) -> np.ndarray:
     """Number of the class of each row, where trees name it; 0 for one output."""
-    if "explained_class" not in found.extras:
+    if "explained" not in found.extras:
         return np.zeros(len(found.scores), dtype=int)
-    classes = np.asarray(found.extras["explained_class"])
+    classes = np.asarray(found.extras["explained"])
     return classes.astype(int) if classes.dtype.kind in "iu" else np.searchsorted(["a", "b", "c"], classes)
 
 

@@ -20,7 +20,7 @@ from tellwhy.workflow.one_line import networks
 from tellwhy.workflow.one_line.choosing import check_instance, chosen_card, made, named_card, with_background
 from tellwhy.workflow.one_line.networks import is_network
 from tellwhy.workflow.one_line.ordinary import as_rows, check_background, ordinary_rows
-from tellwhy.workflow.one_line.reading import Asked, read_score
+from tellwhy.workflow.one_line.reading import Asked, read_score, task_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -132,12 +132,13 @@ def _by_score(chosen: Card | None, question: _Question) -> Explanation:
     is_other = card.name == "TreeShapley" and not (card.applies or bool)(getattr(score, "inner", score))
     explainer, further = made(card, question.model if is_other else score, params)
     said = _show_ordinary_rows(explainer, score, question)
+    said["task"] = task_of(question.model, question.asked)  # views call high numbers odd, or do not
     explanation: Explanation = explainer.explain(X, **further)
     if "background" in explanation.params:
         said["ordinary_rows"] = explanation.params["background"]
     if chosen is None:
         said["chosen"] = "automatically: the cheapest that applies"
-    return replace(explanation, params={**explanation.params, **said}) if said else explanation
+    return replace(explanation, params={**explanation.params, **said})
 
 
 def _by_network(card: Card, question: _Question, *, is_auto: bool) -> Explanation:
@@ -152,6 +153,7 @@ def _by_network(card: Card, question: _Question, *, is_auto: bool) -> Explanatio
     elif question.background is not None:
         _refuse_background(card)
     explanation = explainer.explain(question.X, **further)
+    said["task"] = "anomaly" if network.is_anomaly else "prediction"
     if is_auto:
         said["chosen"] = "automatically: the cheapest that applies"
     return networks.with_words(explanation, said, network.words)

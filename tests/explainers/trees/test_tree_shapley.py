@@ -159,12 +159,12 @@ def test_classes_are_chosen_by_name_or_as_predicted():
     no = TreeShapley(model, target="no").explain(X)
     np.testing.assert_array_equal(yes.values, -no.values)
     predicted = TreeShapley(model, target="predicted").explain(X)
-    np.testing.assert_array_equal(predicted.extras["explained_class"], model.predict(X))
+    np.testing.assert_array_equal(predicted.extras["explained"], model.predict(X))
     assert (predicted.scores >= 0).all()
     assert "class 'yes'" in TreeShapley(model).explain(X).params["explains"]
     three = GradientBoostingClassifier(n_estimators=5, random_state=0).fit(X, THREE)
     explanation = TreeShapley(three).explain(X)
-    np.testing.assert_array_equal(explanation.extras["explained_class"], three.predict(X))
+    np.testing.assert_array_equal(explanation.extras["explained"], three.predict(X))
     np.testing.assert_allclose(explanation.scores, three.decision_function(X).max(axis=1))
     with pytest.raises(InvalidParameter, match=r"one of the classes \['no', 'yes'\]"):
         TreeShapley(model, target="maybe").explain(X)

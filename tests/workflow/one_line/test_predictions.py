@@ -260,3 +260,16 @@ class TestWhatIsNotOne:
     def test_probabilities_of_a_model_that_has_none(self):
         with pytest.raises(InvalidParameter, match="SVC gives no probabilities"):
             tellwhy.explain(SVC().fit(IRIS, SPECIES), IRIS, output="probability")
+
+
+def test_views_do_not_call_high_predictions_odd():
+    from tellwhy.views.plots.style import is_anomaly
+
+    def function(rows):
+        return np.asarray(rows)[:, 0] * 1.0
+
+    assert not is_anomaly(tellwhy.explain(LinearRegression().fit(D, Y), D))
+    assert not is_anomaly(tellwhy.explain(function, D, task="prediction"))
+    assert not is_anomaly(tellwhy.explain(DecisionTreeRegressor(max_depth=2).fit(D, Y), D))
+    assert is_anomaly(tellwhy.explain(function, D))
+    assert is_anomaly(tellwhy.explain(IsolationForest(n_estimators=5).fit(D), D))

@@ -57,7 +57,7 @@ def test_of_each_row_the_predicted_class():
     found = tellwhy.explain(model, X[:20])
     chances = model.predict_proba(X[:20]).max(axis=1)
     np.testing.assert_allclose(found.scores, chances, atol=1e-9)
-    assert found.extras["explained_class"].tolist() == model.predict(X[:20]).tolist()
+    assert found.extras["explained"].tolist() == model.predict(X[:20]).tolist()
 
 
 def test_pipelines_and_searches():

@@ -254,4 +254,4 @@ def _extras(score: TreeScore, scores: Floats, labels: Any) -> dict[str, Any]:
     """The class explained of each row, and the anomaly score of an isolation forest."""
     if score.trees.task == "anomaly":
         return {"anomaly_score": 2.0**scores}
-    return {} if labels is None else {"explained_class": labels}
+    return {} if labels is None else {"explained": labels}

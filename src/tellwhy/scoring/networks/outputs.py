@@ -26,6 +26,7 @@ class ReadNetwork:
     model: Module
     target: Any
     words: str
+    is_error: bool = False  # whether it is the error of a reconstruction, which is high for anomalies
 
 
 class Picked(Module):
@@ -202,7 +203,7 @@ def _check_reconstruction(model: Module, X: Any, outputs: Any) -> None:
 def _reconstruction(model: Module) -> ReadNetwork:
     name = type(model).__name__
     words = f"squared reconstruction error ‖x − f(x)‖² of {name}, whose output has the shape of its input"
-    return ReadNetwork(Picked(model, _squared_error), Itself(words), "")
+    return ReadNetwork(Picked(model, _squared_error), Itself(words), "", is_error=True)
 
 
 def _squared_error(outputs: Any, given: Tensor) -> Tensor:

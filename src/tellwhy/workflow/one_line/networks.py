@@ -31,6 +31,7 @@ class Network:
     model: Any
     target: Any
     words: str
+    is_anomaly: bool = False  # whether it is the error of an autoencoder
 
 
 def read(
@@ -47,7 +48,7 @@ def read(
     check_inputs(X)
     found = read_network(model, _as_floats(model, X), target)
     if chosen.role != "explainer" or chosen.name == _OF_PARTS:
-        return Network(found.model, found.target, found.words), dict(params)
+        return Network(found.model, found.target, found.words, found.is_error), dict(params)
     if isinstance(X, (tuple, dict)):
         raise InvalidInput(
             f"{chosen.name} takes one array of rows, and X holds {len(X)} inputs. IntegratedGradients, LRP "
@@ -57,7 +58,7 @@ def read(
     score = NetworkOutput(found.model, found.target, **own)
     score.has_levels = has_parts(model, X)
     left = {name: value for name, value in params.items() if name not in own}
-    return Network(score, None, found.words), left
+    return Network(score, None, found.words, found.is_error), left
 
 
 def check_inputs(X: Any) -> None:

@@ -41,6 +41,13 @@ class Asked:
     output: str = "auto"
 
 
+def task_of(model: Any, asked: Asked) -> str:
+    """Whether an anomaly score or a prediction is explained."""
+    validate_value("explain", "task", asked.task, one_of(*TASKS))
+    refuse_classes(model)
+    return _task(*_owner_of_method(model, asked))
+
+
 def read_score(model: Any, X: Any, background: Any, asked: Asked, *, as_trees: bool = False) -> ScoreFunction:
     """Return what is explained, as a score of rows like X; of trees as such where that is asked for."""
     validate_value("explain", "task", asked.task, one_of(*TASKS))
