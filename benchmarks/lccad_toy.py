@@ -1,7 +1,7 @@
 """The paper's toy: classes by LCCAD and k-means, anomalies by LCCAD and detectors that do not see the graph.
 
-Nothing is tuned on the truth: θ is suggested from the data, the number of classes (2) is given to every method that
-has one, and the other detectors run with their defaults. Arguments: number of repetitions (default 10).
+Nothing is tuned on the truth: all detectors run with their defaults, the number of classes (2) is given to every
+method that has one. Arguments: number of repetitions (default 10).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sklearn.svm import OneClassSVM
 from tellwhy.core.errors import TellwhyWarning
 from tellwhy.data.graphs import Grid, chain, grid
 from tellwhy.data.graphs.synthetic import LatentClasses, latent_classes
-from tellwhy.detectors import LCCAD, SVDD, ClusterSVDD, suggest_lccad
+from tellwhy.detectors import LCCAD, SVDD, ClusterSVDD
 
 REPEATS = int(sys.argv[1]) if len(sys.argv) > 1 else 10
 GRAPHS: dict[str, Grid] = {"chain": chain(3600), "grid 60×60": grid((60, 60))}
@@ -42,8 +42,7 @@ def fitted(toy: LatentClasses, graph: Grid, seed: int) -> LCCAD:
         warnings.simplefilter(
             "ignore", TellwhyWarning
         )  # overlapping classes collapse into one: that is an answer
-        parameters = suggest_lccad(toy.X, graph, n_classes=2, random_state=seed).parameters
-        return LCCAD(**parameters, random_state=seed).fit(toy.X, graph)
+        return LCCAD(2, random_state=seed).fit(toy.X, graph)
 
 
 def scores(toy: LatentClasses, graph: Grid, seed: int) -> Iterator[tuple[str, np.ndarray]]:

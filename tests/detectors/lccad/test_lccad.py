@@ -125,7 +125,8 @@ def test_theta_zero_is_a_random_field():
     """Only the log-linear part acts: the labels are the field's own optimum, whatever the balls."""
     X, classes = two_classes(distance=6.0)
     start = np.array([[0.0, 0.0], [4.2, 4.2]])
-    model = LCCAD(2, theta=0.5, init=start).fit(X, chain(600)).set_params(theta=0.0)
+    with pytest.warns(DataNotice, match="model='crf'"):
+        model = LCCAD(2, theta=0.5, init=start, model="crf").fit(X, chain(600)).set_params(theta=0.0)
     labels = model.predict(X, chain(600))
     model.centres_ = model.centres_ + 100.0
     np.testing.assert_array_equal(model.predict(X, chain(600)), labels)
@@ -232,16 +233,25 @@ def test_objective_is_what_is_written():
     g = grid((10, 12))
     model = LCCAD(2, 0.4, 0.5, gamma=3.0, n_init=1, random_state=0).fit(X, g)
     h, v = model.labels_, Couplings(model.couplings_, model.emissions_)
-    t = model.squared_radii_[h]
-    balls = (0.5 * t + np.maximum(((X - model.centres_[h]) ** 2).sum(axis=1) - t, 0)).sum()
-    fit = log_pseudo_likelihood(v, gather(X - X.mean(axis=0), h, g, 2, np.arange(120)))
+    t = model.squared_radii_
+    distances = ((X[:, None, :] - model.centres_) ** 2).sum(axis=2)
+    balls = restrained(0.4 * (0.5 * t + np.maximum(distances - t, 0)), h)
+    fit = log_pseudo_likelihood(v, gather(X[:, :0], h, g, 2, np.arange(120)))
     norm = (model.couplings_**2).sum() + (model.emissions_**2).sum()
-    assert model.objective_ == pytest.approx(0.4 * balls + 0.6 * (3.0 / 2 * norm - fit))
+    assert model.objective_ == pytest.approx(balls + 0.6 * (3.0 / 2 * norm - fit))
     path = LCCAD(2, 0.4, gamma=3.0, n_init=1, random_state=0).fit(X, chain(120))
     v, h = Couplings(path.couplings_, path.emissions_), path.labels_
     norm = (path.couplings_**2).sum() + (path.emissions_**2).sum()
-    exact = exact_log_likelihood(v, X - X.mean(axis=0), h, chain(120))
-    assert path.objective_ == pytest.approx(0.4 * path.outlierness().sum() + 0.6 * (1.5 * norm - exact))
+    exact = exact_log_likelihood(v, X[:, :0], h, chain(120))
+    distances = ((X[:, None, :] - path.centres_) ** 2).sum(axis=2)
+    assert path.objective_ == pytest.approx(restrained(0.4 * distances, h) + 0.6 * (1.5 * norm - exact))
+
+
+def restrained(costs, labels):
+    """Costs of the nodes' classes, none more than six variances above that of the best class."""
+    least = costs.min(axis=1)
+    own = costs[np.arange(len(costs)), labels]
+    return np.minimum(own, least + 6 * np.median(least) / (2 * np.log(2))).sum()
 
 
 def test_couplings_of_large_graphs_are_learned_from_a_sample(monkeypatch):
@@ -249,7 +259,7 @@ def test_couplings_of_large_graphs_are_learned_from_a_sample(monkeypatch):
     whole = LCCAD(2, 0.3, gamma=1.0, model="mrf", n_init=1, random_state=0).fit(X, chain(1500))
     monkeypatch.setattr("tellwhy.detectors.lccad.alternation.MOST_NODES", 500)
     part = LCCAD(2, 0.3, gamma=1.0, model="mrf", n_init=1, random_state=0).fit(X, chain(1500))
-    assert (whole.labels_ == part.labels_).mean() > 0.99
+    assert adjusted_rand_score(whole.labels_, part.labels_) > 0.9
     assert part.couplings_[0, 0] != whole.couplings_[0, 0]
     np.testing.assert_allclose(part.couplings_, whole.couplings_, atol=0.8)
     assert adjusted_rand_score(classes, part.labels_) > 0.9

@@ -37,6 +37,7 @@ from tellwhy.detectors.lccad.couplings import (
     log_pseudo_likelihood,
     no_couplings,
 )
+from tellwhy.detectors.lccad.restraint import is_ordinary, restrain, too_small
 from tellwhy.detectors.map_inference import Field, Labelling, best_labelling
 from tellwhy.detectors.map_inference.field import Labels
 
@@ -45,6 +46,7 @@ _MOST_RESEEDS = 3
 _SWEEPS_BETWEEN_UPDATES = 6  # of TRW-S, which goes on from its messages after each update
 _MOST_SWEEPS = 50
 _PATIENCE = 3  # iterations in a row without a lower objective
+FAR_OUT = 0.02  # share of nodes that no class starts from
 _FEW = 1e-4  # share of labels whose change is left to inexact inference
 
 
@@ -92,13 +94,25 @@ class State:
 
     @property
     def rank(self) -> tuple[int, float]:
-        """Iterates that use more classes come first, then those with a lower objective."""
-        return -int((self.sizes > 0).sum()), self.objective
+        """Iterates that use more classes come first, then those with a lower objective.
+
+        Classes with too few nodes do not count.
+        """
+        used = (self.sizes > 0) & ~too_small(self.sizes, int(self.sizes.sum()))
+        return -int(used.sum()), self.objective
 
     @property
     def parameters(self) -> Parameters:
         """Return what the next labels follow from."""
         return Parameters(self.balls, self.couplings, self.gamma, self.sizes)
+
+
+def _not_far_out(points: Floats) -> Integers:
+    """Points without the few that are farthest from the middle: one of them would make a class of its own."""
+    distance = np.abs(points - np.median(points, axis=0))
+    scale = np.median(distance, axis=0)
+    farthest = (distance / np.where(scale > 0, scale, np.inf)).max(axis=1)
+    return np.flatnonzero(farthest <= np.quantile(farthest, 1 - FAR_OUT))
 
 
 class Alternation:
@@ -111,6 +125,10 @@ class Alternation:
         self.linear = features if settings.on_features else features[:, :0]
         self.present = np.arange(len(features)) if graph.mask is None else np.flatnonzero(graph.mask)
         self.n_present = len(self.present)
+        # Only asked where neighbours count; the counts of large grids are small numbers.
+        self.degrees = np.zeros(0, dtype=np.int8)
+        if settings.theta < 1 and not settings.normalised:
+            self.degrees = np.minimum(graph.degrees(), 127).astype(np.int8)
         # Nodes that couplings are learned from.
         self.sample = self.present[np.sort(random_sample(self.n_present, MOST_NODES, rng))]
 
@@ -120,6 +138,8 @@ class Alternation:
         rows = self.present[random_sample(self.n_present, _START_ROWS, rng)]
         seed = int(rng.integers(2**31 - 1))
         points = self.features[rows].astype(np.float64)
+        if self.settings.theta < 1:
+            points = points[_not_far_out(points)]
         # k-means warns of more clusters than distinct points; what is missing is drawn from the points.
         n_distinct = len(np.unique(points, axis=0))
         model = KMeans(min(self.settings.n_classes, n_distinct), n_init=1, random_state=seed).fit(points)
@@ -145,7 +165,7 @@ class Alternation:
                 break
             before = found.labels
             state = self._learned(found, now, iteration)
-            best = state if best is None or state.rank < best.rank else best
+            best = state if best is None or self._is_better(state, best) else best
             now = state.parameters
             if (state.sizes == 0).any() and n_reseeds < _MOST_RESEEDS:
                 now = self._reseeded(state)
@@ -153,7 +173,24 @@ class Alternation:
             elif iteration - best.n_iter >= _PATIENCE or self._is_settled(found, n_changed):
                 break
         assert best is not None
-        return best
+        return self._with_proper_classes(best)
+
+    def _is_better(self, state: State, best: State) -> bool:
+        """Whether an iterate is better; the first, which has not seen the graph, gives way to the next."""
+        if best.n_iter == 1 and len(self.degrees) and state.rank[0] <= best.rank[0]:
+            return True
+        return state.rank < best.rank
+
+    def _with_proper_classes(self, state: State) -> State:
+        """Give the nodes of classes that are too small to be one to the others."""
+        small = too_small(state.sizes, self.n_present)
+        if self.settings.theta == 1 or not small.any():
+            return state
+        closed = small | (state.sizes == 0)
+        closed[np.argmax(state.sizes)] = False
+        field = self.field(state.balls, state.couplings, state.sizes, closed)
+        found = self._labelled(field, None)
+        return self._with_proper_classes(self._learned(found, state.parameters, state.n_iter))
 
     def _labelled(self, field: Field, messages: NDArray[Any] | None) -> Labelling:
         # TRW-S has sound labels after every sweep; those of loopy messages mean little before they settle.
@@ -164,26 +201,54 @@ class Alternation:
         """Return the parameters that labels imply, and the objective."""
         s = self.settings
         sizes = np.bincount(found.labels[self.present], minlength=s.n_classes)
-        balls = fitted_balls(self.features, found.labels, now.balls, nu=s.nu, loss=s.loss)
+        balls = fitted_balls(self.features, self._telling(found.labels, now), now.balls, nu=s.nu, loss=s.loss)
         couplings, gamma = self._couplings(found.labels, now.couplings, now.gamma)
         objective = self.objective(found.labels, balls, couplings, gamma)
         return State(found, balls, couplings, gamma, objective, sizes, iteration)
+
+    def _telling(self, labels: Labels, now: Parameters) -> Labels:
+        """Labels of the nodes that centres are learned from, −1 for the others."""
+        if not len(self.degrees) or self.settings.n_classes < 2:
+            return labels
+        return np.where(is_ordinary(self.ball_costs(now.balls), labels), labels, np.int32(-1))
 
     def _is_settled(self, found: Labelling, n_changed: int) -> bool:
         """Whether the few labels that still change may be due to labels that are not quite the best ones."""
         return found.gap > 0 and n_changed <= _FEW * self.n_present
 
-    def field(self, balls: Balls, couplings: Couplings, sizes: Integers | None = None) -> Field:
-        """Return the costs of labels: of balls and emissions at nodes, of couplings on edges."""
-        costs = self.ball_costs(balls, sizes)
-        costs *= costs.dtype.type(self.settings.theta)  # a Python float would turn float32 into float64
+    def field(
+        self,
+        balls: Balls,
+        couplings: Couplings,
+        sizes: Integers | None = None,
+        closed: NDArray[np.bool_] | None = None,
+    ) -> Field:
+        """Return the costs of labels: of balls and emissions at nodes, of couplings on edges.
+
+        A class that is `closed` costs more than any other can.
+        """
+        costs = self._weighted_costs(balls, couplings, sizes)
         if self.settings.theta < 1 and couplings.emission.any():
             weights = (1 - self.settings.theta) * couplings.emission.astype(costs.dtype)
             for rows in row_batches(len(costs), 8 * costs.shape[1]):
                 costs[rows] -= self.linear[rows] @ weights[:, :-1].T + weights[:, -1]
+        if closed is not None and closed.any():
+            most = np.abs(couplings.pair).max() * (1 - self.settings.theta) * int(self.degrees.max(initial=1))
+            costs[:, closed] = 1 + 2 * (np.abs(costs).max() + most)
         if self.graph.mask is not None:
             costs[~self.graph.mask] = 0
         return Field(costs, -(1 - self.settings.theta) * couplings.pair, self.graph)
+
+    def _weighted_costs(
+        self, balls: Balls, couplings: Couplings | None, sizes: Integers | None
+    ) -> NDArray[Any]:
+        """θ times the costs of the balls, of which no node has more than its neighbours can outweigh."""
+        costs = self.ball_costs(balls, sizes)
+        costs *= costs.dtype.type(self.settings.theta)  # a Python float would turn float32 into float64
+        if len(self.degrees):
+            pair = None if couplings is None else couplings.pair
+            restrain(costs, pair, self.degrees, self.settings.theta)
+        return costs
 
     def ball_costs(self, balls: Balls, sizes: Integers | None = None) -> NDArray[Any]:
         """ν t_k + ℓ(‖c_k − φ_i‖² − t_k), shape (n, K); ℓ/(n_k ν) in the paper's normalised form."""
@@ -203,9 +268,10 @@ class Alternation:
         """Return what is minimised (see the head of this file) for labels and parameters."""
         s = self.settings
         sizes = np.bincount(labels[self.present], minlength=s.n_classes)
-        costs = self.ball_costs(balls, sizes)
+        # Not restrained by the couplings, which would make stronger ones look worse.
+        costs = self._weighted_costs(balls, None, sizes)
         own = np.take_along_axis(costs, np.maximum(labels, 0)[:, None], axis=1)[self.present, 0]
-        value = s.theta * float(own.sum(dtype=np.float64))
+        value = float(own.sum(dtype=np.float64))
         if s.normalised:
             value += s.theta * float(balls.squared_radii[sizes > 0].sum())
         if s.theta == 1:
@@ -262,6 +328,8 @@ class Alternation:
         distances = squared_distances(self.features[self.sample], state.balls.centres)
         own = np.take_along_axis(distances, labels[:, None].astype(np.int64), axis=1)[:, 0]
         worst = self.sample[np.argsort(-own, kind="stable")]
+        if self.settings.theta < 1:  # the very worst may be single nodes, which are no class
+            worst = worst[int(FAR_OUT * len(worst)) :]
         is_empty = state.sizes == 0
         centres = state.balls.centres.copy()
         for k, row in zip(np.flatnonzero(is_empty), worst, strict=False):

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
@@ -50,7 +51,12 @@ class Evidence:
     labels: NDArray[Any]  # class of each node, (m,)
     counts: Floats  # its neighbours of each class, (m, K)
     features: Floats  # its features and a constant 1, (m, D + 1)
-    share: float  # how many nodes of the graph each listed one stands for
+    share: Floats | float  # how many nodes of the graph each listed one stands for
+
+    @property
+    def n_nodes(self) -> float:
+        """How many nodes of the graph all stand for."""
+        return float(np.broadcast_to(self.share, self.labels.shape).sum())
 
 
 def no_couplings(n_classes: int, n_features: int) -> Couplings:
@@ -59,11 +65,22 @@ def no_couplings(n_classes: int, n_features: int) -> Couplings:
 
 
 def gather(features: NDArray[Any], labels: Labels, graph: Graph, n_classes: int, rows: Integers) -> Evidence:
-    """Return what the nodes in `rows` say."""
-    counts = neighbour_counts(labels, graph, n_classes)[rows].astype(np.float64)
-    constant = np.ones((len(counts), 1))
-    n = int((labels >= 0).sum())
-    return Evidence(labels[rows], counts, np.hstack([features[rows], constant]), n / max(len(counts), 1))
+    """Return what the nodes in `rows` say.
+
+    Without features, nodes of one class with the same neighbours say the same, and are listed once.
+    """
+    counts = neighbour_counts(labels, graph, n_classes)[rows]
+    own = labels[rows]
+    share = int((labels >= 0).sum()) / max(len(own), 1)
+    if features.shape[1]:
+        with_constant = np.hstack([features[rows], np.ones((len(own), 1))])
+        return Evidence(own, counts.astype(np.float64), with_constant, share)
+    alike = pd.DataFrame(np.column_stack([own, counts])).value_counts(sort=False)
+    kinds = np.array(alike.index.to_list(), dtype=np.int64).reshape(len(alike), 1 + n_classes)
+    constant = np.ones((len(kinds), 1))
+    return Evidence(
+        kinds[:, 0], kinds[:, 1:].astype(np.float64), constant, share * alike.to_numpy(np.float64)
+    )
 
 
 def log_pseudo_likelihood(couplings: Couplings, evidence: Evidence) -> float:
@@ -72,13 +89,14 @@ def log_pseudo_likelihood(couplings: Couplings, evidence: Evidence) -> float:
     most = logits.max(axis=1)  # taken out, because exponentials overflow
     log_mass = most + np.log(np.exp(logits - most[:, None]).sum(axis=1))
     own = np.take_along_axis(logits, evidence.labels[:, None].astype(np.int64), axis=1)[:, 0]
-    return float((own - log_mass).sum()) * evidence.share
+    return float(((own - log_mass) * evidence.share).sum())
 
 
 def by_pseudo_likelihood(start: Couplings, evidence: Evidence, gamma: float) -> Couplings:
     """Return the v that maximises the log pseudo-likelihood − γ/2·‖v‖², a concave problem."""
     onehot = np.eye(len(start.pair))[evidence.labels]
-    scale = 1.0 / (evidence.share * len(onehot))
+    scale = 1.0 / evidence.n_nodes
+    share = np.broadcast_to(evidence.share, evidence.labels.shape)
 
     def cost(couplings: Couplings) -> tuple[float, Couplings]:
         logits = evidence.counts @ couplings.pair + evidence.features @ couplings.emission.T
@@ -87,10 +105,9 @@ def by_pseudo_likelihood(start: Couplings, evidence: Evidence, gamma: float) -> 
         np.exp(logits, out=logits)  # in place: this array is the largest one
         mass = logits.sum(axis=1, keepdims=True)
         error = onehot - logits / mass
-        value = -float((own - np.log(mass[:, 0])).sum()) * evidence.share
-        by_pair = -evidence.share * (evidence.counts.T @ error)
-        by_emission = -evidence.share * (error.T @ evidence.features)
-        return value, Couplings(by_pair, by_emission)
+        value = -float((own - np.log(mass[:, 0])) @ share)
+        error *= share[:, None]
+        return value, Couplings(-(evidence.counts.T @ error), -(error.T @ evidence.features))
 
     return _minimised(cost, start, gamma, scale)
 
@@ -131,7 +148,7 @@ def balancing_gamma(start: Couplings, evidence: Evidence) -> float:
 
     Where no γ between 1e-6 and 100 per node does, the end of that range that comes closest is returned.
     """
-    n = evidence.share * len(evidence.labels)
+    n = evidence.n_nodes
     low = np.log(1e-6 * n)
     high = np.log(1e2 * n)
     found = start  # each solution is the start of the next, which is not far away

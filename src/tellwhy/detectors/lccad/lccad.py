@@ -46,9 +46,11 @@ from tellwhy.detectors.lccad.nodes import (
     middle_of,
     node_features,
     rows_there,
+    warn_of_emissions,
     warn_of_empty_classes,
     warn_of_lonely_nodes,
 )
+from tellwhy.detectors.lccad.weight import suggested_theta
 from tellwhy.detectors.map_inference import (
     METHODS,
     Field,
@@ -84,7 +86,7 @@ class LCCAD(SavedModel, BaseEstimator):
         Number of latent classes K.
     theta
         Weight of the balls against the graph, 0 to 1. For classes of variance σ² in each column, 1/(1 + 2σ²)
-        weighs them as a Gaussian model would.
+        weighs them as a Gaussian model would: 'auto' estimates σ² first, and keeps the weight as `theta_`.
     nu
         Share of each class that its ball may leave out; 1 makes the centres class means.
     loss
@@ -100,8 +102,9 @@ class LCCAD(SavedModel, BaseEstimator):
         'pseudo_likelihood', 'marginals' (sum-product; exact on chains and trees), or 'fixed' (see
         `coupling`).
     model
-        'crf': p(H | X) also depends on the features, by a linear score for each class. 'mrf': it depends on
-        the couplings and on one number per class alone.
+        'mrf': p(H | X) depends on the couplings and on one number per class alone. 'crf', the paper's: it
+        also depends on the features, by a linear score for each class. These scores learn to repeat the
+        classes that k-means starts from, and the graph adds little.
     n_init
         Number of starts; the lowest objective is kept.
     init
@@ -131,8 +134,8 @@ class LCCAD(SavedModel, BaseEstimator):
     couplings_, emissions_
         How well each two classes go together, shape (K, K), and the linear scores of each class: for features
         minus `middle_`, and in the last column a constant.
-    gamma_, n_iter_
-        γ in use, and the number of alternations of the kept start.
+    theta_, gamma_, n_iter_
+        θ and γ in use, and the number of alternations of the kept start.
 
     Examples
     --------
@@ -141,7 +144,7 @@ class LCCAD(SavedModel, BaseEstimator):
     >>> classes = np.repeat([0, 1, 0], 100)
     >>> X = rng.normal(size=(300, 2)) + 3.0 * classes[:, None]
     >>> X[50] = [3.0, 3.0]  # ordinary for the other class
-    >>> model = LCCAD(2, theta=0.15, gamma=1.0, model="mrf", random_state=0).fit(X, chain(300))
+    >>> model = LCCAD(2, random_state=0).fit(X, chain(300))
     >>> bool(model.labels_[50] == model.labels_[49]), int(model.outlierness().argmax())
     (True, 50)
     """
@@ -149,7 +152,7 @@ class LCCAD(SavedModel, BaseEstimator):
     _model_io = "tellwhy.detectors.model_io"
     _parameters: ClassVar[dict[str, Rules]] = {
         "n_classes": integer(1, 127),
-        "theta": real(0, 1, closed="both"),
+        "theta": (one_of("auto"), real(0, 1, closed="both")),
         "nu": real(0, 1, closed="right"),
         "loss": (one_of("hinge", "squared"), function),
         "gamma": (one_of("auto"), real(0, np.inf, closed="left")),
@@ -168,15 +171,15 @@ class LCCAD(SavedModel, BaseEstimator):
     def __init__(
         self,
         n_classes: int = 2,
-        theta: float = 0.5,
+        theta: str | float = "auto",
         nu: float = 1.0,
         *,
         loss: str | Loss = "hinge",
-        gamma: str | float = "auto",
+        gamma: str | float = 1.0,
         features: str | Transformer = "identity",
         inference: str = "auto",
         learn: str = "pseudo_likelihood",
-        model: str = "crf",
+        model: str = "mrf",
         n_init: int = 3,
         init: str | ArrayLike = "auto",
         coupling: float = 1.0,
@@ -220,8 +223,16 @@ class LCCAD(SavedModel, BaseEstimator):
             self.transformer_ = clone(self.features).fit(rows_there(rows, graph))
         # Distances do not change when all rows move; around 0 they keep more digits.
         self.middle_ = middle_of(rows, graph) if self.transformer_ is None else 0.0
-        alternation = Alternation(self._features(rows, graph), graph, self.settings(), rng)
-        check_enough_nodes(alternation.n_present, int(self.n_classes))
+        features = self._features(rows, graph)
+        check_enough_nodes(len(rows) if graph.mask is None else int(graph.mask.sum()), int(self.n_classes))
+        self.theta_ = 1.0
+        settings = self.settings()
+        if isinstance(self.theta, str):
+            centres = None if isinstance(self.init, str) else self._given_centres(features.shape[1])
+            self.theta_ = suggested_theta(features, graph, settings, rng, centres)
+        else:
+            self.theta_ = float(self.theta)
+        alternation = Alternation(features, graph, self.settings(), rng)
         best = self._best_start(alternation, rng)
         self._keep(best)
         self.training_X_ = rows
@@ -229,6 +240,7 @@ class LCCAD(SavedModel, BaseEstimator):
         self.scores_ = class_scores(self, alternation.features, rng)
         warn_of_empty_classes(int((best.sizes > 0).sum()), int(self.n_classes))
         warn_of_lonely_nodes(graph)
+        warn_of_emissions(self.model)
         return self
 
     def predict(self, X: ArrayLike, graph: Any = None) -> NDArray[np.int32]:
@@ -247,7 +259,9 @@ class LCCAD(SavedModel, BaseEstimator):
             self._features(rows, graph), graph, self.settings(), np.random.default_rng(0)
         )
         balls = Balls(self.centres_ - self.middle_, self.squared_radii_)
-        return alternation.field(balls, Couplings(self.couplings_, self.emissions_), self.class_sizes_)
+        couplings = Couplings(self.couplings_, self.emissions_)
+        closed = np.asarray(self.class_sizes_ == 0)  # a class that no node was in is none
+        return alternation.field(balls, couplings, self.class_sizes_, closed)
 
     def received(self, X: ArrayLike, graph: Any = None) -> Floats:
         """Return what the neighbours of each node send to it in all, shape (nodes, classes).
@@ -276,16 +290,16 @@ class LCCAD(SavedModel, BaseEstimator):
 
     def _best_start(self, alternation: Alternation, rng: np.random.Generator) -> State:
         if not isinstance(self.init, str):
-            return alternation.run(self._given_centres(alternation))
+            return alternation.run(self._given_centres(alternation.features.shape[1]))
         n = int(self.n_init)
         starts = [alternation.start(rng) for _ in range(n)]
         # One after the other: the states of all starts at once would take much memory on large grids.
         states = (alternation.run(centres) for centres in track(starts, n, "fitting latent classes"))
         return min(states, key=lambda state: state.rank)
 
-    def _given_centres(self, alternation: Alternation) -> Floats:
+    def _given_centres(self, n_features: int) -> Floats:
         centres = np.array(self.init, dtype=np.float64)
-        expected = (int(self.n_classes), alternation.features.shape[1])
+        expected = (int(self.n_classes), n_features)
         if centres.shape != expected or not np.isfinite(centres).all():
             raise InvalidInput(
                 f"init must hold finite centres of shape {expected}. Got shape {centres.shape}."
@@ -308,7 +322,7 @@ class LCCAD(SavedModel, BaseEstimator):
         """Return the parameters as the alternation reads them."""
         return Settings(
             n_classes=int(self.n_classes),
-            theta=float(self.theta),
+            theta=self.theta_ if isinstance(self.theta, str) else float(self.theta),
             nu=float(self.nu),
             loss=self.loss,
             gamma=None if isinstance(self.gamma, str) else float(self.gamma),

@@ -96,6 +96,17 @@ def warn_of_empty_classes(n_used: int, n_classes: int) -> None:
         )
 
 
+def warn_of_emissions(model: str) -> None:
+    """Say that the paper's model makes little of the graph."""
+    if model == "crf":
+        warnings.warn(
+            "model='crf' learns linear scores that repeat the classes it starts from, so that the graph adds "
+            "little; model='mrf', the default, finds what is odd beside its neighbours.",
+            DataNotice,
+            stacklevel=3,
+        )
+
+
 def warn_of_lonely_nodes(graph: Graph) -> None:
     """Say that some nodes, but not all, have no neighbours."""
     if isinstance(graph, Grid):  # its nodes have neighbours, but for gaps

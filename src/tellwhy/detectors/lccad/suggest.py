@@ -15,6 +15,7 @@ from tellwhy.core.progress import track
 from tellwhy.detectors.lccad.alternation import Alternation
 from tellwhy.detectors.lccad.couplings import Couplings
 from tellwhy.detectors.lccad.lccad import LCCAD
+from tellwhy.detectors.lccad.weight import variance_of
 
 _ROUNDS = 3  # of estimating σ² and θ in turn, which hardly move after that
 
@@ -39,7 +40,7 @@ class Suggestion:
     @property
     def parameters(self) -> dict[str, Any]:
         """Parameters of `LCCAD` under which the suggestion was made."""
-        return {"n_classes": self.n_classes, "theta": self.theta, "model": "mrf", "gamma": 1.0}
+        return {"n_classes": self.n_classes, "theta": self.theta}
 
 
 def suggest_lccad(
@@ -90,16 +91,23 @@ def suggest_lccad(
 
 
 def _candidate(X: ArrayLike, graph: Any, n_classes: int, rng: np.random.Generator) -> Candidate:
-    settings: dict[str, Any] = {"model": "mrf", "gamma": 1.0, "random_state": int(rng.integers(2**31 - 1))}
+    settings: dict[str, Any] = {"random_state": int(rng.integers(2**31 - 1))}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TellwhyWarning)  # a collapse shows in the criterion
         model = LCCAD(n_classes, 1.0, n_init=5, **settings).fit(X, graph)
         for _ in range(_ROUNDS):
-            variance = float(np.nanmean(model.outlierness())) / model.n_features_in_
+            variance = _variance(model)
             theta = 1.0 / (1.0 + 2.0 * variance) if variance > 0 else 1.0
             model = LCCAD(n_classes, theta, init=model.centres_, **settings).fit(X, graph)
-    criterion = _criterion(model, rng) if _neighbours_share(model) else np.inf
+    # A class without nodes was too small to be one: fewer classes say as much.
+    is_proper = _neighbours_share(model) and bool((model.class_sizes_ > 0).all())
+    criterion = _criterion(model, rng) if is_proper else np.inf
     return Candidate(n_classes, theta, criterion)
+
+
+def _variance(model: LCCAD) -> float:
+    scores = model.outlierness()
+    return variance_of(scores[np.isfinite(scores)], model.n_features_in_)
 
 
 def _neighbours_share(model: LCCAD) -> bool:
@@ -115,7 +123,7 @@ def _criterion(model: LCCAD, rng: np.random.Generator) -> float:
     d = model.n_features_in_
     k = model.n_classes
     # Rows that are all equal have variance 0, whose logarithm is not a number.
-    variance = max(float(np.nanmean(model.outlierness())) / d, np.finfo(float).tiny)
+    variance = max(_variance(model), np.finfo(float).tiny)
     log_values = -0.5 * n * d * (np.log(2 * np.pi * variance) + 1)
     fitted = Alternation(model.training_X_, model.graph_, model.settings(), rng)
     log_labels = fitted.log_likelihood(model.labels_, Couplings(model.couplings_, model.emissions_))

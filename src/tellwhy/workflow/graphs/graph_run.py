@@ -217,7 +217,7 @@ def _settings(request: GraphRequest, model: LCCAD, rule: str) -> dict[str, Any]:
         "detector": "LCCAD",
         "method": "LatentClassDTD",
         "n_classes": model.n_classes,
-        "theta": float(model.theta),
+        "theta": float(model.theta_),
     }
     return {**asked, **used, "gap": float(model.gap_), "threshold_rule": rule, "seed": seed}
 

@@ -1,0 +1,104 @@
+"""What a single node may say about its class against all of its neighbours, and how small a class may be.
+
+Squared distances have no limit: a node that is far from the centre of the class that its neighbours are in
+would be cheaper as a class of its own, or as a lone member of another class, and would then look ordinary
+there. What is odd about it would be explained away by the very thing that should tell it. So the costs of a
+node differ between classes by no more than its neighbours can outweigh if they agree, and a node that is so
+restrained does not move the centre of the class it is held in. A few neighbours that are odd in the same way
+may be in a class together.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import chi2
+
+from tellwhy.core.score_function import Floats, Integers
+from tellwhy.core.tables import evenly_spread
+
+# Of what all neighbours say when they agree. Below a half, three of four neighbours on a grid are enough to
+# hold a node, and small clusters of odd nodes are held too. In a sequence, where a node has two neighbours, a
+# second one in a row makes a visit of another class.
+BELOW_NEIGHBOURS = 0.45
+BELOW_TWO_NEIGHBOURS = 0.6
+LEAST = 6.0  # times the variance of a class in each column: what a node may say where neighbours say little
+FAR = 25.0  # times the median distance from the nearest centre: from there on, a node moves none
+SAMPLE = 100_000  # nodes by which the variance is estimated
+LEAST_SHARE = 0.01  # of the nodes, that a class must have
+FEWEST = 2  # nodes of a class, where there are enough to tell
+ENOUGH = 20
+
+
+def restrain(costs: NDArray[Any], pair: Floats | None, degrees: NDArray[np.int8], theta: float) -> None:
+    """Limit, in place, how much the costs of a node differ between classes.
+
+    Parameters
+    ----------
+    costs
+        θ times the squared distances, or what a loss makes of them; shape (n, K).
+    pair
+        How well classes go together, shape (K, K); None for the limit that holds whatever neighbours say.
+    degrees
+        Number of neighbours of each node.
+    theta
+        Weight of distances against couplings.
+    """
+    if costs.shape[1] < 2:
+        return
+    least = costs.min(axis=1)
+    limit: Any = costs.dtype.type(LEAST * _variance(least))
+    if pair is not None:
+        agreed = (1 - theta) * _advantage(pair) * _below(degrees).astype(costs.dtype)
+        limit = np.maximum(agreed, limit)
+    np.minimum(costs, (least + limit)[:, None], out=costs)
+
+
+def _below(degrees: NDArray[np.int8]) -> NDArray[np.float32]:
+    """Neighbours of each node, less what makes them outweigh it."""
+    parts = np.where(degrees > 2, np.float32(BELOW_NEIGHBOURS), np.float32(BELOW_TWO_NEIGHBOURS))
+    return np.asarray(parts * degrees, dtype=np.float32)
+
+
+def is_ordinary(costs: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.bool_]:
+    """Nodes that tell where their class is: neither held there against their values, nor far out.
+
+    Parameters
+    ----------
+    costs
+        Of each class, shape (n, K); they are not restrained.
+    labels
+        Class of each node; one of −1 is no matter.
+    """
+    least = costs.min(axis=1)
+    own = np.take_along_axis(costs, np.maximum(labels, 0)[:, None].astype(np.int64), axis=1)[:, 0]
+    some = least[evenly_spread(len(least), SAMPLE)]
+    far = FAR * float(np.median(some))
+    return np.asarray((own - least <= LEAST * _variance(least)) & ((least <= far) | (far <= 0)))
+
+
+def _advantage(pair: Floats) -> float:
+    """How much better the neighbours of a node go with their own class than with any other, at least."""
+    others = np.where(np.eye(len(pair), dtype=bool), -np.inf, pair)
+    return max(float((np.diag(pair) - others.max(axis=1)).min()), 0.0)
+
+
+def _variance(least: NDArray[Any]) -> float:
+    """Cost of one standard deviation in one column, by the median of the nodes' least costs.
+
+    The distances are taken to have two columns' worth of freedom: with more, the limit is wider.
+    """
+    some = least[evenly_spread(len(least), SAMPLE)]
+    return float(np.median(some)) / float(chi2.ppf(0.5, 2))
+
+
+def least_size(n_nodes: int) -> int:
+    """How many nodes a class needs: a share of all, and never a single one."""
+    return max(int(np.ceil(LEAST_SHARE * n_nodes)), FEWEST) if n_nodes >= ENOUGH else 1
+
+
+def too_small(sizes: Integers, n_nodes: int) -> NDArray[np.bool_]:
+    """Classes that have nodes, but too few of them."""
+    return np.asarray((sizes > 0) & (sizes < least_size(n_nodes)))
