@@ -77,13 +77,8 @@ def from_shap(theirs: Any, output: int | None = None, method: str = "shap") -> d
         values = values[None]
         base = base[None]
         data = None if data is None else data[None]
+    values, base = _one_output(values, base, output)
     names = theirs.feature_names
-    if base.ndim == 2 and base.shape[1] == 1 and values.ndim == 2:
-        base = base[:, 0]
-    if base.ndim == 2:
-        chosen = _checked(output, base.shape[1])
-        values = values[..., chosen]
-        base = base[:, chosen]
     return {
         "values": values,
         "scores": base + values.reshape(len(values), -1).sum(axis=1),
@@ -93,6 +88,16 @@ def from_shap(theirs: Any, output: int | None = None, method: str = "shap") -> d
         "method": method,
         "params": {"explains": "the output that shap explained", "task": "prediction"},
     }
+
+
+def _one_output(values: Floats, base: Floats, output: int | None) -> tuple[Floats, Floats]:
+    """Values and base values of one output, where there is an axis for several."""
+    if base.ndim == 2 and base.shape[1] == 1 and values.ndim == 2:
+        return values, base[:, 0]
+    if base.ndim != 2:
+        return values, base
+    chosen = _checked(output, base.shape[1])
+    return values[..., chosen], base[:, chosen]
 
 
 def _checked(output: int | None, n: int) -> int:

@@ -163,33 +163,38 @@ def join_trees(raw: Sequence[RawTree]) -> tuple[Nodes, Floats]:
     from tellwhy.explainers.trees._compiled import preorder
 
     orders = [preorder(np.asarray(t.left, np.int64), np.asarray(t.right, np.int64)) for t in raw]
-    sizes = [len(order) for order, _ in orders]
-    first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-
-    def joined(name: str, kind: type) -> Any:
-        parts = [
-            np.broadcast_to(np.asarray(getattr(t, name), dtype=kind), np.shape(t.left))[order]
-            for t, (order, _) in zip(raw, orders, strict=True)
-        ]
-        return np.ascontiguousarray(np.concatenate(parts))
-
+    first = np.concatenate([[0], np.cumsum([len(order) for order, _ in orders])]).astype(np.int64)
+    is_leaf = _joined(raw, orders, "left", np.int64) < 0
+    feature = np.where(is_leaf, -1, _joined(raw, orders, "feature", np.int64))
     sets, words = _joined_sets(raw, orders, first)
     nodes = Nodes(
         first=first,
-        feature=joined("feature", np.int64),
-        threshold=joined("threshold", np.float64),
+        feature=feature,
+        threshold=_joined(raw, orders, "threshold", np.float64),
         right=_joined_right(raw, orders, first),
-        missing=joined("missing", np.int8),
+        missing=_joined(raw, orders, "missing", np.int8),
         sets=sets,
         words=words,
-        cover=joined("cover", np.float64),
+        cover=_joined(raw, orders, "cover", np.float64),
         depth=np.concatenate([depth for _, depth in orders]),
-        player=np.zeros(int(first[-1]), dtype=np.int64),
+        player=feature,
     )
+    return nodes, _joined_values(raw, orders)
+
+
+def _joined(raw: Sequence[RawTree], orders: Any, name: str, kind: type) -> Any:
+    """One number per node of all trees, in preorder."""
+    parts = [
+        np.broadcast_to(np.asarray(getattr(tree, name), dtype=kind), np.shape(tree.left))[order]
+        for tree, (order, _) in zip(raw, orders, strict=True)
+    ]
+    return np.ascontiguousarray(np.concatenate(parts))
+
+
+def _joined_values(raw: Sequence[RawTree], orders: Any) -> Floats:
+    """Values of all nodes, one column per output that a tree adds to."""
     values = [np.asarray(t.value, np.float64)[order] for t, (order, _) in zip(raw, orders, strict=True)]
-    value = np.concatenate([v.reshape(len(v), -1) for v in values])
-    feature = np.where(joined("left", np.int64) < 0, -1, nodes.feature)
-    return nodes._replace(feature=feature, player=feature), np.ascontiguousarray(value)
+    return np.ascontiguousarray(np.concatenate([part.reshape(len(part), -1) for part in values]))
 
 
 def _joined_right(raw: Sequence[RawTree], orders: Any, first: Integers) -> Integers:

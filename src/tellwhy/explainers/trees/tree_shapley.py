@@ -161,13 +161,14 @@ class TreeShapley(ScoreExplainer):
             scores,
             found.base,
             extras=extras,
-            params={
-                "background": self._words(),
-                "target": None if self.target is None else str(self.target),
-                "task": score.trees.task,
-            },
+            params=self._said(score),
             per_owner=True,
         )
+
+    def _said(self, score: TreeScore) -> dict[str, Any]:
+        """Settings as they were used."""
+        target = None if self.target is None else str(self.target)
+        return {"background": self._words(), "target": target, "task": score.trees.task}
 
     def _tree_score(self, rows: Rows) -> TreeScore:
         """Return the score in the columns of the trees; raise where an encoding mixes the user's columns."""

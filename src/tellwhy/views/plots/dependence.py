@@ -63,11 +63,16 @@ def scatter(explanation: Explanation, column: str | int, *, color: str | int | N
         _draw_points(figure, shown, numbers, y, other)
     figure.add_hline(y=0, line_width=1, line_color=INK)
     figure.update_yaxes(title=f"{label(name)}: {contribution_title(shown)}", zeroline=False)
-    drawn = "" if len(shown) == len(explanation) else f", {number(len(shown))} of them drawn"
-    n_empty = 0 if numbers is None else int(np.isnan(numbers).sum())
-    drawn += f", {number(n_empty)} without a value left out" if n_empty else ""
-    title = f"What {label(name)} does in {count(len(explanation), 'row')}{drawn}"
+    title = f"What {label(name)} does in {count(len(explanation), 'row')}"
+    title += _left_out(len(shown), len(explanation), numbers)
     return finish(figure, title, explained_by(shown), x_title=label(name), height=460)
+
+
+def _left_out(n_shown: int, n: int, numbers: Floats | None) -> str:
+    """Say which rows are not drawn."""
+    n_empty = 0 if numbers is None else int(np.isnan(numbers).sum())
+    sampled = "" if n_shown == n else f", {number(n_shown)} of them drawn"
+    return sampled + (f", {number(n_empty)} without a value left out" if n_empty else "")
 
 
 def _draw_kinds(figure: go.Figure, cells: Any, y: Floats) -> None:

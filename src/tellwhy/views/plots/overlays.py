@@ -145,8 +145,7 @@ def overlay(
             f"Got {chosen.feature_shape}."
         )
     shares = chosen.values[0]
-    if shares.ndim == 3:
-        shares = shares.sum(axis=channel_axis(shares.shape))
+    shares = shares.sum(axis=channel_axis(shares.shape)) if shares.ndim == 3 else shares
     seen = _grays(chosen, picture, shares.shape)
     figure = make_subplots(
         1, 2, subplot_titles=["the picture", "what raised and lowered"], horizontal_spacing=0.04
@@ -155,8 +154,7 @@ def overlay(
         figure.add_trace(go.Heatmap(z=seen, colorscale=_GRAYS, showscale=False, hoverinfo="skip"), 1, column)
     words = "pixel (%{y}, %{x}): %{z:.4g}<extra></extra>"
     figure.add_trace(go.Heatmap(z=shares, coloraxis="coloraxis", hovertemplate=words), 1, 2)
-    axis = signed_axis(shares, chosen)
-    figure.update_layout(coloraxis=axis | {"colorscale": _see_through(opacity)})
+    figure.update_layout(coloraxis=signed_axis(shares, chosen) | {"colorscale": _see_through(opacity)})
     figure.update_xaxes(visible=False, constrain="domain")
     figure.update_yaxes(visible=False, autorange="reversed", constrain="domain")
     figure.for_each_yaxis(lambda axis: axis.update(scaleanchor=axis.anchor))  # pixels stay square

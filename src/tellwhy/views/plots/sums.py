@@ -7,6 +7,7 @@ import plotly.graph_objects as go
 
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.params import integer, validate_value
+from tellwhy.core.score_function import Floats
 from tellwhy.core.tables import evenly_spread
 from tellwhy.views.plots.colors import INK, LOW_TO_HIGH, NEUTRAL, ODD, USUAL
 from tellwhy.views.plots.parts import NOT_ATTRIBUTED, Part, feature_parts, need_shares, rest_parts
@@ -25,6 +26,7 @@ from tellwhy.views.plots.style import (
 from tellwhy.views.wording import count, number
 
 MOST_LINES = 200  # of a decision plot
+_SMALL = 1e-9  # of the largest value: what rounding leaves
 _ROOM = 0.07  # of the width of a force plot, for a part to be named
 
 
@@ -222,16 +224,7 @@ def decision(explanation: Explanation, max_features: int = 15, max_rows: int = M
     need_shares(explanation, "plot.decision")
     need_rows(explanation, "plot.decision")
     shown = explanation[evenly_spread(len(explanation), max_rows)]
-    flat = shown.values.reshape(len(shown), -1)
-    chosen = main_features(flat, max_features)[::-1]  # from the bottom up
-    names = [shown.names()[j] for j in chosen]
-    rest = shown.scores - shown.base_values - flat[:, chosen].sum(axis=1)
-    steps = flat[:, chosen]
-    if np.abs(rest).max() > 1e-9 * np.abs(flat).max(initial=1e-300):
-        n_others = flat.shape[1] - len(chosen)
-        names = [_rest_name(shown, n_others), *names]
-        steps = np.column_stack([rest, steps])
-    ways = np.column_stack([shown.base_values, shown.base_values[:, None] + steps.cumsum(axis=1)])
+    names, ways = _way_points(shown, max_features)
     figure = _ways(ways, shown)
     ticks = {"tickvals": [k + 0.5 for k in range(len(names))], "ticktext": distinct_labels(names)}
     figure.update_yaxes(
@@ -246,10 +239,23 @@ def decision(explanation: Explanation, max_features: int = 15, max_rows: int = M
     return finish(figure, title, explained_by(shown), x_title=quantity(shown), height=height)
 
 
+def _way_points(shown: Explanation, max_features: int) -> tuple[list[str], Floats]:
+    """Names of the steps from the bottom up, and where each row is before, between and after them."""
+    flat = shown.values.reshape(len(shown), -1)
+    chosen = main_features(flat, max_features)[::-1]
+    names = [shown.names()[j] for j in chosen]
+    steps = flat[:, chosen]
+    rest = shown.scores - shown.base_values - steps.sum(axis=1)
+    if np.abs(rest).max() > _SMALL * np.abs(flat).max(initial=1e-300):
+        names = [_rest_name(shown, flat.shape[1] - len(chosen)), *names]
+        steps = np.column_stack([rest, steps])
+    return names, np.column_stack([shown.base_values, shown.base_values[:, None] + steps.cumsum(axis=1)])
+
+
 def _rest_name(shown: Explanation, n_others: int) -> str:
     """Name the first step: other features, what was not attributed, or both."""
     rest = shown.residual
-    is_left = rest is not None and np.abs(rest).max() > 1e-9 * np.abs(shown.values).max(initial=1e-300)
+    is_left = rest is not None and np.abs(rest).max() > _SMALL * np.abs(shown.values).max(initial=1e-300)
     words = [count(n_others, "other feature")] if n_others else []
     return ", ".join([*words, *([NOT_ATTRIBUTED] if is_left else [])])
 

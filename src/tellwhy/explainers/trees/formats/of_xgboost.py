@@ -64,13 +64,12 @@ def read(
     """Return the trees of a model that XGBoost saved as JSON."""
     learner = saved["learner"]
     grown = _trees_of(learner)
-    rounds = rounds or len(grown["iteration_indptr"]) - 1
-    n_trees = int(grown["iteration_indptr"][rounds])
+    n_trees = int(grown["iteration_indptr"][rounds or -1])
+    weights = _drop_weights(learner, n_trees)
+    kept = zip(grown["trees"][:n_trees], weights, strict=True)
+    nodes, value = join_trees([_raw(tree, weight) for tree, weight in kept])
     n_columns = int(learner["learner_model_param"]["num_feature"])
     objective = str(learner["objective"]["name"])
-    weights = _drop_weights(learner, n_trees)
-    raw = [_raw(tree, weight) for tree, weight in zip(grown["trees"][:n_trees], weights, strict=True)]
-    nodes, value = join_trees(raw)
     base = _base(learner, objective)
     names = names or list(learner.get("feature_names", [])) or None
     return Trees(
