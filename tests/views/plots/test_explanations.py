@@ -141,6 +141,16 @@ def test_rows_keep_their_number_after_top() -> None:
     assert "row 2" in plots.bar(e).layout.title.text
 
 
+def test_rows_are_called_by_their_labels_where_these_are_words() -> None:
+    frame = pd.DataFrame(np.ones((3, 4)), index=["<b>", "flat 2", "flat 3"])
+    e = explanation(n=3, data=frame, scores=[1.0, 2.0, 9.0])
+    assert plots.bar(e.top(1)).layout.title.text == "Why row flat 3 scores 9"
+    assert plots.bar(e, row=0).layout.title.text == "Why row &lt;b&gt; scores 1"
+    assert list(plots.heatmap(e).data[0].y) == ["row &lt;b&gt;", "row flat 2", "row flat 3"]
+    numbered = explanation(n=3, data=frame.set_axis([5, 6, 7]), scores=[1.0, 2.0, 9.0])
+    assert plots.bar(numbered, row=1).layout.title.text == "Why row 1 scores 2"
+
+
 @pytest.mark.parametrize("draw", [plots.beeswarm, plots.heatmap, plots.scores])
 def test_nothing_to_draw_is_said(draw: object) -> None:
     empty = Explanation(values=np.zeros((0, 2)), scores=np.zeros(0), method="Example")

@@ -13,6 +13,7 @@ import plotly.graph_objects as go
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.score_function import Floats, Integers
+from tellwhy.core.tables import PandasRows
 from tellwhy.views.plots.colors import DIVERGING, INK, LOW_TO_HIGH
 from tellwhy.views.wording import number, shortened
 
@@ -103,7 +104,10 @@ def contribution_title(explanation: Explanation) -> str:
 
 
 def row_name(row: Explanation, position: int) -> str:
-    """Where the row was before `top`, else its position."""
+    """Label of a row in the user's table, where it is a word; else its place before `top`, or its place."""
+    index = row.data.index if isinstance(row.data, PandasRows) else None
+    if index is not None and index.dtype.kind not in "iu":
+        return label(str(index[0]))
     where = row.extras.get("row")
     return str(position if where is None else int(np.asarray(where)[0]))
 

@@ -278,15 +278,10 @@ def _ways(ways: np.ndarray, shown: Explanation) -> go.Figure:
                 mode="lines",
                 line={"color": colors[i], "width": 1.5 if len(ways) > 20 else 2.5},
                 opacity=0.5 if len(ways) > 20 else 0.9,
-                hovertemplate=f"row {_row_number(shown, i)}: %{{x:.4g}}<extra></extra>",
+                hovertemplate=f"row {row_name(shown[i], i)}: %{{x:.4g}}<extra></extra>",
                 showlegend=False,
             )
         )
     if np.ptp(shown.base_values) == 0:
         figure.add_vline(x=float(shown.base_values[0]), line_width=1, line_color=INK, line_dash="dot")
     return figure
-
-
-def _row_number(shown: Explanation, i: int) -> int:
-    where = shown.extras.get("row")
-    return i if where is None else int(np.asarray(where)[i])
