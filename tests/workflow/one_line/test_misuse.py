@@ -66,6 +66,14 @@ MISUSES = {
         "'b'.*fitted with 'a'.*same order",
     ),
     "a missing cell": (explain(SVM, np.where(X[3, 1] == X, np.nan, X)), "NaN in row 3, column 1"),
+    "a missing cell for a linear model": (
+        explain(LINE, np.where(X[3, 1] == X, np.nan, X)),
+        "NaN in row 3, column 1",
+    ),
+    "a missing cell for a classifier": (
+        explain(SVC().fit(X, LABEL), np.where(X[3, 1] == X, np.nan, X)),
+        "SVC cannot be applied to these rows: Input X contains NaN",
+    ),
     "an infinite cell": (explain(SVM, np.where(X[3, 1] == X, np.inf, X)), "row 3, column 1"),
     "a text among numbers": (explain(SVM, FRAME.assign(a="tall")), "'tall' in row 0, column 'a'"),
     "complex numbers": (explain(SVM, X + 1j), "Complex data"),

@@ -76,6 +76,13 @@ class TestRegressors:
             np.testing.assert_allclose(found.values[i], exact, rtol=1e-6, atol=1e-6)
             assert found.base_values[i] == pytest.approx(base)
 
+    def test_weights_behind_a_link_are_not_taken_for_the_prediction(self):
+        model = PoissonRegressor().fit(D.to_numpy(), Y)
+        found = tellwhy.explain(model, D.to_numpy()[50:51], background=D.to_numpy()[:30])
+        assert found.method == "KernelShap"
+        exact, _ = by_definition(model.predict, D.to_numpy()[50], D.to_numpy()[:30])
+        np.testing.assert_allclose(found.values[0], exact, rtol=1e-6, atol=1e-6)
+
     def test_several_outputs_are_chosen_by_number(self):
         model = Ridge().fit(D, np.column_stack([Y, -2 * Y]))
         one = tellwhy.explain(model, D, target=0)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tellwhy.core.errors import InvalidInput, InvalidParameter
+from tellwhy.core.errors import InvalidInput, InvalidParameter, TellwhyError
 from tellwhy.core.params import nearest
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.scoring.scores.function_score import private_rows
@@ -100,7 +100,7 @@ class PredictionScore:
     def outputs(self, X: Any) -> Floats:
         """All outputs of each row, finite, shape (n, k)."""
         n = X.shape[0] if hasattr(X, "shape") else len(X)
-        found = np.asarray(self._function(private_rows(X)))
+        found = np.asarray(self._applied(self._function, X))
         if found.ndim == 1:
             found = found[:, None]
         if found.ndim != 2 or len(found) != n or found.shape[1] == 0:
@@ -109,6 +109,18 @@ class PredictionScore:
                 f"row, or one row of {n} per class. Wrap it in a function that picks what you mean."
             )
         return self._finite(found)
+
+    def _applied(self, function: Callable[[Any], Any], X: Any) -> Any:
+        """What a function of the model gives, or an error that says that the model refused the rows."""
+        try:
+            return function(private_rows(X))
+        except ValueError as error:
+            if self.model is None or isinstance(
+                error, TellwhyError
+            ):  # a user's own function: a user's own error
+                raise
+            name = type(self.model).__name__
+            raise InvalidInput(f"{name} cannot be applied to these rows: {error}") from error
 
     def _finite(self, found: Any) -> Floats:
         if found.dtype.kind not in "biuf":
@@ -141,7 +153,7 @@ class PredictionScore:
         if self.chosen is not None:
             return np.full(n, self.chosen, dtype=np.int64)
         if self._predicted is not None:
-            return np.asarray(self._predicted(private_rows(X)), dtype=np.int64)
+            return np.asarray(self._applied(self._predicted, X), dtype=np.int64)
         outputs = self.outputs(X) if found is None else found
         if self.names is None and outputs.shape[1] > 1:
             raise InvalidParameter(

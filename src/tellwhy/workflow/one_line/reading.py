@@ -147,8 +147,7 @@ def _check_linear(score: Any, X: Any) -> None:
     rows = take_rows(X, np.arange(min(_TRIED, len(X))))
     try:
         numbers = score.encode(rows) if isinstance(score, EncodedScore) else as_floats(rows)
-    except InvalidInput:  # of cells that are no numbers: left to whoever explains them
-        inner.linear = None
+    except InvalidInput:  # cells that are no numbers are told where the rows are read
         return
     if numbers.shape[1] != inner.linear.weights.shape[1]:
         return  # the wrong number of columns is told by the check of the rows
