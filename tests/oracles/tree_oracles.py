@@ -29,8 +29,9 @@ def worth_of_path(nodes, value, node, x, present):
     if nodes.feature[node] in present:
         return worth_of_path(nodes, value, own, x, present)
     both = nodes.cover[left] + nodes.cover[right]
-    return sum(
-        nodes.cover[child] / both * worth_of_path(nodes, value, child, x, present) for child in (left, right)
+    to_left = nodes.cover[left] / both if both > 0 else 0.5  # no training row came here
+    return to_left * worth_of_path(nodes, value, left, x, present) + (1.0 - to_left) * worth_of_path(
+        nodes, value, right, x, present
     )
 
 

@@ -35,8 +35,9 @@ def path_shares(nodes, trees, value, share, XT, points, weights, shares):
         stop = nodes.first[tree + 1]
         deepest = nodes.depth[start:stop].max() + 1
         previous, total = earlier_edges(nodes, start, stop, share)
+        earlier = earlier_shares(nodes, start, previous, total)
         m = (most_columns(nodes, start, stop, previous) + 1) // 2
-        edges = edge_tables(share[start:stop], previous, total, points[m], weights[m], m)
+        edges = edge_tables(share[start:stop], previous, total, earlier, points[m], weights[m], m)
         for at in range(0, XT.shape[1], WIDTH):
             width = min(WIDTH, XT.shape[1] - at)
             if at == 0 or width < WIDTH:  # scratch of the first rows serves all but the last
@@ -69,6 +70,19 @@ def earlier_edges(nodes, start, stop, share):
 
 
 @njit(nogil=True, cache=True)
+def earlier_shares(nodes, start, previous, total):
+    """Product of shares at the edge above each edge that is on the same column; 1 where there is none."""
+    # not the edge's own product over its share, which is 0 where no training row came through
+    earlier = np.ones(len(previous))
+    path = np.empty(nodes.depth[start : start + len(previous)].max() + 1, dtype=np.int64)
+    for edge in range(len(previous)):
+        path[nodes.depth[start + edge]] = edge
+        if previous[edge] > 0:
+            earlier[edge] = total[path[previous[edge]]]
+    return earlier
+
+
+@njit(nogil=True, cache=True)
 def most_columns(nodes, start, stop, previous):
     """Largest number of different columns on the way to a leaf."""
     most = 1
@@ -81,7 +95,7 @@ def most_columns(nodes, start, stop, previous):
 
 
 @njit(nogil=True, cache=True)
-def edge_tables(share, previous, total, points, weights, m):
+def edge_tables(share, previous, total, earlier, points, weights, m):
     """For each edge and point: what the product is multiplied by, and what the column gets.
 
     [edge, 0]: factor for a row that meets this split and those above on its column; [edge, 1]: for one that
@@ -91,7 +105,7 @@ def edge_tables(share, previous, total, points, weights, m):
     edges = np.empty((len(share), 5, m))
     for edge in range(len(share)):
         z = total[edge]
-        before = z / share[edge] if share[edge] > 0.0 else 0.0
+        before = earlier[edge]
         for q in range(m):
             t = points[q]
             above = t + (1.0 - t) * before if previous[edge] > 0 else 1.0
