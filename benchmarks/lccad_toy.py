@@ -160,7 +160,7 @@ if __name__ == "__main__":
         [
             (
                 f"Adjusted Rand index with the true classes, mean ± standard deviation of {REPEATS} repetitions. θ is "
-                "suggested from the data; k-means has ten starts.",
+                "estimated from the data, as by default; k-means has ten starts.",
                 clustering_table(classes),
             ),
             (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pandas as pd
 
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.score_function import Integers
+from tellwhy.core.tables import evenly_spread
 from tellwhy.data import describe_column
 from tellwhy.data.columns.summary import LEVELS
 from tellwhy.workflow.context.relative import Context, RelativeColumn
@@ -20,6 +22,8 @@ from tellwhy.workflow.verdicts.reasons import typical_of, usual_words, verified_
 from tellwhy.workflow.verdicts.verified import Cause
 from tellwhy.workflow.verdicts.words import is_number
 
+MOST_DESCRIBED = 100_000  # rows of a segment that tell what is usual there
+MOST_TOLD = 12  # columns of a table for which what is usual in the segment is kept with every row
 LABELS = ("category", "boolean")
 ENOUGH = 50  # rows of a segment whose own quantiles and shares are told; of fewer, those drawn to the table
 
@@ -60,19 +64,31 @@ class InSegments:
         return found
 
     def told(self, place: int, reasons: Sequence[Reason]) -> dict[str, Any]:
-        """The segment of a row, and what is usual there in the columns that its reasons name."""
+        """The segment of a row, and what is usual there; of a wide table, where reasons name it."""
         usual = self.usual(place)
         named = {reason.feature for reason in reasons}
+        is_narrow = len(usual) <= MOST_TOLD
         return {
             "segment": self.context.segment_words(self.positions[place : place + 1])[0],
-            "usual": {name: usual[name] for name in usual if name in named},
+            "usual": {name: found for name, found in usual.items() if is_narrow or name in named},
         }
 
     def usual(self, place: int) -> dict[str, Typical]:
         """What is usual in the segment of one row, for every column that depends on segments."""
-        level, _ = deepest(self.context.levels, self.positions[place : place + 1])
+        level, segment = deepest(self.context.levels, self.positions[place : place + 1])
         if level[0] == NONE:
             return {}
+        key = (int(level[0]), int(segment[0]))
+        if key not in self._known:
+            self._known[key] = self._usual(place)
+        return self._known[key]
+
+    @cached_property
+    def _known(self) -> dict[tuple[int, int], dict[str, Typical]]:
+        """What is usual in the segments that were asked for, by level and number."""
+        return {}
+
+    def _usual(self, place: int) -> dict[str, Typical]:
         rows = self._members(place)
         names = [n for n, t in self.typical.items() if n in self.context.columns or t.kind in LABELS]
         return {name: self._typical(name, place, rows) for name in names if name not in self.context.by}
@@ -115,7 +131,8 @@ class InSegments:
     def _typical(self, name: str, place: int, rows: Integers) -> Typical:
         usual = self.typical[name]
         if len(rows) >= ENOUGH:
-            return typical_of(name, describe_column(self.reference[name].iloc[rows], usual.kind))
+            some = rows[evenly_spread(len(rows), MOST_DESCRIBED)]
+            return typical_of(name, describe_column(self.reference[name].iloc[some], usual.kind))
         column = self.context.columns.get(name)
         if column is not None:
             relative = np.quantile(column.reference[np.isfinite(column.reference)], LEVELS)

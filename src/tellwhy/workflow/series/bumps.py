@@ -23,6 +23,7 @@ LEAST_FLANK = 8
 LEAST_STRETCHES = 12  # of a length that must fit into the series
 FEWEST = 20  # readings of a series
 MOST_KEPT = 100
+LONG = 100_000
 AT_THE_END = 0.6  # about the smaller of two differences, beside one
 SPARED = 8  # largest differences that say nothing of the tail: they may be events
 WEIGHTS = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25)
@@ -53,6 +54,8 @@ def find_bumps(values: Floats, scale: Floats, level: float) -> list[Bump]:
     """
     n = len(values)
     lengths = [length for length in LENGTHS if length * LEAST_STRETCHES <= n]
+    if n > LONG:  # every second length: between them, a stretch is found by its neighbours in the list
+        lengths = lengths[::2]
     if n < FEWEST or not lengths:
         return []
     wanted = level + float(np.log(len(lengths)))

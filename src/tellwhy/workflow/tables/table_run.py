@@ -120,6 +120,7 @@ class _Findings:
     causes: Sequence[Cause]  # of each of these rows, verified
     normal: Sequence[Mapping[str, Any] | None]  # what to change in each of these rows
     typical: Mapping[str, Typical]
+    segments: InSegments | None = None  # what is usual in the segments of these rows, where there are any
 
 
 def _findings(
@@ -143,6 +144,7 @@ def _findings(
         name: typical_of(name, describe_column(reference[name], encoder.kinds_[name]))
         for name in encoder.columns_
     }
+    segments = _segments(fitted, ranking, typical)
     return _Findings(
         table,
         request,
@@ -152,17 +154,17 @@ def _findings(
         explanation=with_findings(as_told, raised, by_row),
         evidence=evidence_of(told[_judged(ranking, by_row, level)], fitted.known_score, fitted.background()),
         causes=causes,
-        normal=_normal_values(fitted, ranking, causes, typical),
+        normal=_normal_values(fitted, ranking, causes, segments),
         typical=typical,
+        segments=segments,
     )
 
 
 def _normal_values(
-    fitted: FittedTable, ranking: Ranking, causes: Sequence[Cause], typical: Mapping[str, Typical]
+    fitted: FittedTable, ranking: Ranking, causes: Sequence[Cause], segments: InSegments | None
 ) -> Sequence[Mapping[str, Any] | None]:
     """What would make each row look normal, in the row's own segment."""
     normal = nearest_normals(fitted, ranking, causes)
-    segments = _segments(fitted, ranking, typical)
     if segments is None:
         return normal
     donors = np.array([max(cause.donor, 0) for cause in causes], dtype=np.int64)
@@ -260,7 +262,7 @@ def _anomalies(found: _Findings) -> list[Anomaly]:
     name = found.request.id_column
     ids = None if name is None else found.table.frame[name]
     verdicts = _verdicts(found)
-    segments = _segments(found.fitted, ranking, found.typical)
+    segments = found.segments
     unattributed = unattributed_parts(found.explanation)
     told = []
     for i, position in enumerate(ranking.positions):
@@ -297,7 +299,7 @@ def _verdicts(found: _Findings) -> list[_Verdict]:
     """Reasons from findings come first; the detector's are told where the row is odd without them too."""
     ranking = found.ranking
     read = replace(found.explanation, data=found.fitted.read_rows(ranking.positions))
-    segments = _segments(found.fitted, ranking, found.typical)
+    segments = found.segments
     if segments is None:
         by_model = verified_reasons(read, found.typical, found.causes, found.fitted.selection.reference)
     else:
