@@ -22,7 +22,7 @@ SLOW = ("DAGMM", "VAE")  # networks, which are trained for seconds
 METHODS = ("auto", *methods()["name"])
 ANY = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 FEW = settings(max_examples=10, deadline=None, derandomize=True, database=None, suppress_health_check=ANY)
-MANY = settings(FEW, max_examples=250)
+MANY = settings(FEW, max_examples=150)
 
 
 def run(*words: object) -> int:

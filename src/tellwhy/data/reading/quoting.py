@@ -109,14 +109,15 @@ class _Records:
 
     def _fit(self, block: NDArray[np.uint8], quotes: NDArray[np.int64]) -> bool:
         """Tell whether every mark that opens follows a cell's end, and every one that closes is its end."""
-        between = np.array([_QUOTE, _FEED, _RETURN, ord(self.delimiter)], dtype=np.uint8)
-        if self.closes_last and block[0] not in between:
+        between = np.zeros(256, dtype=bool)  # which bytes stand between cells
+        between[[_QUOTE, _FEED, _RETURN, ord(self.delimiter)]] = True
+        if self.closes_last and not between[block[0]]:
             return False
         opens = quotes[self.n_quotes % 2 :: 2]
         closes = quotes[1 - self.n_quotes % 2 :: 2]
         previous = np.where(opens > 0, block[np.maximum(opens - 1, 0)], self.before)
         following = block[closes[closes < len(block) - 1] + 1]
-        return bool(np.isin(previous, between).all() and np.isin(following, between).all())
+        return bool(between[previous].all() and between[following].all())
 
     def _has_lone_return(self, block: NDArray[np.uint8], quotes: NDArray[np.int64]) -> bool:
         """Tell whether a carriage return without a line feed ends a row, as on old Macs."""
