@@ -125,6 +125,16 @@ def test_a_page_is_written_to_files_only(kind, tmp_path):
     assert others(tmp_path, "precious.txt", "report.html") == []
 
 
+def test_errors_name_the_place_and_not_where_it_was_prepared(tmp_path):
+    with (
+        pytest.raises(CannotWrite, match=f"Cannot write {tmp_path / 'p' / 'page.html'}: it is a folder"),
+        new_folder(tmp_path / "p", marker=HEAD) as work,
+    ):
+        (work / "page.html").mkdir()
+        with new_file(work / "page.html"):
+            pass
+
+
 def test_a_name_as_long_as_the_disk_allows(tmp_path):
     for name in ("x" * 255, "ü" * 127):
         write(tmp_path / name)

@@ -29,7 +29,8 @@ def new_folder(target: Path, *, marker: str) -> Iterator[Path]:
     """
     place = _checked_place(target, marker)
     with _told(target), hidden_folder(place, finish) as hidden:
-        yield hidden / NEW
+        with _named(hidden / NEW, target):
+            yield hidden / NEW
         write_manifest(hidden / NEW, marker, RESERVED)
         take_place(hidden, place, marker)
 
@@ -102,6 +103,15 @@ def _told(target: Path) -> Iterator[None]:
         raise CannotWrite(
             f"Cannot write {target}: {error.strerror or error}. Nothing was written."
         ) from error
+
+
+@contextmanager
+def _named(work: Path, target: Path) -> Iterator[None]:
+    """Let errors name a file by the place that it was to have, and not by where it was prepared."""
+    try:
+        yield
+    except CannotWrite as error:
+        raise CannotWrite(str(error).replace(str(work), str(target))) from error
 
 
 @contextmanager
