@@ -55,3 +55,26 @@ def test_a_file_that_cannot_be_finished_leaves_the_old_one(error, tmp_path):
 def test_what_json_cannot_hold_is_made_plain():
     given = {1: np.int64(2), "a": np.array([1.5, np.nan]), "b": (Path("x"), None, True), "c": -np.inf}
     assert plain(given) == {"1": 2, "a": [1.5, "nan"], "b": ["x", None, True], "c": "-inf"}
+
+
+def test_everything_is_on_the_disk_before_it_takes_its_place(tmp_path, monkeypatch):
+    """A rename that outlives what it renames would leave empty files after a power cut."""
+    told = []
+    fsync = os.fsync
+    rename = os.rename
+    replace = os.replace
+    monkeypatch.setattr(os, "fsync", lambda fd: told.append(os.fstat(fd).st_ino) or fsync(fd))
+    monkeypatch.setattr(os, "rename", lambda *to: told.append("placed") or rename(*to))
+    monkeypatch.setattr(os, "replace", lambda *to: told.append("placed") or replace(*to))
+    with new_folder(tmp_path / "model", marker="head.json") as work:
+        (work / "sub").mkdir()
+        for name in ("head.json", "sub/array.npz"):
+            (work / name).write_text("x")
+    with new_file(tmp_path / "page.html") as work:
+        work.write_text("x")
+    folder, file = "".join("p" if each == "placed" else "." for each in told).split("p")[:2]
+    settled = told[: len(folder)]
+    for name in ("head.json", "sub/array.npz", "sub", "manifest.json", "."):
+        assert (tmp_path / "model" / name).stat().st_ino in settled, name
+    assert (tmp_path / "page.html").stat().st_ino in told[len(folder) + 1 : len(folder) + 1 + len(file)]
+    assert told[-1] == tmp_path.stat().st_ino  # and the names themselves

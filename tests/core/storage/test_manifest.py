@@ -103,11 +103,15 @@ def test_what_was_changed_or_is_in_the_way_is_kept_under_another_name(has_links,
         "new.csv": "2",
         "new.kept.csv": "mine",
     }
-    (place / "table.csv").write_text("more remarks")
+    (place / "table.csv").write_text("3")  # as long as what was written, but not the same
     with pytest.warns(DataNotice, match=r"table\.kept-2\.csv"):
-        write(place, **{"table.csv": "3"})
+        write(place, **{"table.csv": "2"})
+    (place / "table.csv").write_text("more remarks")
+    with pytest.warns(DataNotice, match=r"table\.kept-3\.csv"):
+        write(place, **{"table.csv": "4"})
     assert held(place)["table.kept.csv"] == "1, with remarks"
-    assert held(place)["table.kept-2.csv"] == "more remarks"
+    assert held(place)["table.kept-2.csv"] == "3"
+    assert held(place)["table.kept-3.csv"] == "more remarks"
 
 
 def test_a_page_that_a_later_command_wrote_is_ours(tmp_path):
