@@ -89,14 +89,9 @@ def _exchanged(work: Path, target: Path) -> bool:
 
 
 def _one_after_the_other(work: Path, target: Path, aside: Path) -> None:
-    """Move the old folder aside, then the new one in; whatever happens between, the old one comes back."""
-    try:
-        os.rename(target, aside)
-        os.rename(work, target)
-    except BaseException:
-        if aside.exists() and not os.path.lexists(target):
-            os.rename(aside, target)
-        raise
+    """Move the old folder aside, then the new one in; whatever happens between, `finish` brings it back."""
+    os.rename(target, aside)
+    os.rename(work, target)
 
 
 def finish(hidden: Path, target: Path) -> None:
