@@ -280,3 +280,18 @@ def test_views_do_not_call_high_predictions_odd():
     assert not is_anomaly(tellwhy.explain(DecisionTreeRegressor(max_depth=2).fit(D, Y), D))
     assert is_anomaly(tellwhy.explain(function, D))
     assert is_anomaly(tellwhy.explain(IsolationForest(n_estimators=5).fit(D), D))
+
+
+def test_a_sample_of_a_large_background_is_said_and_near_the_whole():
+    background = np.random.default_rng(0).normal(size=(3000, 10))
+
+    def function(rows):
+        return rows[:, 0] * rows[:, 1] + rows[:, 2] ** 2
+
+    found = tellwhy.explain(function, background[:1] + 1.0, background=background, task="prediction")
+    assert found.params["references"] == "128 of 3000 rows, drawn at random"
+    spread = np.std(function(background)) / np.sqrt(128)
+    assert abs(found.base_values[0] - function(background).mean()) < 4 * spread
+    few = tellwhy.explain(function, background[:1], background=background[:100], task="prediction")
+    assert few.params["references"] == "sample"
+    assert few.base_values[0] == pytest.approx(function(background[:100]).mean())

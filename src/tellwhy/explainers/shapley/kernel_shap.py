@@ -165,7 +165,7 @@ class KernelShap(BackgroundExplainer):
             stderr=None if shared.stderr is None else players.per_column(shared.stderr),
             extras=extras,
             params={
-                "references": self._choice(),
+                "references": self._words(references.rows.shape[1]),
                 "groups": None if self.groups is None else players.group.tolist(),
                 "reference_rows": references.rows.shape[1],
                 "coalitions": coalitions.words(),
@@ -173,6 +173,12 @@ class KernelShap(BackgroundExplainer):
             },
             per_owner=True,
         )
+
+    def _words(self, n_used: int) -> str:
+        """Where reference rows came from, and how many of the background's they are where some were drawn."""
+        choice = self._choice()
+        is_drawn = choice == "sample" and n_used < len(self.rows_)
+        return f"{n_used} of {len(self.rows_)} rows, drawn at random" if is_drawn else choice
 
     def _ordinary_rows(self) -> Any:
         """Return rows that were kept; without any, given reference rows serve."""
