@@ -261,3 +261,11 @@ class TestUnattributed:
 
     def test_smooth_scores_are_not_warned_of(self):
         tellwhy.explain(TestBaseline.MODEL, X)
+
+
+def test_tensors_that_record_gradients_are_rows_like_others():
+    recording = X.clone().requires_grad_()
+    found = tellwhy.explain(TestBaseline.MODEL, recording, background=BACKGROUND.clone().requires_grad_())
+    plain = tellwhy.explain(TestBaseline.MODEL, X, background=BACKGROUND)
+    np.testing.assert_array_equal(found.values, plain.values)
+    assert recording.grad is None

@@ -206,5 +206,5 @@ def _reconstruction(model: Module) -> ReadNetwork:
     return ReadNetwork(Picked(model, _squared_error), Itself(words), "", is_error=True)
 
 
-def _squared_error(outputs: Any, given: Tensor) -> Tensor:
-    return torch.as_tensor(((outputs - given) ** 2).flatten(1).sum(dim=1))
+def _squared_error(outputs: Tensor, given: Tensor) -> Tensor:
+    return (outputs - given).square().flatten(1).sum(dim=1)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tellwhy.core.capabilities import IsTensor
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.tables import Frame, evenly_spread, refuse_sparse, take_rows
 from tellwhy.scoring.kept_rows import Kept, kept_rows
@@ -16,7 +17,13 @@ MOST_ODD = 0.25  # share of them that the model itself may call anomalous
 
 
 def as_rows(X: Any) -> Any:
-    """Return rows that were given as a list of lists as an array; texts and everything else as they are."""
+    """Return a list of lists as an array, tensors without their record; everything else as it is."""
+    if isinstance(X, IsTensor) and X.requires_grad:
+        return X.detach()
+    if isinstance(X, dict):
+        return {name: as_rows(part) for name, part in X.items()}
+    if isinstance(X, tuple):
+        return tuple(as_rows(part) for part in X)
     if not isinstance(X, list) or not X or not isinstance(X[0], (list, tuple, np.ndarray, float, int)):
         return X
     try:
