@@ -68,6 +68,15 @@ def test_numbers_that_repeat_are_counted_too(tmp_path, monkeypatch):
     refused(tmp_path / "t.parquet", "unpacks to more than")
 
 
+def test_packed_text_is_counted_by_its_cells(tmp_path, monkeypatch):
+    content = b"a,b,c\n" + b"1,1,1\n" * 100_000
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(content))
+    (tmp_path / "t.csv").write_bytes(content)
+    monkeypatch.setattr(byte_source, "LARGEST_UNPACKED", len(content) + 1000)  # the text itself is accepted
+    refused(tmp_path / "t.csv.gz", "unpacks to more than")
+    assert len(read_table(tmp_path / "t.csv").frame) == 100_000  # what is not packed surprises nobody
+
+
 def test_lists_are_counted_as_they_are_read(tmp_path, monkeypatch):
     lists = pa.ListArray.from_arrays(range(0, 10_001 * 300, 300), pa.array(np.zeros(10_000 * 300, np.int64)))
     pq.write_table(pa.table({"l": lists, "x": range(10_000)}), tmp_path / "t.parquet")

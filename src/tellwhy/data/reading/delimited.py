@@ -17,8 +17,9 @@ import pyarrow.csv as arrow_csv
 from tellwhy.core.errors import UnreadableFile
 from tellwhy.data.columns.written.identifiers import EXACT, are_beyond, would_be_equal
 from tellwhy.data.places import mark_lines
+from tellwhy.data.reading import byte_source
 from tellwhy.data.reading.arrow_frames import frame_from_arrow
-from tellwhy.data.reading.byte_source import ByteSource
+from tellwhy.data.reading.byte_source import ByteSource, too_large
 from tellwhy.data.reading.dialect import Dialect, detect_dialect
 from tellwhy.data.reading.quoting import OPEN_QUOTE, check_rows, long_cells
 from tellwhy.data.reading.text_cells import blank_missing, missing_spellings, read_numbers
@@ -34,6 +35,7 @@ def read_delimited(
     """Return the rows of a delimited text file, and notices on how they were read."""
     survey = survey_text(source, encoding)
     dialect = detect_dialect(source, survey.encoding, delimiter=delimiter, decimal=decimal)
+    _check_size(source, survey, dialect)
     table = _parse(source, survey, dialect)
     n_rows = table.num_rows
     n_lines = dialect.n_header_lines + n_rows
@@ -55,6 +57,13 @@ def read_delimited(
     elif len(dialect.names) == 1 and not survey.has_quotes:
         notices.append("Blank lines hold no row; write NA where a value is missing.")
     return frame, [*survey.notices, *dialect.notices, *notices]
+
+
+def _check_size(source: ByteSource, survey: TextSurvey, dialect: Dialect) -> None:
+    """Refuse packed text whose cells take more memory than is accepted: '1,' is two bytes, a number eight."""
+    size = 8 * survey.n_lines * len(dialect.names)
+    if source.packing != "none" and size > byte_source.LARGEST_UNPACKED:
+        raise too_large(source.path)
 
 
 def _settled(table: pa.Table, dialect: Dialect) -> pa.Table:
