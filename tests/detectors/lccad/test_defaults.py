@@ -151,7 +151,7 @@ def test_restraint():
     # 0.6 of what two neighbours say, (1 − θ) · 40 each, and 0.45 of what four do.
     np.testing.assert_allclose(strong[0], [0.0, 24.0], rtol=1e-6)
     np.testing.assert_allclose(strong[2], [37.0, 1.0], rtol=1e-6)
-    ordinary = is_ordinary(costs, np.array([1, 0, 1, 0]))
+    ordinary = is_ordinary(costs, np.array([1, 0, 1, 0]), 1 / (2 * np.log(2)))
     assert ordinary.tolist() == [False, True, True, True]
 
 

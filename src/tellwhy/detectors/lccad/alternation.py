@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from tellwhy.core.parallel import row_batches
 from tellwhy.core.score_function import Floats, Integers
-from tellwhy.core.tables import random_sample
+from tellwhy.core.tables import evenly_spread, random_sample
 from tellwhy.data.graphs.kinds import Graph
 from tellwhy.detectors.lccad.balls import Balls, Loss, fitted_balls, named_loss, squared_distances
 from tellwhy.detectors.lccad.couplings import (
@@ -37,7 +37,7 @@ from tellwhy.detectors.lccad.couplings import (
     log_pseudo_likelihood,
     no_couplings,
 )
-from tellwhy.detectors.lccad.restraint import is_ordinary, restrain, too_small
+from tellwhy.detectors.lccad.restraint import SAMPLE, is_ordinary, restrain, too_small, variance_of_costs
 from tellwhy.detectors.map_inference import Field, Labelling, best_labelling
 from tellwhy.detectors.map_inference.field import Labels
 
@@ -210,7 +210,13 @@ class Alternation:
         """Labels of the nodes that centres are learned from, −1 for the others."""
         if not len(self.degrees) or self.settings.n_classes < 2:
             return labels
-        return np.where(is_ordinary(self.ball_costs(now.balls), labels), labels, np.int32(-1))
+        some = evenly_spread(len(labels), SAMPLE)
+        variance = variance_of_costs(self.ball_costs(now.balls, rows=some))
+        telling = labels.copy()
+        for rows in row_batches(len(labels), 32 * self.settings.n_classes):
+            ordinary = is_ordinary(self.ball_costs(now.balls, rows=rows), labels[rows], variance)
+            telling[rows] = np.where(ordinary, labels[rows], np.int32(-1))
+        return telling
 
     def _is_settled(self, found: Labelling, n_changed: int) -> bool:
         """Whether the few labels that still change may be due to labels that are not quite the best ones."""
@@ -250,10 +256,12 @@ class Alternation:
             restrain(costs, pair, self.degrees, self.settings.theta)
         return costs
 
-    def ball_costs(self, balls: Balls, sizes: Integers | None = None) -> NDArray[Any]:
+    def ball_costs(
+        self, balls: Balls, sizes: Integers | None = None, *, rows: Integers | slice = slice(None)
+    ) -> NDArray[Any]:
         """ν t_k + ℓ(‖c_k − φ_i‖² − t_k), shape (n, K); ℓ/(n_k ν) in the paper's normalised form."""
         s = self.settings
-        costs = squared_distances(self.features, balls.centres)
+        costs = squared_distances(self.features[rows], balls.centres)
         if s.loss == "hinge" and not balls.squared_radii.any() and not s.normalised:
             return costs  # the usual case: nothing to subtract, nothing below 0
         costs = named_loss(s.loss)(costs - balls.squared_radii.astype(costs.dtype)).astype(costs.dtype)

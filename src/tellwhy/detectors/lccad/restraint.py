@@ -10,12 +10,13 @@ may be in a class together.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2
 
+from tellwhy.core.parallel import row_batches
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.tables import evenly_spread
 
@@ -28,6 +29,7 @@ LEAST = 6.0  # times the variance of a class in each column: what a node may say
 FAR = 25.0  # times the median distance from the nearest centre: from there on, a node moves none
 SAMPLE = 100_000  # nodes by which the variance is estimated
 LEAST_SHARE = 0.01  # of the nodes, that a class must have
+_TWO_COLUMNS = 2 * math.log(2)  # median of the squared distance of two normal variables from their middle
 FEWEST = 2  # nodes of a class, where there are enough to tell
 ENOUGH = 20
 
@@ -48,12 +50,13 @@ def restrain(costs: NDArray[Any], pair: Floats | None, degrees: NDArray[np.int8]
     """
     if costs.shape[1] < 2:
         return
-    least = costs.min(axis=1)
-    limit: Any = costs.dtype.type(LEAST * _variance(least))
-    if pair is not None:
-        agreed = (1 - theta) * _advantage(pair) * _below(degrees).astype(costs.dtype)
-        limit = np.maximum(agreed, limit)
-    np.minimum(costs, (least + limit)[:, None], out=costs)
+    always = costs.dtype.type(LEAST * variance_of_costs(costs))
+    advantage = 0.0 if pair is None else (1 - theta) * _advantage(pair)
+    # Part by part: of a large grid, one more number for each node is much memory.
+    for rows in row_batches(len(costs), 32 * costs.shape[1]):
+        part = costs[rows]
+        limit = np.maximum(advantage * _below(degrees[rows]), always).astype(costs.dtype)
+        np.minimum(part, (part.min(axis=1) + limit)[:, None], out=part)
 
 
 def _below(degrees: NDArray[np.int8]) -> NDArray[np.float32]:
@@ -62,7 +65,7 @@ def _below(degrees: NDArray[np.int8]) -> NDArray[np.float32]:
     return np.asarray(parts * degrees, dtype=np.float32)
 
 
-def is_ordinary(costs: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.bool_]:
+def is_ordinary(costs: NDArray[Any], labels: NDArray[Any], variance: float) -> NDArray[np.bool_]:
     """Nodes that tell where their class is: neither held there against their values, nor far out.
 
     Parameters
@@ -71,12 +74,13 @@ def is_ordinary(costs: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.bool_]:
         Of each class, shape (n, K); they are not restrained.
     labels
         Class of each node; one of −1 is no matter.
+    variance
+        Cost of one standard deviation in one column: see `variance_of_costs`.
     """
     least = costs.min(axis=1)
     own = np.take_along_axis(costs, np.maximum(labels, 0)[:, None].astype(np.int64), axis=1)[:, 0]
-    some = least[evenly_spread(len(least), SAMPLE)]
-    far = FAR * float(np.median(some))
-    return np.asarray((own - least <= LEAST * _variance(least)) & ((least <= far) | (far <= 0)))
+    far = FAR * _TWO_COLUMNS * variance
+    return np.asarray((own - least <= LEAST * variance) & ((least <= far) | (far <= 0)))
 
 
 def _advantage(pair: Floats) -> float:
@@ -85,13 +89,13 @@ def _advantage(pair: Floats) -> float:
     return max(float((np.diag(pair) - others.max(axis=1)).min()), 0.0)
 
 
-def _variance(least: NDArray[Any]) -> float:
-    """Cost of one standard deviation in one column, by the median of the nodes' least costs.
+def variance_of_costs(costs: NDArray[Any]) -> float:
+    """Cost of one standard deviation in one column, by the median of (some of) the nodes' least costs.
 
     The distances are taken to have two columns' worth of freedom: with more, the limit is wider.
     """
-    some = least[evenly_spread(len(least), SAMPLE)]
-    return float(np.median(some)) / float(chi2.ppf(0.5, 2))
+    least = costs[evenly_spread(len(costs), SAMPLE)].min(axis=1)
+    return float(np.median(least)) / _TWO_COLUMNS
 
 
 def least_size(n_nodes: int) -> int:
