@@ -271,11 +271,6 @@ class OnDevice(ScoreFunction, Protocol, metaclass=Capability):
 class IsTensor(Protocol, metaclass=Capability):
     """A PyTorch tensor, told without loading PyTorch."""
 
-    @property
-    def requires_grad(self) -> bool:
-        """Whether it records how numbers are computed from it."""
-        ...
-
     def detach(self) -> Any:
         """Return the numbers without the record of how they were computed."""
         ...

@@ -269,3 +269,11 @@ def test_tensors_that_record_gradients_are_rows_like_others():
     plain = tellwhy.explain(TestBaseline.MODEL, X, background=BACKGROUND)
     np.testing.assert_array_equal(found.values, plain.values)
     assert recording.grad is None
+
+
+def test_tensors_of_types_that_numpy_does_not_know():
+    model = nn.Linear(4, 2).to(torch.bfloat16).eval()
+    found = tellwhy.explain(model, X.to(torch.bfloat16), target=0)
+    np.testing.assert_allclose(
+        found.scores, model(X.to(torch.bfloat16))[:, 0].detach().float().numpy(), rtol=0.05
+    )

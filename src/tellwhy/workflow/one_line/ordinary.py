@@ -18,8 +18,8 @@ MOST_ODD = 0.25  # share of them that the model itself may call anomalous
 
 def as_rows(X: Any) -> Any:
     """Return a list of lists as an array, tensors without their record; everything else as it is."""
-    if isinstance(X, IsTensor) and X.requires_grad:
-        return X.detach()
+    if isinstance(X, IsTensor):
+        return X.detach() if getattr(X, "requires_grad", False) else X
     if isinstance(X, dict):
         return {name: as_rows(part) for name, part in X.items()}
     if isinstance(X, tuple):
