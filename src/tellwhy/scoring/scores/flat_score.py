@@ -39,7 +39,8 @@ def array_rows(X: Any, shape: tuple[int, ...] | None = None) -> Floats:
             f"X is empty: its shape is {array.shape}; at least one row of one number is needed."
         )
     # A table goes as it is, so that an error can name its column.
-    return as_floats(X if array.ndim == 2 else array.reshape(len(array), -1)).reshape(array.shape)
+    is_table = array.ndim == 2 and not isinstance(X, IsTensor)
+    return as_floats(X if is_table else array.reshape(len(array), -1)).reshape(array.shape)
 
 
 class FlatScore:
