@@ -28,10 +28,9 @@ from tellwhy.views.cli.main import app
 from tellwhy.workflow.spreadsheets.text_file import neutral
 
 sys.path.append(str(Path(__file__).parent.parent / "tests"))
-samples = import_module("attacks.sample_files")
-fuzzed_files = import_module("attacks.test_fuzzed_files")
-fuzzed_folders = import_module("attacks.test_fuzzed_folders")
-random_tables = import_module("attacks.random_tables")
+fuzzed_files = import_module("fuzzing.test_fuzzed_files")
+fuzzed_folders = import_module("fuzzing.test_fuzzed_folders")
+random_tables = import_module("fuzzing.random_tables")
 
 Row = tuple[str, int, int]  # class of attack, attempts, failures
 CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
@@ -122,7 +121,7 @@ def masks(n: int = 50) -> Row:
 
 def any_table(place: Path, n: int = 120) -> Row:
     """Tables of any columns, in any format, with any detector and method: a status, and a report."""
-    properties = import_module("attacks.test_any_table")
+    properties = import_module("fuzzing.test_any_table")
     rng = np.random.default_rng(3)
     failures = 0
     for k in range(n):

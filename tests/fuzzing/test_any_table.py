@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from typer.testing import CliRunner
 
-from attacks.random_tables import FORMATS, tables, write
+from fuzzing.random_tables import FORMATS, tables, write
 from tellwhy.views.cli.main import app
 from tellwhy.workflow.detector_names import DETECTORS
 from tellwhy.workflow.explain import methods

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attacks import mutations, sample_folders
+from fuzzing import mutations, sample_folders
 from tellwhy.core.errors import TellwhyError
 
 FEW = 25

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from attacks import mutations, sample_files
+from fuzzing import mutations, sample_files
 from tellwhy.classifiers.libsvm_format import libsvm_chunks
 from tellwhy.classifiers.training_files import read_rows
 from tellwhy.core.errors import TellwhyError
