@@ -115,6 +115,17 @@ def test_a_single_node_is_no_class():
     assert suggest_lccad(X, chain(300), max_classes=3).n_classes == 1
 
 
+def test_a_few_rows_in_a_row_are_no_class():
+    """Five of a thousand agree with each other; they are odd, and not a class of their own."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(1000, 2))
+    X[500:505] = 30.0
+    with pytest.warns(NotConverged, match="Only 1 of 2 classes"):
+        model = LCCAD(2, 0.3, init=[[0.0, 0.0], [30.0, 30.0]]).fit(X, chain(1000))
+    assert set(np.argsort(-model.outlierness())[:5]) == set(range(500, 505))
+    assert np.abs(model.centres_[model.labels_[0]]).max() < 0.3
+
+
 def test_classes_that_the_graph_does_not_show_are_left_as_they_are():
     """Neighbours do not share their class here: none may be talked into another one's."""
     rng = np.random.default_rng(2)

@@ -70,6 +70,12 @@ def test_a_step(at):
     assert found.size == pytest.approx(3, abs=0.6)
 
 
+@pytest.mark.parametrize("waves", [0.7, 1.5, 2.5])
+def test_a_slow_wave_is_no_step(waves):
+    values = noise(16) + 6 * np.sin(2 * np.pi * waves * np.arange(800) / 800)
+    assert "level_shift" not in [change.kind for change in find_changes(values, LEVEL)]
+
+
 def test_two_steps():
     values = noise(10)
     values[200:500] += 5
