@@ -193,7 +193,8 @@ def _table_nodes(table: Table, request: GraphRequest) -> NodeData:
         events = find_events(frame, stamps, names.__getitem__)
         frame = without_cells(frame, events.findings)
         found = found.with_more(events.findings)
-        notices += season_notices(events)
+        told = [text for text in events.notices if text not in stamps.notices]
+        notices += [*told, *season_notices(events)]
     named = None if request.columns is None else chosen
     encoder = TableEncoder(missing="impute", columns=named, roles=as_named(read, named)).fit(frame)
     X = np.asarray(encoder.transform(frame))

@@ -12,6 +12,7 @@ from tellwhy.detectors.lccad.weight import middle_part
 from tellwhy.workflow.graphs.graph_input import GraphRequest, NodeData
 
 MOST_CLASSES = 5
+NODES_OF_A_CLASS = 4  # at least, on average, of as many classes as are tried
 RARE = 0.1  # of the standard deviation
 WITHIN_ONE_DEVIATION = 0.6827  # share of a normal variable; a few odd values do not move this quantile
 
@@ -42,7 +43,8 @@ def _fitted(nodes: NodeData, request: GraphRequest) -> LCCAD:
     n_classes = request.n_classes
     if n_classes is None:
         X, graph = middle_part(nodes.X, nodes.graph)
-        found = suggest_lccad(X, graph, max_classes=MOST_CLASSES, random_state=request.random_state)
+        most = min(MOST_CLASSES, max(1, len(X) // NODES_OF_A_CLASS))
+        found = suggest_lccad(X, graph, max_classes=most, random_state=request.random_state)
         n_classes = found.n_classes
     theta: str | float = "auto" if request.theta is None else request.theta
     return LCCAD(n_classes, theta, random_state=_seed(request)).fit(nodes.X, nodes.graph)

@@ -18,6 +18,7 @@ from tellwhy.workflow.series.seasons import Season, find_season
 from tellwhy.workflow.series.shifts import Change, find_changes
 from tellwhy.workflow.series.stamps import Stamps, stamp_words
 from tellwhy.workflow.series.stuck import find_stuck
+from tellwhy.workflow.series.summer_time import on_the_clock
 from tellwhy.workflow.series.words import span_words, usual_time
 from tellwhy.workflow.verdicts.words import number_text
 
@@ -53,8 +54,9 @@ class Series:
 
     def when(self, start: int, end: int) -> str:
         """The time of readings, in words."""
-        if self.stamps.moments is not None:
-            return span_words(self.stamps.moments[self.rows], start, end)
+        shown = self.stamps.shown
+        if shown is not None:
+            return span_words(shown[self.rows], start, end)
         first = self.names(int(self.rows[start]))
         last = self.names(int(self.rows[end - 1]))
         return f"at {first}" if first == last else f"from {first} to {last}"
@@ -62,7 +64,8 @@ class Series:
     def begin(self, start: int) -> str:
         """The time of a reading, in words."""
         row = int(self.rows[start])
-        return self.names(row) if self.stamps.moments is None else stamp_words(self.stamps.moments[row])
+        shown = self.stamps.shown
+        return self.names(row) if shown is None else stamp_words(shown[row])
 
     def beside(self, start: int, kind: str) -> str:
         """What readings are compared with, in words."""
@@ -73,10 +76,11 @@ class Series:
 
 @dataclass(frozen=True)
 class SeriesFindings:
-    """What was found, and which season each column has."""
+    """What was found, which season each column has, and what is irregular about the times."""
 
     findings: tuple[Finding, ...]
     seasons: dict[str, str]
+    notices: tuple[str, ...] = ()
 
 
 def find_events(frame: pd.DataFrame, stamps: Stamps, names: Callable[[int], str]) -> SeriesFindings:
@@ -96,18 +100,19 @@ def find_events(frame: pd.DataFrame, stamps: Stamps, names: Callable[[int], str]
         for name in frame.columns
         if is_numeric_dtype(frame[name]) and not is_bool_dtype(frame[name])
     ]
+    numbers = [frame[name].to_numpy(dtype=np.float64, na_value=np.nan) for name in columns]
+    stamps = on_the_clock(stamps, numbers)
     found: list[Finding] = []
     seasons: dict[str, str] = {}
     level = float(-np.log(CHANCE) + np.log(max(len(columns), 1)))
-    for name in columns:
-        values = frame[name].to_numpy(dtype=np.float64, na_value=np.nan)
+    for name, values in zip(columns, numbers, strict=True):
         rows = np.flatnonzero(np.isfinite(values))
         series = Series(name, values[rows], rows, stamps, names)
         if len(rows) >= FEWEST and len(np.unique(series.values)) >= FEWEST_VALUES:
             events, kind = _of_column(series, level)
             found += events
             seasons |= {name: kind} if kind else {}
-    return SeriesFindings(tuple(found), seasons)
+    return SeriesFindings(tuple(found), seasons, stamps.notices)
 
 
 def without_cells(frame: pd.DataFrame, findings: Sequence[Finding]) -> pd.DataFrame:

@@ -94,6 +94,19 @@ def find_season(values: Floats, seconds: Floats | None) -> Season:
     return best
 
 
+def season_gain(values: Floats, seconds: Floats) -> float:
+    """Spread of left-out readings around the best season, beside that without one; 1 where there is none."""
+    if len(values) < 24:
+        return 1.0
+    possible = [cycle for cycle in CYCLES if _is_possible(cycle, seconds)]
+    if not possible:
+        return 1.0
+    flat = _without_trend(values, _Slots.of(possible[-1], seconds).cycles)
+    whole = _spread(flat)
+    left_out = [_left_out_spread(flat, _Slots.of(cycle, seconds)) for cycle in possible]
+    return min(min(left_out) / whole, 1.0) if whole > 0 else 1.0
+
+
 def _is_possible(cycle: Cycle, seconds: Floats) -> bool:
     """Whether readings are close enough together, and cover enough cycles."""
     steps = np.diff(seconds)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -32,13 +32,20 @@ class Stamps:
         Rows of the table, the earliest first; rows of the same time stay in the order of the table.
     moments
         Time on the clock of each row, in that order; None where time is a plain number.
-    notices
-        What is irregular.
+    notices, is_utc
+        What is irregular, and whether the times are in UTC.
     """
 
     order: Integers
     moments: Moments | None
     notices: tuple[str, ...] = ()
+    is_utc: bool = False  # whether only the moment is known, and not the time on the clock
+    written: Moments | None = None  # as the table has them, where the time on the clock is another
+
+    @property
+    def shown(self) -> Moments | None:
+        """Times as the table has them."""
+        return self.moments if self.written is None else self.written
 
     @property
     def seconds(self) -> Floats | None:
@@ -57,7 +64,8 @@ def read_stamps(table: Table, time: str) -> Stamps:
     if pd.api.types.is_numeric_dtype(cells):
         return _of_numbers(cells.to_numpy(), time)
     if isinstance(cells.dtype, pd.DatetimeTZDtype):
-        return _stamps(cells.dt.tz_convert(None).to_numpy(), cells.dt.tz_localize(None).to_numpy(), time)
+        found = _stamps(cells.dt.tz_convert(None).to_numpy(), cells.dt.tz_localize(None).to_numpy(), time)
+        return replace(found, is_utc=str(cells.dtype.tz) == "UTC")
     if pd.api.types.is_datetime64_any_dtype(cells):
         return _stamps(cells.to_numpy(), cells.to_numpy(), time)
     return _of_text(table, time)
