@@ -65,7 +65,10 @@ def explain_command(
     ] = False,
     time: Annotated[
         str | None,
-        typer.Option(metavar="COL", help="Order rows by this column, and judge each beside its neighbours."),
+        typer.Option(
+            metavar="COL",
+            help="Order rows by this column: spikes, shifts, stuck readings, and rows odd beside their neighbours.",
+        ),
     ] = None,
     edges: Annotated[
         Path | None,
