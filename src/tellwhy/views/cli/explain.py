@@ -67,7 +67,7 @@ def explain_command(
         str | None,
         typer.Option(
             metavar="COL",
-            help="Order rows by this column: spikes, shifts, stuck readings, and rows odd beside their neighbours.",
+            help="Order rows by this column: spikes, shifts, stuck readings, rows odd beside others.",
         ),
     ] = None,
     edges: Annotated[
