@@ -14,7 +14,6 @@ import resource
 import subprocess
 import sys
 import tempfile
-import types
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -22,6 +21,7 @@ import numpy as np
 import pandas as pd
 from _results import publish
 
+import _attacks_files
 import _attacks_folders
 import _attacks_numbers
 import tellwhy
@@ -135,18 +135,10 @@ def environments() -> Row:
     return "7 environments: streams, encodings, homes, limits", len(tries), failures
 
 
-def of_files() -> list[Row]:
-    """Attacks by what is read, whose samples lie with the tests, in a folder that is called like this script."""
-    samples = types.ModuleType("attacks")
-    samples.__path__ = [str(Path(__file__).parents[1] / "tests" / "attacks")]
-    sys.modules["attacks"] = samples
-    return importlib.import_module("_attacks_files").rows()
-
-
 def main() -> None:
     """Run all attacks and write the table."""
     found = [code_of_the_folder(), environments(), *_attacks_folders.rows(), *_attacks_numbers.rows()]
-    found += of_files()
+    found += _attacks_files.rows()
     found.sort(key=lambda row: int(row[0].split()[0]))
     lines = pd.DataFrame(found, columns=["class of attack", "attempts", "failures"])
     text = "A failure is a file that was lost or changed, code that was run, a false claim, or a traceback:"

@@ -3,12 +3,10 @@
 The names below are loaded when first used, so that `import tellwhy` stays light.
 """
 
-from __future__ import annotations
-
 import importlib
 
-# Not taken from `typing`: `python -m tellwhy` may load nothing, before it has left the working folder out of
-# its search path, that Python has not loaded already.
+# Neither `typing` nor `__future__` is imported: `python -m tellwhy` may load nothing, before it has left the
+# working folder out of its search path, that Python has not loaded already.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -55,7 +53,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     if name == "plot":
         return importlib.import_module(_PUBLIC[name])
     if name in _PUBLIC:

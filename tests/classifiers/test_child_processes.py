@@ -30,7 +30,7 @@ def hostile_folder(place, mark):
     """A folder whose files are called like what Python and tellwhy import."""
     for name in ("mpi4py", "numpy", "scipy", "pandas", "numba", "sklearn", "typer", "rich", "joblib"):
         (place / f"{name}.py").write_text(HOSTILE.format(mark=str(mark)))
-    for name in ("typing", "json", "tempfile", "random", "sitecustomize", "usercustomize"):
+    for name in ("__future__", "typing", "json", "tempfile", "random", "sitecustomize", "usercustomize"):
         (place / f"{name}.py").write_text(HOSTILE.format(mark=str(mark)))
     (place / "mpiexec").write_text(f"#!/bin/sh\ntouch {mark}\n")
     (place / "mpiexec").chmod(0o755)
