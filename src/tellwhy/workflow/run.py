@@ -93,7 +93,7 @@ class AlarmRule:
 
     rule: str  # in words
     n_flagged: int
-    expected_false: float  # how many of the alarms chance alone is expected to raise
+    expected_false: float  # how many alarms chance alone is expected to raise at this line
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ def test_alarms_are_those_of_benjamini_and_hochberg(seed, share):
     found = draw_alarms(surprises, fdr=share)
     expected = alarms_by_definition(p.tolist(), share)
     assert set(np.flatnonzero(surprises > found.level).tolist()) == expected
-    assert found.expected_false == pytest.approx(share * len(expected))
+    assert found.expected_false == pytest.approx(share * max(1, len(expected)))
 
 
 def test_ten_per_cent_by_default():
@@ -39,7 +39,7 @@ def test_ten_per_cent_by_default():
 def test_without_an_alarm_the_level_is_where_the_first_would_be():
     found = draw_alarms(np.zeros(100), fdr=0.1)
     assert found.level == pytest.approx(np.log(100 / 0.1))
-    assert found.expected_false == 0.0
+    assert found.expected_false == pytest.approx(0.1)  # as chance would have raised at this level
 
 
 def test_a_budget_is_kept_and_rows_that_tie_for_the_last_place_are_left_out():

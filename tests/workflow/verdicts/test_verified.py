@@ -132,6 +132,19 @@ def test_the_headline_counts_alarms_and_says_what_was_verified():
     assert by_row[5].note.startswith("odd in more than 3 columns at once")
 
 
+def test_alarms_that_rest_on_a_finding_are_not_said_to_be_verified():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(800, 4))
+    X[:30, 1] = -999.0
+    alone = explain_table(X).headline[2]
+    assert alone == "30 of 30 alarms rest on a finding alone: see there how sure it is."
+    X[40, 2] = 40.0
+    both = explain_table(X).headline[2]
+    assert both.startswith(
+        "30 of 31 alarms rest on a finding alone: see there how sure it is. The reasons of 1 of"
+    )
+
+
 def test_a_calm_table_says_so():
     run = explain_table(np.random.default_rng(1).normal(size=(300, 3)))
     assert run.n_flagged == 0

@@ -23,8 +23,8 @@ from tellwhy.detectors.committee.score import CommitteeScore
 WEIGHTS: Mapping[str, float] = {
     "tails": 0.5,
     "near": 2.0,
-    "squeezed": 2.0,
-    "gaussian": 1.0,
+    "squeezed": 3.0,
+    "gaussian": 0.5,
     "dependence": 0.25,
     "pairs": 0.25,
 }

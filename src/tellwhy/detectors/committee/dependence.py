@@ -9,11 +9,11 @@ import numpy as np
 
 from tellwhy.core.parallel import tracked_batches
 from tellwhy.core.score_function import Floats, Integers
-from tellwhy.detectors.committee.member import Mask, Units, excess
-from tellwhy.detectors.committee.tails import ColumnLaw, surprises_of
+from tellwhy.detectors.committee.column_law import ColumnLaw, surprises_of
+from tellwhy.detectors.committee.member import MOST_CORRELATED, Mask, Units, excess
+from tellwhy.detectors.committee.straight import Straight
 
 LEAST_VALUES = 10  # of a column that is measured
-MOST_COLUMNS = 500  # whose dependence is learned: the cost grows with their cube
 
 
 @dataclass(frozen=True)
@@ -36,17 +36,18 @@ class Dependence:
     """
 
     least_scale: ClassVar[float] = 1.0
+    most_shape: ClassVar[float] = 0.15  # far from the middle a straight line predicts badly
     units: Units
     judged: Integers
     weights: Floats
     laws: tuple[ColumnLaw, ...]
 
     @classmethod
-    def learn(cls, X: Floats, kept: Integers) -> Dependence:
+    def learn(cls, X: Floats, kept: Integers, straight: Straight | None = None) -> Dependence:
         """Learn the dependence from the kept rows, and what is left over from all of them."""
-        units = Units.learn(X, kept)
+        units = Units.learn(X, kept, straight)
         n, d = len(kept), X.shape[1]
-        judged = np.flatnonzero(is_measured(X)) if d <= MOST_COLUMNS else np.empty(0, dtype=np.int64)
+        judged = np.flatnonzero(is_measured(X)) if d <= MOST_CORRELATED else np.empty(0, dtype=np.int64)
         if not len(judged):
             return cls(units, judged, np.empty((d, 0)), ())
         # The ridge stands for noise in every column: without it, a column that the others give exactly
@@ -55,7 +56,9 @@ class Dependence:
         precision = np.linalg.inv(units.covariance(units.of(X[kept])) + ridge * np.eye(d))
         weights = (precision / np.diag(precision))[:, judged]
         rest = _relative_rest(units.of(X), judged, weights)
-        return cls(units, judged, weights, tuple(ColumnLaw.learn(column) for column in rest.T))
+        # What a straight line leaves over has longer tails than its middle tells: no light ones are believed.
+        laws = tuple(ColumnLaw.learn(column, lightest=0.0) for column in rest.T)
+        return cls(units, judged, weights, laws)
 
     def score(self, X: Floats, points: Integers | None = None) -> Floats:  # noqa: ARG002
         """Sum of the excess surprises of a row."""

@@ -8,9 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from tellwhy.core.score_function import Floats, Integers
-from tellwhy.detectors.committee.member import Units
-
-MOST_COLUMNS = 500  # whose correlations are used: inverting them costs the cube of their number
+from tellwhy.detectors.committee.member import MOST_CORRELATED, Units
+from tellwhy.detectors.committee.straight import Straight
 
 
 @dataclass(frozen=True)
@@ -22,15 +21,16 @@ class Gaussian:
     """
 
     least_scale: ClassVar[float] = 0.0
+    most_shape: ClassVar[float] = 0.3
     units: Units
     precision: Floats
 
     @classmethod
-    def learn(cls, X: Floats, kept: Integers) -> Gaussian:
+    def learn(cls, X: Floats, kept: Integers, straight: Straight | None = None) -> Gaussian:
         """Learn from the kept rows."""
-        units = Units.learn(X, kept)
+        units = Units.learn(X, kept, straight)
         n, d = len(kept), X.shape[1]
-        if d > MOST_COLUMNS:
+        if d > MOST_CORRELATED:
             variances = np.where(units.has_two_values, 1.0, units.of(X[kept]).var(axis=0))
             return cls(units, 1.0 / (variances + 1e-6))
         covariance = units.covariance(units.of(X[kept]))

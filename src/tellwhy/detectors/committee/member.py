@@ -11,6 +11,9 @@ from scipy.special import ndtri
 
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.data.columns.codes import robust_scale
+from tellwhy.detectors.committee.straight import Straight
+
+MOST_CORRELATED = 500  # columns whose correlations are used: the cost grows with the cube of their number
 
 Mask = NDArray[np.bool_]
 
@@ -24,6 +27,12 @@ class Member(Protocol):
 
     least_scale: ClassVar[float]
     """Smallest scale of the tail of its scores: 1 for scores that are surprises already, else 0."""
+
+    most_shape: ClassVar[float]
+    """Heaviest tail that its scores may have, as a shape of `growth`.
+
+    Of surprises it is 0 if the laws behind them can be trusted far out.
+    """
 
     def score(self, X: Floats, points: Integers | None = None) -> Floats:
         """One number per row, high for odd rows."""
@@ -66,20 +75,24 @@ class Units:
 
     Attributes
     ----------
+    straight
+        What is done to long tails first.
     centre, scale
         Zero and unit of each column.
     has_two_values
         Which columns have two values.
     """
 
+    straight: Straight
     centre: Floats
     scale: Floats
     has_two_values: Mask
 
     @classmethod
-    def learn(cls, X: Floats, kept: Integers) -> Units:
+    def learn(cls, X: Floats, kept: Integers, straight: Straight | None = None) -> Units:
         """Learn from the kept rows; how rare each of two values is, from all rows."""
-        ordinary = X[kept]
+        straight = straight or Straight.none(X.shape[1])
+        ordinary = straight.of(X[kept])
         centre = ordinary[0] + (ordinary - ordinary[0]).mean(axis=0)  # differences first: offsets round less
         spread = (ordinary - centre).std(axis=0)
         high = X.max(axis=0)
@@ -88,11 +101,11 @@ class Units:
         apart = np.hypot(ndtri(share / 2), ndtri((1 - share) / 2))
         scale = np.where(two, (high - X.min(axis=0)) / apart, spread)
         # A column that does not vary in the ordinary rows has no unit of its own.
-        return cls(centre, np.where(scale > 1e-12 * np.abs(centre), scale, 1.0), two)
+        return cls(straight, centre, np.where(scale > 1e-12 * np.abs(centre), scale, 1.0), two)
 
     def of(self, X: Floats) -> Floats:
         """Bring rows into these units."""
-        return np.asarray((X - self.centre) / self.scale)
+        return np.asarray((self.straight.of(X) - self.centre) / self.scale)
 
     def covariance(self, Z: Floats) -> Floats:
         """Covariance of rows in these units, in which columns with two values have at least variance 1.
@@ -111,10 +124,10 @@ def has_two_values(X: Floats) -> Mask:
     return np.asarray(((low == X) | (high == X)).all(axis=0) & (high > low))
 
 
-def excess(surprises: Floats, n_asked: float) -> Floats:
+def excess(surprises: Floats, n_asked: float | Floats) -> Floats:
     """What is left of surprises once so many are asked for at once: [t − log n − 1]₊ + t/1000.
 
     The largest of n surprises of ordinary cells is about log n. The thousandth part orders rows in which no
     cell is odd.
     """
-    return np.maximum(surprises - np.log(max(n_asked, 1.0)) - 1.0, 0.0) + 1e-3 * surprises
+    return np.maximum(surprises - np.log(np.maximum(n_asked, 1.0)) - 1.0, 0.0) + 1e-3 * surprises

@@ -10,6 +10,7 @@ import numpy as np
 from tellwhy.core.parallel import tracked_batches
 from tellwhy.core.score_function import Floats, Integers, NeighbourDistance
 from tellwhy.detectors.committee.member import Units
+from tellwhy.detectors.committee.straight import Straight
 from tellwhy.scoring import NeighbourScore
 
 
@@ -22,14 +23,23 @@ class Neighbours:
     """
 
     least_scale: ClassVar[float] = 0.0
+    most_shape: ClassVar[float] = 0.3
     units: Units
     squeezed: bool
     expansion: NeighbourDistance
 
     @classmethod
-    def learn(cls, X: Floats, remembered: Integers, k: int, *, squeezed: bool = False) -> Neighbours:
+    def learn(
+        cls,
+        X: Floats,
+        remembered: Integers,
+        k: int,
+        *,
+        squeezed: bool = False,
+        straight: Straight | None = None,
+    ) -> Neighbours:
         """Remember some rows; of few rows fewer neighbours count."""
-        units = Units.learn(X, remembered)
+        units = Units.learn(X, remembered, straight)
         points = X[remembered]
         n_neighbours = max(1, min(k, len(points) // 3))
         Z = _squeeze(units.of(points)) if squeezed else units.of(points)

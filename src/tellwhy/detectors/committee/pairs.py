@@ -32,6 +32,7 @@ class RarePairs:
     """
 
     least_scale: ClassVar[float] = 1.0
+    most_shape: ClassVar[float] = 0.15  # labels that depend on a third have rare pairs in many rows
     labels: Integers
     high: Floats
     surprises: Floats

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.special import logsumexp
 
 from tellwhy.core.parallel import tracked_batches
 from tellwhy.core.score_function import Floats, Integers
+from tellwhy.detectors.committee.column_law import ColumnLaw
 from tellwhy.detectors.committee.dependence import Dependence
 from tellwhy.detectors.committee.gaussian import Gaussian
 from tellwhy.detectors.committee.member import Member
 from tellwhy.detectors.committee.neighbours import Neighbours
 from tellwhy.detectors.committee.pairs import RarePairs
-from tellwhy.detectors.committee.surprise import LARGEST_SHAPE, Surprise
+from tellwhy.detectors.committee.straight import Straight
+from tellwhy.detectors.committee.surprise import Surprise
 from tellwhy.detectors.committee.tails import Tails
 
 
@@ -37,23 +40,34 @@ class Training:
     kept: Integers
     remembered: Integers
 
+    @cached_property
+    def laws(self) -> tuple[ColumnLaw, ...]:
+        """What is usual in each column."""
+        return tuple(ColumnLaw.learn(column) for column in self.X.T)
+
+    @cached_property
+    def straight(self) -> Straight:
+        """How long tails are shortened before rows are compared."""
+        return Straight.of_laws(self.laws)
+
 
 MemberMaker = Callable[[Training], Member]
 
 MEMBERS: Mapping[str, MemberMaker] = {
-    "tails": lambda rows: Tails.learn(rows.X),
-    "near": lambda rows: Neighbours.learn(rows.X, rows.remembered, 10),
-    "squeezed": lambda rows: Neighbours.learn(rows.X, rows.remembered, 10, squeezed=True),
-    "gaussian": lambda rows: Gaussian.learn(rows.X, rows.kept),
-    "dependence": lambda rows: Dependence.learn(rows.X, rows.kept),
+    "tails": lambda rows: Tails.learn(rows.X, rows.laws),
+    "near": lambda rows: Neighbours.learn(rows.X, rows.remembered, 10, straight=rows.straight),
+    "squeezed": lambda rows: Neighbours.learn(
+        rows.X, rows.remembered, 10, squeezed=True, straight=rows.straight
+    ),
+    "gaussian": lambda rows: Gaussian.learn(rows.X, rows.kept, rows.straight),
+    "dependence": lambda rows: Dependence.learn(rows.X, rows.kept, rows.straight),
     "pairs": lambda rows: RarePairs.learn(rows.X),
 }
 
 
-SINGLE = 0.02  # how much one member may say against all others
-# Scores that are surprises already have exponential tails, if the laws behind them fit. They were fitted to
-# what a few per cent of anomalies cannot reach: this much heavier may the tails in truth be.
-MOST_SHAPE_OF_SURPRISES = 0.15
+SINGLE = 0.1  # how much single members may say against all together
+# What each may say, before these are scaled to SINGLE: more for members whose laws hold far out.
+VOICES: Mapping[str, float] = {"tails": 2.0, "near": 2.0, "dependence": 0.5, "pairs": 0.5}
 
 
 @dataclass(frozen=True)
@@ -62,19 +76,21 @@ class Panel:
 
     Most anomalies are seen by several members: their surprises T_m are added, Σ_m w_m T_m, and the sum has a
     surprise T_Σ of its own. What one member alone sees would be lost in the sum: the panel takes
-    S = log((1 − λ) exp T_Σ + λ mean_m exp T_m), which is about the largest of T_Σ and T_m + log(λ/M). Members
-    depend on each other, so the distribution of S is learned as well, and the score is T(S).
+    S = log((1 − λ) exp T_Σ + Σ_m λ_m exp T_m) with λ = Σ_m λ_m, which is about the largest of T_Σ and
+    T_m + log λ_m. Members depend on each other, so the distribution of S is learned as well, and the score is
+    T(S).
 
     Attributes
     ----------
-    members, weights, surprises
-        The members, w_m and the laws that turn their scores into T_m.
+    members, weights, voices, surprises
+        The members, w_m, λ_m and the laws that turn their scores into T_m.
     summed, together
         The laws of Σ_m w_m T_m and of S.
     """
 
     members: tuple[Member, ...]
     weights: tuple[float, ...]
+    voices: tuple[float, ...]
     surprises: tuple[Surprise, ...]
     summed: Surprise
     together: Surprise
@@ -97,20 +113,28 @@ class Panel:
         levels = []
         for member in members:
             scores = member.score(rows, points)
-            surprises.append(_law_of(member, scores, is_clean=is_clean))
-            levels.append(surprises[-1].value(scores))
+            law = Surprise.learn(
+                scores, is_clean=is_clean, least_scale=member.least_scale, most_shape=member.most_shape
+            )
+            surprises.append(law)
+            levels.append(law.value(scores))
         T = np.column_stack(levels)
+        voices = np.array([VOICES.get(name, 1.0) for name in weights])
+        voices *= SINGLE / voices.sum()
         # Surprises have exponential tails, whatever the tails of the scores.
         summed = Surprise.learn(T @ np.array([*weights.values()]), is_clean=is_clean, most_shape=0.0)
-        S = _largest_of(summed.value(T @ np.array([*weights.values()])), T)
+        S = _largest_of(summed.value(T @ np.array([*weights.values()])), T, voices)
         together = Surprise.learn(S, is_clean=is_clean, least_scale=1.0, most_shape=0.0)
-        return cls(members, tuple(weights.values()), tuple(surprises), summed, together)
+        return cls(
+            members, tuple(weights.values()), tuple(voices.tolist()), tuple(surprises), summed, together
+        )
 
     def value(self, X: Floats, points: Integers | None = None) -> Floats:
         """Surprise of each row, in nats: exp(−value) is the probability of an ordinary row as odd as this."""
         laws = zip(self.members, self.surprises, strict=True)
         T = np.column_stack([law.value(member.score(X, points)) for member, law in laws])
-        return self.together.value(_largest_of(self.summed.value(T @ np.array(self.weights)), T))
+        summed = self.summed.value(T @ np.array(self.weights))
+        return self.together.value(_largest_of(summed, T, np.array(self.voices)))
 
     def shares(self, X: Floats, points: Integers | None = None) -> Floats:
         """What each column contributed to the surprise of each row.
@@ -141,22 +165,19 @@ class Panel:
         terms = T * np.array(self.weights)
         total = terms.sum(axis=1)
         summed = self.summed.value(total)
-        S = _largest_of(summed, T)
-        by_sum = (1 - SINGLE) * np.exp(summed - S)  # S is at least log((1 − λ) exp T_Σ): this is at most 1
-        alone = SINGLE / T.shape[1] * np.exp(T - S[:, None])
+        voices = np.array(self.voices)
+        S = _largest_of(summed, T, voices)
+        # S is at least each of its terms: these are at most 1.
+        by_sum = (1 - voices.sum()) * np.exp(summed - S)
+        alone = np.exp(T + np.log(voices) - S[:, None])
         parts = terms * _ratio(by_sum, total)[:, None] + alone
         return np.asarray(parts * self.together.value(S)[:, None])
 
 
-def _law_of(member: Member, scores: Floats, *, is_clean: bool) -> Surprise:
-    most_shape = MOST_SHAPE_OF_SURPRISES if member.least_scale > 0 else LARGEST_SHAPE
-    return Surprise.learn(scores, is_clean=is_clean, least_scale=member.least_scale, most_shape=most_shape)
-
-
-def _largest_of(summed: Floats, T: Floats) -> Floats:
-    """S = log((1 − λ) exp T_Σ + λ mean_m exp T_m)."""
-    alone = np.log(SINGLE / T.shape[1]) + logsumexp(T, axis=1)
-    return np.logaddexp(np.log1p(-SINGLE) + summed, alone)
+def _largest_of(summed: Floats, T: Floats, voices: Floats) -> Floats:
+    """S = log((1 − λ) exp T_Σ + Σ_m λ_m exp T_m)."""
+    alone = logsumexp(T + np.log(voices), axis=1)
+    return np.logaddexp(np.log1p(-voices.sum()) + summed, alone)
 
 
 def _ratio(above: Floats, below: Floats) -> Floats:

@@ -8,14 +8,16 @@ import numpy as np
 
 from tellwhy.core.score_function import Floats
 from tellwhy.core.storage.values import Fit, Part, by_name
+from tellwhy.detectors.committee.column_law import ColumnLaw
 from tellwhy.detectors.committee.dependence import Dependence
 from tellwhy.detectors.committee.gaussian import Gaussian
 from tellwhy.detectors.committee.member import ColumnScales, Units
 from tellwhy.detectors.committee.neighbours import Neighbours
 from tellwhy.detectors.committee.pairs import RarePairs
 from tellwhy.detectors.committee.panel import Panel
+from tellwhy.detectors.committee.straight import Straight
 from tellwhy.detectors.committee.surprise import Surprise
-from tellwhy.detectors.committee.tails import ColumnLaw, Tails
+from tellwhy.detectors.committee.tails import Tails
 
 
 def _is_increasing(values: Floats) -> bool:
@@ -36,6 +38,7 @@ def _column_law(law: ColumnLaw) -> Iterator[Fit]:
     for name, array in (("starts", law.starts), ("scales", law.scales), ("shapes", law.shapes)):
         yield name, array.shape, (2,)
     yield "scales", bool((law.scales > 0).all()), True
+    yield "shapes", bool((law.shapes > -1).all()), True
 
 
 def _scales(scales: ColumnScales | Units) -> Iterator[Fit]:
@@ -43,13 +46,29 @@ def _scales(scales: ColumnScales | Units) -> Iterator[Fit]:
     yield "scale", bool((scales.scale > 0).all()), True
 
 
+def _straight(straight: Straight) -> Iterator[Fit]:
+    yield "starts", straight.starts.ndim == 2 and len(straight.starts) == 2, True
+    yield "scales", straight.scales.shape, straight.starts.shape
+    yield "scales", bool((straight.scales > 0).all()), True
+    yield "shapes", straight.shapes.shape, straight.starts.shape
+    yield "shapes", bool((straight.shapes > -1).all()), True
+
+
 def _units(units: Units) -> Iterator[Fit]:
     yield from _scales(units)
+    yield "straight", isinstance(units.straight, Straight), True
+    yield "straight", units.straight.starts.shape[1:], units.centre.shape
     yield "has_two_values", units.has_two_values.shape, units.centre.shape
 
 
 def _laws(member: Tails | Dependence) -> Iterator[Fit]:
     yield "laws", all(isinstance(law, ColumnLaw) for law in member.laws), True
+
+
+def _tails(member: Tails) -> Iterator[Fit]:
+    yield from _laws(member)
+    yield "alike", member.alike.shape, (len(member.laws), len(member.laws))
+    yield "alike", bool(((member.alike >= 0) & (member.alike <= 1)).all()), True
 
 
 def _neighbours(member: Neighbours) -> Iterator[Fit]:
@@ -79,6 +98,8 @@ def _pairs(member: RarePairs) -> Iterator[Fit]:
 def _panel(panel: Panel) -> Iterator[Fit]:
     yield "weights", len(panel.weights), len(panel.members)
     yield "surprises", len(panel.surprises), len(panel.members)
+    yield "voices", len(panel.voices), len(panel.members)
+    yield "voices", all(isinstance(voice, float) and 0 < voice < 1 for voice in panel.voices), True
     laws = (*panel.surprises, panel.summed, panel.together)
     yield "surprises", all(isinstance(law, Surprise) for law in laws), True
     yield "weights", all(isinstance(weight, float) and weight > 0 for weight in panel.weights), True
@@ -89,7 +110,8 @@ COMMITTEE_PARTS = by_name(
     Part(ColumnLaw, _column_law),
     Part(ColumnScales, _scales),
     Part(Units, _units),
-    Part(Tails, _laws),
+    Part(Straight, _straight),
+    Part(Tails, _tails),
     Part(Neighbours, _neighbours),
     Part(Gaussian, _gaussian),
     Part(Dependence, _dependence),

@@ -83,7 +83,7 @@ class Surprise:
         """Return the surprise of each score."""
         below = np.interp(scores, self.knots, self.levels)
         beyond = np.maximum(scores - self.knots[-1], 0.0) / self.scale
-        tail = np.log1p(self.shape * beyond) / self.shape if self.shape > 0 else beyond
+        tail = level_above(beyond, self.shape, self.levels[-1])
         return np.asarray(below + tail)
 
     def score_of(self, surprise: float) -> float:
@@ -91,7 +91,7 @@ class Surprise:
         rest = surprise - self.levels[-1]
         if rest <= 0:
             return float(np.interp(surprise, self.levels, self.knots))
-        beyond = np.expm1(self.shape * rest) / self.shape if self.shape > 0 else rest
+        beyond = growth(np.asarray(rest), self.shape, self.levels[-1])
         return float(self.knots[-1] + self.scale * beyond)
 
 
@@ -104,35 +104,91 @@ def _tail_levels(n: int, *, is_clean: bool) -> Floats:
 
 
 def fitted_tail(
-    quantiles: Floats, levels: Floats, most_shape: float = LARGEST_SHAPE, *, safe: float = SAFE_LEVEL
+    quantiles: Floats,
+    levels: Floats,
+    most_shape: float = LARGEST_SHAPE,
+    *,
+    least_shape: float = 0.0,
+    safe: float = SAFE_LEVEL,
+    smooth: float | Floats = SMOOTH,
+    margin: float = 0.0,
 ) -> tuple[float, float]:
-    """β and ξ with which quantiles grow most nearly as β (exp(ξ L) − 1)/ξ, L the level above the first.
+    """β and ξ with which quantiles grow most nearly as `growth` says.
 
     For each ξ of a grid, β is a least-squares slope; the ξ with the smallest error wins. Quantiles beyond the
     safe level count as long as they are not far above what those below foretell: those are of anomalies.
+
+    Parameters
+    ----------
+    quantiles, levels
+        Scores, increasing, and the surprise of each.
+    least_shape, most_shape
+        Ends of the grid.
+    safe
+        Share of rows below the safe level.
+    smooth
+        How many times what the safe quantiles foretell others may be.
+    margin
+        Added to the shape that wins: by how much it is uncertain.
     """
+    shapes = _shapes(least_shape, most_shape)
     is_safe = levels <= -np.log1p(-safe) + 1e-9
     if is_safe.all() or is_safe.sum() < LEAST_SAFE:  # of clean rows all quantiles are safe
-        return _least_squares(quantiles, levels, most_shape)
-    scale, shape = _least_squares(quantiles[is_safe], levels[is_safe], most_shape)
-    above = levels - levels[0]
-    foretold = scale * (np.expm1(shape * above) / shape if shape > 0 else above)
-    goes_on = np.cumprod(is_safe | (quantiles - quantiles[0] <= SMOOTH * foretold)).astype(bool)
-    return _least_squares(quantiles[goes_on], levels[goes_on], most_shape)
+        return _least_squares(quantiles, levels, shapes, margin)
+    scale, shape = _least_squares(quantiles[is_safe], levels[is_safe], shapes)
+    foretold = scale * growth(levels - levels[0], shape, float(levels[0]))
+    goes_on = np.cumprod(is_safe | (quantiles - quantiles[0] <= smooth * foretold)).astype(bool)
+    return _least_squares(quantiles[goes_on], levels[goes_on], shapes, margin)
 
 
-def _least_squares(quantiles: Floats, levels: Floats, most_shape: float) -> tuple[float, float]:
+def growth(above: Floats, shape: float, first: float) -> Floats:
+    """By how much scores rise, in units of β, until their surprise is so much above the first level.
+
+    A shape ξ > 0 is a generalised Pareto tail, (exp(ξ L) − 1)/ξ; 0 an exponential one, L; ξ < 0 a tail like
+    Weibull's, in which scores grow as (first + L)^(1 + ξ): with −1/2 like those of a normal distribution. It
+    has no end, as a generalised Pareto tail with negative shape would.
+    """
+    if shape > 0:
+        return np.asarray(np.expm1(shape * above) / shape)
+    if shape == 0:
+        return above
+    power = 1.0 + shape
+    return np.asarray(first / power * ((1.0 + above / first) ** power - 1.0))
+
+
+def level_above(risen: Floats, shape: float, first: float) -> Floats:
+    """By how much the surprise rises with scores: the inverse of `growth`."""
+    if shape > 0:
+        return np.asarray(np.log1p(shape * risen) / shape)
+    if shape == 0:
+        return risen
+    power = 1.0 + shape
+    return np.asarray(first * ((1.0 + power * risen / first) ** (1.0 / power) - 1.0))
+
+
+def _least_squares(
+    quantiles: Floats, levels: Floats, shapes: Floats, margin: float = 0.0
+) -> tuple[float, float]:
     rise = quantiles - quantiles[0]
     above = levels - levels[0]
-    best = (np.inf, 0.0, 0.0)
-    for shape in np.linspace(0.0, most_shape, 13):
-        growth = np.expm1(shape * above) / shape if shape > 0 else above
-        scale = float(growth @ rise / (growth @ growth))
-        error = float(((rise - scale * growth) ** 2).sum())
+    best = (np.inf, 0.0)
+    for shape in shapes:
+        grown = growth(above, shape, levels[0])
+        error = float(((rise - _slope(grown, rise) * grown) ** 2).sum())
         # A heavier tail must fit clearly better: it makes every far score less surprising.
         if error < best[0] * (1 - 1e-9):
-            best = (error, scale, float(shape))
-    return best[1], best[2]
+            best = (error, float(shape))
+    shape = min(best[1] + margin, float(shapes[-1]))
+    return _slope(growth(above, shape, levels[0]), rise), shape
+
+
+def _shapes(least: float, most: float) -> Floats:
+    """Shapes to try, from the lightest tail to the heaviest."""
+    return np.concatenate([np.linspace(least, 0.0, 6)[:-1] if least < 0 else [], np.linspace(0.0, most, 13)])
+
+
+def _slope(grown: Floats, rise: Floats) -> float:
+    return float(grown @ rise / (grown @ grown))
 
 
 def _body(scores: Floats, start: float) -> tuple[Floats, Floats]:

@@ -250,10 +250,18 @@ def _run(found: _Findings) -> Run:
             found.table.frame,
         ),
         alarms=alarms,
-        headline=headline_of(len(ranking.scores), alarms, anomalies),
+        headline=headline_of(len(ranking.scores), alarms, anomalies, by_finding=_only_by_finding(found)),
         roles={name: role.words for name, role in found.fitted.selection.roles.items()},
         table_rows=as_written(found.table.frame.iloc[[anomaly.row for anomaly in anomalies]]),
     )
+
+
+def _only_by_finding(found: _Findings) -> set[int]:
+    """Explained rows that the detector alone would not have raised."""
+    ranking = found.ranking
+    is_raised = ranking.scores > ranking.model_scores
+    places = [p for p in ranking.positions if is_raised[p] and ranking.model_scores[p] <= ranking.threshold]
+    return {int(found.fitted.selection.rows[p]) for p in places}
 
 
 def _anomalies(found: _Findings) -> list[Anomaly]:

@@ -23,7 +23,7 @@ class Alarms:
     rule
         How the level was drawn, in words.
     expected_false
-        How many of the alarms chance alone is expected to raise.
+        How many alarms chance alone is expected to raise at this level.
     """
 
     level: float
@@ -68,7 +68,9 @@ def draw_alarms(
     share = FALSE_DISCOVERIES if fdr is None else fdr
     level = _level_of_discoveries(surprises, share)
     n_alarms = int((surprises > level).sum())
-    return Alarms(level, f"at most {100 * share:g} % false alarms expected", min(share * n_alarms, n))
+    # Also without an alarm: this many chance would have raised at this level.
+    expected = min(share * max(n_alarms, 1), n)
+    return Alarms(level, f"at most {100 * share:g} % false alarms expected", expected)
 
 
 def _level_of_discoveries(surprises: Floats, share: float) -> float:

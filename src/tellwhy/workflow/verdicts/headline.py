@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from tellwhy.workflow.run import AlarmRule, Anomaly
 from tellwhy.workflow.verdicts.verified import MOST_COLUMNS, Cause
@@ -10,8 +10,21 @@ from tellwhy.workflow.verdicts.verified import MOST_COLUMNS, Cause
 MANY = f"odd in more than {MOST_COLUMNS}"
 
 
-def headline_of(n_rows: int, alarms: AlarmRule, anomalies: Sequence[Anomaly]) -> list[str]:
+def headline_of(
+    n_rows: int, alarms: AlarmRule, anomalies: Sequence[Anomaly], *, by_finding: Collection[int] = ()
+) -> list[str]:
     """Return three sentences: the alarms, the foremost of them, and whether the reasons hold.
+
+    Parameters
+    ----------
+    n_rows
+        Number of rows that were scored.
+    alarms
+        Where the line was drawn.
+    anomalies
+        Explained rows.
+    by_finding
+        Rows that are alarms only because something is wrong with the data: no model was asked about them.
 
     Examples
     --------
@@ -21,7 +34,7 @@ def headline_of(n_rows: int, alarms: AlarmRule, anomalies: Sequence[Anomaly]) ->
     flagged = [anomaly for anomaly in anomalies if anomaly.above_threshold]
     if not flagged:
         return [f"None of the {n_rows:,} rows stands out: no alarm with {alarms.rule}."]
-    return [_how_many(n_rows, alarms), _foremost(flagged[0]), _how_sure(flagged)]
+    return [_how_many(n_rows, alarms), _foremost(flagged[0]), _how_sure(flagged, by_finding)]
 
 
 def _how_many(n_rows: int, alarms: AlarmRule) -> str:
@@ -41,17 +54,26 @@ def _foremost(anomaly: Anomaly) -> str:
     return f"The oddest is {name}: {why}."
 
 
-def _how_sure(flagged: Sequence[Anomaly]) -> str:
-    n_holding = sum(anomaly.holds for anomaly in flagged)
-    n_many = sum(anomaly.note.startswith(MANY) for anomaly in flagged)
+def _how_sure(flagged: Sequence[Anomaly], by_finding: Collection[int]) -> str:
+    judged = [anomaly for anomaly in flagged if anomaly.row not in by_finding]
+    n_found = len(flagged) - len(judged)
+    verb = "rests" if n_found == 1 else "rest"
+    found = f"{n_found:,} of {len(flagged):,} alarms {verb} on a finding alone: see there how sure it is"
+    if not judged:
+        return f"{found}."
+    n_holding = sum(anomaly.holds for anomaly in judged)
+    others = f"the {len(judged):,} others" if n_found else f"{len(judged):,} alarms"
     verified = (
-        f"The reasons of {n_holding} of {len(flagged)} alarms were verified: with usual values in the named "
-        "columns the row is ordinary, and with usual values everywhere else it is not"
+        f"he reasons of {n_holding:,} of {others} were verified: with usual values in the named columns the "
+        "row is ordinary, and with usual values everywhere else it is not"
     )
-    if not n_many:
-        return f"{verified}."
+    return (f"{found}. T" if n_found else "T") + verified + _many(judged)
+
+
+def _many(judged: Sequence[Anomaly]) -> str:
+    n_many = sum(anomaly.note.startswith(MANY) for anomaly in judged)
     verb = "is" if n_many == 1 else "are"
-    return f"{verified}; {n_many} {verb} odd in more than {MOST_COLUMNS} columns at once."
+    return f"; {n_many} {verb} odd in more than {MOST_COLUMNS} columns at once." if n_many else "."
 
 
 def uncertainty(cause: Cause) -> str:

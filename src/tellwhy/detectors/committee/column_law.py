@@ -1,0 +1,196 @@
+"""What is usual in one column: how surprising each of its values is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from tellwhy.core.score_function import Floats, Integers
+from tellwhy.detectors.committee.surprise import fitted_tail, growth, level_above
+
+MOST_LEVELS = 20  # a column with at most that many values, in enough rows, is judged by how rare each is
+ROWS_PER_LEVEL = 20
+MOST_KNOTS = 400
+# Levels on each side from which its tail is extrapolated: quantiles up to the safe one, and from there up to
+# the last one as far as they go on smoothly. Far values that grow out of the others belong to the tail; far
+# values behind a gap do not.
+FIRST_LEVEL = 0.80
+SAFE_LEVEL = 0.95
+LAST_LEVEL = 0.998
+LEAST_BEYOND = 6  # values beyond the last quantile: of few rows, the largest value decides nothing
+START = -float(np.log1p(-FIRST_LEVEL))  # surprise at which a tail starts, of its own side
+LIGHTEST = -0.5  # shape of a normal distribution's tail
+HEAVIEST = 0.6
+ROWS_OF_A_HEAVY_TAIL = 600  # of fewer rows, neither very heavy nor
+ROWS_OF_A_LIGHT_TAIL = 1_000  # very light tails are believed
+DOUBT = 1.0  # of the uncertainty of a shape is added to it: about 1/√(values in the tail)
+# How many times what safe quantiles foretell others may be: less far out, where few rows make a quantile.
+SMOOTH = 3.0
+SMOOTH_FAR = 2.0
+FAR_LEVEL = 0.985
+
+
+@dataclass(frozen=True)
+class ColumnLaw:
+    """What is usual in one column.
+
+    Attributes
+    ----------
+    values
+        Of a column with few values: each of them. Else quantiles, increasing.
+    surprises
+        Of a column with few values: −log of the share of rows whose value is as rare, or rarer. Else empty.
+    starts, scales, shapes
+        Where the lower (of −x) and the upper tail start, and their β and ξ; see `growth`.
+    unseen
+        Surprise of a value that no row had.
+    """
+
+    values: Floats
+    surprises: Floats
+    starts: Floats
+    scales: Floats
+    shapes: Floats
+    unseen: float
+
+    @classmethod
+    def learn(cls, column: Floats, *, lightest: float = LIGHTEST) -> ColumnLaw:
+        """Learn from all rows; what a few per cent of them do does not matter.
+
+        Parameters
+        ----------
+        column
+            One value per row.
+        lightest
+            Smallest shape of a tail: 0 where one as short as a normal distribution's is not believed.
+        """
+        n = len(column)
+        values, counts = np.unique(column, return_counts=True)
+        spread = _spread(column)
+        if len(values) <= max(2, min(MOST_LEVELS, n // ROWS_PER_LEVEL)):
+            ends = np.array([-values[0], values[-1]])
+            return cls(
+                values,
+                _rarity(counts.astype(np.int64), n),
+                ends,
+                np.full(2, spread),
+                np.zeros(2),
+                float(np.log(n + 1)),
+            )
+        tails = [_tail(side, lightest, 1e-3 * spread) for side in (-column, column)]
+        knots = np.quantile(column, np.linspace(0, 1, min(n, MOST_KNOTS)))
+        starts = np.array([tail.start for tail in tails])
+        scales = np.array([tail.scale for tail in tails])
+        shapes = np.array([tail.shape for tail in tails])
+        return cls(knots, np.empty(0), starts, scales, shapes, float(np.log(n + 1)))
+
+    @property
+    def largest(self) -> float:
+        """Largest surprise of a value that rows had; numbers have none."""
+        return float(self.surprises.max()) if len(self.surprises) else np.inf
+
+    def surprise(self, column: Floats) -> Floats:
+        """−log of the probability of a value as far out (few values: as rare) as each."""
+        return self._of_levels(column) if len(self.surprises) else self._of_numbers(column)
+
+    def _of_levels(self, column: Floats) -> Floats:
+        place = np.minimum(np.searchsorted(self.values, column), len(self.values) - 1)
+        is_known = self.values[place] == column
+        beyond = np.maximum(np.maximum(-column - self.starts[0], column - self.starts[1]), 0.0)
+        # Values that no row had are all as rare; the farther from the range the odder.
+        new = self.unseen + beyond / self.scales[0]
+        return np.where(is_known, self.surprises[place], new)
+
+    def _of_numbers(self, column: Floats) -> Floats:
+        at_start = START - np.log(2.0)  # of either side
+        found = np.zeros(len(column))
+        for k, side in enumerate((-column, column)):
+            beyond = np.maximum(side - self.starts[k], 0.0) / self.scales[k]
+            tail = level_above(beyond, self.shapes[k], START)
+            found = np.where(beyond > 0, np.maximum(found, at_start + tail), found)
+        inside = found == 0
+        share = np.interp(column[inside], self.values, np.linspace(0, 1, len(self.values)))
+        found[inside] = -np.log(np.clip(2 * np.minimum(share, 1 - share), 2 * (1 - FIRST_LEVEL), 1.0))
+        return found
+
+
+class _Tail(NamedTuple):
+    start: float
+    scale: float
+    shape: float
+
+
+def _tail(side: Floats, lightest: float, least_scale: float) -> _Tail:
+    """Fit the upper tail of values; again without those behind a gap, which move all quantiles."""
+    last = min(max(1 - LEAST_BEYOND / len(side), SAFE_LEVEL), LAST_LEVEL)
+    levels = np.linspace(FIRST_LEVEL, last, 16)
+    logs = -np.log1p(-levels)
+    smooth = np.where(levels <= FAR_LEVEL, SMOOTH, SMOOTH_FAR)
+    # The shape of a tail of few values is mostly chance: theirs is taken to be nearly exponential.
+    side = _spread_out(side)
+    values = side
+    for _ in range(2):
+        quantiles = np.quantile(values, levels)
+        doubt = DOUBT / np.sqrt((1 - FIRST_LEVEL) * len(values))
+        scale, shape = fitted_tail(
+            quantiles,
+            logs,
+            HEAVIEST * min(1.0, len(side) / ROWS_OF_A_HEAVY_TAIL),
+            least_shape=lightest * min(1.0, len(side) / ROWS_OF_A_LIGHT_TAIL),
+            safe=SAFE_LEVEL,
+            smooth=smooth,
+            margin=doubt,
+        )
+        tail = _Tail(float(quantiles[0]), max(scale, least_scale), shape)
+        reach = SMOOTH_FAR * tail.scale * growth(logs[-1:] - START, shape, START)
+        near = side[side <= tail.start + reach]
+        if len(near) < SAFE_LEVEL * len(side):  # no few odd values, but another shape of column
+            return tail
+        values = near
+    return tail
+
+
+def _spread_out(values: Floats) -> Floats:
+    """Values in order; where many are equal, as whole numbers are, each group evenly over its step.
+
+    Quantiles of rounded values move in steps, which would pass for the shape of a tail.
+    """
+    ordered = np.sort(values)
+    levels, counts = np.unique(ordered, return_counts=True)
+    if len(levels) < 2 or len(levels) > len(values) / 3:
+        return ordered
+    starts = np.repeat(np.cumsum(counts) - counts, counts)
+    within = (np.arange(len(values)) - starts + 0.5) / np.repeat(counts, counts) - 0.5
+    return ordered + within * float(np.diff(levels).min())
+
+
+def _spread(column: Floats) -> float:
+    """A length of the column: its quartiles' distance, else its mean deviation, else 1."""
+    low, high = np.quantile(column, [0.25, 0.75]).tolist()
+    return float((high - low) or np.abs(column - np.median(column)).mean() or 1.0)
+
+
+def _rarity(counts: Integers, n: int) -> Floats:
+    """−log of the share of rows with a value at most as common."""
+    order = np.argsort(counts, kind="stable")
+    ordered = counts[order]
+    up_to = np.cumsum(ordered)[np.searchsorted(ordered, ordered, "right") - 1]
+    shares = np.empty(len(counts))
+    shares[order] = up_to / n
+    return np.asarray(-np.log(shares))
+
+
+def surprises_of(laws: tuple[ColumnLaw, ...], X: Floats) -> Floats:
+    """Surprise of each cell under the law of its column."""
+    return np.column_stack([law.surprise(column) for law, column in zip(laws, X.T, strict=True)])
+
+
+def how_many_reach(laws: tuple[ColumnLaw, ...], surprises: Floats) -> Floats:
+    """In how many columns an ordinary cell can be as surprising as each of these.
+
+    The rarest of a few values has a largest surprise: beyond it, such a column cannot raise a false alarm.
+    """
+    largest = np.sort([law.largest for law in laws])
+    return np.asarray(len(laws) - np.searchsorted(largest, surprises, "left"), dtype=np.float64)

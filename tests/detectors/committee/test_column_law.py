@@ -1,0 +1,116 @@
+"""Laws of columns: tails of any weight are followed far out, and long ones are straightened for distances."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from tellwhy.detectors.committee.column_law import ColumnLaw, how_many_reach
+from tellwhy.detectors.committee.straight import Straight
+from tellwhy.detectors.committee.surprise import growth, level_above
+from tellwhy.detectors.committee.tails import Tails
+
+SHAPES = (-0.5, -0.2, 0.0, 0.3, 0.6)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_growth_and_level_are_inverse_to_each_other(shape):
+    above = np.linspace(0.0, 40.0, 50)
+    np.testing.assert_allclose(level_above(growth(above, shape, 1.6), shape, 1.6), above, rtol=1e-9)
+    rising = growth(above, shape, 1.6)
+    assert (np.diff(rising) > 0).all()
+    assert (rising[1] - rising[0]) / (above[1] - above[0]) == pytest.approx(
+        1.0, rel=0.35
+    )  # starts with slope 1
+
+
+@pytest.mark.parametrize(
+    ("name", "law"),
+    [
+        ("normal", stats.norm()),
+        ("exponential", stats.expon()),
+        ("logistic", stats.logistic()),
+        ("log-normal", stats.lognorm(0.8)),
+        ("t with 4 degrees", stats.t(4)),
+    ],
+)
+def test_one_value_in_ten_thousand_is_as_surprising_as_it_is_rare(name, law):
+    """The median over draws, since the tail of one draw of 3,000 values is uncertain."""
+    at = np.array([law.isf(1e-4)])
+    found = [
+        ColumnLaw.learn(law.rvs(size=3_000, random_state=seed)).surprise(at)[0] for seed in range(100, 120)
+    ]
+    assert np.median(found) == pytest.approx(-np.log(2e-4), abs=1.5), name
+
+
+def test_eight_deviations_are_a_matter_of_the_columns_shape():
+    rng = np.random.default_rng(7)
+    bell = rng.normal(size=3_000)
+    long = np.exp(1.2 * rng.normal(size=3_000))
+    surprises = [
+        ColumnLaw.learn(column).surprise(column.mean() + 8 * column.std(keepdims=True))[0]
+        for column in (bell, long)
+    ]
+    assert surprises[0] > 20
+    assert surprises[1] < 10
+
+
+def test_values_behind_a_gap_do_not_make_the_tail_longer():
+    column = np.random.default_rng(3).normal(size=1_000)
+    clean = ColumnLaw.learn(column).surprise(np.array([8.0]))[0]
+    column[:30] = 60.0
+    assert ColumnLaw.learn(column).surprise(np.array([8.0]))[0] > 0.6 * clean
+
+
+def test_steps_of_whole_numbers_do_not_pass_for_a_tail():
+    found = [
+        ColumnLaw.learn(np.random.default_rng(seed).poisson(13, size=2_000).astype(float)).shapes[1]
+        for seed in range(10)
+    ]
+    assert np.median(found) < 0.0
+
+
+def test_columns_that_cannot_be_as_surprising_are_not_asked():
+    rng = np.random.default_rng(0)
+    labels = [ColumnLaw.learn((rng.random(1_000) < 0.5).astype(float)) for _ in range(30)]
+    numbers = [ColumnLaw.learn(rng.normal(size=1_000)) for _ in range(2)]
+    laws = (*labels, *numbers)
+    np.testing.assert_array_equal(how_many_reach(laws, np.array([[0.1, 5.0]])), [[32.0, 2.0]])
+
+
+def test_straightened_columns_keep_their_middle_and_their_order():
+    rng = np.random.default_rng(1)
+    X = np.column_stack([rng.normal(size=4_000), np.exp(rng.normal(size=4_000)), rng.random(4_000) < 0.2])
+    Z = Straight.of_laws([ColumnLaw.learn(column) for column in X.T]).of(X)
+    for x, z in zip(X.T, Z.T, strict=True):
+        low, high = np.quantile(x, [0.21, 0.79])
+        middle = (x >= low) & (x <= high)
+        np.testing.assert_array_equal(x[middle], z[middle])
+        order = np.argsort(x, kind="stable")
+        assert (np.diff(z[order]) >= 0).all()
+        assert (np.abs(z - np.median(x)) <= np.abs(x - np.median(x)) + 1e-12).all()
+    np.testing.assert_array_equal(X[:, 2], Z[:, 2])
+
+
+def test_long_tails_become_those_of_a_normal_distribution():
+    rng = np.random.default_rng(2)
+    long = np.exp(1.3 * rng.normal(size=5_000))
+    bell = rng.normal(size=5_000)
+    found = []
+    for column in (long, bell):
+        z = Straight.of_laws([ColumnLaw.learn(column)]).of(column[:, None])[:, 0]
+        found.append(np.diff(np.quantile(z, [0.8, 0.95, 0.999])))
+    ratios = [steps[1] / steps[0] for steps in found]
+    raw = np.diff(np.quantile(long, [0.8, 0.95, 0.999]))
+    assert raw[1] / raw[0] > 6
+    assert ratios[0] == pytest.approx(ratios[1], rel=0.35)
+
+
+def test_columns_that_go_together_are_counted_once():
+    rng = np.random.default_rng(4)
+    base = rng.normal(size=2_000)
+    apart = np.column_stack([base, rng.normal(size=2_000)])
+    together = np.column_stack([base, base + 0.01 * rng.normal(size=2_000)])
+    odd = np.array([[7.0, 7.0]])
+    one = Tails.learn(apart).score(np.array([[7.0, 0.0]]))[0]
+    assert Tails.learn(apart).score(odd)[0] > 1.8 * one
+    assert Tails.learn(together).score(odd)[0] == pytest.approx(one, rel=0.15)
