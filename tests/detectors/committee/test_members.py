@@ -77,9 +77,20 @@ def test_pairs_agree_with_the_slow_version():
     present[:, 1] &= ~present[:, 0] | (rng.random(60) < 0.05)  # hardly ever with column 0
     member = RarePairs.learn(present.astype(float))
     expected = excess(np.array([[pair_surprise(present, 0, 1)]]), 6)[0, 0]
+    count = sum(row[0] and row[1] for row in present)
+    assert count <= 3
     assert member.surprises[0, 1] == pytest.approx(expected)
     assert member.surprises[1, 0] == member.surprises[0, 1]
     assert (np.diag(member.surprises) == 0).all()
+
+
+def test_a_pair_that_many_rows_have_makes_none_of_them_odd():
+    """Labels that depend on each other: 20 of 2,000 rows have a pair that chance would give 500."""
+    first = np.arange(2000) < 1000
+    second = ~first
+    second[:20] = True
+    score = RarePairs.learn(np.column_stack([first, second]).astype(float)).score(np.ones((1, 2)))[0]
+    assert score == pytest.approx(np.log(2000 / 20))
 
 
 def test_a_rare_label_is_not_a_rare_pair():

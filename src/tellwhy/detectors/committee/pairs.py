@@ -12,6 +12,8 @@ from tellwhy.core.score_function import Floats, Integers
 from tellwhy.detectors.committee.member import excess, has_two_values
 
 MOST_LABELS = 1_000  # whose pairs are counted
+FEW_ROWS = 3
+FEW_SHARE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -19,7 +21,8 @@ class RarePairs:
     """Excess surprise of pairs of labels that come together less often than chance would have it.
 
     Labels are the higher values of columns with two values: the labels of an encoded category, or 'true'.
-    With n·p·q rows expected, so few as were seen have the probability of a Poisson variable's lower tail.
+    With n·p·q rows expected, so few as were seen have the probability of a Poisson variable's lower tail. Of
+    a pair that k rows have, and more than a few, the surprise is at most log(n/k).
 
     Attributes
     ----------
@@ -54,6 +57,10 @@ class RarePairs:
         np.fill_diagonal(surprises, 0.0)
         n_pairs = max(1, len(labels) * (len(labels) - 1) // 2)
         surprises = np.where(counts < expected, np.maximum(excess(surprises, n_pairs), 0.0), 0.0)
+        # A pair that more than a few rows have is a habit of the data: no odder than these rows are rare.
+        is_habit = counts > max(FEW_ROWS, FEW_SHARE * len(X))
+        habitual = np.minimum(surprises, np.log(len(X) / np.maximum(counts, 1.0)))
+        surprises = np.where(is_habit, habitual, surprises)
         return cls(labels, high[labels], surprises)
 
     def score(self, X: Floats, points: Integers | None = None) -> Floats:  # noqa: ARG002
