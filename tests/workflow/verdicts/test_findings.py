@@ -161,3 +161,19 @@ def test_nothing_of_the_users_is_changed(table):
     before = table.copy(deep=True)
     explain_table(table)
     pd.testing.assert_frame_equal(table, before)
+
+
+@pytest.mark.parametrize("columns", [["channel", "meal"], ["meal", "channel"]])
+def test_a_pair_that_a_finding_tells_is_not_told_again(columns):
+    rng = np.random.default_rng(0)
+    channel = rng.choice(["web", "agency", "corporate"], 3000, p=[0.6, 0.33, 0.07])
+    meal = rng.choice(["breakfast", "lunch", "dinner"], 3000, p=[0.6, 0.2, 0.2])
+    meal[(channel == "corporate") & (meal == "lunch")] = "breakfast"
+    channel[7] = "corporate"
+    meal[7] = "lunch"
+    table = pd.DataFrame({"channel": channel, "meal": meal})[columns].assign(x=rng.normal(size=3000))
+    run = explain_table(table, top=1)
+    anomaly = by_row(run)[7]
+    assert [f.kind for f in run.findings if 7 in f.rows] == ["rare_pair"]
+    assert sum("corporate" in reason.text for reason in anomaly.reasons) == 1
+    assert sum(reason.share for reason in anomaly.reasons) <= 1.0 + 1e-9

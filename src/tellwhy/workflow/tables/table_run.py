@@ -324,7 +324,8 @@ def _verdicts(found: _Findings) -> list[_Verdict]:
         if ranking.model_scores[position] <= ranking.threshold:
             told.append(_Verdict(known, ""))
             continue
-        named = {reason.feature for reason in known}
+        # A finding about several columns tells the cells of all of them: their parts are not told again.
+        named = {name for finding in by_row[i] for name in finding.columns}
         others = [reason for reason in by_model[i] if reason.feature not in named]
         told.append(_Verdict(known + others, uncertainty(found.causes[i])))
     return told
