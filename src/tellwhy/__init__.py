@@ -18,7 +18,6 @@ _PUBLIC = {
     "ScoreFunction": "tellwhy.core.score_function",
     "explain": "tellwhy.workflow.explain",
     "methods": "tellwhy.workflow.explain",
-    "plot": "tellwhy.views.plots",
 }
 _FOLDERS = (
     "bases",
@@ -55,7 +54,7 @@ __all__ = [
 
 def __getattr__(name: str) -> "Any":
     if name == "plot":
-        return importlib.import_module(_PUBLIC[name])
+        return importlib.import_module("tellwhy.plot")
     if name in _PUBLIC:
         return getattr(importlib.import_module(_PUBLIC[name]), name)
     if name in _FOLDERS:

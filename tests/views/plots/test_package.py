@@ -42,3 +42,17 @@ def test_each_name_is_a_function_however_often_it_is_asked_for() -> None:
 def test_colours_do_not_load_plotly() -> None:
     code = f"import sys, {colors.__name__}; sys.exit('plotly' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_it_can_be_imported_like_any_module() -> None:
+    code = """
+import sys
+import tellwhy.plot
+assert 'plotly' not in sys.modules
+from tellwhy.plot import waterfall
+import tellwhy.plot as plot
+import tellwhy.views.plots
+assert plot is tellwhy.plot is tellwhy.views.plots and waterfall is plot.waterfall
+"""
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
