@@ -24,6 +24,7 @@ from sklearn.ensemble import (
     RandomForestRegressor,
 )
 
+from tellwhy import Explanation
 from tellwhy.explainers import TreeShapley
 
 ROWS, COLUMNS, BACKGROUND = 1_000, 30, 100
@@ -84,11 +85,15 @@ def shap_values(model: Any, background: np.ndarray | None, how: str, X: np.ndarr
     return shap.Explanation(values, np.full(len(X), np.ravel(explainer.expected_value)[-1]))
 
 
+def ours_of(model: Any, background: np.ndarray | None, X: np.ndarray) -> Explanation:
+    explainer = TreeShapley(model, n_jobs=1)
+    return (explainer if background is None else explainer.fit(background)).explain(X)
+
+
 def line(name: str, model: Any, X: np.ndarray, background: np.ndarray | None) -> dict[str, Any]:
     how = "tree_path_dependent" if background is None else "interventional"
-    explain = TreeShapley(model, background=background, n_jobs=1).explain
-    explain(X[:2])  # compile
-    ours, found = timed(lambda: TreeShapley(model, background=background, n_jobs=1).explain(X))
+    ours_of(model, background, X[:2])  # compile
+    ours, found = timed(lambda: ours_of(model, background, X))
     peer, theirs = timed(lambda: shap_values(model, background, how, X))
     sums = scale(model) * (theirs.values.sum(axis=1) + theirs.base_values)
     result = {

@@ -20,6 +20,7 @@ from tellwhy.core.score_function import Floats, Integers, ScoreFunction
 from tellwhy.core.tables import as_floats, column_names, refuse_sparse
 from tellwhy.counterfactuals.normal_versions import normal_versions
 from tellwhy.explainers.finite_values import check_finite
+from tellwhy.explainers.given_parameters import refuse_unknown
 from tellwhy.explainers.in_batches import in_batches
 from tellwhy.explainers.model_state import notice_fit
 from tellwhy.explainers.score_rows import Attribution, Rows, mean_of_rows, named_outputs, with_outputs
@@ -48,6 +49,11 @@ class ScoreExplainer(ABC):
         False  # True: a row that the model was trained on is judged without itself
     )
     _parameters: ClassVar[dict[str, Rules]] = {}
+
+    def __new__(cls, *_: Any, **given: Any) -> Self:
+        """Make an explainer; a slip in the name of a parameter is answered with the nearest one."""
+        refuse_unknown(cls, given)
+        return super().__new__(cls)
 
     def __init__(self, model: object):
         self.model = model
@@ -161,6 +167,7 @@ class BackgroundExplainer(ScoreExplainer):
     """
 
     least_rows: ClassVar[int] = 1  # 2 where spreads of columns are learned, which one row does not have
+    needs_rows: ClassVar[bool] = True  # False: it explains without them too, and something else with them
 
     def fit(self, X: ArrayLike) -> Self:
         """Learn from ordinary rows."""

@@ -181,7 +181,9 @@ def _show_ordinary_rows(explainer: Any, score: Any, question: _Question) -> dict
 
 
 def _starts_from_zero(explainer: Any, score: Any, background: Any) -> bool:
-    """Whether an explainer has a reference of its own, and no rows to take another from."""
+    """Whether an explainer needs no rows, or has a reference of its own, and no rows to take another from."""
+    if not getattr(explainer, "needs_rows", True):
+        return background is None
     has_reference = getattr(explainer, "reference", None) is not None
     is_network = isinstance(score, NetworkOutput) and hasattr(explainer, "reference")
     has_rows = not isinstance(getattr(explainer, "references", ""), str)

@@ -64,7 +64,7 @@ def test_values_and_interactions_are_those_of_the_definition(seed):
     rows, background = random_rows(rng), random_rows(rng)
     off = ~np.eye(D, dtype=bool)
     by_path = TreeShapley(trees, interactions=True).explain(rows)
-    by_rows = TreeShapley(trees, background=background, interactions=True).explain(rows)
+    by_rows = TreeShapley(trees, interactions=True).fit(background).explain(rows)
     for i, row in enumerate(rows):
         worths = (path_worth(trees, 0, row), background_worth(trees, 0, row, background))
         for explanation, worth in zip((by_path, by_rows), map(remembered, worths), strict=True):

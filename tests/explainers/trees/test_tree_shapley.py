@@ -3,16 +3,22 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from oracles import tree_models as models
 from oracles.shapley_oracles import shapley_by_definition
 from oracles.tree_oracles import background_worth, interactions_by_definition, path_worth, remembered
 from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA
-from sklearn.ensemble import GradientBoostingClassifier, IsolationForest, RandomForestRegressor
+from sklearn.ensemble import (
+    GradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    IsolationForest,
+    RandomForestRegressor,
+)
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
@@ -42,7 +48,7 @@ def test_values_are_those_of_the_definition(name, model, rows, target, output):
     few, background = some(rows, 3, 40), some(rows, 7, 90, 91)
     Z, B = score.trees.read(few), score.trees.read(background)
     by_path = TreeShapley(model, target=target).explain(few)
-    by_rows = TreeShapley(model, target=target, background=background).explain(few)
+    by_rows = TreeShapley(model, target=target).fit(background).explain(few)
     which = int(score.targets(Z).output[0])
     for i, z in enumerate(Z):
         worth = remembered(path_worth(score.trees, which, z))
@@ -58,9 +64,8 @@ def test_values_are_those_of_the_definition(name, model, rows, target, output):
 def test_interactions_are_those_of_the_definition(place, given):
     _, model, rows, target, _ = MODELS[place]
     background = some(rows, 7, 90) if given else None
-    explanation = TreeShapley(model, target=target, background=background, interactions=True).explain(
-        some(rows, 3)
-    )
+    explainer = TreeShapley(model, target=target, interactions=True)
+    explanation = (explainer.fit(background) if given else explainer).explain(some(rows, 3))
     score = TreeScore(read_trees(model), target)
     z = score.trees.read(some(rows, 3))[0]
     which = int(score.targets(z[None]).output[0])
@@ -88,7 +93,8 @@ def test_deep_trees_of_many_columns_agree_with_shap(given):
     background = wide[100:140] if given else None
     how = "interventional" if given else "tree_path_dependent"
     peer = shap.TreeExplainer(model, background, feature_perturbation=how)
-    ours = TreeShapley(model, background=background).explain(wide[:70])
+    explainer = TreeShapley(model)
+    ours = (explainer.fit(background) if given else explainer).explain(wide[:70])
     np.testing.assert_allclose(ours.values, peer.shap_values(wide[:70], check_additivity=False), atol=1e-6)
 
 
@@ -102,15 +108,15 @@ def test_paths_of_any_number_of_columns_agree_with_the_closed_form(n_columns):
     model = chain(n_columns)
     rng = np.random.default_rng(0)
     rows, background = rng.integers(0, 2, size=(2, 40, n_columns)).astype(float)
-    explanation = TreeShapley(model, background=background).explain(rows)
+    explanation = TreeShapley(model).fit(background).explain(rows)
     np.testing.assert_allclose(explanation.residual, 0.0, atol=1e-12 * 1.5**n_columns)
     # a column that no background row has otherwise than the row gets nothing
-    same = TreeShapley(model, background=rows[:1]).explain(rows[:1])
+    same = TreeShapley(model).fit(rows[:1]).explain(rows[:1])
     assert not same.values.any()
     # with one background row that differs in one column, that column gets the whole change
     other = rows[:1].copy()
     other[0, n_columns // 2] = 1.0 - other[0, n_columns // 2]
-    single = TreeShapley(model, background=other).explain(rows[:1])
+    single = TreeShapley(model).fit(other).explain(rows[:1])
     change = model.predict(rows[:1]) - model.predict(other)
     np.testing.assert_allclose(single.values[0, n_columns // 2], change[0], rtol=1e-12)
     assert np.count_nonzero(single.values) <= 1
@@ -119,9 +125,9 @@ def test_paths_of_any_number_of_columns_agree_with_the_closed_form(n_columns):
 def test_pairs_are_worth_the_same_leaf_by_leaf_and_one_by_one(monkeypatch):
     model = chain(12)
     rows, background = np.random.default_rng(1).integers(0, 2, size=(2, 30, 12)).astype(float)
-    expected = TreeShapley(model, background=background).explain(rows).values
+    expected = TreeShapley(model).fit(background).explain(rows).values
     monkeypatch.setattr("tellwhy.explainers.trees.shares.BITS", 0)  # no tree is short enough for leaves
-    found = TreeShapley(model, background=background).explain(rows).values
+    found = TreeShapley(model).fit(background).explain(rows).values
     np.testing.assert_allclose(found, expected, atol=1e-10)
     assert np.abs(expected).max() > 1
 
@@ -182,7 +188,7 @@ def coded_pipeline():
 def test_a_column_that_was_encoded_as_several_is_one_player():
     frame, model = coded_pipeline()
     few, background = frame.iloc[[3, 40]], frame.iloc[[7, 90, 91]]
-    explanation = TreeShapley(model, background=background, interactions=True).explain(few)
+    explanation = TreeShapley(model, interactions=True).fit(background).explain(few)
     assert explanation.feature_names == ["a", "e", "b", "f"]
     np.testing.assert_allclose(explanation.scores, model.predict(few))
     for i in range(2):
@@ -218,6 +224,75 @@ def as_score_owner(model):
     return TreeShapley(model).score.owner
 
 
+def with_gaps():
+    """Rows with empty cells, texts among them, and what depends on both."""
+    frame = models.FRAME[["a", "b", "c"]].astype(float)
+    frame[np.random.default_rng(5).random(frame.shape) < 0.2] = np.nan
+    frame["town"] = np.where(np.arange(len(frame)) % 3 == 0, "Ulm", "Bonn")
+    target = frame.a.fillna(3.0) + frame.b.isna() * (frame.town == "Ulm")
+    return frame, target
+
+
+def as_categories(frame):
+    return frame.assign(town=frame.town.astype(pd.CategoricalDtype(["Bonn", "Ulm"])))
+
+
+ONE_HOT = make_column_transformer((OneHotEncoder(), ["town"]), remainder="passthrough")
+ALL_SPARSE = make_column_transformer(
+    (OneHotEncoder(), ["town"]), remainder="passthrough", sparse_threshold=1.0
+)
+CATEGORIES = FunctionTransformer(as_categories, feature_names_out="one-to-one")
+BOOSTED = {
+    "histogram": lambda: HistGradientBoostingRegressor(max_iter=8, min_samples_leaf=5),
+    "xgboost": lambda: pytest.importorskip("xgboost").XGBRegressor(n_estimators=8, max_depth=3),
+    "lightgbm": lambda: pytest.importorskip("lightgbm").LGBMRegressor(
+        n_estimators=8, min_child_samples=5, verbose=-1
+    ),
+}
+
+
+@pytest.mark.parametrize("encode", [ONE_HOT, ALL_SPARSE, CATEGORIES], ids=["dense", "sparse", "categories"])
+@pytest.mark.parametrize("name", BOOSTED)
+def test_empty_cells_categories_and_sparse_columns_in_pipelines(name, encode):
+    if encode is CATEGORIES and name == "xgboost":
+        pytest.skip("XGBoost asks for enable_categorical")
+    if encode is ALL_SPARSE and name == "histogram":
+        pytest.skip("histogram boosting takes dense rows only")
+    frame, target = with_gaps()
+    model = make_pipeline(encode, BOOSTED[name]()).fit(frame, target)
+    few, background = frame.iloc[[3, 40]], frame.iloc[[7, 90, 91]]
+    explanation = TreeShapley(model).fit(background).explain(few)
+    np.testing.assert_allclose(explanation.scores, model.predict(few), rtol=1e-5, atol=1e-6)
+    for i in range(2):
+
+        def worth(present, row=few.iloc[[i]]):
+            mixed = background.copy()
+            for j in present:
+                mixed.iloc[:, j] = row.iloc[0, j]
+            return float(model.predict(mixed).mean())
+
+        expected = shapley_by_definition(remembered(worth), 4)
+        np.testing.assert_allclose(explanation.values[i], expected, atol=1e-6)
+
+
+def test_a_pipeline_whose_trees_are_misread_is_refused(monkeypatch):
+    model = make_pipeline(StandardScaler(), RandomForestRegressor(5, random_state=0)).fit(X, Y)
+    read = read_trees(model[-1])
+    wrong = replace(read, value=read.value + 0.01)
+    monkeypatch.setattr("tellwhy.explainers.trees.model_outputs.read_trees", lambda _: wrong)
+    with pytest.raises(UnsupportedModel, match="its trees sum to"):
+        TreeShapley(model).explain(X[:5])
+
+
+def test_pipelines_round_cells_as_their_trees_do():
+    # split at 1 + 2⁻²³; a cell just above it is equal to it in single precision, and goes left
+    identity = FunctionTransformer(feature_names_out="one-to-one")
+    model = make_pipeline(identity, DecisionTreeRegressor()).fit([[1.0], [1.0 + 2.0**-22]], [0.0, 1.0])
+    cell = np.array([[1.0 + 2.0**-23 + 1e-10]])
+    assert model.predict(cell) == 0.0 < model[-1].tree_.threshold[0] < cell[0, 0]
+    assert TreeShapley(model).explain(cell).scores == 0.0
+
+
 def test_encodings_that_mix_columns_are_answered():
     model = make_pipeline(PCA(2), RandomForestRegressor(3)).fit(X, Y)
     with pytest.raises(UnsupportedModel, match="mixes them"):
@@ -226,9 +301,9 @@ def test_encodings_that_mix_columns_are_answered():
 
 def test_background_rows_are_drawn_and_told():
     model = RandomForestRegressor(5, random_state=0).fit(X, Y)
-    explanation = TreeShapley(model, background=X, max_background=50).explain(X[:4])
+    explanation = TreeShapley(model, max_background=50).fit(X).explain(X[:4])
     assert explanation.params["background"] == "50 of 160 given rows"
-    all_rows = TreeShapley(model, background=X).explain(X[:4])
+    all_rows = TreeShapley(model).fit(X).explain(X[:4])
     np.testing.assert_allclose(all_rows.base_values, model.predict(X).mean())
 
 

@@ -9,6 +9,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
 import tellwhy
+from tellwhy.core.errors import InvalidParameter
+from tellwhy.explainers import KernelShap, Occlusion, Sensitivity, TreeShapley
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(200, 4))
@@ -80,3 +82,21 @@ def test_other_methods_explain_the_models_own_number():
     forest = IsolationForest(random_state=0).fit(X)
     found = tellwhy.explain(forest, ODD, "Occlusion", X)
     np.testing.assert_allclose(found.scores, -forest.score_samples(ODD))
+
+
+def test_backgrounds_are_given_in_the_same_place_as_to_any_method():
+    model = DecisionTreeRegressor(max_depth=4, random_state=0).fit(X, X[:, 0])
+    by_fit = TreeShapley(model).fit(X[100:]).explain(X[:5])
+    np.testing.assert_array_equal(by_fit.values, tellwhy.explain(model, X[:5], background=X[100:]).values)
+    for cls in (TreeShapley, KernelShap, Occlusion):
+        with pytest.raises(InvalidParameter, match=rf"{cls.__name__}\(model\)\.fit\(rows\)"):
+            cls(model, background=X[100:])
+    with pytest.raises(InvalidParameter, match="Sensitivity compares with no other rows"):
+        Sensitivity(model, background=X)
+
+
+def test_slips_in_the_parameters_of_explainers_are_answered():
+    with pytest.raises(InvalidParameter, match=r"no parameter 'n_job'; did you mean 'n_jobs'\?"):
+        TreeShapley(None, n_job=2)
+    with pytest.raises(InvalidParameter, match=r"KernelShap\(model\)\.explain\(X, progress=True\)"):
+        KernelShap(None, progress=True)

@@ -112,6 +112,8 @@ class Trees:
     own
         The library's own outputs (rows, outputs) for the user's rows, on the same scale: what was read is
         compared with it.
+    unstored
+        What a cell is that a sparse matrix does not store: the number 0, or NaN, an empty cell.
     """
 
     nodes: Nodes
@@ -127,6 +129,7 @@ class Trees:
     threshold: float | None = None
     read: Callable[[Any], Floats] = field(repr=False)
     own: Callable[[Any], Any] | None = field(default=None, repr=False)
+    unstored: float = 0.0
 
     @property
     def n_outputs(self) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
@@ -10,25 +9,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tellwhy.core.errors import UnsupportedModel
-from tellwhy.core.params import Rule, Rules, Seed, boolean, generator, integer, none, seed
+from tellwhy.core.params import Rule, Rules, Seed, boolean, generator, integer, seed
 from tellwhy.core.registry import register
 from tellwhy.core.score_function import Floats, ScoreFunction
 from tellwhy.core.tables import random_sample, take_rows
-from tellwhy.explainers.base import Attribution, Rows, ScoreExplainer
+from tellwhy.explainers.base import Attribution, BackgroundExplainer, Rows
 from tellwhy.explainers.trees.checking import check_reading
-from tellwhy.explainers.trees.model import Trees
-from tellwhy.explainers.trees.reading import read_trees
+from tellwhy.explainers.trees.model_outputs import tree_score
 from tellwhy.explainers.trees.score import Group, TreeScore
 from tellwhy.explainers.trees.shares import Game, Shares, background_values, interactions, path_values
-from tellwhy.scoring import EncodedScore, as_score
-from tellwhy.scoring.adapters.class_names import lookup
-from tellwhy.scoring.observed import some_rows
 
 _target_rule = Rule(
     "None, 'predicted', a class or the number of an output",
     lambda value: value is None or isinstance(value, (str, int, float, bool, np.generic)),
 )
-_rows_rule = Rule("an array or frame of rows", lambda v: not isinstance(v, (list, tuple)) and np.ndim(v) == 2)
 _jobs_rule = Rule("a whole number other than 0", lambda v: integer().accepts(v) and v != 0)
 
 
@@ -55,12 +49,13 @@ def _has_trees(score: Any) -> bool:
     applies=_has_trees,
     automatic=0,
 )
-class TreeShapley(ScoreExplainer):
+class TreeShapley(BackgroundExplainer):
     """Shapley values of trees, forests and boosted trees, exactly.
 
     Without background rows, a split on an absent column goes both ways, as often as the training rows did
-    ("path-dependent"). With background rows, absent columns take their cells, averaged over these rows
-    ("interventional"): v(S) = mean over b of f(x_S, b_{S^c}). Values add up to the output less its mean.
+    ("path-dependent"). With background rows, given to `fit`, absent columns take their cells, averaged over
+    these rows ("interventional"): v(S) = mean over b of f(x_S, b_{S^c}). Values add up to the output less its
+    mean.
 
     What is explained is the scale on which trees add up: probabilities of forests, margins (log-odds) of
     boosted classifiers, predictions of regressors, and log₂ of the anomaly score of an isolation forest. That
@@ -71,8 +66,6 @@ class TreeShapley(ScoreExplainer):
     ----------
     model
         A fitted model that `read_trees` knows, a pipeline that ends in one, `Trees`, or a `TreeScore`.
-    background
-        Rows that absent columns take their cells from; None: split as the training rows did.
     target
         Of a classifier, the class to explain: a label, or 'predicted' for the class of each row (by default
         with more than two classes; the second of two). Of a model with several outputs, the number of one.
@@ -100,8 +93,8 @@ class TreeShapley(ScoreExplainer):
     True
     """
 
+    needs_rows = False
     _parameters: ClassVar[dict[str, Rules]] = {
-        "background": (none, _rows_rule),
         "target": _target_rule,
         "interactions": boolean,
         "max_background": integer(1),
@@ -113,7 +106,6 @@ class TreeShapley(ScoreExplainer):
         self,
         model: object,
         *,
-        background: ArrayLike | None = None,
         target: Any = None,
         interactions: bool = False,
         max_background: int = 1000,
@@ -121,7 +113,6 @@ class TreeShapley(ScoreExplainer):
         random_state: Seed = 0,
     ):
         super().__init__(model)
-        self.background = background
         self.target = target
         self.interactions = interactions
         self.max_background = max_background
@@ -133,17 +124,27 @@ class TreeShapley(ScoreExplainer):
         """The score function that is explained: one output of the model."""
         return tree_score(self.model, self.target)
 
+    def _fit(self, X: ArrayLike) -> None:
+        """Keep rows that absent columns take their cells from, `max_background` of them at most."""
+        n = np.shape(X)[0]
+        chosen = random_sample(n, self.max_background, generator(self.random_state))
+        self.background_ = self._read(take_rows(X, np.sort(chosen))).X
+        self.n_given_ = n
+
     def _read(self, X: ArrayLike) -> Rows:
         score = self.score
-        if not isinstance(score, TreeScore):
-            return super()._read(X)
-        Z = score.trees.read(X)
-        check_reading(score.trees, X, Z)
-        return Rows(score, Z, np.arange(Z.shape[1]), Z.shape[1])
+        if isinstance(score, TreeScore):
+            Z = score.trees.read(X)
+            rows = Rows(score, Z, np.arange(Z.shape[1]), Z.shape[1])
+        else:
+            rows = super()._read(X)
+        if isinstance(rows.score, TreeScore):
+            check_reading(rows.score.trees, X, rows.X)
+        return rows
 
     def _attribute(self, rows: Rows) -> Attribution:
         score = self._tree_score(rows)
-        background = self._background_rows()
+        background = vars(self).get("background_")
         targets = score.targets(rows.X, self.n_jobs)
         n = len(rows.X)
         d = rows.n_owners
@@ -198,57 +199,12 @@ class TreeShapley(ScoreExplainer):
             return path_values(game, Z, self.n_jobs)
         return background_values(game, Z, background, self.n_jobs)
 
-    def _background_rows(self) -> Floats | None:
-        """Background rows as numbers, `max_background` of them at most."""
-        if self.background is None:
-            return None
-        chosen = random_sample(
-            np.shape(self.background)[0], self.max_background, generator(self.random_state)
-        )
-        return self._read(take_rows(self.background, np.sort(chosen))).X
-
     def _words(self) -> str:
-        if self.background is None:
+        """Where absent columns take their cells from."""
+        if "background_" not in vars(self):
             return "training rows, by how often they took each split"
-        n = np.shape(self.background)[0]
-        return (
-            f"{n:,} given rows"
-            if n <= self.max_background
-            else f"{self.max_background:,} of {n:,} given rows"
-        )
-
-    def _ordinary_rows(self) -> Any:
-        """Return rows that were kept; without any, the background serves."""
-        kept = super()._ordinary_rows()
-        return some_rows(self.background) if kept is None and self.background is not None else kept
-
-
-def tree_score(model: Any, target: Any = None) -> ScoreFunction:
-    """Return one output of a model of trees as a score; of a pipeline, in the columns that go into it.
-
-    Raises
-    ------
-    UnsupportedModel
-        For a model that is not one of trees.
-    """
-    if isinstance(model, EncodedScore) and isinstance(model.inner, TreeScore):
-        return model
-    if isinstance(model, TreeScore):
-        return model if target is None else TreeScore(model.trees, target)
-    if lookup({"sklearn.pipeline.Pipeline": True}, model):
-        whole = copy(model)  # the pipeline's adapter takes its last step as a score
-        whole.steps = [*model.steps[:-1], (model.steps[-1][0], tree_score(model.steps[-1][1], target))]
-        return as_score(whole)
-    trees = model if isinstance(model, Trees) else read_trees(model)
-    if trees is None:
-        raise UnsupportedModel(
-            f"{type(model).__module__}.{type(model).__qualname__} is no model of trees that tellwhy reads: a "
-            "tree, forest or boosting of scikit-learn, XGBoost or LightGBM, or an isolation forest. Use "
-            "KernelShap for it."
-        )
-    score = TreeScore(trees, target)
-    score.describes  # noqa: B018  # an unknown class is told here, not when rows are explained
-    return score
+        n = len(self.background_)
+        return f"{n:,} of {self.n_given_:,} given rows" if n < self.n_given_ else f"{n:,} given rows"
 
 
 def _extras(score: TreeScore, scores: Floats, labels: Any) -> dict[str, Any]:

@@ -20,10 +20,15 @@ from tellwhy.scoring.scores.function_score import FunctionScore, private_rows
 
 @dataclass(frozen=True)
 class Encoding:
-    """The transforms of a fitted pipeline as one function from raw rows to the numbers its last step sees."""
+    """The transforms of a fitted pipeline as one function from raw rows to the numbers its last step sees.
+
+    `read` makes numbers of what the transforms give, where the last step takes more than finite numbers:
+    empty cells, categories.
+    """
 
     transforms: tuple[Any, ...]
     label: str
+    read: Callable[[Any], Floats] | None = None
 
     @property
     def n_columns(self) -> int | None:
@@ -36,7 +41,18 @@ class Encoding:
         return fitted_names(self.transforms[0])
 
     def __call__(self, X: Any) -> Floats:
-        """Transform raw rows to a finite float64 array."""
+        """Transform raw rows to a float64 array, finite unless the last step takes empty cells."""
+        rows = self.transformed(X)
+        if self.read is None:
+            dense = rows.toarray() if issparse(rows) else rows
+            return as_floats(np.asarray(dense), what=f"X after {self.label}")
+        try:
+            return self.read(rows)
+        except InvalidInput as error:
+            raise InvalidInput(f"After {self.label}: {error}") from error
+
+    def transformed(self, X: Any) -> Any:
+        """Return what the transforms make of raw rows: what the last step gets."""
         # Vectorisers of text, say, record no number of columns: they get their input as it is.
         rows = X if self.n_columns is None else raw_rows(X, self.n_columns, self.names)
         rows = private_rows(rows)  # transforms may write into what they are given (`copy=False`)
@@ -45,8 +61,7 @@ class Encoding:
                 rows = transform.transform(rows)
         except ValueError as error:
             raise InvalidInput(f"{self.label} could not transform X: {error}") from error
-        dense = rows.toarray() if issparse(rows) else rows
-        return as_floats(np.asarray(dense), what=f"X after {self.label}")
+        return rows
 
     @property
     def can_undo(self) -> bool:
@@ -83,14 +98,34 @@ def pipeline(model: Any) -> ScoreFunction:
     return encoded_by(model, as_score(model.steps[-1][1]))
 
 
-def encoded_by(model: Any, inner: ScoreFunction) -> ScoreFunction:
-    """Return a score of a pipeline's last step as a function of the columns that enter the first."""
+def encoding_of(model: Any, read: Callable[[Any], Floats] | None = None) -> Encoding | None:
+    """Return the transforms of a pipeline as one function; None where it has none."""
     transforms = tuple(step for _, step in model.steps[:-1] if not _is_skipped(step))
-    if not transforms:
-        return inner
     label = f"{type(model).__name__}({', '.join(type(step).__name__ for step in transforms)})"
-    encode = Encoding(transforms, label)
-    describes = f"{inner.describes}, after {label}"
+    return Encoding(transforms, label, read) if transforms else None
+
+
+def flat_steps(model: Any) -> list[tuple[str, Any]]:
+    """Return the steps of a pipeline; where the last of them is a pipeline, its steps in its place.
+
+    Examples
+    --------
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import MinMaxScaler, StandardScaler
+    >>> inside = make_pipeline(MinMaxScaler(), StandardScaler())
+    >>> [name for name, _ in flat_steps(make_pipeline(StandardScaler(), inside))]
+    ['standardscaler', 'minmaxscaler', 'standardscaler']
+    """
+    *first, last = model.steps
+    return [*first, *flat_steps(last[1])] if hasattr(last[1], "steps") else [*first, last]
+
+
+def encoded_by(model: Any, inner: ScoreFunction, encode: Encoding | None = None) -> ScoreFunction:
+    """Return a score of a pipeline's last step as a function of the columns that enter the first."""
+    encode = encode or encoding_of(model)
+    if encode is None:
+        return inner
+    describes = f"{inner.describes}, after {encode.label}"
     if encode.n_columns is None:  # without columns there is nothing to tell attributions in
         return FunctionScore(_Composed(encode, inner.value), describes=describes, threshold=inner.threshold)
     return _encoded(inner, encode, encode.n_columns, describes)

@@ -157,10 +157,11 @@ def _sets(stored: dict[str, str], decision: Integers) -> dict[int, Integers]:
         return {}
     bounds = _numbers(stored, "cat_boundaries").astype(np.int64)
     words = np.asarray([int(word) for word in stored["cat_threshold"].split()], dtype=np.uint32)
-    number = _numbers(stored, "threshold").astype(np.int64)
+    # thresholds of the other splits may be too large for a whole number
+    numbers = _numbers(stored, "threshold")[splits].astype(np.int64)
     found = {}
-    for split in splits:
-        part = words[bounds[number[split]] : bounds[number[split] + 1]]
+    for split, number in zip(splits, numbers, strict=True):
+        part = words[bounds[number] : bounds[number + 1]]
         found[int(split)] = np.flatnonzero(np.unpackbits(part.view(np.uint8), bitorder="little"))
     return found
 

@@ -80,6 +80,7 @@ def read(
         n_columns=n_columns,
         names=names,
         read=TableRows(n_columns, names, single=True, categories=_categories(grown), refuses=name),
+        unstored=np.nan,  # XGBoost takes the zeros that a sparse matrix leaves out for empty cells
         **_meaning(objective, name, classes, len(base)),
     )
 

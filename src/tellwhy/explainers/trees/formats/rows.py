@@ -80,6 +80,24 @@ def refuse_sparse(X: Any) -> None:
         raise InvalidInput(f"X is a sparse matrix of shape {X.shape}; expected dense rows. Pass X.toarray().")
 
 
+def dense_rows(X: Any, unstored: float) -> Any:
+    """Return a sparse matrix as an array, with `unstored` where it stores nothing; other rows as they are.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_matrix
+    >>> dense_rows(csr_matrix([[0.0, 2.0]]), np.nan)
+    array([[nan,  2.]])
+    """
+    if not issparse(X):
+        return X
+    stored = X.tocoo()
+    stored.sum_duplicates()
+    dense = np.full(X.shape, unstored)
+    dense[stored.row, stored.col] = stored.data
+    return dense
+
+
 def _coded(X: Any, categories: Mapping[int, Sequence[Any]], refuses: str | None) -> Any:
     """Return a frame with its categories as codes; a value that the model does not know becomes NaN."""
     if not categories or not isinstance(X, Frame):
