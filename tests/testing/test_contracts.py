@@ -23,6 +23,7 @@ from tellwhy.detectors import (
     KernelDensity,
     NearestNeighbours,
     OneClassSVM,
+    PatchModel,
 )
 from tellwhy.detectors.base import RememberingDetector
 from tellwhy.explainers import (
@@ -85,6 +86,12 @@ OWN_CASES = {
         fit=lambda X: Weighted().fit(X),
         given=as_prediction,
         scores=lambda model, X: model.predict(X),
+    ),
+    "PatchRelevance": replace(
+        CASES["patch explainer"],
+        fit=lambda waves: PatchModel(KernelDensity(), patch_size=4).fit(waves),
+        scores=lambda model, waves: model.outlierness(waves),
+        settings={},
     ),
     "TreeShapley": replace(CASES["explainer"], fit=boosted, scores=lambda model, X: model.predict(X)),
 }

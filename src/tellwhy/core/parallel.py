@@ -46,14 +46,21 @@ def batch_map(function: Callable[[slice], Any], batches: list[slice], label: str
 
     Batches do not depend on the number of threads, so neither do results.
     """
-    if len(batches) <= 1:
-        return [function(batch) for batch in batches]
+    return list(in_threads(function, batches, label))
+
+
+def in_threads(function: Callable[[Any], Any], tasks: list[Any], label: str) -> Iterator[Any]:
+    """Yield what a function gives for each task, in order, showing progress.
+
+    Only a few results are there at any time: who adds them up needs no memory for all of them.
+    """
+    if len(tasks) <= 1:
+        yield from map(function, tasks)
+        return
     workers = joblib.effective_n_jobs(-1)
-    groups = [batches[i : i + workers] for i in range(0, len(batches), workers)]
-    quiet = silently(function)  # one display for all batches, not one for each
-    results: list[Any] = []
+    groups = [tasks[i : i + workers] for i in range(0, len(tasks), workers)]
+    quiet = silently(function)  # one display for all tasks, not one for each
     # Matrix products with threads of their own would fight ours for the cores.
     with threadpool_limits(1, user_api="blas"):
         for group in track(groups, len(groups), label):
-            results += thread_map(quiet, group)
-    return results
+            yield from thread_map(quiet, group)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tellwhy.detectors.nearest_neighbours import NearestNeighbours as NearestNeighbours
     from tellwhy.detectors.networks.dagmm import DAGMM as DAGMM
     from tellwhy.detectors.networks.vae import VAE as VAE
+    from tellwhy.detectors.patches.patch_model import PatchModel as PatchModel
     from tellwhy.detectors.pca_detector import PCADetector as PCADetector
 
 _PLACES = {
@@ -30,6 +31,7 @@ _PLACES = {
     "NearestNeighbours": "nearest_neighbours",
     "OneClassSVM": "kernel.one_class_svm",
     "PCADetector": "pca_detector",
+    "PatchModel": "patches.patch_model",
     "SVDD": "kernel.svdd",
     "VAE": "networks.vae",
     "load": "model_io",

@@ -1,13 +1,14 @@
 """What a saved detector is made of, and how its parts must fit together.
 
 The folder holds `detector.json` (class, parameters, what was learned) and `arrays.npz`. Only classes of the
-catalogue, `LCCAD`, and the few parts that are declared here are ever made from what a file says.
+catalogue, `LCCAD`, `PatchModel`, and the few parts that are declared here are ever made from what a file
+says. A model of patches holds detectors of patches, so that a detector may also be a part of another one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import astuple
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from tellwhy.bases.basis_io import BASIS_PARTS
 from tellwhy.core.errors import InvalidInput, MissingExtra
-from tellwhy.core.registry import cards
+from tellwhy.core.registry import card, cards
 from tellwhy.core.rows.scaling import Scaling
 from tellwhy.core.score_function import CentreDistance, KernelExpansion, NeighbourDistance
 from tellwhy.core.storage.saved_models import SavedKind
@@ -25,6 +26,7 @@ from tellwhy.core.storage.values import Fit, Part, by_name
 from tellwhy.detectors.base import Detector
 from tellwhy.detectors.committee.saving import COMMITTEE_PARTS
 from tellwhy.detectors.lccad.saving import LCCAD_PART, LCCAD_PARTS
+from tellwhy.detectors.patches.saving import PATCH_PART, PATCH_PARTS
 from tellwhy.kernels import Exponential, StudentT
 from tellwhy.scoring import Projection, ScaledMixture
 from tellwhy.scoring.observed import Observed
@@ -53,7 +55,36 @@ def load(folder: str | Path) -> Any:
 
 def _models() -> dict[str, Part]:
     registered = (Part(card.cls, _detector) for card in cards("detector"))
-    return by_name(*registered, LCCAD_PART)
+    return by_name(*registered, LCCAD_PART, PATCH_PART)
+
+
+class _WithDetectors(Mapping[str, Part]):
+    """Parts, and the detectors of the catalogue as parts of others; the catalogue is read when one is met."""
+
+    def __init__(self, parts: Mapping[str, Part]):
+        self._own = parts
+
+    def __getitem__(self, name: str) -> Part:
+        if name in self._own:
+            return self._own[name]
+        if name not in _detector_names():
+            raise KeyError(name)
+        return Part(card("detector", name).cls, _held_detector)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((*self._own, *_detector_names()))
+
+    def __len__(self) -> int:
+        return len(self._own) + len(_detector_names())
+
+
+def _detector_names() -> list[str]:
+    return [entry.name for entry in cards("detector")]
+
+
+def _held_detector(detector: Detector) -> Iterator[Fit]:
+    """A detector of patches; the one that a model of patches was given is not fitted, and has no parts."""
+    return _detector(detector) if hasattr(detector, "n_features_in_") else iter(())
 
 
 def _detector(detector: Detector) -> Iterator[Fit]:
@@ -157,4 +188,5 @@ _PARTS = by_name(
     Part(Observed, _observed),
     Part(Scaling, _scaling),
 )
-KIND = SavedKind("detector", _models, {**BASIS_PARTS, **COMMITTEE_PARTS, **LCCAD_PARTS, **_PARTS})
+_ALL_PARTS = {**BASIS_PARTS, **COMMITTEE_PARTS, **LCCAD_PARTS, **PATCH_PARTS, **_PARTS}
+KIND = SavedKind("detector", _models, _WithDetectors(_ALL_PARTS))

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         NearestSupport as NearestSupport,
         OneClassDTD as OneClassDTD,
         PatchDTD as PatchDTD,
+        PatchRelevance as PatchRelevance,
         SequentialFeature as SequentialFeature,
         SupportExplanation as SupportExplanation,
     )
@@ -89,6 +90,7 @@ _PLACES = {
     "OneClassDTD": "decomposition",
     "PRESETS": "surrogate",
     "PatchDTD": "decomposition",
+    "PatchRelevance": "decomposition",
     "Priors": "surrogate",
     "RandomAttribution": "perturbation",
     "ScoreExplainer": "base",

@@ -13,7 +13,7 @@ from tellwhy.core import progress
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.registry import explainer_cards
 from tellwhy.data.graphs import chain
-from tellwhy.detectors import LCCAD, Committee, KernelDensity, OneClassSVM
+from tellwhy.detectors import LCCAD, Committee, KernelDensity, OneClassSVM, PatchModel
 from tellwhy.explainers import KernelShap, Occlusion, RandomAttribution
 
 X = np.random.default_rng(0).normal(size=(90, 4))
@@ -49,6 +49,7 @@ def model_and_rows(name):
         "Ensemble": lambda: ([Occlusion(MODEL), RandomAttribution(MODEL)], ODD, {"background": X}),
         "LinearRelevance": lambda: (LogisticRegression().fit(X, X[:, 0] > 0), ODD, {}),
         "LinearShapley": lambda: (LinearRegression().fit(X, X[:, 0]), ODD, {"background": X}),
+        "PatchRelevance": lambda: (PatchModel(KernelDensity(), 3).fit(X), ODD, {}),
         "TreeShapley": lambda: (DecisionTreeRegressor(max_depth=3).fit(X, X[:, 0]), ODD, {}),
     }
     return special.get(name, lambda: (MODEL, ODD, {"background": X}))()

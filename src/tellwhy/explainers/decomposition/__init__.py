@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         SupportExplanation as SupportExplanation,
     )
     from tellwhy.explainers.decomposition.patch_dtd import PatchDTD as PatchDTD
+    from tellwhy.explainers.decomposition.patch_relevance import PatchRelevance as PatchRelevance
     from tellwhy.explainers.decomposition.sequential_feature import SequentialFeature as SequentialFeature
 
 _PLACES = {
@@ -30,6 +31,7 @@ _PLACES = {
     "NearestSupport": "nearest_support",
     "OneClassDTD": "one_class_dtd",
     "PatchDTD": "patch_dtd",
+    "PatchRelevance": "patch_relevance",
     "SequentialFeature": "sequential_feature",
     "SupportExplanation": "one_class_dtd",
 }

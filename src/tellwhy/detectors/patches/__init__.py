@@ -1,0 +1,1 @@
+"""A detector of windows and patches, for series and images."""

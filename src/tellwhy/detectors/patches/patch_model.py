@@ -1,0 +1,229 @@
+"""A one-class model of windows or patches, as a detector of whole series and images."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from tellwhy.core.errors import InvalidInput
+from tellwhy.core.params import (
+    Rule,
+    Rules,
+    Seed,
+    generator,
+    integer,
+    none,
+    one_of,
+    real,
+    seed,
+    validate_parameters,
+)
+from tellwhy.core.score_function import Floats
+from tellwhy.core.tables import evenly_spread, random_sample
+from tellwhy.data.patch_rows import PatchRows
+from tellwhy.data.patches import Windows
+from tellwhy.detectors.base import Detector
+from tellwhy.detectors.kernel.one_class_svm import OneClassSVM
+from tellwhy.detectors.patches.bandwidth import nearest_patch_distance
+from tellwhy.detectors.patches.patch_score import PatchScore
+from tellwhy.scoring import as_score
+from tellwhy.scoring.scores.flat_score import array_rows
+
+CALIBRATION_PATCHES = 200_000  # patches of whole inputs that thresholds are drawn from
+MOST_PLACES = 2_500  # models of positions="separate": a grid of 50 × 50
+
+
+def _is_size(value: Any) -> bool:
+    sizes = value if isinstance(value, (list, tuple)) else [value]
+    return len(sizes) in (1, 2) and all(map(integer(1).accepts, sizes))
+
+
+class PatchModel(Detector):
+    """O(x) = Σ_t o(patch t): a detector of patches makes one of images or series (section 7 of the paper).
+
+    The detector is fitted to patches drawn at random from the inputs. An input is as odd as its patches are
+    in sum; `position_outlierness` tells each patch alone, and `tellwhy.explain(model, X)` every pixel of
+    every image, or every sample of every channel.
+
+    Parameters
+    ----------
+    detector
+        An unfitted detector of rows, of which a copy is fitted to the patches. None: a one-class SVM whose
+        bandwidth is the 0.1 quantile of the distances between patches and their nearest neighbours.
+    patch_size
+        (height, width) for images of shape (n, h, w[, channels]); (samples,) for series of shape (n, t[,
+        channels]). A single number where the shape leaves no doubt.
+    stride
+        Step between patches.
+    n_train_patches
+        The most patches to learn from, drawn from all inputs and positions; per position where each has its
+        own model.
+    positions
+        "shared": a patch may lie anywhere, as in textures. For aligned pictures (the same part, photographed
+        in the same place): "feature" compares patches with those nearby, "separate" learns one model for each
+        position.
+    position_weight
+        Of positions="feature": the distance from one end of a picture to the other, in units of a typical
+        distance between patches.
+    scale
+        "channels" divides each channel by its standard deviation, "none" does not; "auto" does so for series,
+        whose channels have units of their own.
+    false_alarms
+        Share of the training inputs above the threshold that `fit` sets.
+    random_state
+        Seed of the draw.
+
+    Attributes
+    ----------
+    detectors_
+        The fitted detector, or one per position.
+    shape_
+        Shape of one training input.
+    training_scores_, threshold_
+        Sums over training inputs, whose own patches are left out, and what `predict` compares with.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> waves = np.sin(np.arange(300) / 5 + rng.uniform(0, 6, size=(8, 1)))
+    >>> model = PatchModel(patch_size=12, n_train_patches=500).fit(waves)
+    >>> odd = waves[:1].copy()
+    >>> odd[0, 100:112] = 0.0
+    >>> model.predict(odd), int(model.position_outlierness(odd).argmax())
+    (array([-1]), 100)
+    """
+
+    _parameters: ClassVar[dict[str, Rules]] = {
+        "detector": (none, Rule("an unfitted detector with fit(X)", lambda d: hasattr(d, "fit"))),
+        "patch_size": Rule("a whole number above 0, or one or two of them", _is_size),
+        "stride": integer(1),
+        "n_train_patches": integer(2),
+        "positions": one_of("shared", "feature", "separate"),
+        "position_weight": real(0, np.inf),
+        "scale": one_of("auto", "channels", "none"),
+        "false_alarms": real(0, 0.5, closed="right"),
+        "random_state": seed,
+    }
+
+    def __init__(
+        self,
+        detector: Any = None,
+        patch_size: int | tuple[int, ...] = 7,
+        stride: int = 1,
+        n_train_patches: int = 10_000,
+        *,
+        positions: str = "shared",
+        position_weight: float = 10.0,
+        scale: str = "auto",
+        false_alarms: float = 0.05,
+        random_state: Seed = 0,
+    ):
+        self.detector = detector
+        self.patch_size = patch_size
+        self.stride = stride
+        self.n_train_patches = n_train_patches
+        self.positions = positions
+        self.position_weight = position_weight
+        self.scale = scale
+        self.false_alarms = false_alarms
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:  # noqa: ARG002
+        """Learn what the patches of ordinary images (n, h, w[, c]) or series (n, t[, c]) look like."""
+        validate_parameters(self)
+        self._fit(array_rows(X))
+        return self
+
+    def _fit(self, X: Floats) -> None:
+        rng = generator(self.random_state)
+        windows = Windows(self._size(X.ndim), int(self.stride))
+        grid = windows.grid(X.shape[1:])
+        self.shape_ = tuple(int(s) for s in X.shape[1:])
+        self.patch_rows_ = PatchRows(windows, self._scale(X, len(windows.size)))
+        prepared = self.patch_rows_.prepared(X)
+        if self.positions == "separate":
+            self.detectors_ = self._fit_places(prepared, grid, rng)
+        else:
+            self.detectors_ = [self._fit_shared(prepared, grid, rng)]
+        n = max(1, CALIBRATION_PATCHES // int(np.prod(grid)))
+        maps = self.to_score().positions(X[evenly_spread(len(X), n)], unseen=True)
+        self.training_scores_ = maps.reshape(len(maps), -1).sum(axis=1)
+        self.set_threshold(contamination=self.false_alarms)
+
+    def _size(self, n_dimensions: int) -> tuple[int, ...]:
+        """Size of a patch along each axis, told by the shape of the inputs where it is one number."""
+        size = self.patch_size
+        n_axes = n_dimensions - 1
+        if not isinstance(size, (list, tuple)):
+            if n_dimensions == 3:
+                raise InvalidInput(
+                    f"X has 3 axes: grey images (n, h, w), or series of several channels (n, t, c)? Say "
+                    f"patch_size=({size}, {size}) for images, patch_size=({size},) for series."
+                )
+            return (int(size),) * (1 if n_axes == 1 else 2)
+        sizes = tuple(int(s) for s in size)
+        if n_axes - len(sizes) not in (0, 1):
+            shapes = "series (n, t) or (n, t, c)" if len(sizes) == 1 else "images (n, h, w) or (n, h, w, c)"
+            raise InvalidInput(f"patch_size={sizes} expects {shapes}; X has {n_dimensions} axes.")
+        return sizes
+
+    def _scale(self, X: Floats, n_axes: int) -> Floats:
+        """Length of each channel: its standard deviation, or 1."""
+        is_scaled = self.scale == "channels" or (self.scale == "auto" and n_axes == 1)
+        n_channels = X.shape[-1] if X.ndim == n_axes + 2 else 1
+        if not is_scaled or n_channels == 1:
+            return np.ones(n_channels)
+        spread = X.std(axis=tuple(range(X.ndim - 1)))
+        return np.where(spread > 0, spread, 1.0)
+
+    def _fit_shared(self, X: Floats, grid: tuple[int, ...], rng: np.random.Generator) -> Any:
+        chosen = random_sample(len(X) * int(np.prod(grid)), int(self.n_train_patches), rng)
+        rows = self.patch_rows_.sample(X, chosen)
+        if self.positions == "feature":
+            # the lengths of a picture's axes are compared with how far apart patches are
+            unit = nearest_patch_distance(rows, 0.5)
+            rules = self.patch_rows_
+            self.patch_rows_ = PatchRows(rules.windows, rules.scale, float(self.position_weight) * unit)
+            rows = self.patch_rows_.sample(X, chosen)
+        return self._detector(rows).fit(rows)
+
+    def _fit_places(self, X: Floats, grid: tuple[int, ...], rng: np.random.Generator) -> list[Any]:
+        n_places = int(np.prod(grid))
+        if n_places > MOST_PLACES or len(X) < 2:
+            raise InvalidInput(
+                f'positions="separate" learns one model for each of the {n_places:,} positions from '
+                f"{len(X):,} inputs; it needs 2 inputs or more, and at most {MOST_PLACES:,} positions. "
+                'Take a larger stride, or positions="feature".'
+            )
+        chosen = random_sample(len(X), int(self.n_train_patches), rng)
+        rows = [self.patch_rows_.cut(X[chosen], piece) for piece in self.patch_rows_.windows.places(X.shape)]
+        return [self._detector(some).fit(some) for some in rows]
+
+    def _detector(self, rows: Floats) -> Any:
+        if self.detector is not None:
+            return clone(self.detector)
+        return OneClassSVM(bandwidth=nearest_patch_distance(rows, 0.1), nu=0.1)
+
+    def to_score(self) -> PatchScore:
+        """Return the outlierness as a score function of whole inputs."""
+        check_is_fitted(self)
+        inner = [as_score(detector) for detector in self.detectors_]
+        return PatchScore(inner, self.patch_rows_, tuple(self.shape_), self._known_threshold)
+
+    def position_outlierness(self, X: ArrayLike) -> Floats:
+        """Return how odd each patch of each input is, shape (n, *grid of positions)."""
+        check_is_fitted(self)
+        return self.to_score().positions(X)
+
+    def _validated(self, X: ArrayLike, *, reset: bool) -> Floats:  # noqa: ARG002
+        return self.to_score().checked(X)
+
+    def decision_function(self, X: ArrayLike) -> Floats:
+        """Return threshold − outlierness, both per patch: inputs may be larger than those of the fit."""
+        maps = self.position_outlierness(X)
+        n_fitted = int(np.prod(self.patch_rows_.windows.grid(self.shape_)))
+        return self.threshold_ / n_fitted - maps.reshape(len(maps), -1).mean(axis=1)
