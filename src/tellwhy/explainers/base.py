@@ -132,11 +132,15 @@ class ScoreExplainer(ABC):
         """Bring rows into the columns that the score sees, and find those that the model was trained on."""
         rows = self._read(X)
         if self.calls_in_batches:
-            settings: Any = self
-            rows = replace(rows, score=in_batches(rows.score, settings.batch_size, settings.n_jobs))
+            rows = replace(rows, score=self._batched(rows.score))
         if not self.leaves_rows_out or not isinstance(rows.score, LeavesRowsOut):
             return rows
         return replace(rows, left_out=self._left_out(rows.score, rows.X))
+
+    def _batched(self, score: Any) -> Any:
+        """Return a score that is called as `batch_size` and `n_jobs` say."""
+        settings: Any = self
+        return in_batches(score, settings.batch_size, settings.n_jobs)
 
     def _read(self, X: ArrayLike) -> Rows:
         score = self.score

@@ -17,6 +17,7 @@ from tellwhy.core.explanation import Explanation
 from tellwhy.core.extras import Extras
 from tellwhy.core.parallel import row_batches
 from tellwhy.core.params import Rule, Rules, validate_parameters
+from tellwhy.core.progress import shown
 from tellwhy.core.registry import register
 from tellwhy.core.score_function import Floats, ScoreFunction
 
@@ -98,9 +99,13 @@ class Ensemble:
         ]
         return self
 
-    def explain(self, X: ArrayLike) -> Explanation:
-        """Explain each row of X by the mean rank of its features over the members."""
-        found = [_blame(i, member, member.explain, X) for i, member in enumerate(self._members())]
+    def explain(self, X: ArrayLike, *, progress: bool | None = None) -> Explanation:
+        """Explain each row of X by the mean rank of its features over the members.
+
+        `progress` shows how far each is, or does not; None: on a terminal and in notebooks, after two seconds.
+        """
+        with shown(progress):
+            found = [_blame(i, member, member.explain, X) for i, member in enumerate(self._members())]
         first = found[0]
         for i, other in enumerate(found):
             _check_alike(first, other, i)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -45,11 +47,20 @@ class InBatches:
 
     def value(self, X: Any, *further: Any) -> Floats:
         """Return one number per row."""
-        batches = [slice(start, start + self._size) for start in range(0, len(X), self._size)]
+        return self._called(self._score.value, X, *further)
+
+    @property
+    def gradient(self) -> Callable[..., Floats] | None:
+        """The gradient, in batches too; None where the score has none."""
+        whole = getattr(self._score, "gradient", None)
+        return None if whole is None else partial(self._called, whole)
+
+    def _called(self, function: Callable[..., Any], X: Any, *further: Any) -> Floats:
+        batches = [slice(start, start + self._size) for start in range(0, max(len(X), 1), self._size)]
         found = thread_map(
-            lambda rows: self._score.value(X[rows], *(each[rows] for each in further)), batches, self._n_jobs
+            lambda rows: function(X[rows], *(each[rows] for each in further)), batches, self._n_jobs
         )
-        return np.concatenate(found) if found else np.empty(0)
+        return found[0] if len(found) == 1 else np.concatenate(found)
 
 
 def in_batches(score: Any, batch_size: int | None, n_jobs: int) -> Any:

@@ -19,7 +19,15 @@ from tellwhy.explainers import KernelShap, Occlusion, RandomAttribution
 X = np.random.default_rng(0).normal(size=(90, 4))
 ODD = X[:3] + 6 * np.eye(4)[:3]
 MODEL = OneClassSVM(nu=0.2).fit(X)
-IN_BATCHES = ["AnomalyContribution", "AnomalyShapley", "KernelShap", "Occlusion"]
+IN_BATCHES = [
+    "AnomalyContribution",
+    "AnomalyShapley",
+    "Compensation",
+    "KernelShap",
+    "Occlusion",
+    "RandomAttribution",
+]
+GRADIENTS_IN_BATCHES = ["IntegratedGradients", "Sensitivity", "SimpleTaylor"]
 
 
 def model_and_rows(name):
@@ -91,6 +99,49 @@ def test_batches_and_threads_change_no_value(name):
     threads = [tellwhy.explain(score, ODD, name, X, n_jobs=n).values for n in (2, 3)]
     np.testing.assert_array_equal(threads[0], threads[1])
     np.testing.assert_allclose(threads[0], plain.values, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", GRADIENTS_IN_BATCHES)
+def test_gradients_are_called_in_batches_too(name, monkeypatch):
+    sizes = []
+    kernel_score = type(MODEL.to_score())
+    whole = kernel_score.gradient
+
+    def counted(self, rows, *further):
+        sizes.append(len(rows))
+        return whole(self, rows, *further)
+
+    monkeypatch.setattr(kernel_score, "gradient", counted)
+    background = {"background": X} if name == "IntegratedGradients" else {}
+    plain = tellwhy.explain(MODEL, ODD, name, **background)
+    sizes.clear()
+    small = tellwhy.explain(MODEL, ODD, name, batch_size=2, **background)
+    assert max(sizes) <= 2
+    np.testing.assert_allclose(small.values, plain.values, rtol=1e-12, atol=1e-12)
+    threads = tellwhy.explain(MODEL, ODD, name, batch_size=2, n_jobs=3, **background)
+    np.testing.assert_array_equal(threads.values, small.values)
+
+
+def test_networks_are_called_in_threads_where_that_is_asked_for():
+    torch = pytest.importorskip("torch")
+    network = torch.nn.Sequential(torch.nn.Linear(4, 5), torch.nn.Tanh(), torch.nn.Linear(5, 2)).eval()
+    found = [tellwhy.explain(network, ODD, n_jobs=n, batch_size=8).values for n in (1, 2, 3)]
+    np.testing.assert_array_equal(found[1], found[2])
+    np.testing.assert_allclose(found[1], found[0], atol=1e-6)
+    tokens = torch.nn.Sequential(torch.nn.Embedding(9, 3), torch.nn.Flatten(), torch.nn.Linear(12, 2)).eval()
+    words = np.arange(12).reshape(3, 4) % 9
+    found = [tellwhy.explain(tokens, words, n_jobs=n, batch_size=8).values for n in (1, 2)]
+    np.testing.assert_allclose(found[1], found[0], atol=1e-6)
+
+
+def test_methods_that_call_a_score_many_times_take_batches_and_threads():
+    # all others read the model itself, and ask it for one score per row
+    batched = {c.name for c in explainer_cards() if getattr(c.cls, "calls_in_batches", False)}
+    assert batched == {*IN_BATCHES, *GRADIENTS_IN_BATCHES}
+    for each in explainer_cards():
+        taken = inspect.signature(each.cls.__init__).parameters
+        if each.name in batched:
+            assert (taken["batch_size"].default, taken["n_jobs"].default) == (None, 1)
 
 
 @pytest.mark.parametrize("card", explainer_cards(), ids=lambda c: c.name)

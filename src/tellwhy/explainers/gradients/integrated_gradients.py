@@ -16,9 +16,11 @@ from tellwhy.core.registry import register
 from tellwhy.core.score_function import Floats, ScoreFunction
 from tellwhy.explainers.base import Attribution, BackgroundExplainer, Rows, lacks
 from tellwhy.explainers.gradients.line_integrals import Integrated, Limits, Lines, integrate_well
+from tellwhy.explainers.in_batches import BATCH_PARAMETERS
 from tellwhy.scoring import NetworkOutput, as_score
 from tellwhy.scoring.scores.network_output import has_parts
 
+_NETWORK_BATCH = 32
 _USUAL = Limits(tolerance=1e-6, max_steps=1024, rounding=1e-12)
 # gradients of networks jump, so that accuracy is dear; their numbers are float32, so that it is also bounded
 _OF_NETWORKS = Limits(tolerance=0.01, max_steps=128, rounding=1e-6)
@@ -64,7 +66,9 @@ class IntegratedGradients(BackgroundExplainer):
     max_steps
         Gradients per row, at most (`n_steps` are always computed). By default 1024, and 128 for networks.
     batch_size
-        Rows that go through a network at once.
+        Rows that the model gets per call, at most; None: 32 for a network, else as many as memory allows.
+    n_jobs
+        Calls of the model at the same time, in threads; −1: one per core. Results do not depend on it.
     device
         Where a network is computed; by default where it is. Elsewhere a copy of it is used.
 
@@ -86,6 +90,7 @@ class IntegratedGradients(BackgroundExplainer):
     """
 
     leaves_rows_out = True
+    calls_in_batches = True
     _parameters: ClassVar[dict[str, Rules]] = {
         "target": Rule(
             "'max', an output's number, one per row, or a function", lambda value: value is not None
@@ -98,7 +103,7 @@ class IntegratedGradients(BackgroundExplainer):
         "n_steps": integer(1, 256),
         "tolerance": (none, real(0, 1)),
         "max_steps": (none, integer(1)),
-        "batch_size": integer(1),
+        **BATCH_PARAMETERS,
         "device": (
             none,
             Rule("a device", lambda value: isinstance(value, str) or type(value).__name__ == "device"),
@@ -114,7 +119,8 @@ class IntegratedGradients(BackgroundExplainer):
         n_steps: int = 16,
         tolerance: float | None = None,
         max_steps: int | None = None,
-        batch_size: int = 32,
+        batch_size: int | None = None,
+        n_jobs: int = 1,
         device: Any = None,
     ):
         super().__init__(model)
@@ -124,6 +130,7 @@ class IntegratedGradients(BackgroundExplainer):
         self.tolerance = tolerance
         self.max_steps = max_steps
         self.batch_size = batch_size
+        self.n_jobs = n_jobs
         self.device = device
 
     @cached_property
@@ -134,13 +141,22 @@ class IntegratedGradients(BackgroundExplainer):
         if isinstance(score, NetworkOutput):
             if score is self.model and not chosen:  # an output that the user has chosen already
                 return score
-            return NetworkOutput(score.model, self.target, batch_size=self.batch_size, device=self.device)
+            return NetworkOutput(score.model, self.target, batch_size=self.network_batch, device=self.device)
         if chosen:
             raise InvalidParameter(
                 f"The 'target' parameter of IntegratedGradients chooses an output of a network, and "
                 f"{type(self.model).__name__} has one score. Got {self.target!r}; leave it out."
             )
         return score
+
+    @property
+    def network_batch(self) -> int:
+        """Rows that go through a network at once."""
+        return self.batch_size or _NETWORK_BATCH
+
+    def _batched(self, score: Any) -> Any:
+        # a network is given its rows in batches already
+        return super()._batched(score) if self.n_jobs != 1 or not self._is_of_network() else score
 
     def fit(self, X: Any) -> Self:
         """Learn the reference, the mean of ordinary rows; inputs of a network are given as to `explain`."""
@@ -157,7 +173,7 @@ class IntegratedGradients(BackgroundExplainer):
         if not isinstance(rows.score, HasGradient):
             raise lacks(rows.score, "IntegratedGradients", "a gradient (Occlusion explains any score)")
         # a network is used best with whole batches: as many lines at once as their gradients fill one
-        together = -(-self.batch_size // self.n_steps) if self._is_of_network() else 1
+        together = -(-self.network_batch // self.n_steps) if self._is_of_network() else 1
         lines = Lines(rows.score, rows.X, self._reference_row(rows), rows.without, together)
         found = self.integrated(lines)
         extras = {"n_gradients": found.n_gradients}

@@ -23,7 +23,7 @@ def explain_inputs(explainer: IntegratedGradients, X: Any) -> Any:
     """Explain one output of a network by all its inputs at once: one explanation for each of them."""
     score: Any = explainer.score
     moved = MovedInputs(
-        score.model, X, score.target, batch_size=explainer.batch_size, device=explainer.device
+        score.model, X, score.target, batch_size=explainer.network_batch, device=explainer.device
     )
     output = moved.fixed()
     found = _integrated(explainer, moved, output)
@@ -50,9 +50,10 @@ def explain_inputs(explainer: IntegratedGradients, X: Any) -> Any:
 
 
 def _integrated(explainer: IntegratedGradients, moved: MovedInputs, output: Integers) -> Integrated:
-    together = -(-explainer.batch_size // explainer.n_steps)  # lines whose gradients fill a batch
+    together = -(-explainer.network_batch // explainer.n_steps)  # lines whose gradients fill a batch
     own = (output, np.arange(len(output)))
-    return explainer.integrated(Lines(moved, moved.flat, _reference(explainer, moved), own, together))
+    score = explainer._batched(moved)
+    return explainer.integrated(Lines(score, moved.flat, _reference(explainer, moved), own, together))
 
 
 def _reference(explainer: IntegratedGradients, moved: MovedInputs) -> Floats:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from tellwhy.core.capabilities import HasGradient
+from tellwhy.core.params import Rules
 from tellwhy.core.registry import register
 from tellwhy.explainers.base import Attribution, Rows, ScoreExplainer, lacks
+from tellwhy.explainers.in_batches import BATCH_PARAMETERS
 
 
 @register(
@@ -24,6 +28,15 @@ class Sensitivity(ScoreExplainer):
     Training rows of a kernel model are left out of it, as in `OneClassDTD`: at its own support point a row's
     gradient vanishes.
 
+    Parameters
+    ----------
+    model
+        A model whose score has a gradient.
+    batch_size
+        Rows that the model gets per call, at most; None: as many as memory allows.
+    n_jobs
+        Calls of the model at the same time, in threads; −1: one per core. Results do not depend on it.
+
     Examples
     --------
     >>> from tellwhy.detectors import SVDD
@@ -34,6 +47,13 @@ class Sensitivity(ScoreExplainer):
 
     kind = "sensitivity"
     leaves_rows_out = True
+    calls_in_batches = True
+    _parameters: ClassVar[dict[str, Rules]] = {**BATCH_PARAMETERS}
+
+    def __init__(self, model: object, *, batch_size: int | None = None, n_jobs: int = 1):
+        super().__init__(model)
+        self.batch_size = batch_size
+        self.n_jobs = n_jobs
 
     def _attribute(self, rows: Rows) -> Attribution:
         if not isinstance(rows.score, HasGradient):

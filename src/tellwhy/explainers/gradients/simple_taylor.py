@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from tellwhy.core.capabilities import HasExpansion, HasGradient
+from tellwhy.core.params import Rules
 from tellwhy.core.registry import register
 from tellwhy.core.score_function import CentreDistance, Floats
 from tellwhy.explainers.base import Attribution, Rows, ScoreExplainer, lacks
+from tellwhy.explainers.in_batches import BATCH_PARAMETERS
 from tellwhy.scoring.scores.distance_score import nearest_points
 
 _BISECTIONS = 40  # a share of the way is then known to 1e-12
@@ -33,6 +37,15 @@ class SimpleTaylor(ScoreExplainer):
     own reference: their values are 0. The reference jumps as the nearest support point changes, which is this
     baseline's weakness.
 
+    Parameters
+    ----------
+    model
+        A model made of distances, whose score has a gradient.
+    batch_size
+        Rows that the model gets per call, at most; None: as many as memory allows.
+    n_jobs
+        Calls of the model at the same time, in threads; −1: one per core. Results do not depend on it.
+
     Examples
     --------
     >>> from tellwhy.detectors import OneClassSVM
@@ -43,6 +56,13 @@ class SimpleTaylor(ScoreExplainer):
     """
 
     leaves_rows_out = True
+    calls_in_batches = True
+    _parameters: ClassVar[dict[str, Rules]] = {**BATCH_PARAMETERS}
+
+    def __init__(self, model: object, *, batch_size: int | None = None, n_jobs: int = 1):
+        super().__init__(model)
+        self.batch_size = batch_size
+        self.n_jobs = n_jobs
 
     def _attribute(self, rows: Rows) -> Attribution:
         if not isinstance(rows.score, HasExpansion):

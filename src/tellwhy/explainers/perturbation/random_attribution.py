@@ -7,6 +7,7 @@ from typing import ClassVar
 from tellwhy.core.params import Rules, Seed, generator, seed
 from tellwhy.core.registry import register
 from tellwhy.explainers.base import Attribution, Rows, ScoreExplainer
+from tellwhy.explainers.in_batches import BATCH_PARAMETERS
 
 
 @register(
@@ -27,6 +28,10 @@ class RandomAttribution(ScoreExplainer):
         The model whose scores are shown.
     random_state
         Seed; the same seed gives the same numbers.
+    batch_size
+        Rows that the model gets per call, at most; None: as many as memory allows.
+    n_jobs
+        Calls of the model at the same time, in threads; −1: one per core. Results do not depend on it.
 
     Examples
     --------
@@ -37,10 +42,15 @@ class RandomAttribution(ScoreExplainer):
 
     kind = "ranking"
     reads_rows = False
-    _parameters: ClassVar[dict[str, Rules]] = {"random_state": seed}
+    calls_in_batches = True
+    _parameters: ClassVar[dict[str, Rules]] = {"random_state": seed, **BATCH_PARAMETERS}
 
-    def __init__(self, model: object, *, random_state: Seed = 0):
+    def __init__(
+        self, model: object, *, random_state: Seed = 0, batch_size: int | None = None, n_jobs: int = 1
+    ):
         super().__init__(model)
+        self.batch_size = batch_size
+        self.n_jobs = n_jobs
         self.random_state = random_state
 
     def _attribute(self, rows: Rows) -> Attribution:

@@ -12,6 +12,7 @@ from tellwhy.core.registry import register
 from tellwhy.counterfactuals.row_scores import RowScores
 from tellwhy.counterfactuals.surroundings import Distance
 from tellwhy.explainers.base import Attribution, BackgroundExplainer, Rows
+from tellwhy.explainers.in_batches import BATCH_PARAMETERS
 from tellwhy.explainers.shapley.neighbourhood import (
     DISTANCES,
     GAMMAS,
@@ -44,6 +45,10 @@ class Compensation(BackgroundExplainer):
         Weight of the distance, as in `AnomalyShapley`.
     distance
         As in `AnomalyShapley`.
+    batch_size
+        Rows that the model gets per call, at most; None: as many as memory allows.
+    n_jobs
+        Calls of the model at the same time, in threads; −1: one per core. Results do not depend on it.
 
     Notes
     -----
@@ -62,10 +67,21 @@ class Compensation(BackgroundExplainer):
     leaves_rows_out = True
     only_anomalies = True
     least_rows = 2
-    _parameters: ClassVar[dict[str, Rules]] = {"gamma": GAMMAS, "distance": DISTANCES}
+    calls_in_batches = True
+    _parameters: ClassVar[dict[str, Rules]] = {"gamma": GAMMAS, "distance": DISTANCES, **BATCH_PARAMETERS}
 
-    def __init__(self, model: object, *, gamma: float = 0.01, distance: Distance = "squared"):
+    def __init__(
+        self,
+        model: object,
+        *,
+        gamma: float = 0.01,
+        distance: Distance = "squared",
+        batch_size: int | None = None,
+        n_jobs: int = 1,
+    ):
         super().__init__(model)
+        self.batch_size = batch_size
+        self.n_jobs = n_jobs
         self.gamma = gamma
         self.distance = distance
 
