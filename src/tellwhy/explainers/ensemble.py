@@ -102,7 +102,8 @@ class Ensemble:
     def explain(self, X: ArrayLike, *, progress: bool | None = None) -> Explanation:
         """Explain each row of X by the mean rank of its features over the members.
 
-        `progress` shows how far each is, or does not; None: on a terminal and in notebooks, after two seconds.
+        `progress` shows how far each is, or does not; None: on a terminal and in notebooks, after two
+        seconds.
         """
         with shown(progress):
             found = [_blame(i, member, member.explain, X) for i, member in enumerate(self._members())]

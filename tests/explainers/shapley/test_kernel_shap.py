@@ -8,7 +8,7 @@ from sklearn.mixture import GaussianMixture
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.explainers import KernelShap
-from tellwhy.scoring import FunctionScore, as_score
+from tellwhy.scoring import FunctionScore, PredictionScore, as_score
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 4)) @ RNG.normal(size=(4, 4))
@@ -124,3 +124,40 @@ def test_bad_input():
         KernelShap(MODEL, references="median").fit(X)
     with pytest.raises(InvalidInput, match="columns"):
         KernelShap(MODEL, references=X[:, :3]).explain(ODD)
+
+
+def bent(X):
+    return X[:, 0] * X[:, 1] + np.sin(2 * X[:, 2]) + X[:, 3] * X[:, 4]
+
+
+@pytest.mark.parametrize(("d", "covers"), [(5, "drawn reference rows"), (13, "drawn sets of columns and dr")])
+def test_standard_errors_cover_the_drawn_reference_rows(monkeypatch, d, covers):
+    monkeypatch.setattr("tellwhy.explainers.shapley.kernel_shap._MOST_SCORED", 2**10)
+    rng = np.random.default_rng(1)
+    background = rng.normal(size=(500, d))
+    row = 1.5 * rng.normal(size=(1, d))
+    score = PredictionScore(bent)
+    truth = KernelShap(score, references=background[:, :5]).explain(row[:, :5])
+    gaps = []
+    for seed in range(25):
+        found = KernelShap(score, n_coalitions=200, random_state=seed).fit(background).explain(row)
+        assert found.params["stderr_covers"].startswith(covers)
+        assert found.params["references"] == "100 of 500 rows, drawn at random"
+        gaps.append((found.values[:, :5] - truth.values)[0] / found.stderr[0, :5])
+    spread = np.sqrt(np.mean(np.square(gaps)))
+    assert 0.8 < spread < 1.25  # 1 where errors are as large as they are said to be
+
+
+def test_where_all_rows_serve_nothing_is_drawn():
+    background = np.random.default_rng(1).normal(size=(120, 5))
+    found = KernelShap(PredictionScore(bent)).fit(background).explain(background[:2])
+    assert found.stderr is None
+    assert found.params["stderr_covers"] is None
+
+
+def test_one_column_has_the_error_of_the_mean(monkeypatch):
+    monkeypatch.setattr("tellwhy.explainers.shapley.kernel_shap._MOST_SCORED", 2)
+    background = np.arange(400.0)[:, None]
+    found = KernelShap(PredictionScore(lambda X: X[:, 0])).fit(background).explain(np.array([[7.0]]))
+    assert found.params["reference_rows"] == 100
+    np.testing.assert_allclose(found.stderr, np.std(np.arange(400.0)) / 10 * np.sqrt(0.75), rtol=0.1)

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tellwhy.core.capabilities import HasLevels, IsPrediction
-from tellwhy.core.parallel import row_batches
 from tellwhy.core.params import Rule, Rules, Seed, generator, integer, one_of, seed
-from tellwhy.core.progress import track
 from tellwhy.core.registry import register
-from tellwhy.core.score_function import Floats, Integers
+from tellwhy.core.score_function import Floats
 from tellwhy.core.tables import column_names, random_sample
 from tellwhy.counterfactuals.row_scores import RowScores
 from tellwhy.counterfactuals.surroundings import column_scales
 from tellwhy.explainers.base import Attribution, BackgroundExplainer, Rows
 from tellwhy.explainers.column_groups import Groups
 from tellwhy.explainers.in_batches import BATCH_PARAMETERS
-from tellwhy.explainers.shapley.coalitions import Coalitions, choose_coalitions
-from tellwhy.explainers.shapley.players import Players, groups_rule, players_of
+from tellwhy.explainers.shapley.coalitions import choose_coalitions
+from tellwhy.explainers.shapley.players import groups_rule, players_of
+from tellwhy.explainers.shapley.reference_errors import ReferenceErrors
+from tellwhy.explainers.shapley.reference_games import Explained, References, equal_weights, play
 from tellwhy.explainers.shapley.shapley_values import shapley_values
 from tellwhy.scoring import EncodedScore
 from tellwhy.scoring.observed import some_rows
@@ -30,24 +29,11 @@ from tellwhy.scoring.observed import some_rows
 N_REFERENCES = 8
 N_SAMPLED = 100  # reference rows, at least, of a sample
 _MOST_SCORED = 2**17  # per explained row: with few columns, all background rows serve
-_BATCH_BYTES = 64 * 2**20  # of points scored together
 
 rows_rule = Rule(
     "an array or frame of rows",
     lambda value: not isinstance(value, (list, tuple)) and np.ndim(value) == 2,
 )
-
-
-@dataclass(frozen=True)
-class _References:
-    """Reference rows of each explained row (n, r, d), or of all (1, r, d), and their weights (r,)."""
-
-    rows: Floats
-    weights: Floats
-
-    def of(self, rows: slice) -> Floats:
-        """Reference rows of some explained rows, or of all."""
-        return self.rows if len(self.rows) == 1 else self.rows[rows]
 
 
 @register(
@@ -66,6 +52,8 @@ class KernelShap(BackgroundExplainer):
     A set S of columns is worth v(S) = mean over reference rows b of e(x_S, b_{S^c}): the score of the row
     with all columns outside S taken from b. A column's value is what it adds to that, averaged over all sets.
     The base value is the mean score of the reference rows, and values add up to the score exactly.
+    Where sets of columns or reference rows are drawn, `stderr` tells how far values can be off for it, and
+    `params["stderr_covers"]` which of the two; centres stand for the background without such an error.
 
     Parameters
     ----------
@@ -85,7 +73,7 @@ class KernelShap(BackgroundExplainer):
     groups
         Columns that play together, as in `AnomalyShapley`.
     random_state
-        Seed of the clusters and of the sampled sets.
+        Seed of the clusters, of the drawn reference rows and of the sampled sets.
     batch_size
         Rows that the model gets per call, at most; None: as many as memory allows.
     n_jobs
@@ -153,23 +141,29 @@ class KernelShap(BackgroundExplainer):
         references = self._references(rows, max(N_SAMPLED, _MOST_SCORED // (len(coalitions.members) + 1)))
         scores = RowScores(rows.score, rows.X, rows.own)
         full = scores.value(rows.X, np.arange(len(rows.X)))
-        empty, worth = _play(scores, rows.X, references, players, coalitions)
-        shared = shapley_values(coalitions, worth, empty, full)
+        n_used = references.rows.shape[1]
+        drawn = (
+            ReferenceErrors.of(coalitions, n_used, len(self.rows_)) if self._choice() == "sample" else None
+        )
+        played = play(scores, Explained(rows.X, full, players), references, coalitions, drawn)
+        shared = shapley_values(coalitions, played.worth, played.empty, full)
+        stderr = _together(shared.stderr, played.errors)
         extras: dict[str, Any] = {}
         if self.groups is not None:
             extras["group_values"] = players.group_values(shared.values)
         return Attribution(
             players.per_column(shared.values),
             full,
-            empty,
-            stderr=None if shared.stderr is None else players.per_column(shared.stderr),
+            played.empty,
+            stderr=None if stderr is None else players.per_column(stderr),
             extras=extras,
             params={
-                "references": self._words(references.rows.shape[1]),
+                "references": self._words(n_used),
                 "groups": None if self.groups is None else players.group.tolist(),
-                "reference_rows": references.rows.shape[1],
+                "reference_rows": n_used,
                 "coalitions": coalitions.words(),
                 "coalitions_used": len(coalitions.members),
+                "stderr_covers": _covers(shared.stderr, played.errors),
             },
             per_owner=True,
         )
@@ -185,27 +179,22 @@ class KernelShap(BackgroundExplainer):
         kept = super()._ordinary_rows()
         return some_rows(self.references) if kept is None and not isinstance(self.references, str) else kept
 
-    def _references(self, rows: Rows, most: int) -> _References:
+    def _references(self, rows: Rows, most: int) -> References:
         """Return the rows that absent columns take their values from; `most` bounds a sample."""
         if not isinstance(self.references, str):
-            return _equal(self.rows(self.references).X[None])
+            return equal_weights(self.rows(self.references).X[None])
         self._check_fitted("rows_")
         choice = self._choice()
         if choice == "kmeans":
-            return _References(self.centres_[None], self.weights_)
+            return References(self.centres_[None], self.weights_)
         if choice == "neighbours":
-            return _equal(_neighbours(rows.X, self.rows_))
+            return equal_weights(_neighbours(rows.X, self.rows_))
         # in their own order: the same rows give the same sums, whatever order they were drawn in
         drawn = np.sort(random_sample(len(self.rows_), most, generator(self.random_state)))
-        return _equal(self.rows_[drawn][None])
+        return equal_weights(self.rows_[drawn][None])
 
 
-def _equal(rows: Floats) -> _References:
-    """Reference rows of equal weight."""
-    return _References(rows, np.full(rows.shape[1], 1.0 / rows.shape[1]))
-
-
-def _centres(X: Floats, rng: np.random.Generator) -> _References:
+def _centres(X: Floats, rng: np.random.Generator) -> References:
     """Return up to 8 k-means centres, weighted by the sizes of their clusters.
 
     Each coordinate of a centre is moved to the nearest value in its column: a mean of whole numbers, or of 0
@@ -215,14 +204,14 @@ def _centres(X: Floats, rng: np.random.Generator) -> _References:
 
     distinct, counts = np.unique(X, axis=0, return_counts=True)
     if len(distinct) <= N_REFERENCES:
-        return _References(distinct[None], counts / counts.sum())
+        return References(distinct[None], counts / counts.sum())
     scales, _ = column_scales(X)  # no column counts more for being measured in small units
     model = KMeans(N_REFERENCES, n_init=10, random_state=int(rng.integers(2**31 - 1))).fit(X / scales)
     centres = model.cluster_centers_ * scales
     for column, values in enumerate(X.T):
         centres[:, column] = values[np.abs(values[:, None] - centres[:, column]).argmin(axis=0)]
     counts = np.bincount(model.labels_, minlength=N_REFERENCES)
-    return _References(centres[None], counts / counts.sum())
+    return References(centres[None], counts / counts.sum())
 
 
 def _neighbours(X: Floats, background: Floats) -> Floats:
@@ -238,28 +227,13 @@ def _neighbours(X: Floats, background: Floats) -> Floats:
     return np.asarray(background[np.take_along_axis(index, order, axis=1)])
 
 
-def _play(
-    scores: RowScores, X: Floats, references: _References, players: Players, coalitions: Coalitions
-) -> tuple[Floats, Floats]:
-    """v(∅) of each row, and v(S) of each row and coalition."""
-    n, d = X.shape
-    r = references.rows.shape[1]
-    inside = coalitions.members[:, players.of_column]
-    empty = np.empty(n)
-    worth = np.empty((n, len(inside)))
-    batches = row_batches(n, 16 * r * d * (len(inside) + 1), _BATCH_BYTES)
-    for rows in track(batches, len(batches), "explaining with reference rows"):
-        own = np.arange(rows.start, rows.stop)
-        b = references.of(rows)
-        empty[rows] = _scored(scores, np.broadcast_to(b, (len(own), r, d)), own) @ references.weights
-        for some in row_batches(len(inside), 16 * len(own) * r * d, _BATCH_BYTES):
-            # Every set with every reference row: absent columns are those of the reference.
-            mixed = np.where(inside[some][:, None], X[rows, None, None], b[:, None])  # (rows, sets, r, d)
-            worth[rows, some] = _scored(scores, mixed, own) @ references.weights
-    return empty, worth
+def _together(*errors: Floats | None) -> Floats | None:
+    """Return the standard error of a sum of independent errors; None where there are none."""
+    known = [np.square(each) for each in errors if each is not None]
+    return np.sqrt(np.sum(known, axis=0)) if known else None
 
 
-def _scored(scores: RowScores, points: Floats, own: Integers) -> Floats:
-    """Score points (rows, …, d) made from some rows."""
-    each = points[0].size // points.shape[-1]
-    return scores.value(points.reshape(-1, points.shape[-1]), own.repeat(each)).reshape(points.shape[:-1])
+def _covers(of_sets: Floats | None, of_rows: Floats | None) -> str | None:
+    """Say where standard errors come from."""
+    words = {"drawn sets of columns": of_sets, "drawn reference rows": of_rows}
+    return " and ".join(word for word, errors in words.items() if errors is not None) or None

@@ -57,29 +57,57 @@ def shapley_values(coalitions: Coalitions, worth: Floats, empty: Floats, full: F
     if p == 1:  # there is no set between none and all
         return ShapleyValues(total[:, None].copy(), None)
     gains = worth - empty[:, None]
-    equal = np.full(len(coalitions.members), 1.0 / len(coalitions.members))
-    weights = equal if coalitions.weights is None else coalitions.weights / coalitions.weights.sum()
-    A, b = _normal_equations(coalitions, weights, gains)
-    inverse = _inverse(A)
-    row_sums = inverse.sum(axis=1)
-    M = inverse - np.outer(row_sums, row_sums) / row_sums.sum()
-    values = b @ M + np.outer(total, row_sums / row_sums.sum())
+    A, b = _normal_equations(coalitions, set_weights(coalitions), gains)
+    fit = SumFit.of(A)
+    values = fit.values(b, total)
     rounding = (total - values.sum(axis=1)) / p
     values += rounding[:, None]  # the sum is promised to be exact
-    stderr = None if coalitions.is_exact else _standard_errors(coalitions, gains, values, M)
+    stderr = None if coalitions.is_exact else _standard_errors(coalitions, gains, values, fit.M)
     return ShapleyValues(values, stderr)
 
 
-def _normal_equations(coalitions: Coalitions, weights: Floats, gains: Floats) -> tuple[Floats, Floats]:
-    """Return A, which all games share, and b of each game."""
+def set_weights(coalitions: Coalitions) -> Floats:
+    """Weight of each set in the fit; they add up to 1."""
+    if coalitions.weights is None:
+        return np.full(len(coalitions.members), 1.0 / len(coalitions.members))
+    return np.asarray(coalitions.weights / coalitions.weights.sum())
+
+
+@dataclass(frozen=True)
+class SumFit:
+    """The least-squares fit of a sum as a linear map: φ = M b + share · (v(D) − v(∅))."""
+
+    M: Floats  # (p, p)
+    share: Floats  # (p,)
+
+    @classmethod
+    def of(cls, A: Floats) -> SumFit:
+        """Solve the normal equations with the matrix A = Σ w z zᵀ."""
+        inverse = _inverse(A)
+        row_sums = inverse.sum(axis=1)
+        return cls(inverse - np.outer(row_sums, row_sums) / row_sums.sum(), row_sums / row_sums.sum())
+
+    @classmethod
+    def of_sets(cls, coalitions: Coalitions) -> SumFit:
+        """Return the fit to the worth of some sets."""
+        return cls.of(_normal_equations(coalitions, set_weights(coalitions), None)[0])
+
+    def values(self, b: Floats, total: Floats) -> Floats:
+        """φ of games, from b = Σ w z (v(z) − v(∅)) of each, shape (…, p), and v(D) − v(∅)."""
+        return np.asarray(b @ self.M + total[..., None] * self.share)
+
+
+def _normal_equations(coalitions: Coalitions, weights: Floats, gains: Floats | None) -> tuple[Floats, Floats]:
+    """Return A, which all games share, and b of each game (of none without gains)."""
     m, p = coalitions.members.shape
     A = np.zeros((p, p))
-    b = np.zeros((len(gains), p))
+    b = np.zeros((0 if gains is None else len(gains), p))
     for some in row_batches(m, 24 * p, 64 * 2**20):
         Z = coalitions.members[some].astype(np.float64)
         weighted = Z * weights[some, None]
         A += Z.T @ weighted
-        b += gains[:, some] @ weighted
+        if gains is not None:
+            b += gains[:, some] @ weighted
     return A, b
 
 
