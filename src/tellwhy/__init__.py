@@ -17,7 +17,9 @@ _PUBLIC = {
     "Explanation": "tellwhy.core.explanation",
     "ScoreFunction": "tellwhy.core.score_function",
     "explain": "tellwhy.workflow.explain",
+    "load": "tellwhy.workflow.models.files",
     "methods": "tellwhy.workflow.explain",
+    "save": "tellwhy.workflow.models.files",
 }
 _FOLDERS = (
     "bases",
@@ -44,8 +46,10 @@ __all__ = [
     "explain",
     "explainers",
     "kernels",
+    "load",
     "methods",
     "plot",
+    "save",
     "scoring",
     "testing",
     "workflow",

@@ -6,6 +6,9 @@ from tellwhy.core.lazy import lazy_names
 
 if TYPE_CHECKING:
     from tellwhy.workflow.graphs.graph_run import GraphRun as GraphRun, explain_graph as explain_graph
+    from tellwhy.workflow.models.explain_new import explain_new as explain_new
+    from tellwhy.workflow.models.files import load as load, save as save
+    from tellwhy.workflow.models.table_model import TableModel as TableModel, fit_model as fit_model
     from tellwhy.workflow.run import Run as Run
     from tellwhy.workflow.run_io import load_run as load_run, save_run as save_run
     from tellwhy.workflow.tables.difference import Difference as Difference, diff_tables as diff_tables
@@ -21,13 +24,18 @@ _PLACES = {
     "GraphRun": "graphs.graph_run",
     "Run": "run",
     "TableComparison": "tables.table_comparison",
+    "TableModel": "models.table_model",
     "TextLabels": "texts.text_labels",
     "compare_table": "tables.table_comparison",
     "diff_tables": "tables.difference",
     "explain_graph": "graphs.graph_run",
+    "explain_new": "models.explain_new",
     "explain_table": "tables.table_run",
     "explain_texts": "texts.text_labels",
+    "fit_model": "models.table_model",
+    "load": "models.files",
     "load_run": "run_io",
+    "save": "models.files",
     "save_run": "run_io",
 }
 __getattr__, __dir__ = lazy_names(__name__, _PLACES)

@@ -173,3 +173,33 @@ def test_machines(asked: Any) -> None:
     assert (job.resume, job.seed, job.quiet, job.label) == (True, 8, True, None)
     plain = asked("tellwhy.workflow.training.train", "fit-svm", "data/rows.svm")["args"][0]
     assert (plain.out, plain.C, plain.loss) == ("rows-svm", 1.0, "ww")
+
+
+def test_models(asked: Any) -> None:
+    function = "tellwhy.workflow.fit_model"
+    plain = asked(function, "fit", "t.csv", "--save", "m.tellwhy")
+    usual = {"normal": None, "clean": False, "id_column": None, "detector": "auto", "contamination": None}
+    usual |= {"fdr": None, "columns": None, "exclude": (), "by": (), "label": None, "missing": "impute"}
+    assert plain == NO_KINDS | usual | {"random_state": 0, "args": (Path("t.csv"),)}
+    words = "--normal k=v --clean --id n --detector SVDD --contamination 0.02 --columns a --exclude b "
+    words += "--ignore c --by d,e --label f --missing drop --seed 3 --category g --number h --date i --text j"
+    assert asked(function, "fit", "t.csv", "--save", "m.tellwhy", *words.split()) == {
+        "args": (Path("t.csv"),),
+        "normal": "k=v",
+        "clean": True,
+        "id_column": "n",
+        "detector": "SVDD",
+        "contamination": 0.02,
+        "fdr": None,
+        "columns": ["a"],
+        "exclude": ["b", "c"],
+        "by": ["d", "e"],
+        "label": "f",
+        "missing": "drop",
+        "random_state": 3,
+        "category": ["g"],
+        "number": ["h"],
+        "date": ["i"],
+        "text": ["j"],
+    }
+    assert asked(function, "fit", "t.csv", "--save", "m", "--fdr", "0.2")["fdr"] == 0.2

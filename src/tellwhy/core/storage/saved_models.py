@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.core.errors import CannotWrite, UnreadableFile
-from tellwhy.core.storage.folders import ARRAYS, Format, Misfit, at_key
+from tellwhy.core.storage.folders import ARRAYS, Arrays, Format, Misfit, at_key
 from tellwhy.core.storage.values import HALVES, Decoder, Encoder, Part, Parts, halves, put_together
 
 
@@ -47,6 +47,11 @@ class SavedKind:
 
     def save(self, model: Any, folder: str | Path) -> Path:
         """Write a fitted estimator, whole or not at all."""
+        head, arrays = self.taken_apart(model)
+        return self.format.write(Path(folder), head, arrays)
+
+    def taken_apart(self, model: Any) -> tuple[dict[str, Any], Arrays]:
+        """Return what a head says of a fitted estimator, and its arrays."""
         check_is_fitted(model)
         name = type(model).__name__
         part = self.models().get(name)
@@ -57,8 +62,7 @@ class SavedKind:
         # Arrays of parameters are named 'params.…'; those that were learned have no prefix.
         told = {key: encoder.encoded(value, f"params.{key}") for key, value in kept["params"].items()}
         learned = {key: encoder.encoded(value, key) for key, value in kept["learned"].items()}
-        head = {self.what: name, "params": told, "learned": learned}
-        return self.format.write(Path(folder), head, encoder.arrays)
+        return {self.what: name, "params": told, "learned": learned}, encoder.arrays
 
     def check_place(self, folder: str | Path) -> None:
         """Raise now if a model could not be written there: before training, not after."""
@@ -72,17 +76,21 @@ class SavedKind:
         place = Path(folder)
         head, arrays = self.format.read(place)
         _check_numbers(place / ARRAYS, arrays)
-        name = head[self.what]
-        path = place / self.format.head
-        part = self.models().get(name)
-        if part is None:
-            raise UnreadableFile(f"{path} names {name!r}, which is no {self.what} of tellwhy.")
         try:
-            return _working(part, head, Decoder(self.parts, self.what, arrays))
+            return self.put_together(head, arrays)
         except Misfit as misfit:
             raise UnreadableFile(
-                f"{place} does not hold a working {name}: in {path.name}, key {misfit.key!r}, {misfit.why}."
+                f"{place} does not hold a working {head[self.what]}: in {self.format.head}, key "
+                f"{misfit.key!r}, {misfit.why}."
             ) from misfit
+
+    def put_together(self, head: Mapping[str, Any], arrays: Arrays) -> Any:
+        """Return the estimator that `taken_apart` was given; raise `Misfit` for what is damaged."""
+        name = head[self.what]
+        part = self.models().get(name)
+        if part is None:
+            raise Misfit(f"it names {name!r}, which is no {self.what} of tellwhy", self.what)
+        return _working(part, head, Decoder(self.parts, self.what, arrays))
 
 
 def _working(part: Part, head: Mapping[str, Any], decoder: Decoder) -> Any:

@@ -83,6 +83,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         For each encoded column the index into `columns_` of the column it came from.
     encoded_names_
         Names of the encoded columns.
+    verdicts_
+        What each column used was found to be.
     codes_
         How each column is encoded.
     left_out_
@@ -160,11 +162,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         novel = {} if others is None else self._novel(verdicts, table, others)
         verdicts.update(novel)
         self.left_out_ = {name: verdict.reason for name, verdict in verdicts.items() if verdict.reason}
-        self._verdicts = {name: verdict for name, verdict in verdicts.items() if not verdict.reason}
-        if not self._verdicts:
+        self.verdicts_ = {name: verdict for name, verdict in verdicts.items() if not verdict.reason}
+        if not self.verdicts_:
             raise no_column_left(len(table), self.left_out_, were_named=self.columns is not None)
-        self.columns_ = list(self._verdicts)
-        self.kinds_ = {name: verdict.kind for name, verdict in self._verdicts.items()}
+        self.columns_ = list(self.verdicts_)
+        self.kinds_ = {name: verdict.kind for name, verdict in self.verdicts_.items()}
         values = self._read(table)
         self._learn(values, self._kept(table, values))
         if others is not None:
@@ -260,7 +262,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 f"has: {listed(list(frame.columns))}."
             )
         values: dict[str, Values] = {}
-        for name, verdict in self._verdicts.items():
+        for name, verdict in self.verdicts_.items():
             if verdict.kind == "date":
                 values[name] = dates_of(frame, name, verdict.layout)
             else:

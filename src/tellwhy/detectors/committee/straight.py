@@ -13,6 +13,9 @@ from tellwhy.detectors.committee.column_law import FIRST_LEVEL, START, ColumnLaw
 from tellwhy.detectors.committee.surprise import level_above
 
 NORMAL_START = float(ndtri(FIRST_LEVEL))
+NEVER = float(
+    np.finfo(np.float64).max
+)  # where a tail starts that is not there; files hold finite numbers only
 # How fast a normal distribution's quantiles grow with the surprise where a tail starts: (1 − p)/φ(z).
 NORMAL_SLOPE = (1 - FIRST_LEVEL) * float(np.sqrt(2 * np.pi) * np.exp(NORMAL_START**2 / 2))
 
@@ -29,7 +32,7 @@ class Straight:
     ----------
     starts, scales, shapes
         Of the lower (of −x) and the upper tail of each column, shape (2, columns). Columns with few values
-        have no tails: theirs start at infinity.
+        have no tails: theirs start at `NEVER`.
     """
 
     starts: Floats
@@ -39,7 +42,7 @@ class Straight:
     @classmethod
     def of_laws(cls, laws: Sequence[ColumnLaw]) -> Straight:
         """Take the tails of these laws."""
-        starts = [law.starts if not len(law.surprises) else np.full(2, np.inf) for law in laws]
+        starts = [law.starts if not len(law.surprises) else np.full(2, NEVER) for law in laws]
         return cls(
             np.array(starts).T,
             np.array([law.scales for law in laws]).T,
@@ -49,13 +52,13 @@ class Straight:
     @classmethod
     def none(cls, n_columns: int) -> Straight:
         """Leave all columns as they are."""
-        return cls(np.full((2, n_columns), np.inf), np.ones((2, n_columns)), np.zeros((2, n_columns)))
+        return cls(np.full((2, n_columns), NEVER), np.ones((2, n_columns)), np.zeros((2, n_columns)))
 
     def of(self, X: Floats) -> Floats:
         """Straighten rows."""
         found = np.array(X, dtype=np.float64)
         for k, sign in enumerate((-1.0, 1.0)):
-            for j in np.flatnonzero(np.isfinite(self.starts[k])):
+            for j in np.flatnonzero(self.starts[k] < NEVER):
                 beyond = sign * X[:, j] - self.starts[k, j]
                 far = np.flatnonzero(beyond > 0)
                 found[far, j] -= sign * self._surplus(beyond[far], k, int(j))

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tellwhy.core.errors import InvalidParameter
 from tellwhy.views.cli import options, screen
+
+MODEL = ".tellwhy"  # ending of a file that `tellwhy fit` saved
 
 if TYPE_CHECKING:
     from tellwhy.workflow import Difference
@@ -15,7 +18,12 @@ if TYPE_CHECKING:
 
 
 def diff_command(
-    old: Annotated[Path, typer.Argument(help="The earlier table: CSV, TSV, Parquet, JSON lines or Excel.")],
+    old: Annotated[
+        Path,
+        typer.Argument(
+            help="The earlier table: CSV, TSV, Parquet, JSON lines or Excel; or a model fitted to it."
+        ),
+    ],
     new: Annotated[Path, typer.Argument(help="The later table, of the same kind.")],
     *,
     exclude: options.Exclude = None,
@@ -34,10 +42,17 @@ def diff_command(
 ) -> None:
     """Tell what changed from one table to another: values, levels, missing cells, columns, how they are read.
 
-    Example: `tellwhy diff jan.csv feb.csv`
+    Examples: `tellwhy diff jan.csv feb.csv`, `tellwhy diff orders.tellwhy feb.csv`
     """
     from tellwhy.workflow import diff_tables
 
+    if old.suffix == MODEL:
+        kinds = options.column_kinds(category, number, date, text)
+        told = options.listed(
+            [*(exclude or []), *(ignore or []), *(name for k in kinds.values() for name in k)]
+        )
+        _diff_with_model(old, new, told, level=level, out=out, as_json=json, quiet=quiet)
+        return
     with screen.progress_bar(quiet=quiet), screen.warnings_as_notes():
         found = diff_tables(
             old,
@@ -58,6 +73,34 @@ def diff_command(
     show_difference(found)
     if out is not None:
         screen.say(f"Report: {out}")
+
+
+def _diff_with_model(
+    model: Path,
+    new: Path,
+    told: list[str] | None,
+    *,
+    level: float,
+    out: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Tell what is new in a table beside the one that a model was fitted to."""
+    from tellwhy.views.cli.with_model import new_data_json, show_beyond
+    from tellwhy.workflow.models.files import load_table_model
+    from tellwhy.workflow.models.new_data import compare_with_model
+
+    if told or out is not None:
+        raise InvalidParameter(
+            "With a model, give no columns and no --out: how columns are read was decided in fitting."
+        )
+    with screen.progress_bar(quiet=quiet), screen.warnings_as_notes():
+        found = compare_with_model(load_table_model(model), new, level=level)
+    if as_json:
+        screen.print_json(new_data_json(found))
+        return
+    show_difference(found.difference)
+    show_beyond(found)
 
 
 def as_json(found: Difference) -> dict[str, Any]:

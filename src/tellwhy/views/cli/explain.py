@@ -81,6 +81,10 @@ def explain_command(
     neighbours: Annotated[
         int | None, typer.Option(help="Of a node of --grid: 4 or 8, in a volume also 6, 26.")
     ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Judge the rows by a model that `tellwhy fit` saved."),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for the run; by default tellwhy-<name> here.")
     ] = None,
@@ -105,6 +109,7 @@ def explain_command(
     - `tellwhy explain staff.csv --by role`: odd for an intern, though not for a manager
     - `tellwhy explain data.csv --label is_fraud --json`
     - `tellwhy explain today.csv --reference last_month.csv --fail-on-alarms 0`: a check in a nightly job
+    - `tellwhy explain today.csv --model orders.tellwhy`: by a model that was fitted before
     - `tellwhy explain north.csv south.csv`, `zcat x.csv.gz | tellwhy explain -`: several files, a pipe
     - `tellwhy explain "SELECT * FROM orders" --db shop.duckdb`, `tellwhy explain book.xlsx --sheet 2`
     - `tellwhy explain cube.npz --grid`, `tellwhy explain sensor.csv --time timestamp`: odd in their context
@@ -127,13 +132,17 @@ def explain_command(
         from tellwhy.views.cli import nodes
 
         ways = {"--grid": grid, "--time": time, "--edges": edges}
-        nodes.check_options(ways, {f"--{name}": value for name, value in (table_only | kinds).items()})
+        told = table_only | kinds | {"model": model}
+        nodes.check_options(ways, {f"--{name}": value for name, value in told.items()})
         asked |= {"time": time, "edges": edges, "neighbours": neighbours, "n_classes": classes}
         run = nodes.explain_and_tell(named, folder, asked, as_json=json, quiet=quiet)
         fail_above(run, fail_on_alarms)
         return
     asked |= {**table_only, "detector": detector, "method": method, "missing": missing, **kinds}
-    run = _explain_rows(named, folder, asked, as_json=json, quiet=quiet)
+    if model is None:
+        run = _explain_rows(named, folder, asked, as_json=json, quiet=quiet)
+    else:
+        run = _explain_by_model(named, model, folder, asked, as_json=json, quiet=quiet)
     fail_above(run, fail_on_alarms)
 
 
@@ -152,16 +161,44 @@ def _explain_rows(
 ) -> Run:
     from tellwhy.views.report import write_report
     from tellwhy.workflow import explain_table, save_run
-    from tellwhy.workflow.run_io import anomaly_record
     from tellwhy.workflow.tables.selection import named_source
 
     with screen.progress_bar(quiet=quiet), screen.warnings_as_notes():
         run = explain_table(named_source(**named), **asked)
         save_run(run, folder, add=lambda work: write_report(run, work / "report.html"))
-    top = asked["top"]
+    _tell(run, folder, asked["top"], as_json=as_json, quiet=quiet)
+    return run
+
+
+def _explain_by_model(
+    named: dict[str, Any], model: Path, folder: Path, asked: dict[str, Any], *, as_json: bool, quiet: bool
+) -> Run:
+    from tellwhy.views.cli import with_model
+
+    told = with_model.asked_of_model(asked)
+    run, new_data = with_model.explain_with_model(named, model, folder, told, quiet=quiet)
+    _tell(
+        run,
+        folder,
+        asked["top"],
+        as_json=as_json,
+        quiet=quiet,
+        more={"new_data": with_model.new_data_json(new_data)},
+    )
+    if not as_json:
+        with_model.show_new_data(new_data, quiet=quiet)
+    return run
+
+
+def _tell(
+    run: Run, folder: Path, top: int, *, as_json: bool, quiet: bool, more: dict[str, Any] | None = None
+) -> None:
+    """Print what was found, for people or for programs."""
     if as_json:
-        print_run(run, [anomaly_record(anomaly) for anomaly in run.anomalies[:top]], folder)
-        return run
+        from tellwhy.workflow.run_io import anomaly_record
+
+        print_run(run, [anomaly_record(anomaly) for anomaly in run.anomalies[:top]], folder, more)
+        return
     screen.notes(run.notices, quiet=quiet)
     screen.show_findings(run)
     screen.show_run(run, top)
@@ -169,14 +206,15 @@ def _explain_rows(
     screen.say(f"Report: {folder / 'report.html'}")
     if not (folder / "anomalies.xlsx").exists():
         screen.notes(["No anomalies.xlsx without openpyxl: `pip install 'tellwhy[excel]'`."], quiet=quiet)
-    return run
 
 
-def print_run(run: Run, found: list[dict[str, Any]], folder: Path) -> None:
+def print_run(
+    run: Run, found: list[dict[str, Any]], folder: Path, more: dict[str, Any] | None = None
+) -> None:
     """Print a run as JSON: what was found, how, and where it was written."""
     detection = None if run.detection is None else vars(run.detection)
     told: dict[str, Any] = {"anomalies": found, "detection": detection, "out": str(folder), **run.settings}
     told |= {"n_flagged": run.n_flagged, "findings": [vars(finding) for finding in run.findings]}
     told |= {"headline": list(run.headline), "roles": dict(run.roles)}
     told |= {"threshold": run.threshold, "source": run.source, "notices": list(run.notices)}
-    screen.print_json(told)
+    screen.print_json(told | (more or {}))

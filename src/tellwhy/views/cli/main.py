@@ -23,6 +23,7 @@ from tellwhy.views.cli.check import check_command
 from tellwhy.views.cli.compare import compare_command
 from tellwhy.views.cli.diff import diff_command
 from tellwhy.views.cli.explain import explain_command
+from tellwhy.views.cli.fit import fit_command
 from tellwhy.views.cli.fit_svm import fit_svm_command
 from tellwhy.views.cli.insight import insight_command
 from tellwhy.views.cli.options import Json
@@ -114,6 +115,7 @@ def methods_command(*, json: Json = False) -> None:
 
 # In this order `tellwhy --help` lists them.
 app.command("explain")(guarded(explain_command))
+app.command("fit")(guarded(fit_command))
 app.command("check")(guarded(check_command))
 app.command("diff")(guarded(diff_command))
 app.command("compare")(guarded(compare_command))

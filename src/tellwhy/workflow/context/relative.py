@@ -90,18 +90,31 @@ class Context:
         return ["" if depth < 0 else self.levels[depth].words[number] for depth, number in pairs]
 
 
-def context_of(selection: Selection, levels: Sequence[Segments], by: Sequence[str]) -> Context:
+def context_of(
+    selection: Selection,
+    levels: Sequence[Segments],
+    by: Sequence[str],
+    bends: Mapping[str, str] | None = None,
+) -> Context:
     """Make the numbers of a selection relative to their segments.
 
-    The columns that segments are made of stay as they are.
+    The columns that segments are made of stay as they are. `bends` are the forms in which columns are
+    compared, where that was decided before; columns that it does not name are then not made relative.
     """
     names = [name for name, role in selection.roles.items() if role.kind == "number" and name not in by]
-    found = {name: _relative(selection, name, levels) for name in names if name in selection.frame.columns}
+    names = [name for name in names if bends is None or name in bends]
+    found = {
+        name: _relative(selection, name, levels, None if bends is None else bends[name])
+        for name in names
+        if name in selection.frame.columns
+    }
     used = {name: column for name, column in found.items() if column is not None}
     return Context(tuple(levels), tuple(by), used)
 
 
-def _relative(selection: Selection, name: str, levels: Sequence[Segments]) -> RelativeColumn | None:
+def _relative(
+    selection: Selection, name: str, levels: Sequence[Segments], known_bend: str | None
+) -> RelativeColumn | None:
     scored = numbers_of(selection.frame, name)
     reference = scored[selection.own] if selection.own is not None else numbers_of(selection.reference, name)
     filled = reference[np.isfinite(reference)]
@@ -114,9 +127,13 @@ def _relative(selection: Selection, name: str, levels: Sequence[Segments]) -> Re
         reference = reference + parts[: len(reference)]
         scored = scored + parts[: len(scored)]
     # A scored value that has no logarithm must not become missing.
-    least = np.nanmin(scored) if np.isfinite(scored).any() else 0.0
-    bend = chosen_bend(reference, levels[0].reference, len(levels[0].words))
-    bend = bend if least > 0 or (bend == "square root" and least == 0) else "as it is"
+    if known_bend is None:
+        least = np.nanmin(scored) if np.isfinite(scored).any() else 0.0
+        bend = chosen_bend(reference, levels[0].reference, len(levels[0].words))
+        bend = bend if least > 0 or (bend == "square root" and least == 0) else "as it is"
+    else:
+        bend = known_bend
+        scored = scored if bend == "as it is" else np.maximum(scored, np.nanmin(reference) / 1e6)
     scored = BENDS[bend].there(scored)
     reference = BENDS[bend].there(reference)
     baselines = []

@@ -112,23 +112,68 @@ def diff_tables(
     tables = [as_source(old), as_source(new)]
     stage("reading columns")
     told = {"category": category, "number": number, "date": date, "text": text}
-    pair = _read_pair(tables[0], tables[1], set(exclude), told)
+    shared = _shared(tables[0], tables[1], set(exclude))
+    told = {kind: _named(entries, shared, set(exclude)) for kind, entries in told.items()}
+    first = read_as_told(tables[0].frame[shared], None, told)
+    pair = _read_pair(first, tables[1].frame[shared], told)
+    return _difference(tables[0], tables[1], pair, exclude=exclude, level=level, seed=random_state)
+
+
+def diff_from_read(
+    old: Table,
+    known: ReadColumns,
+    new: Table,
+    *,
+    cleaned: pd.DataFrame,
+    level: float = LEVEL,
+    seed: int = 0,
+) -> Difference:
+    """Tell what changed from a table that was read before.
+
+    Parameters
+    ----------
+    old, new
+        The tables; of the old one only the names of its columns are needed.
+    known
+        Columns of the old one, as they were read; cells that a finding explains are missing.
+    cleaned
+        The same of the new one, read as the old one was.
+    level
+        Chance that anything is said to have drifted though nothing has.
+    seed
+        Of the rows that are compared where there are many.
+    """
+    nothing: dict[str, list[str]] = {kind: [] for kind in ("category", "number", "date", "text")}
+    shared = [name for name in _shared(old, new, set()) if name in known.frame.columns]
+    first = ReadColumns(
+        known.frame[shared], {name: known.roles[name] for name in shared}, list(known.notices)
+    )
+    pair = _read_pair(first, new.frame[shared], nothing)
+    alike = [name for name in shared if name not in pair.changed]
+    frame = pair.new.frame.assign(**{name: cleaned[name].array for name in alike})
+    pair = replace(pair, new=replace(pair.new, frame=frame))
+    return _difference(old, new, pair, exclude=(), level=level, seed=seed)
+
+
+def _difference(
+    old: Table, new: Table, pair: _Pair, *, exclude: Sequence[str], level: float, seed: int
+) -> Difference:
     stage("comparing columns")
-    found = _Comparison(pair, np.random.default_rng(random_state))
+    found = _Comparison(pair, np.random.default_rng(seed))
     drifts = _judged(found.drifts(), level)
     return Difference(
-        old=tables[0].source,
-        new=tables[1].source,
-        n_rows=(len(tables[0].frame), len(tables[1].frame)),
+        old=old.source,
+        new=new.source,
+        n_rows=(len(old.frame), len(new.frame)),
         level=level,
         drifts=drifts,
-        new_columns=_only_in(tables[1], tables[0], exclude),
-        gone_columns=_only_in(tables[0], tables[1], exclude),
+        new_columns=_only_in(new, old, exclude),
+        gone_columns=_only_in(old, new, exclude),
         changed=pair.changed,
         ordering=found.ordering,
         not_compared=found.not_compared,
         roles={name: role.words for name, role in pair.old.roles.items()},
-        notices=[*tables[0].notices, *pair.old.notices],
+        notices=[*old.notices, *pair.old.notices],
     )
 
 
@@ -145,8 +190,8 @@ class _Pair:
     changed: dict[str, tuple[str, str]]
 
 
-def _read_pair(old: Table, new: Table, exclude: set[str], told: Mapping[str, Sequence[str]]) -> _Pair:
-    """Read the shared columns of the new table as it writes them itself, and say where that is otherwise."""
+def _shared(old: Table, new: Table, exclude: set[str]) -> list[str]:
+    """Columns that both tables have; at least one."""
     shared = [name for name in old.frame.columns if name in new.frame.columns and name not in exclude]
     if not shared:
         raise InvalidInput(
@@ -154,13 +199,17 @@ def _read_pair(old: Table, new: Table, exclude: set[str], told: Mapping[str, Seq
             f"Their first columns are {', '.join(map(repr, old.frame.columns[:3]))} and "
             f"{', '.join(map(repr, new.frame.columns[:3]))}."
         )
-    told = {kind: _named(entries, shared, exclude) for kind, entries in told.items()}
-    first = read_as_told(old.frame[shared], None, told)
-    own = read_as_told(new.frame[shared], None, told)
+    return shared
+
+
+def _read_pair(first: ReadColumns, new: pd.DataFrame, told: Mapping[str, Sequence[str]]) -> _Pair:
+    """Read the shared columns of the new table as it writes them itself, and say where that is otherwise."""
+    shared = list(new.columns)
+    own = read_as_told(new, None, told)
     # A column of which the new table alone tells something else is read again, as it was in the old one.
     unlike = [name for name in shared if first.roles[name] != own.roles[name]]
     told_of = {kind: [e for e in names if _column(e, unlike) is not None] for kind, names in told.items()}
-    alike = read_as_told(new.frame[unlike], first.roles, told_of)
+    alike = read_as_told(new[unlike], first.roles, told_of)
     frame = own.frame.copy(deep=False)
     roles = dict(own.roles)
     changed = {}

@@ -166,12 +166,17 @@ def fit_table(
 ) -> FittedTable:
     """Encode the rows, and fit a detector to the reference rows, or to a random sample of many."""
     sample = training_sample(len(selection.reference), rng)
-    known = KnownRows(_encoded(selection, encoder, sample), encoder.owner_, list(encoder.columns_))
+    known = KnownRows(encoded_rows(selection, encoder, sample), encoder.owner_, list(encoder.columns_))
     model, words = make_detector(
         detector, known.encoded[learned_rows(selection, sample)], is_clean=selection.is_clean
     )
+    return FittedTable(selection, encoder, encoded_score(encoder, model), words, sample, known)
+
+
+def encoded_score(encoder: TableEncoder, model: Any) -> EncodedScore:
+    """Score of rows as the user has them, by a detector of encoded rows."""
     inner = as_score(model)
-    score = EncodedScore(
+    return EncodedScore(
         inner=inner,
         encode=encoder.transform,
         owner=encoder.owner_,
@@ -181,7 +186,6 @@ def fit_table(
         decode=encoder.inverse_transform,
         decodes_any=True,
     )
-    return FittedTable(selection, encoder, score, words, sample, known)
 
 
 def learned_rows(selection: Selection, sample: Integers) -> Integers:
@@ -191,7 +195,7 @@ def learned_rows(selection: Selection, sample: Integers) -> Integers:
     return selection.own[sample]
 
 
-def _encoded(selection: Selection, encoder: TableEncoder, sample: Integers) -> Floats:
+def encoded_rows(selection: Selection, encoder: TableEncoder, sample: Integers) -> Floats:
     """Encode the selected rows, and below them what is learned from a separate reference."""
     frame, reference = selection.compared()
     selected = encoder.transform(frame)

@@ -81,7 +81,12 @@ def explain_table(
     found = found.without(np.flatnonzero(np.isin(before, selection.rows)))
     stage("fitting the detector")
     fitted = fit_table(selection, encoder, request.detector, generator(request.random_state))
-    return _run(_findings(table, request, fitted, rank(fitted, request, found.added), found))
+    return run_of(table, request, fitted, rank(fitted, request, found.added), found)
+
+
+def run_of(table: Table, request: Request, fitted: FittedTable, ranking: Ranking, found: RowFindings) -> Run:
+    """Explain the ranked rows of a table, check the explanations, and tell everything as a `Run`."""
+    return _run(_findings(table, request, fitted, ranking, found))
 
 
 def checked_selection(table: Table, selection: Selection, missing: str) -> tuple[Selection, RowFindings]:

@@ -53,7 +53,13 @@ class Ranking:
 
 
 def ranking_of(
-    scores: Floats, calibration: Calibration, reference: Floats, wanted: Wanted, added: Floats | None = None
+    scores: Floats,
+    calibration: Calibration,
+    reference: Floats,
+    wanted: Wanted,
+    added: Floats | None = None,
+    *,
+    drawn: Alarms | None = None,
 ) -> Ranking:
     """Draw the line, and pick the rows to explain.
 
@@ -71,13 +77,15 @@ def ranking_of(
         What the user asked for.
     added
         Surprise that findings add to each row.
+    drawn
+        Where alarms begin, if that was decided before; `wanted` decides otherwise.
     """
     raised = scores if added is None else calibration.raised(scores, added)
     surprises = calibration.surprises(raised)
     # Rows with findings are alarms in any case. With their tiny p-values among the others, the rule for false
     # discoveries would let more of the others pass.
     is_budget = wanted.alarms is not None or wanted.contamination is not None
-    alarms = draw_alarms(
+    alarms = drawn or draw_alarms(
         surprises if is_budget else calibration.surprises(scores),
         alarms=wanted.alarms,
         contamination=wanted.contamination,

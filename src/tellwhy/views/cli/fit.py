@@ -1,0 +1,110 @@
+"""The command `tellwhy fit`: learn what is ordinary once, and keep it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tellwhy.views.cli import options, screen
+
+if TYPE_CHECKING:
+    from tellwhy.workflow import TableModel
+
+
+def fit_command(
+    files: options.Files,
+    *,
+    save: Annotated[Path, typer.Option(metavar="FILE", help="File for the model, such as orders.tellwhy.")],
+    sheet: options.Sheet = None,
+    db: options.Database = None,
+    normal: options.Normal = None,
+    clean: Annotated[
+        bool, typer.Option("--clean", help="All rows are ordinary; otherwise the oddest are set aside.")
+    ] = False,
+    id: Annotated[str | None, typer.Option(help="Column that names rows in the output.")] = None,
+    detector: options.Detector = "auto",
+    contamination: Annotated[
+        float | None, typer.Option(help="Share of the rows that lie above the line of alarms.")
+    ] = None,
+    fdr: Annotated[
+        float | None, typer.Option(help="Share of false alarms to expect; 0.1 unless told.")
+    ] = None,
+    columns: options.Columns = None,
+    exclude: options.Exclude = None,
+    ignore: options.Ignore = None,
+    category: options.Category = None,
+    number: options.Number = None,
+    date: options.Date = None,
+    text: options.Text = None,
+    by: options.By = None,
+    label: Annotated[
+        str | None, typer.Option(metavar="COL[=VALUE]", help="Column of true anomalies: it is no feature.")
+    ] = None,
+    missing: options.Missing = "impute",
+    json: options.Json = False,
+    seed: options.Seed = 0,
+    quiet: options.Quiet = False,
+) -> None:
+    """Learn what is ordinary in a table, and keep it in one file for `tellwhy explain --model`.
+
+    The file holds how columns are read, the ranges, labels and relations of the table, the detector, where
+    alarms begin, and up to 50,000 rows (without free text and identifiers). It holds no code.
+
+    Example: `tellwhy fit january.csv --save orders.tellwhy`
+    """
+    from tellwhy.workflow import fit_model, save as write
+    from tellwhy.workflow.tables.selection import named_source
+
+    asked: dict[str, Any] = {
+        "normal": normal,
+        "clean": clean,
+        "id_column": id,
+        "detector": detector,
+        "contamination": contamination,
+        "fdr": fdr,
+        "columns": options.listed(columns),
+        "exclude": options.listed([*(exclude or []), *(ignore or [])]) or (),
+        "by": options.listed(by) or (),
+        "label": label,
+        "missing": missing,
+        "random_state": seed,
+        **options.column_kinds(category, number, date, text),
+    }
+    with screen.progress_bar(quiet=quiet), screen.warnings_as_notes():
+        model = fit_model(named_source(files, sheet=sheet, db=db), **asked)
+        write(model, save)
+    if json:
+        screen.print_json(as_json(model, save))
+        return
+    screen.notes(model.encoder.notices_, quiet=quiet)
+    screen.say(summary_of(model))
+    screen.say(f"Model: {save}")
+
+
+def as_json(model: TableModel, path: Path) -> dict[str, Any]:
+    """What `--json` prints."""
+    return {
+        "model": str(path),
+        "source": model.source,
+        "n_rows": model.n_rows,
+        "rows_kept": len(model.reference),
+        "columns": list(model.encoder.columns_),
+        "roles": {name: role.words for name, role in model.roles.items()},
+        "detector": model.words,
+        "threshold": model.threshold,
+        "threshold_rule": model.rule,
+        "notices": list(model.encoder.notices_),
+    }
+
+
+def summary_of(model: TableModel) -> str:
+    """One paragraph: what was learned from what."""
+    n_kept = len(model.reference)
+    sampled = f" (a random {n_kept:,} of them)" if n_kept < model.n_rows else ""
+    return (
+        f"A {model.words} learned from {model.n_rows:,} rows{sampled} of {Path(model.source).name} in "
+        f"{len(model.encoder.columns_)} columns. A row is an alarm above a score of {model.threshold:.4g} "
+        f"({model.rule})."
+    )

@@ -1,0 +1,204 @@
+"""`explain_new`: a fitted model, and new rows; what is odd in them, and why."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tellwhy.core.errors import InvalidParameter
+from tellwhy.core.progress import stage
+from tellwhy.data import Table, TableEncoder
+from tellwhy.data.columns.notices import left_out_notices
+from tellwhy.data.columns.roles import read_columns
+from tellwhy.data.quality import Finding, check_table
+from tellwhy.data.table import TableLike
+from tellwhy.workflow.context.rare_labels import find_rare_labels
+from tellwhy.workflow.context.relative import context_of
+from tellwhy.workflow.context.segments import nested_segments
+from tellwhy.workflow.models.new_data import NewData, new_data_of
+from tellwhy.workflow.models.new_rows import NewRows, read_new_rows, with_hours, without_later_dates
+from tellwhy.workflow.models.table_model import TableModel
+from tellwhy.workflow.run import Run
+from tellwhy.workflow.tables.fitted import FittedTable, encoded_rows, encoded_score
+from tellwhy.workflow.tables.known_rows import KnownRows
+from tellwhy.workflow.tables.request import Request
+from tellwhy.workflow.tables.selection import Selection, as_source
+from tellwhy.workflow.tables.table_run import run_of
+from tellwhy.workflow.verdicts.alarms import Alarms
+from tellwhy.workflow.verdicts.findings import RowFindings
+from tellwhy.workflow.verdicts.ranking import Ranking, ranking_of
+
+CHANGEABLE = ("id_column", "label", "method", "top", "alarms", "contamination", "fdr")
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """New rows, scored by a model.
+
+    Attributes
+    ----------
+    table, request
+        The rows, and what was asked of them.
+    fitted
+        The model beside these rows.
+    ranking
+        Their scores, and which of them are alarms.
+    found
+        What is wrong with them as data.
+    cleaned
+        The rows as they were read; cells that a finding explains are missing.
+    """
+
+    table: Table
+    request: Request
+    fitted: FittedTable
+    ranking: Ranking
+    found: RowFindings
+    cleaned: pd.DataFrame
+
+
+def explain_new(model: TableModel, data: str | Path | TableLike, **settings: Any) -> Run:
+    """Find the odd rows of a table by a model that was fitted before, and tell why they are odd.
+
+    A row is judged by itself: whether it is an alarm does not depend on the other rows of the table, unless
+    `alarms`, `contamination` or `fdr` ask for a line that is drawn among them.
+
+    Parameters
+    ----------
+    model
+        Of `fit_model`, or read by `tellwhy.load`.
+    data
+        A file name, a `Table`, a pandas or polars frame, or an array.
+    settings
+        id_column, label, method, top, alarms, contamination, fdr; everything else was decided in fitting.
+
+    Examples
+    --------
+    >>> from tellwhy.workflow import fit_model
+    >>> rng = np.random.default_rng(0)
+    >>> model = fit_model(rng.normal(size=(300, 3)))
+    >>> rows = rng.normal(size=(50, 3))
+    >>> rows[7, 1] = 9.0
+    >>> run = explain_new(model, rows, top=1)
+    >>> run.anomalies[0].row, run.anomalies[0].reasons[0].feature
+    (7, 'x1')
+    """
+    return judged_run(model, judge(model, as_source(data), changed_request(model, settings)))
+
+
+def explain_and_compare(
+    model: TableModel, data: str | Path | TableLike, *, model_file: str | Path = "", **settings: Any
+) -> tuple[Run, NewData]:
+    """The same, and how the rows compare with those of the fitting; the run remembers the model's file."""
+    table = as_source(data)
+    judged = judge(model, table, changed_request(model, settings))
+    run = judged_run(model, judged)
+    stage("comparing with the rows of the fitting")
+    compared = new_data_of(model, table, judged.cleaned)
+    return replace(run, settings={**run.settings, "model": str(model_file)}), compared
+
+
+def judged_run(model: TableModel, judged: Judged) -> Run:
+    """Explain the alarms among judged rows."""
+    run = run_of(judged.table, judged.request, judged.fitted, judged.ranking, judged.found)
+    return replace(run, settings={**run.settings, "fitted_to": model.source})
+
+
+def changed_request(model: TableModel, settings: dict[str, Any]) -> Request:
+    """What is asked of new rows: as in fitting, but for what may be asked otherwise."""
+    fixed = [name for name in settings if name not in CHANGEABLE]
+    if fixed:
+        raise InvalidParameter(
+            f"{', '.join(fixed)} cannot be changed after fitting; with a model, only "
+            f"{', '.join(CHANGEABLE)} can. Fit the model again."
+        )
+    plain = replace(model.request, normal=None, label=None, alarms=None, contamination=None, fdr=None)
+    return replace(plain, **settings)
+
+
+def judge(model: TableModel, table: Table, request: Request) -> Judged:
+    """Score new rows, and find what is wrong with them as data."""
+    stage("reading columns")
+    new = read_new_rows(model, table)
+    quality = check_table(
+        new.frame, model.roles, reference=model.reference, raw=table.frame.reindex(columns=list(model.roles))
+    )
+    found = RowFindings.of(quality.findings, len(new.frame))
+    selection = _selection(model, new, quality.frame if model.request.missing == "impute" else new.frame)
+    selection, rare = _in_segments(model, table, selection)
+    found = found.with_more(rare)
+    kept = np.arange(len(selection.frame))
+    if request.missing == "drop":
+        kept = model.encoder.kept_rows(selection.frame)
+        selection = selection.without(kept, np.arange(len(selection.reference)))
+    fitted = _fitted(model, selection)
+    found = found.without(kept)
+    ranking = _ranked(model, fitted, request, found)
+    return Judged(table, request, fitted, ranking, found, quality.frame)
+
+
+def _selection(model: TableModel, new: NewRows, frame: pd.DataFrame) -> Selection:
+    """The rows to score beside those learned from, both as they are compared."""
+    frame, later = without_later_dates(model, frame)
+    return Selection(
+        frame=with_hours(frame, model.hours),
+        rows=np.arange(len(frame)),
+        reference=with_hours(model.reference, model.hours),
+        own=None,
+        words=f"{model.n_rows:,} rows of {Path(model.source).name}",
+        is_clean=model.is_clean,
+        roles=model.roles,
+        notices=(*new.notices, *later),
+    )
+
+
+def _in_segments(model: TableModel, table: Table, selection: Selection) -> tuple[Selection, list[Finding]]:
+    """Place the rows in the segments that the model knows."""
+    by = list(model.by_roles)
+    if model.by_reference is None:
+        return selection, []
+    scored = read_columns(table.frame[by], roles=model.by_roles).frame
+    levels = nested_segments(scored, model.by_reference, dict(model.by_roles), table.source)
+    n_none = int((levels[0].scored < 0).sum())
+    notices = [f"{n_none:,} rows have no {by[0]}, or one not seen before: the whole table stands in."]
+    placed = replace(
+        selection,
+        context=context_of(selection, levels, by, model.bends),
+        notices=(*selection.notices, *(notices if n_none else [])),
+        words=f"{selection.words}, each with those of the same {' and '.join(by)}",
+    )
+    return placed, find_rare_labels(selection, levels[-1], by)
+
+
+def _fitted(model: TableModel, selection: Selection) -> FittedTable:
+    encoder: TableEncoder = model.encoder
+    known = KnownRows(encoded_rows(selection, encoder, model.sample), encoder.owner_, list(encoder.columns_))
+    score = encoded_score(encoder, model.detector)
+    return FittedTable(selection, _telling(encoder, selection), score, model.words, model.sample, known)
+
+
+def _telling(encoder: TableEncoder, selection: Selection) -> TableEncoder:
+    """A copy of the encoder whose notices are about these rows; the model itself stays as it is."""
+    told = copy.copy(encoder)
+    filled = encoder.missing_in(selection.compared()[0])
+    told.notices_ = [*left_out_notices(encoder.left_out_), *selection.notices, *filled]
+    return told
+
+
+def _ranked(model: TableModel, fitted: FittedTable, request: Request, found: RowFindings) -> Ranking:
+    scores = fitted.scores()
+    reference = fitted.reference_scores(scores)
+    is_asked = any(value is not None for value in (request.alarms, request.contamination, request.fdr))
+    drawn = None if is_asked else line_of(model, len(scores))
+    return ranking_of(scores, model.calibration, reference, request, found.added, drawn=drawn)
+
+
+def line_of(model: TableModel, n_rows: int) -> Alarms:
+    """Where alarms begin for so many new rows: at the line that was drawn in fitting."""
+    expected = float(n_rows * np.exp(-max(model.level, 0.0)))
+    return Alarms(model.level, f"the line drawn in fitting: {model.rule}", expected)

@@ -1,0 +1,98 @@
+"""`tellwhy fit` and `tellwhy explain --model`, as a user types them."""
+
+import json
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from tellwhy.views.cli import app
+from workflow.models.tables import orders
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("orders")
+    orders(300, bad=True).to_csv(folder / "jan.csv", index=False)
+    february = orders(120, seed=1, month=2)
+    february.loc[17, "qty"] = 4000
+    february["price"] = february["price"] * 2
+    february["total"] = (february["qty"] * february["price"]).round(2)
+    february.to_csv(folder / "feb.csv", index=False)
+    done = CliRunner().invoke(
+        app, ["fit", str(folder / "jan.csv"), "--save", str(folder / "m.tellwhy"), "--id", "id", "--json"]
+    )
+    assert done.exit_code == 0, done.output
+    (folder / "fit.json").write_text(done.stdout)
+    return folder
+
+
+def run(*words):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def test_fit_tells_what_was_learned(place):
+    told = json.loads((place / "fit.json").read_text())
+    assert told["n_rows"] == told["rows_kept"] == 300
+    assert "total" in told["columns"]
+    assert "id" not in told["columns"]
+    assert told["roles"]["paid"] == "money in $"
+    done = run("fit", place / "jan.csv", "--save", place / "again.tellwhy")
+    assert "learned from 300 rows of jan.csv" in done.stdout
+    assert "Model:" in done.stdout
+
+
+def test_new_rows_are_explained_and_compared(place):
+    done = run("explain", place / "feb.csv", "--model", place / "m.tellwhy", "--out", place / "run")
+    assert done.exit_code == 0, done.output
+    assert "Since the model was fitted:" in done.stdout
+    assert "price: median" in done.stdout
+    assert "A1-17" in done.stdout
+    assert {"run.json", "new_data.json", "report.html", "anomalies.csv"} <= {
+        path.name for path in (place / "run").iterdir()
+    }
+    kept = json.loads((place / "run" / "new_data.json").read_text())
+    assert "price" in [drift["column"] for drift in kept["drifts"] if drift["drifted"]]
+    assert json.loads((place / "run" / "run.json").read_text())["settings"]["model"].endswith("m.tellwhy")
+
+
+def test_json_has_it_all(place):
+    words = ["explain", place / "feb.csv", "--model", place / "m.tellwhy", "--out", place / "run2"]
+    told = json.loads(run(*words, "--json").stdout)
+    assert told["anomalies"][0]["id"] == "A1-17"
+    assert told["threshold_rule"].startswith("the line drawn in fitting")
+    assert told["new_data"]["n_drifted"] >= 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["--by country", "--detector SVDD", "--columns qty", "--category qty", "--seed 3", "--missing drop"],
+)
+def test_what_was_decided_in_fitting_cannot_be_asked_again(place, words):
+    done = run("explain", place / "feb.csv", "--model", place / "m.tellwhy", *words.split())
+    assert done.exit_code == 1
+    assert f"{words.split()[0]} cannot be used with --model" in done.stderr
+
+
+def test_a_budget_may_be_asked(place):
+    words = ["explain", place / "feb.csv", "--model", place / "m.tellwhy", "--out", place / "run3"]
+    assert json.loads(run(*words, "--alarms", "5", "--json").stdout)["n_flagged"] == 5
+
+
+def test_diff_with_a_model(place):
+    done = run("diff", place / "m.tellwhy", place / "feb.csv")
+    assert done.exit_code == 0, done.output
+    assert "price" in done.stdout
+    assert "beyond" in done.stdout
+    assert json.loads(run("diff", place / "m.tellwhy", place / "feb.csv", "--json").stdout)["beyond"]
+    assert run("diff", place / "m.tellwhy", place / "feb.csv", "--exclude", "qty").exit_code == 1
+
+
+def test_what_is_no_model_is_told(place):
+    done = run("explain", place / "feb.csv", "--model", place / "jan.csv")
+    assert done.exit_code == 1
+    assert "is no model" in done.stderr
+    pd.DataFrame({"a": [1, 2]}).to_csv(place / "other.csv", index=False)
+    done = run("explain", place / "other.csv", "--model", place / "m.tellwhy")
+    assert done.exit_code == 1
+    assert "lacks" in done.stderr
