@@ -12,7 +12,8 @@ from torch import nn  # noqa: E402
 from tellwhy.core.errors import InvalidParameter  # noqa: E402
 from tellwhy.explainers import LRP, InputTimesGradient, coverage  # noqa: E402
 from tellwhy.explainers.propagation import COMPOSITES, RULES, Composite  # noqa: E402
-from tellwhy.explainers.propagation.composites import convolution, dense, first, last  # noqa: E402
+from tellwhy.explainers.propagation.composites import convolution, dense, every, first, last  # noqa: E402
+from tellwhy.explainers.propagation.rules import alpha_beta, epsilon  # noqa: E402
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -129,6 +130,23 @@ def test_rule_and_composite_exclude_each_other():
         LRP(nn.Linear(2, 1).eval(), rule="z", composite="preset_a").explain([[1.0, 2.0]])
 
 
+def test_named_composites_take_settings_and_say_which_they_have():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(1, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(32, 3)).double().eval()
+    x = torch.rand(2, 1, 4, 4, dtype=torch.float64)
+    by_hand = Composite([(convolution, alpha_beta(2, 1, conserve=True)), (every, epsilon(0.5))])
+    chosen = LRP(model, composite="preset_b", rule_params={"epsilon": 0.5, "conserve": True}).explain(x)
+    np.testing.assert_allclose(chosen.values, LRP(model, composite=by_hand).explain(x).values, atol=1e-14)
+    hidden = LRP(model, composite="preset_b").explain(x)
+    assert "dense: epsilon(epsilon=0.1)" in hidden.params["rules"]
+    assert "dense: epsilon(epsilon=0.5)" in chosen.params["rules"]
+    assert np.abs(hidden.values - chosen.values).max() > 1e-6
+    with pytest.raises(InvalidParameter, match="rule_params do not fit the composite 'preset_a'"):
+        LRP(model, composite="preset_a", rule_params={"gamma": 1}).explain(x)
+    with pytest.raises(InvalidParameter, match="Got a Composite"):
+        LRP(model, composite=by_hand, rule_params={"epsilon": 1}).explain(x)
+
+
 class SqueezeExcite(nn.Module):
     def __init__(self):
         super().__init__()
@@ -144,12 +162,33 @@ class SqueezeExcite(nn.Module):
 
 
 @pytest.mark.parametrize("rule", ["z", "flat"])
-def test_products_give_half_to_each_factor(rule):
+@pytest.mark.parametrize(("gates", "share"), [("half", 0.5), ("signal", 0.0)])
+def test_a_gate_gets_half_or_nothing(rule, gates, share):
     torch.manual_seed(0)
     model, x = SqueezeExcite().double().eval(), torch.randn(3, 2, 3, 3, dtype=torch.float64)
-    book = LRP(model, rule=rule).ledger(x).set_index("operation")
+    book = LRP(model, rule=rule, gates=gates).ledger(x).set_index("operation")
     assert abs(book.absorbed["mul"]) < 1e-12
-    np.testing.assert_allclose(book.arrived["sigmoid"], book.arrived["mul"] / 2, rtol=1e-9)
+    np.testing.assert_allclose(book.arrived["sigmoid"], share * book.arrived["mul"], rtol=1e-9)
+
+
+@pytest.mark.parametrize("rule", ["z", "flat"])
+@pytest.mark.parametrize("equation", ["ni,ni->ni", "ni,ni,ni->ni", "ni,ni,ni,ni->ni"])
+def test_factors_of_a_product_share_evenly(rule, equation):
+    class Product(nn.Module):
+        def __init__(self):
+            super().__init__()
+            n = equation.count(",") + 1
+            self.factors = nn.ModuleList([nn.Linear(4, 5, bias=False) for _ in range(n)])
+
+        def forward(self, x):
+            return torch.einsum(equation, *[factor(x) for factor in self.factors])
+
+    torch.manual_seed(0)
+    model, x = Product().double().eval(), torch.randn(3, 4, dtype=torch.float64)
+    book = LRP(model, rule=rule).ledger(x)
+    assert abs(book.absorbed.sum()) < 1e-10
+    arrived = book.set_index("operation").arrived
+    np.testing.assert_allclose(arrived["linear"], arrived["einsum"] / len(model.factors), rtol=1e-9)
 
 
 def test_square_of_an_activation_is_conserved():

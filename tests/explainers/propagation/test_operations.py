@@ -30,6 +30,11 @@ class Between(nn.Module):
         return self.last(self.operation(self.first(x)).flatten(1))
 
 
+def order_of(z):
+    """Which channel each element goes to; two go to the last one."""
+    return torch.tensor([3, 0, 3, 1])[None, :, None, None].expand_as(z)
+
+
 LINEAR = {
     "relu": F.relu,
     "leaky_relu": lambda z: F.leaky_relu(z, 0.2),
@@ -66,6 +71,15 @@ LINEAR = {
     "constant_pad": lambda z: F.pad(z, (1, 0, 2, 1)),
     "upsample": nn.Upsample(scale_factor=2, mode="bicubic"),
     "residual": lambda z: z + F.relu(z) - 0.5 * z,
+    "scatter_add": lambda z: torch.zeros_like(z).scatter_add(1, order_of(z), z),
+    "index_add": lambda z: z.index_add(1, torch.tensor([0, 0, 3, 1]), 2 * z, alpha=0.5),
+    "index_put": lambda z: z.index_put((torch.tensor([0]), torch.tensor([1])), z[:1, 2], accumulate=True),
+    "index_copy": lambda z: z.index_copy(1, torch.tensor([2, 0]), z[:, 1:3]),
+    "scatter": lambda z: torch.zeros_like(z).scatter(1, order_of(z)[:, 1:], z[:, 1:]),
+    "lerp": lambda z: torch.lerp(z, -z.flip(1), 0.3),
+    "addmm": lambda z: torch.addmm(
+        torch.zeros(2, dtype=z.dtype), z.flatten(0, 2), torch.linspace(-1, 1, 12, dtype=z.dtype).reshape(6, 2)
+    ).reshape(len(z), -1),
     "mask from bits": lambda z: z * (z.view(torch.int64 if z.dtype is torch.float64 else torch.int32) >= 0),
 }
 

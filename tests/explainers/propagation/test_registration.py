@@ -227,10 +227,16 @@ def test_known_operations_keep_their_kind():
 
 
 def test_explainers_that_name_operations_differently_do_not_share_a_pass():
-    model = nn.Sequential(linear(), Sinc()).eval()
+    class Shift(nn.Module):
+        """z + 1/2: linear, where the constant absorbs, or a function of single elements, which pass all on."""
+
+        def forward(self, z):
+            return torch.addcdiv(z, torch.ones_like(z), 2 * torch.ones_like(z))
+
+    model = nn.Sequential(linear(), Shift()).eval()
     explainers = {
-        "elementwise": LRP(model, 0, operations={"sinc": "elementwise"}),
-        "mixing": LRP(model, 0, operations={"sinc": "mixing"}),
+        "elementwise": LRP(model, 0, operations={"addcdiv": "elementwise"}),
+        "mixing": LRP(model, 0, operations={"addcdiv": "mixing"}),
         "gradient": Gradient(model, 0),
     }
     together = explain_all(explainers, X)
@@ -238,7 +244,7 @@ def test_explainers_that_name_operations_differently_do_not_share_a_pass():
         np.testing.assert_allclose(together[name].values, explainer.explain(X).values, atol=1e-14)
     assert np.abs(together["mixing"].values - together["elementwise"].values).max() > 1e-3
     np.testing.assert_allclose(
-        LRP(model, 0, rule="z", operations={"sinc": "mixing"}).explain(X).values,
+        LRP(model, 0, rule="z", operations={"addcdiv": "mixing"}).explain(X).values,
         InputTimesGradient(model, 0).explain(X).values,
         atol=1e-12,
     )
@@ -330,3 +336,23 @@ def test_rules_of_installed_packages_are_found(script, tmp_path, monkeypatch):
     command = [sys.executable, "-c", textwrap.dedent(script)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout == "used\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("operation", "kind"),
+    [
+        (torch.sinc, "mixing"),
+        (torch.sinc, "rectifier"),
+        (torch.sinc, "copying"),
+        (torch.logcumsumexp, "elementwise"),
+        (torch.logcumsumexp, "mixing"),
+    ],
+)
+def test_a_kind_that_the_numbers_contradict_is_refused(operation, kind):
+    class Named(nn.Module):
+        def forward(self, x):
+            return operation(x, *([1] if operation is torch.logcumsumexp else []))
+
+    model = nn.Sequential(nn.Linear(4, 4), Named(), nn.Linear(4, 2)).eval()
+    with pytest.raises(UnsupportedModel, match=f"does not fit: '{kind}' means"):
+        LRP(model, operations={operation.__name__: kind}).explain(torch.rand(3, 4))

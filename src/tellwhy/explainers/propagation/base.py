@@ -127,17 +127,20 @@ class NetworkExplainer(ABC):
         self, x: Any, values: Floats, scores: Floats, *, others: Floats, what: Explained
     ) -> Explanation:
         """Make an explanation of one input; `others` is what the other inputs got."""
-        settings = {name: _plain(getattr(self, name)) for name in self._parameters if name != "target"}
         return Explanation(
             values=values,
             scores=scores,
             base_values=others,
             data=readable(x),
             method=type(self).__name__,
-            params={"explains": what.explains, **settings},
+            params={"explains": what.explains, **self.settings()},
             kind=self.kind,
             extras=Extras(what.extras | self._extras(scores)),
         )
+
+    def settings(self) -> dict[str, Any]:
+        """Parameters as an explanation is saved with them."""
+        return {name: _plain(getattr(self, name)) for name in self._parameters if name != "target"}
 
     def _extras(self, scores: Floats) -> dict[str, Any]:  # noqa: ARG002
         """Further results per row."""

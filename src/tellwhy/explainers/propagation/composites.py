@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
-from tellwhy.core.errors import UnsupportedModel
+from tellwhy.core.errors import InvalidParameter, UnsupportedModel
+from tellwhy.explainers.propagation import rules
 from tellwhy.explainers.propagation.operations.operation import Operation
 from tellwhy.explainers.propagation.rules import Rule, alpha_beta, epsilon, flat, z_plus
 
@@ -67,6 +69,10 @@ class Composite:
         """Whether some rule gives relevance to inputs that are zero."""
         return any(rule.maps_relevance for _, rule in self.entries)
 
+    def __str__(self) -> str:
+        listed = [f"{getattr(predicate, '__name__', 'chosen')}: {rule}" for predicate, rule in self.entries]
+        return "; ".join(listed)
+
     def choose(self, operation: Operation) -> Rule:
         """Return the rule of a layer."""
         for predicate, rule in self.entries:
@@ -85,14 +91,43 @@ def _by_type(dense_rule: Rule, convolution_rule: Rule, *before: tuple[Predicate,
     )
 
 
-# Made anew at each use: nothing that somebody does to one of them reaches the next.
-COMPOSITES: Mapping[str, Callable[[], Composite]] = MappingProxyType(
+def _epsilon_plus(*before: tuple[Predicate, Rule], **settings: float) -> Composite:
+    return _by_type(epsilon(**settings), z_plus(), *before)
+
+
+def _preset_a(*before: tuple[Predicate, Rule], epsilon: float = 0.1) -> Composite:
+    return _by_type(rules.epsilon(epsilon), alpha_beta(1, 0), *before)
+
+
+def _preset_b(*before: tuple[Predicate, Rule], epsilon: float = 0.1, conserve: bool = False) -> Composite:
+    return _by_type(rules.epsilon(epsilon), alpha_beta(2, 1, conserve=conserve), *before)
+
+
+def _with_flat(make: Callable[..., Composite]) -> Callable[..., Composite]:
+    """The same composite with the flat rule for the first layer."""
+    return lambda **settings: make((first, flat()), **settings)
+
+
+# Made anew at each use: nothing that somebody does to one of them reaches the next. Each takes the settings
+# of its rules, as LRP's `rule_params`.
+COMPOSITES: Mapping[str, Callable[..., Composite]] = MappingProxyType(
     {
-        "epsilon_plus": lambda: _by_type(epsilon(), z_plus()),
-        "epsilon_plus_flat": lambda: _by_type(epsilon(), z_plus(), (first, flat())),
-        "preset_a": lambda: _by_type(epsilon(0.1), alpha_beta(1, 0)),
-        "preset_b": lambda: _by_type(epsilon(0.1), alpha_beta(2, 1)),
-        "preset_a_flat": lambda: _by_type(epsilon(0.1), alpha_beta(1, 0), (first, flat())),
-        "preset_b_flat": lambda: _by_type(epsilon(0.1), alpha_beta(2, 1), (first, flat())),
+        "epsilon_plus": _epsilon_plus,
+        "epsilon_plus_flat": _with_flat(_epsilon_plus),
+        "preset_a": _preset_a,
+        "preset_b": _preset_b,
+        "preset_a_flat": _with_flat(_preset_a),
+        "preset_b_flat": _with_flat(_preset_b),
     }
 )
+
+
+def composite_named(name: str, settings: Mapping[str, Any]) -> Composite:
+    """Make the composite of a name in `COMPOSITES` with these settings."""
+    try:
+        return COMPOSITES[name](**settings)
+    except TypeError as error:
+        raise InvalidParameter(
+            f"rule_params do not fit the composite {name!r}: {error}. It takes 'epsilon'"
+            + (", 'conserve'." if name.startswith("preset_b") else ".")
+        ) from error

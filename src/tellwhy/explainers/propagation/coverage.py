@@ -24,7 +24,9 @@ _WORDS = {
     "copying": "to the copied element",
     "rectifier": "passes on",
     "elementwise": "passes on: c·f(z)/z",
-    "product": "one half to each factor",
+    "product": "the same share to each factor",
+    "softmax": "by its derivative",
+    "attention": "softmax by its derivative, halves to the factors of both products",
     "unknown": "unknown",
     "layer": "derivative",
 }

@@ -10,8 +10,13 @@ from torch.nn import Module
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.params import Rules, instance_of, none, one_of, validate_value
 from tellwhy.explainers.propagation.base import RELEVANCE_PARAMETERS, Pass, RelevanceExplainer
-from tellwhy.explainers.propagation.composites import COMPOSITES, Composite, every
-from tellwhy.explainers.propagation.engine.methods import BATCH_NORM
+from tellwhy.explainers.propagation.composites import (
+    COMPOSITES,
+    Composite,
+    composite_named,
+    every,
+)
+from tellwhy.explainers.propagation.engine.methods import ATTENTION, BATCH_NORM, GATES
 from tellwhy.explainers.propagation.rules import RESIDUAL_RULES, RULES, Rule, flat, rule_named
 from tellwhy.scoring.scores.network_passes import Device
 from tellwhy.scoring.scores.network_targets import Target
@@ -34,7 +39,8 @@ class LRP(RelevanceExplainer):
         Instead of one rule, a rule per layer: "epsilon_plus", "preset_a", "preset_b", each also with "_flat",
         or a `Composite`.
     rule_params
-        Settings of a rule that is given by its name, as {"epsilon": 0.01}.
+        Settings of a rule or composite that is given by its name, as {"epsilon": 0.01}. Presets take
+        epsilon = 0.1 where nothing is said; `params["rules"]` of an explanation lists the rules in full.
     batch_norm
         "merged": batch norm and the layer before it are one layer, which rules that tell positive from
         negative weights need (without a layer before it, its derivative, LRP-0); "one_linear": a layer of its
@@ -47,6 +53,13 @@ class LRP(RelevanceExplainer):
         layers), "branch" (all to the other), or a `Rule`.
     pooling
         Rule of average pools: "z" (in proportion to the inputs) or "flat" (evenly).
+    attention
+        "attnlrp": softmax hands relevance down by its derivative and each product shares it in halves, as in
+        Achtibat et al., ICML (2024); what softmax does not pass on is in the residual. "detached": attention
+        weights are constants and the values get all, which conserves.
+    gates
+        Products of a gate (a sigmoid) and a signal, as in LSTMs and GRUs: "signal" takes all (Arras et al.,
+        2017), or one "half" each. Other products share evenly.
     operations
         Kinds of operations that are not known, by PyTorch's name, as {"sinc": "elementwise"}; the kinds are
         those of `register_operation`.
@@ -70,6 +83,8 @@ class LRP(RelevanceExplainer):
         "batch_norm": one_of(*BATCH_NORM),
         "residual": (one_of("z", *RESIDUAL_RULES), instance_of(Rule)),
         "pooling": one_of("z", "flat"),
+        "attention": one_of(*ATTENTION),
+        "gates": one_of(*GATES),
     }
 
     def __init__(
@@ -83,6 +98,8 @@ class LRP(RelevanceExplainer):
         batch_norm: str = "merged",
         residual: str | Rule = "z",
         pooling: str = "z",
+        attention: str = "attnlrp",
+        gates: str = "signal",
         operations: Mapping[str, str] | None = None,
         batch_size: int = 32,
         device: Device = None,
@@ -94,6 +111,8 @@ class LRP(RelevanceExplainer):
         self.batch_norm = batch_norm
         self.residual = residual
         self.pooling = pooling
+        self.attention = attention
+        self.gates = gates
 
     def check(self) -> None:
         """Refuse settings that are out of range, and names of rules that do not exist."""
@@ -108,8 +127,14 @@ class LRP(RelevanceExplainer):
             batch_norm=self.batch_norm,
             residual=self._residual(),
             pooling=flat() if self.pooling == "flat" else None,
+            attention=self.attention,
+            gates=self.gates,
         )
         return [Pass(method)]
+
+    def settings(self) -> dict[str, Any]:
+        """What an explanation is saved with: also the rules in full, with settings that nobody gave."""
+        return {**super().settings(), "rules": str(self._composite())}
 
     def _residual(self) -> Rule | None:
         """Rule of additions; None for "z", which is their derivative and needs no step."""
@@ -119,9 +144,15 @@ class LRP(RelevanceExplainer):
 
     def _composite(self) -> Composite:
         if self.composite is not None:
-            if self.rule is not None or self.rule_params is not None:
+            if self.rule is not None:
                 raise InvalidParameter("LRP takes either a rule or a composite. Got both.")
-            return COMPOSITES[self.composite]() if isinstance(self.composite, str) else self.composite
+            if isinstance(self.composite, str):
+                return composite_named(self.composite, self.rule_params or {})
+            if self.rule_params is not None:
+                raise InvalidParameter(
+                    "rule_params are settings of a composite that is given by its name. Got a Composite."
+                )
+            return self.composite
         if isinstance(self.rule, Rule):
             if self.rule_params is not None:
                 raise InvalidParameter(

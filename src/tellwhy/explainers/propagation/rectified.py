@@ -16,9 +16,9 @@ def deconvolution(c: Tensor, z: Tensor, a: Tensor) -> Tensor:  # noqa: ARG001
     return c.clamp(min=0)
 
 
-def guided(c: Tensor, z: Tensor, a: Tensor) -> Tensor:  # noqa: ARG001
+def guided(c: Tensor, z: Tensor, a: Tensor) -> Tensor:
     """Rectify what comes down, through active units only."""
-    return c.clamp(min=0) * (z > 0)
+    return c.clamp(min=0) * ((z > 0) & (a == z))  # above its bound ReLU6 is not active either
 
 
 class DeconvNet(NetworkExplainer):

@@ -16,14 +16,24 @@ from torch.overrides import TorchFunctionMode
 
 from tellwhy.core.errors import UnsupportedModel
 from tellwhy.explainers.propagation.engine.follow import follow
+from tellwhy.explainers.propagation.engine.lineage import (
+    centres,
+    origin_of,
+    roles_of,
+    written_function,
+)
 from tellwhy.explainers.propagation.engine.methods import Current, Method
 from tellwhy.explainers.propagation.engine.module_paths import ModulePaths
 from tellwhy.explainers.propagation.engine.origins import Origin, Origins, depth_of
 from tellwhy.explainers.propagation.engine.taps import tapped
 from tellwhy.explainers.propagation.operations.calls import Call
-from tellwhy.explainers.propagation.operations.kinds import KINDS, is_nonnegative, kind_of
+from tellwhy.explainers.propagation.operations.kinds import BUILT_IN, KINDS, kind_of
+from tellwhy.explainers.propagation.operations.named import contradiction
 from tellwhy.explainers.propagation.operations.nested import all_tensors, map_tensors, tensors_in
 from tellwhy.explainers.propagation.operations.operation import Operation, operation_name
+from tellwhy.explainers.propagation.operations.rectifiers import OTHERS, is_rectifier
+from tellwhy.explainers.propagation.operations.roles import constants_of
+from tellwhy.explainers.propagation.spellings.table import WRITTEN_OUT
 
 _TRANSPOSED_VIEWS = {"T", "mT", "H", "mH"}  # attributes of a tensor that are operations, unlike x.shape
 _INPUT = Operation(-1, "input", "copying", "")
@@ -55,6 +65,8 @@ class Capture(TorchFunctionMode):
         The error that stopped the model.
     must_verify
         Whether the model changed a tensor in place of which there was a view.
+    not_rectifiers
+        Activation functions that a method which replaces rectifiers has no word for.
     """
 
     def __init__(
@@ -71,16 +83,29 @@ class Capture(TorchFunctionMode):
         self.tokens: dict[int, Tensor] = {}
         self.refusal: UnsupportedModel | None = None
         self.must_verify = False
+        self.not_rectifiers: list[Operation] = []
         self.origins = Origins()
         self._kinds = KINDS.copy()
         for method in methods:
             self._kinds.update(method.operations)
         self._viewed: set[int] = set()  # where in memory those tensors are that have a view
+        self._rectifies = any(method.rectifier is not None for method in methods)
+        self._constant_roles = frozenset().union(*(method.constant_roles for method in methods))
 
     @property
     def follows_rules(self) -> bool:
         """Whether some method is more than a gradient."""
         return any(method.carries != "gradient" for method in self.methods)
+
+    @property
+    def has_gradients(self) -> bool:
+        """Whether some method is a gradient, which needs every derivative."""
+        return any(method.carries == "gradient" for method in self.methods)
+
+    @property
+    def carries_relevance(self) -> bool:
+        """Whether relevance itself travels for some method, and not contributions."""
+        return any(method.carries == "relevance" for method in self.methods)
 
     def add_leaf(self, leaf: Tensor, number: int, *, nonnegative: bool = False) -> None:
         """Let a tensor be one that relevance is handed to, for the input of that number."""
@@ -114,10 +139,31 @@ class Capture(TorchFunctionMode):
         if not activations:
             with torch.no_grad():  # what depends on parameters alone is a constant
                 result = func(*args, **kwargs)
+            if name == "embedding_bag" and self.tokens:
+                with self:
+                    return WRITTEN_OUT[name](Call(func, args, kwargs, name, False, []), self.is_constant)
             return self._token_leaf(args, kwargs, result) if name == "embedding" else result
         in_place = in_place or bool(kwargs.get("inplace"))
         times = len(occurring)
-        return self._run(Call(func, args, kwargs, name, in_place, activations, times, times == len(given)))
+        call = Call(func, args, kwargs, name, in_place, activations, times, times == len(given))
+        written = self._written_out(call)
+        return self._run(call) if written is None else written
+
+    def is_constant(self, tensor: Tensor) -> bool:
+        """Whether a tensor does not depend on the explained input."""
+        return not self.is_activation(tensor)
+
+    def _written_out(self, call: Call) -> Any:
+        """Result of a call that is several operations, each of them followed; None for all other calls."""
+        if call.name not in WRITTEN_OUT or not (self.follows_rules or self._rectifies):
+            return None
+        if self._rectifies and call.name in OTHERS:
+            return None
+        with self:
+            result = WRITTEN_OUT[call.name](call, self.is_constant)
+        if result is not None and call.in_place:
+            self.origins.replace(call.target, result)
+        return result
 
     def _token_leaf(self, args: Any, kwargs: Any, embedded: Tensor) -> Tensor:
         """Let the embedding of explained tokens be the input that relevance is handed to."""
@@ -138,10 +184,17 @@ class Capture(TorchFunctionMode):
 
     def _run(self, call: Call) -> Any:
         """Run an operation on activations, and record it."""
-        kind = self._kind(call)
         origins = [self.origins.of(t) for t in call.activations]
+        constants = constants_of(call, roles_of(origins), self._constant_roles)
+        written = written_function(call, origins, self.origins) if self.follows_rules else None
+        kind = self._kind(call, origins, constants)
+        if written is not None:
+            kind = "elementwise" if written.axis is None else "softmax"
+            constants = []
         is_first = depth_of(origins) == 0
         operation = Operation(len(self.operations), call.name, kind, self.paths.current, is_first)
+        operation.constants = tuple(constants) if any(constants) else ()
+        self._look_for_rectifier(call, operation)
         self._check_seen(call, operation, origins)
         if kind == "unknown":
             result = call.run(call.activations)
@@ -150,19 +203,32 @@ class Capture(TorchFunctionMode):
             self._note_unknown(call, operation)
         else:
             self._check_evaluation_mode(call, operation)
-            result = follow(self, call, operation, origins)
+            self._check_named(call, operation)
+            result = follow(self, call, operation, origins, written)
         result = self.record(operation, result)
         self._keep(call, operation, result, origins)
         return result
 
-    def _kind(self, call: Call) -> str:
-        kind = kind_of(call.name, call.times, call.args, call.kwargs, self._kinds)
-        is_of_one = kind in ("layer", "normalisation") or call.name == "div"
-        if is_of_one and call.target is not call.activations[0]:
+    def _kind(self, call: Call, origins: Sequence[Origin | None], constants: Sequence[bool]) -> str:
+        live = [t for t, held in zip(call.activations, constants, strict=True) if not held]
+        times = len(live) if any(constants) else call.times
+        kind = kind_of(call.name, times, call.args, call.kwargs, self._kinds)
+        is_of_one = kind in ("layer", "normalisation") or (call.name == "div" and kind != "unknown")
+        if is_of_one and call.target is not live[0]:
             return "unknown"  # the weights, or the divisor, depend on the input instead
-        if kind == "addition" and len(call.activations) != call.times:
-            return "mixing"  # x + x
+        if kind == "addition" and (len(call.activations) != call.times or centres(call, origins)):
+            return "mixing"  # x + x, or x − mean(x)
         return kind
+
+    def _look_for_rectifier(self, call: Call, operation: Operation) -> None:
+        """Tell methods that replace rectifiers which operations are some, and which are something else."""
+        if not self._rectifies:
+            return
+        operation.rectifies = is_rectifier(call)
+        if operation.rectifies and operation.kind in ("copying", "mixing"):
+            operation.kind = "rectifier"
+        if call.name in OTHERS and not operation.rectifies:
+            self.not_rectifiers.append(operation)
 
     def refuse(self, message: str) -> NoReturn:
         """Raise, and keep the error: Python's operators turn a TypeError into one of their own."""
@@ -176,8 +242,8 @@ class Capture(TorchFunctionMode):
         end = "`coverage(model, x)` lists all operations. Gradient and SmoothGrad need no rules."
         if call.name in self._kinds:
             self.refuse(
-                f"{start} where its weights, its divisor, or several of its arguments depend on the input. "
-                f"Write the model with operations that have one. {end}"
+                f"{start} as it is called here, or where its weights, its divisor, or several of its "
+                f"arguments depend on the input. Write the model with operations that have one. {end}"
             )
         self.refuse(
             f"{start}. Write the model with operations that have one, or name its kind: for a function of "
@@ -201,6 +267,14 @@ class Capture(TorchFunctionMode):
                 f"{operation.where} runs in training mode although the model is in evaluation mode: its "
                 "output depends on chance or on the other rows. Pass training=self.training there."
             )
+
+    def _check_named(self, call: Call, operation: Operation) -> None:
+        """Refuse an operation that is not of the kind that somebody gave it by its name."""
+        if call.name in BUILT_IN or not self.follows_rules:
+            return
+        against = contradiction(call, operation.kind)
+        if against:
+            self.refuse(f"The kind that was named for {operation.where} does not fit: {against}.")
 
     def watch(self, operation: Operation, activations: Sequence[Tensor]) -> list[Tensor]:
         """Inputs of an operation; for the ledger they count what the operation hands on to them."""
@@ -227,7 +301,7 @@ class Capture(TorchFunctionMode):
     def _keep(self, call: Call, operation: Operation, result: Any, origins: Sequence[Origin | None]) -> None:
         """Keep the origin of the outputs, and what an in-place change replaced."""
         outputs = tensors_in(result)
-        made = self._origin(call, operation, origins)
+        made = origin_of(call, operation, origins, outputs)
         for tensor in outputs:
             self.origins.keep(tensor, made)
         if operation.kind == "copying":
@@ -239,12 +313,3 @@ class Capture(TorchFunctionMode):
             self.must_verify |= target.untyped_storage().data_ptr() in self._viewed
             if outputs and outputs[0] is not target:
                 self.origins.replace(target, outputs[0])
-
-    def _origin(self, call: Call, operation: Operation, origins: Sequence[Origin | None]) -> Origin:
-        depth = depth_of(origins) + (operation.kind == "layer")
-        # Constants among the arguments, and a factor `alpha` of an addition, may be negative.
-        inputs_are = call.only_activations and "alpha" not in call.kwargs
-        inputs_are = inputs_are and all(o is not None and o.nonnegative for o in origins)
-        nonnegative = is_nonnegative(call.name, operation.kind, inputs_are=inputs_are)
-        keeps_inputs = operation.layer is not None or "softmax" in call.name
-        return Origin(operation, depth, nonnegative, tuple(call.activations) if keeps_inputs else ())

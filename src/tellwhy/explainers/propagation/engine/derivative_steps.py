@@ -13,6 +13,11 @@ from tellwhy.explainers.propagation.operations.normalisation import Normalisatio
 from tellwhy.explainers.propagation.rules import quotient
 
 
+def times(x: Tensor, c: Tensor) -> Tensor:
+    """x · c, and 0 where c is 0: an activation that a mask made −∞ has no relevance."""
+    return (x * c).masked_fill_(c == 0, 0)
+
+
 class _Local(NamedTuple):
     """The graph of one operation: copies of its inputs that gradients can be asked of, and its output."""
 
@@ -26,10 +31,12 @@ class DerivativeStep(Step):
 
     The graph of the operation is kept from the way up until the last method has gone through it.
     `differentiates` is false where no method of this run asks for the derivative: then there is no graph.
+    `n_factors` is how many activations a product is of.
     """
 
     local: _Local | None = None
     differentiates: bool = True
+    n_factors: int = 1
 
     def compute(self, compute: Compute, inputs: tuple[Tensor, ...]) -> Tensor:
         """Run the operation, where need be on copies that gradients can be asked of."""
@@ -52,15 +59,16 @@ class DerivativeStep(Step):
         return list(found)
 
     def hand_down(self, c: Tensor, inputs: list[Tensor], out: Tensor) -> Cotangents:
-        """The derivative; in proportion where relevance travels; one half to each factor of a product."""
+        """The derivative; in proportion where relevance travels; even shares to the factors of a product."""
         if self.carries == "gradient":
             return self.derivative(c)
+        constants = self.operation.constants or (False,) * len(inputs)
         if self.operation.kind == "product":  # the derivative gives the whole to each factor
-            c = c / 2
-        if self.carries == "contribution":
-            return self.derivative(c)
-        shares = self.derivative(quotient(c, out))
-        return [x * share for x, share in zip(inputs, shares, strict=True)]
+            c = c / (self.n_factors - sum(constants))
+        shares = self.derivative(c if self.carries == "contribution" else quotient(c, out))
+        if self.carries == "relevance":
+            shares = [times(x, share) for x, share in zip(inputs, shares, strict=True)]
+        return [None if held else share for share, held in zip(shares, constants, strict=True)]
 
 
 @dataclass
@@ -111,7 +119,7 @@ class ElementStep(DerivativeStep):
         z = inputs[0]
         if self.carries == "relevance":
             return [c]
-        if self.carries == "gradient" and rectifier is not None and self.operation.name == "relu":
+        if self.carries == "gradient" and rectifier is not None and self.operation.rectifies:
             return [rectifier(c, z, out)]
         if self.differentiates and self._derivative_serves:
             return self.derivative(c)

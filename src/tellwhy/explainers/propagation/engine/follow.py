@@ -7,16 +7,19 @@ Elsewhere it runs inside a step of its kind (`steps`, `derivative_steps`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from tellwhy.explainers.propagation.engine.composed_steps import WrittenStep, attention, biased
 from tellwhy.explainers.propagation.engine.derivative_steps import (
     DerivativeStep,
     ElementStep,
     NormalisationStep,
     PoolingStep,
 )
+from tellwhy.explainers.propagation.engine.portions import portion
 from tellwhy.explainers.propagation.engine.steps import (
     AdditionStep,
     Followed,
@@ -33,25 +36,58 @@ from tellwhy.explainers.propagation.rules import four_coefficients
 
 if TYPE_CHECKING:
     from tellwhy.explainers.propagation.engine.capture import Capture
+    from tellwhy.explainers.propagation.engine.lineage import Written
     from tellwhy.explainers.propagation.engine.origins import Origin
 
     OriginsOfInputs = Sequence[Origin | None]
 
 
-def follow(capture: Capture, call: Call, operation: Operation, origins: OriginsOfInputs) -> Any:
+def follow(
+    capture: Capture, call: Call, operation: Operation, origins: OriginsOfInputs, written: Written | None
+) -> Any:
     """Run an operation of a known kind; return its output."""
+    if written is not None:
+        return _written(capture, call, operation, written)
+    if operation.kind == "attention":
+        return attention(capture, call, operation)
     if call.name == "batch_norm" and capture.follows_rules:
         normalised = _batch_norm(capture, call, operation, origins[0])
         if normalised is not None:
             return normalised
+    if call.name == "add" and capture.follows_rules:
+        shifted = biased(capture, call, operation, origins[0])
+        if shifted is not None:
+            return shifted
+    if operation.constants and not capture.has_gradients:
+        # What gets no relevance is left out of the graph: nothing is computed for it on the way down.
+        live = [t for t, held in zip(call.activations, operation.constants, strict=True) if not held]
+        call = replace(call, activations=live, times=len(live))
+        operation.constants = ()
+    return _run(capture, call, operation, origins)
+
+
+def _run(capture: Capture, call: Call, operation: Operation, origins: OriginsOfInputs) -> Any:
     inputs = capture.watch(operation, call.activations)
-    if all(method.is_plain(operation) for method in capture.methods):
+    plain = not operation.constants and all(method.is_plain(operation) for method in capture.methods)
+    if plain:
         return call.run(inputs)
+    if operation.kind == "product" and not operation.constants and not capture.carries_relevance:
+        # The derivative gives the whole to each factor: each gets its share of it.
+        return portion(call.run(inputs), 1 / call.times, capture.current)
     result = Followed.apply(_step(capture, call, operation, origins), call.run, *inputs)
     # f(z)/z is taken element by element, which needs one output for each input.
     if operation.kind in ("elementwise", "rectifier") and result.shape != inputs[0].shape:
         capture.refuse(f"{operation.where} broadcasts an activation; expand it to the full shape first.")
     return result
+
+
+def _written(capture: Capture, call: Call, operation: Operation, written: Written) -> Tensor:
+    """The last operation of a function that the model writes out: relevance goes to what it is of."""
+    inputs = capture.watch(operation, [written.z])
+    if capture.has_gradients:  # gradients take every operation on the way
+        inputs += call.activations
+    step = WrittenStep(operation, capture.current, differentiates=capture.has_gradients, axis=written.axis)
+    return Followed.apply(step, lambda xs: call.run(xs[1:]) if xs[1:] else call.run_detached(), *inputs)
 
 
 def _step(capture: Capture, call: Call, operation: Operation, origins: OriginsOfInputs) -> Step:
@@ -71,7 +107,7 @@ def _step(capture: Capture, call: Call, operation: Operation, origins: OriginsOf
         return ElementStep(operation, current, differentiates=differentiates)
     if kind == "pooling" and any(method.pooling is not None for method in capture.methods):
         return PoolingStep(operation, current)
-    return DerivativeStep(operation, current)
+    return DerivativeStep(operation, current, n_factors=call.times)
 
 
 def _addition(call: Call, origins: OriginsOfInputs) -> Addition:

@@ -12,6 +12,8 @@ from tellwhy.explainers.propagation.operations.operation import Operation
 from tellwhy.explainers.propagation.rules import Rule
 
 BATCH_NORM = ("merged", "one_linear", "two_linear", "four_coefficients")
+ATTENTION = ("attnlrp", "detached")
+GATES = ("signal", "half")
 Rectifier = Callable[[Tensor, Tensor, Tensor], Tensor]  # (what comes down, z, ReLU of z) -> what goes on
 
 
@@ -38,6 +40,10 @@ class Method:
         Whether what reaches the input is multiplied by the input.
     operations
         Kinds of operations, by name, that only this method knows.
+    attention
+        "attnlrp": softmax hands down by its derivative; "detached": attention weights are constants.
+    gates
+        Product of a gate and a signal: "signal" takes all, or one "half" each.
     """
 
     carries: str
@@ -48,13 +54,25 @@ class Method:
     pooling: Rule | None = None
     multiply: bool = False
     operations: Mapping[str, str] = field(default_factory=dict)
+    attention: str = "attnlrp"
+    gates: str = "signal"
+
+    @property
+    def constant_roles(self) -> frozenset[str]:
+        """Roles of activations that get no relevance in a product: see `operations.roles`."""
+        if self.carries == "gradient":
+            return frozenset()
+        gates = {"gate"} if self.gates == "signal" else set()
+        weights = {"weights"} if self.attention == "detached" else set()
+        return frozenset({"scale"} | gates | weights)
 
     @property
     def forward_choices(self) -> frozenset[object]:
         """What the forward pass has to know: methods with the same choices share one; gradients fit any."""
         if self.carries == "gradient":
             return frozenset()
-        return frozenset([(self.batch_norm, tuple(sorted(self.operations.items())))])
+        named = tuple(sorted(self.operations.items()))
+        return frozenset([(self.batch_norm, named, self.attention, self.gates)])
 
     def is_plain(self, operation: Operation) -> bool:
         """Whether the operation's own derivative is what this method needs: then autograd does it alone."""
@@ -62,10 +80,8 @@ class Method:
         if kind == "copying":
             return True
         if self.carries == "gradient":
-            return self.rectifier is None or operation.name != "relu"
-        if (
-            self.carries == "relevance"
-        ):  # R is shared in proportion to values, which a derivative does not know
+            return self.rectifier is None or not operation.rectifies
+        if self.carries == "relevance":  # shared in proportion to values, which a derivative does not know
             return False
         own_rule = {"addition": self.residual, "pooling": self.pooling}.get(kind)
         return kind in ("mixing", "rectifier", "addition", "pooling") and own_rule is None
@@ -78,7 +94,7 @@ class Method:
         if operation.kind not in ("elementwise", "normalisation", "rectifier"):
             return True
         if self.carries == "gradient":
-            return self.rectifier is None or operation.name != "relu"
+            return self.rectifier is None or not operation.rectifies
         return operation.kind == "rectifier" and self.carries == "contribution"
 
     def rule_of(self, operation: Operation) -> Rule | None:
@@ -97,6 +113,8 @@ def relevance_method(
     residual: Rule | None = None,
     pooling: Rule | None = None,
     operations: Mapping[str, str] | None = None,
+    attention: str = "attnlrp",
+    gates: str = "signal",
 ) -> Method:
     """Method of a composite: contributions travel, or relevance if some rule gives it to zeros."""
     others = [rule for rule in (residual, pooling) if rule is not None]
@@ -109,6 +127,8 @@ def relevance_method(
         pooling=pooling,
         multiply=not to_zeros,
         operations=operations or {},
+        attention=attention,
+        gates=gates,
     )
 
 

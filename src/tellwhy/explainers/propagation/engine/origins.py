@@ -29,18 +29,40 @@ class Origin:
         Whether it is known to have no negative element.
     inputs
         What went into the operation; kept only where a batch norm may be merged with it, or where it may be a
-        trailing softmax.
+        softmax.
+    role
+        What it is to the operations that use it: see `operations.roles`.
+    parents
+        The activations that went into the operation, as far as they still exist.
+    ancestors
+        Activations of the same shape of which it is a function, element by element; the nearest one last.
     """
 
     operation: Operation
     depth: int = 0
     nonnegative: bool = False
     inputs: tuple[Tensor, ...] = ()
+    role: str = ""
+    parents: tuple[weakref.ref[Tensor], ...] = ()
+    ancestors: tuple[weakref.ref[Tensor], ...] = ()
 
 
 def depth_of(origins: Sequence[Origin | None]) -> int:
     """Layers on the longest way to some activations."""
     return max((origin.depth for origin in origins if origin is not None), default=0)
+
+
+def common_ancestor(tensors: Sequence[Tensor], origins: Sequence[Origin | None]) -> Tensor | None:
+    """The nearest activation of which all these are functions, element by element; None for no such."""
+    lines = []
+    for tensor, origin in zip(tensors, origins, strict=True):
+        before = () if origin is None else origin.ancestors
+        lines.append([t for t in (ref() for ref in before) if t is not None] + [tensor])
+    others = [{id(t) for t in line} for line in lines[1:]]
+    for candidate in reversed(lines[0]):
+        if all(id(candidate) in line for line in others):
+            return candidate
+    return None
 
 
 class Origins:

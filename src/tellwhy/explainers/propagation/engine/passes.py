@@ -55,6 +55,7 @@ def run_forward(
     forward = _without_softmax(inputs, _one_output(model, capture, outputs), capture)
     if capture.must_verify:
         _verify(model, inputs, outputs)
+    _check_rectifiers(capture)
     layers = [operation for operation in capture.operations if operation.kind == "layer"]
     if layers:
         layers[-1].last = True
@@ -63,6 +64,18 @@ def run_forward(
     # From here on only autograd holds the activations: the backward pass frees them one by one.
     capture.origins.clear()
     return forward
+
+
+def _check_rectifiers(capture: Capture) -> None:
+    """Refuse activation functions that are no rectifiers where a method replaces those; not a last one."""
+    hidden = [operation for operation in capture.not_rectifiers if operation is not capture.operations[-1]]
+    if hidden:
+        names = ", ".join(sorted({operation.name for operation in hidden}))
+        raise UnsupportedModel(
+            "Guided backprop and DeconvNet replace the backward pass of rectifiers (ReLU, ReLU6, clamping "
+            f"at 0); this network also has {names}, first in {hidden[0].where}, for which they say nothing "
+            "and would give the plain gradient. Use Gradient, SmoothGrad or LRP."
+        )
 
 
 def _captured(model: Module, inputs: Inputs, capture: Capture) -> Any:
@@ -105,7 +118,7 @@ def _one_output(model: Module, capture: Capture, outputs: Any) -> Tensor:
 def _without_softmax(inputs: Inputs, outputs: Tensor, capture: Capture) -> Forward:
     """Leave a trailing softmax out: its inputs are the outputs that are explained."""
     origin = capture.origins.of(outputs)
-    if origin is None or "softmax" not in origin.operation.name:
+    if origin is None or "softmax" not in origin.operation.name or not origin.inputs:
         return Forward(inputs, outputs, capture)
     capture.operations.remove(origin.operation)
     return Forward(inputs, origin.inputs[0], capture, origin.operation.name)
@@ -182,13 +195,18 @@ def _values(forward: Forward, method: Method, found: Sequence[Tensor | None]) ->
     return values
 
 
+def _is_sound(values: Tensor) -> bool:
+    """Whether no value is wrong; −∞ is what masks put in, and softmax takes out again."""
+    return not bool((values.isnan() | (values == float("inf"))).any())
+
+
 def first_not_finite(model: Module, inputs: Inputs, methods: Sequence[Method]) -> Operation | None:
     """Find the first operation whose output is not finite."""
     found: list[Operation] = []
 
     class Watch(Capture):
         def record(self, operation: Operation, result: Any) -> Any:
-            if not found and not all(bool(torch.isfinite(t).all()) for t in tensors_in(result)):
+            if not found and not all(_is_sound(t) for t in tensors_in(result)):
                 found.append(operation)
             return super().record(operation, result)
 

@@ -128,6 +128,8 @@ class AdditionStep(Step):
             handed = [c * weight for weight in self.layer.weight]
         else:
             x = torch.stack([t.expand_as(out) for t in inputs])
-            handed = list(self.by_rule(rule or _PROPORTION, self.layer, x, out, c))
+            # What a mask made −∞ has no relevance: 0 · ∞ is 0 here.
+            found = self.by_rule(rule or _PROPORTION, self.layer, x, out, c)
+            handed = list(found.masked_fill(c == 0, 0))
         # A summand that was broadcast gets the sum over its copies.
         return [part.sum_to_size(t.shape) for part, t in zip(handed, inputs, strict=True)]

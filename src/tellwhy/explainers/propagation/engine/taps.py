@@ -33,7 +33,9 @@ def tapped(x: Tensor, operation: Operation, column: str, current: Current) -> Te
     """The same activation; the relevance that comes down to it is added to a column of the operation."""
 
     def note(cotangent: Tensor, x: Tensor) -> None:
-        relevance = cotangent if current.method.carries == "relevance" else cotangent * x
+        relevance = cotangent
+        if current.method.carries != "relevance":  # what a mask made −∞ has none
+            relevance = (cotangent * x).masked_fill_(cotangent == 0, 0)
         # Many small numbers of both signs: in the model's own precision their sum would be off.
         amount = float(relevance.sum(dtype=torch.float64))
         setattr(operation, column, getattr(operation, column) + amount)

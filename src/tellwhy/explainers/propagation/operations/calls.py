@@ -57,9 +57,11 @@ class Call:
 
     @property
     def in_training_mode(self) -> bool:
-        """Whether dropout, batch norm or a randomised ReLU behaves as in training."""
+        """Whether dropout, batch norm, attention or a randomised ReLU behaves as in training."""
         if self.name == "batch_norm":
             return bool(batch_norm_arguments(self).get("training", False))
+        if self.name == "scaled_dot_product_attention":
+            return self.kwargs.get("dropout_p", self.args[4] if len(self.args) > 4 else 0.0) > 0
         if "dropout" not in self.name and self.name != "rrelu":
             return False
         if "training" in self.kwargs or "train" in self.kwargs:  # torch.dropout says `train`

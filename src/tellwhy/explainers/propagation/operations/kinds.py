@@ -12,6 +12,10 @@ addition
     A sum of two activations, as in residual networks: linear, with a rule to choose.
 pooling
     An average: linear, with a rule to choose.
+composed
+    Several operations in one call, which are followed one by one (`spellings`).
+softmax
+    One that the model writes out as exp(z) / Σ exp(z): its derivative hands c down to z.
 normalisation
     Over parts of a row: linear once the standard deviation is taken as a constant.
 rectifier
@@ -19,7 +23,9 @@ rectifier
 elementwise
     Any other function of single elements: its input gets c·f(z)/z, so that R stays the same.
 product
-    Of two activations: one half of the relevance to each.
+    Of several activations: each gets the same share of the relevance.
+attention
+    softmax(QKᵀ) V in one call: see `attention`.
 unknown
     Not in the table, or applied to more activations than its rule allows for: explaining stops.
 """
@@ -34,10 +40,15 @@ from tellwhy.explainers.propagation.operations.open_table import OpenTable
 
 _NAMES = {
     "layer": "linear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d",
-    "mixing": """add sub neg mul div sum cumsum matmul mm bmm einsum batch_norm softmax log_softmax
-        interpolate upsample""",
+    "mixing": """add sub neg mul div sum cumsum matmul mm bmm einsum bilinear batch_norm softmax log_softmax
+        interpolate upsample scatter_add index_add""",
+    "attention": "scaled_dot_product_attention",
     "pooling": """mean avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d
         adaptive_avg_pool3d""",
+    "composed": """multi_head_attention_forward addmm baddbmm addcmul lerp glu softmin var std var_mean
+        std_mean
+        norm linalg_norm linalg_vector_norm normalize cosine_similarity embedding_bag lstm gru rnn_tanh
+        rnn_relu lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell""",
     "normalisation": "layer_norm group_norm instance_norm rms_norm",
     "copying": """view reshape view_as reshape_as flatten unflatten ravel squeeze unsqueeze permute transpose
         swapaxes swapdims movedim t T mT contiguous clone chunk split split_with_sizes tensor_split unbind cat
@@ -46,19 +57,21 @@ _NAMES = {
         diagonal unfold pixel_shuffle pixel_unshuffle channel_shuffle dropout dropout1d dropout2d dropout3d
         feature_dropout alpha_dropout feature_alpha_dropout to float double half bfloat16 type type_as copy
         max_pool1d max_pool2d max_pool3d max_pool1d_with_indices max_pool2d_with_indices
-        max_pool3d_with_indices adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d max min amax amin
+        max_pool3d_with_indices scatter index_copy index_put index_fill masked_scatter slice_scatter
+        select_scatter pack_padded_sequence pad_packed_sequence
+        adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d max min amax amin
         maximum minimum topk sort""",
     "rectifier": "relu leaky_relu prelu rrelu",
     "elementwise": """hardtanh relu6 elu selu celu silu gelu mish softplus sigmoid tanh hardswish hardsigmoid
         logsigmoid softsign tanhshrink softshrink hardshrink threshold clamp clip clamp_min clamp_max abs exp
         expm1 log log1p sqrt rsqrt square pow rpow reciprocal rdiv erf sin cos atan""",
 }
-_BUILT_IN = {name: kind for kind, names in _NAMES.items() for name in names.split()}
-KINDS: OpenTable[str] = OpenTable("operation", _BUILT_IN)
+BUILT_IN = {name: kind for kind, names in _NAMES.items() for name in names.split()}
+KINDS: OpenTable[str] = OpenTable("operation", BUILT_IN)
 
 # Kinds that need to know no more than the function's name: the others read its arguments.
 NAMEABLE = ("elementwise", "rectifier", "copying", "mixing")
-_PRODUCTS = {"mul", "matmul", "mm", "bmm", "einsum"}
+_PRODUCTS = {"mul", "matmul", "mm", "bmm", "einsum", "bilinear"}
 _NOT_NEGATIVE = frozenset(
     ("relu", "relu6", "sigmoid", "hardsigmoid", "softmax", "softplus", "abs", "square", "exp", "sqrt")
 )
@@ -87,14 +100,29 @@ def kind_of(
         return "copying" if str(mode).startswith("nearest") else "mixing"
     if name == "instance_norm" and not kwargs.get("use_input_stats", args[5] if len(args) > 5 else True):
         return "mixing"  # running statistics are constants: a linear map
+    if name in ("scatter", "index_put"):
+        return _scattered(kind, args, kwargs)
     if n_activations > 1:
-        if name in _PRODUCTS:
-            return "product"
-        if name in ("add", "sub"):
-            return "addition"
-        # Weights, divisors or settings that depend on the input: f is no longer a function of one activation.
-        if name == "div" or kind in ("layer", "rectifier", "elementwise", "normalisation"):
-            return "unknown"
+        kind = _of_several(name, kind)
+    return "unknown" if kind == "composed" else kind  # called in a way that is not written out
+
+
+def _scattered(kind: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+    """Kind of writing elements into a tensor: copying them, adding them, or something else."""
+    if kwargs.get("accumulate", len(args) > 3 and args[3] is True):
+        return "mixing"
+    return kind if kwargs.get("reduce") is None else "unknown"
+
+
+def _of_several(name: str, kind: str) -> str:
+    """Kind of an operation in which several activations meet."""
+    if name in _PRODUCTS:
+        return "product"
+    if name in ("add", "sub"):
+        return "addition"
+    # Weights, divisors or settings that depend on the input: f is no longer a function of one activation.
+    if name == "div" or kind in ("layer", "rectifier", "elementwise", "normalisation"):
+        return "unknown"
     return kind
 
 
@@ -103,7 +131,7 @@ def is_nonnegative(name: str, kind: str, *, inputs_are: bool) -> bool:
     if name in _NOT_NEGATIVE:
         return True
     # Of an operation that was named by a user nobody knows which constants it fills in.
-    keeps_sign = name in _BUILT_IN and name not in _FILLS_IN
+    keeps_sign = name in BUILT_IN and name not in _FILLS_IN
     return (
         inputs_are and keeps_sign and (kind in ("copying", "pooling") or (name, kind) == ("add", "addition"))
     )

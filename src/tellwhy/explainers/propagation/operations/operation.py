@@ -58,7 +58,11 @@ class Operation:
     own_rule
         A rule that this operation has whatever the composite says.
     merged
-        Whether it is one with the batch norm after it, which has the rule of both.
+        Whether it is one with the batch norm or the bias after it, which has the rule of both.
+    rectifies
+        Whether it is a rectifier, in whatever spelling; only looked at for methods that replace those.
+    constants
+        Which of its activations get no relevance: the standard deviation of a norm, say.
     arrived, handed_on
         Relevance that came to its outputs and that it gave to its inputs, summed over the rows (the ledger).
     """
@@ -74,6 +78,8 @@ class Operation:
     layer: LinearMap | None = field(default=None, repr=False)
     own_rule: Rule | None = None
     merged: bool = False
+    rectifies: bool = False
+    constants: tuple[bool, ...] = ()
     arrived: float = 0.0
     handed_on: float = 0.0
 

@@ -1,0 +1,31 @@
+"""Portions: the identity on the way up; on the way down a share of what comes, for relevance only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tellwhy.explainers.propagation.engine.methods import Current
+
+
+class Portion(torch.autograd.Function):
+    """The identity, which hands down `share` times what comes; a gradient goes down whole."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, share: float, current: Current) -> Tensor:
+        """Return the same tensor."""
+        ctx.share = share
+        ctx.current = current
+        return x.view_as(x)  # autograd wants another tensor than the input, which costs no memory here
+
+    @staticmethod
+    def backward(ctx: Any, c: Tensor) -> tuple[Any, ...]:
+        """Hand down the share."""
+        return (c if ctx.current.method.carries == "gradient" else c * ctx.share), None, None
+
+
+def portion(x: Tensor, share: float, current: Current) -> Tensor:
+    """The same activation, to which only a share of the relevance comes down."""
+    return x if share == 1 else Portion.apply(x, share, current)
