@@ -12,18 +12,17 @@ from sklearn.mixture import GaussianMixture as ExpectationMaximisation
 from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.core.errors import InvalidInput, NotConverged
-from tellwhy.core.parallel import tracked_batches
 from tellwhy.core.params import Rule, Rules, Seed, generator, integer, one_of, real, seed
 from tellwhy.core.registry import register
 from tellwhy.core.rows.scaling import Scaling
 from tellwhy.core.score_function import Floats
 from tellwhy.detectors.base import Detector, calibration_rows
+from tellwhy.detectors.mixture_calibration import left_out_energies
 from tellwhy.detectors.networks.moved_cells import MovedCells
 from tellwhy.scoring import MixtureScore, ScaledMixture
 from tellwhy.scoring.scores.mixture_score import log_sum
 
-_LEAST_SHRINKAGE = 1e-9  # a row that holds a component alone would have an infinite distance without it
-_LEAST_COUNT = 1e-6  # rows that a component must still have without the row that is left out
+_DOUBT = 2.0  # standard errors: a strength within them of the best may be as good
 STRENGTHS = (1e-3, 1e-2, 1e-1)  # of regularisation, that 'auto' compares
 
 component_counts = Rule(
@@ -63,8 +62,10 @@ class GaussianMixture(Detector):
         is off by a hundredth of a standard deviation would cost 50. A hundred evenly spread values lie 3 % of
         a standard deviation apart, so that columns with as many or more are seen as continuous. 'auto'
         compares 0.001, 0.01 and 0.1 on rows held out, in which one cell is moved by one to two standard
-        deviations: the mean logarithm of that cell's share in the conditional surprises of the row's cells
-        counts. Likelihoods cannot choose it: those of repeated values grow without end.
+        deviations. It takes the least of them for which the mean reciprocal rank of that cell, among the
+        conditional surprises of the row's cells, is within two standard errors of the best. Likelihoods
+        cannot choose it: those of repeated values grow without end. Nor can the cell's share: where columns
+        nearly determine each other, few rows with huge surprises elsewhere decide it.
     validation_share
         Share of the rows held out to choose K and the regularisation; the chosen mixture is then fitted to
         all rows.
@@ -79,6 +80,8 @@ class GaussianMixture(Detector):
         Those in use.
     validation_energies_
         Pairs (K, mean energy of the rows held out), where K was chosen.
+    validation_ranks_
+        Pairs (regularisation, mean reciprocal rank of the moved cells), where it was chosen.
     parts_
         The mixture in standardised coordinates; `to_score().mixture` has it in the units of the data.
     training_scores_
@@ -104,7 +107,7 @@ class GaussianMixture(Detector):
     def __init__(
         self,
         n_components: str | int = "auto",
-        candidates: Sequence[int] = (2, 3, 4),
+        candidates: Sequence[int] = (1, 2, 3, 4),
         covariance: str = "full",
         *,
         regularisation: str | float = 1e-3,
@@ -125,12 +128,8 @@ class GaussianMixture(Detector):
         scaling = Scaling.of(X)
         Z = scaling.apply(X)
         self.validation_energies_: tuple[tuple[int, float], ...] = ()
-        self.regularisation_ = self._strength(Z, rng)
-        model = (
-            self._chosen(Z, rng)
-            if isinstance(self.n_components, str)
-            else self._start(Z, int(self.n_components), rng)
-        )
+        self.validation_ranks_: tuple[tuple[float, float], ...] = ()
+        model = self._chosen(Z, rng)
         model = self._maximised(model, Z)
         if not model.converged_:
             message = f"The mixture did not settle in {model.max_iter} rounds of expectation maximisation."
@@ -141,16 +140,17 @@ class GaussianMixture(Detector):
         self.set_threshold(contamination=self.false_alarms)
 
     def _chosen(self, Z: Floats, rng: np.random.Generator) -> ExpectationMaximisation:
-        """Return the candidate under which rows held out are likeliest, to be fitted further to all rows."""
+        """Return the mixture that is to be fitted to all rows, after the choices that were left to `fit`."""
+        is_open = isinstance(self.regularisation, str)
+        self.regularisation_ = STRENGTHS[0] if is_open else float(self.regularisation)
         held, kept = self._split(Z, rng)
-        counts = sorted({k for k in self.candidates if 2 * k <= len(kept)})
-        if len(counts) < 2:
-            return self._start(Z, counts[0] if counts else 1, rng)
-        best, self.validation_energies_ = self._likeliest(held, kept, counts, rng)
-        # It learned from the rows that were kept; `fit` goes on from there with all of them.
-        return best.set_params(
-            weights_init=best.weights_, means_init=best.means_, precisions_init=best.precisions_
-        )
+        asked = self.candidates if isinstance(self.n_components, str) else [int(self.n_components)]
+        counts = sorted({k for k in asked if 2 * k <= len(kept)})
+        if is_open and counts:
+            return _going_on(self._pointing(held, kept, counts, rng))
+        if len(counts) < 2:  # nothing to choose between, or too few rows to compare on
+            return self._start(Z, counts[0] if counts else min(asked), rng)
+        return _going_on(self._likeliest(held, kept, counts, rng))
 
     def _split(self, Z: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Return rows held out, and the others."""
@@ -160,29 +160,38 @@ class GaussianMixture(Detector):
 
     def _likeliest(
         self, held: Floats, kept: Floats, counts: list[int], rng: np.random.Generator
-    ) -> tuple[ExpectationMaximisation, tuple[tuple[int, float], ...]]:
-        """Return the likeliest mixture for rows held out, and the pairs (count, energy) of all counts."""
+    ) -> ExpectationMaximisation:
+        """Return the mixture under which rows held out are likeliest."""
         fitted = [self._maximised(self._start(kept, k, rng), kept) for k in counts]
         energies = [float(-model.score_samples(held).mean()) for model in fitted]
-        return fitted[int(np.argmin(energies))], tuple(zip(counts, energies, strict=True))
+        if len(counts) > 1:
+            self.validation_energies_ = tuple(zip(counts, energies, strict=True))
+        return fitted[int(np.argmin(energies))]
 
-    def _strength(self, Z: Floats, rng: np.random.Generator) -> float:
-        """Return the regularisation that was given, or the one that points best at cells that were moved."""
-        if not isinstance(self.regularisation, str):
-            return float(self.regularisation)
-        held, kept = self._split(Z, rng)
-        if len(kept) < 2:  # too few rows to compare on
-            return STRENGTHS[0]
-        asked = self.candidates if isinstance(self.n_components, str) else [int(self.n_components)]
-        counts = sorted({k for k in asked if 2 * k <= len(kept)}) or [1]
-        cells = MovedCells.drawn(len(held), Z.shape[1], rng)
-        losses = []
+    def _pointing(
+        self, held: Floats, kept: Floats, counts: list[int], rng: np.random.Generator
+    ) -> ExpectationMaximisation:
+        """Return the least regularised mixture that points at cells that were moved as well as any."""
+        cells = MovedCells.drawn(len(held), held.shape[1], rng)
+        moved = cells.applied(held)
+        fitted = []
+        energies = []
+        ranks = []
         for strength in STRENGTHS:
             self.regularisation_ = strength
-            model, _ = self._likeliest(held, kept, counts, rng)
-            score = MixtureScore(_parts(model, Scaling.none(Z.shape[1])))
-            losses.append(cells.surprise(conditional_surprises(score, cells.applied(held))))
-        return STRENGTHS[int(np.argmin(losses))]
+            fitted.append(self._likeliest(held, kept, counts, rng))
+            energies.append(self.validation_energies_)
+            score = MixtureScore(_parts(fitted[-1], Scaling.none(held.shape[1])))
+            ranks.append(cells.reciprocal_ranks(conditional_surprises(score, moved)))
+        self.validation_ranks_ = tuple(
+            (strength, float(found.mean())) for strength, found in zip(STRENGTHS, ranks, strict=True)
+        )
+        best = ranks[int(np.argmax([found.mean() for found in ranks]))]
+        gaps = [best - found for found in ranks]
+        first = next(i for i, gap in enumerate(gaps) if gap.mean() <= _DOUBT * cells.standard_error(gap))
+        self.regularisation_ = STRENGTHS[first]
+        self.validation_energies_ = energies[first]
+        return fitted[first]
 
     def _start(self, Z: Floats, n_components: int, rng: np.random.Generator) -> ExpectationMaximisation:
         if n_components > len(Z):
@@ -220,6 +229,13 @@ class GaussianMixture(Detector):
         )
 
 
+def _going_on(model: ExpectationMaximisation) -> ExpectationMaximisation:
+    """Return a mixture that goes on from where this one, which learned from some of the rows, has come to."""
+    return model.set_params(
+        weights_init=model.weights_, means_init=model.means_, precisions_init=model.precisions_
+    )
+
+
 def _parts(model: ExpectationMaximisation, scaling: Scaling) -> ScaledMixture:
     factors = model.precisions_cholesky_
     return ScaledMixture(np.log(model.weights_), model.means_, factors, scaling.centre, scaling.scale)
@@ -240,47 +256,3 @@ def conditional_surprises(score: MixtureScore, X: Floats) -> Floats:
         pulls = Y * W if W.ndim == 1 else Y @ W.T
         surprises += share[:, None] * 0.5 * pulls**2 / (W**2 if W.ndim == 1 else (W**2).sum(axis=1))
     return surprises
-
-
-def left_out_energies(score: MixtureScore, X: Floats, n_training: int) -> Floats:
-    """Energy of each training row under the mixture as it would be without that row.
-
-    Weights, means and covariances are estimated again without the row, while the shares r of the other rows
-    in the components stay as they are. That changes each covariance by a matrix of rank one, so that nothing
-    has to be fitted again: with N_k = Σ r and N′ = N_k − r_ik, the row's squared distance q in component k
-    becomes (N_k/N′)·q/(1 − r q/N′), and the determinant gains the factor (N_k/N′)^d (1 − r q/N′).
-    """
-    energies = np.empty(len(X))
-    for rows in tracked_batches(
-        len(X), 16 * X.shape[1] * (len(score.log_peaks) + 2), "scoring training rows"
-    ):
-        energies[rows] = _left_out_batch(score, X[rows], n_training)
-    return energies
-
-
-def _left_out_batch(score: MixtureScore, X: Floats, n_training: int) -> Floats:
-    squares = [Y**2 for Y in score.whitened(X)]
-    totals = np.stack([square.sum(axis=1) for square in squares], axis=1)
-    log_terms = score.log_peaks - 0.5 * totals
-    shares = np.exp(log_terms - log_sum(log_terms)[:, None])
-    left_out = np.empty_like(log_terms)
-    for k, share in enumerate(shares.T):
-        # N_k is at least the row's own share, whatever the rounding of the weights says.
-        count = np.maximum(np.exp(score.parts.log_weights[k]) * n_training, share)
-        # Diagonal covariances change column by column, full ones as a whole.
-        square = squares[k] if score.parts.factors.ndim == 2 else totals[:, [k]]
-        term = _log_term_without(square, share, count, n_training, X.shape[1])
-        left_out[:, k] = score.log_peaks[k] - score.parts.log_weights[k] + term
-    return -log_sum(left_out)
-
-
-def _log_term_without(squares: Floats, share: Floats, count: Floats, n_training: int, d: int) -> Floats:
-    """log π′ and the exponent of N(x; μ′, Σ′), relative to the peak of the component with the row."""
-    rest = count - share
-    with np.errstate(divide="ignore", invalid="ignore"):
-        grown = count / rest
-        shrunk = np.maximum(1.0 - share[:, None] * squares / rest[:, None], _LEAST_SHRINKAGE)
-        distance = grown * (squares / shrunk).sum(axis=1)
-        log_volume = d * np.log(grown) + np.log(shrunk).sum(axis=1)
-        term = np.log(rest / (n_training - 1)) - 0.5 * (distance + log_volume)
-    return np.where(rest > _LEAST_COUNT, term, -np.inf)  # a component that was this row alone is gone

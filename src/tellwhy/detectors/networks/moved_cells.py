@@ -46,3 +46,31 @@ class MovedCells:
         terms = terms + TINY
         own = terms[np.arange(len(terms)), self.columns]
         return float((np.log(terms.sum(axis=1)) - np.log(own)).mean())
+
+    def reciprocal_ranks(self, terms: Floats) -> Floats:
+        """Return 1/rank of each moved cell in its row; `terms` has shape (n, d).
+
+        Equal terms share the mean of their ranks.
+
+        Examples
+        --------
+        >>> cells = MovedCells(np.array([0]), np.array([1]), np.array([1.5]))
+        >>> cells.reciprocal_ranks(np.array([[4.0, 3.0, 1.0]]))
+        array([0.5])
+        """
+        own = terms[np.arange(len(terms)), self.columns][:, None]
+        above = (terms > own).sum(axis=1)
+        tied = (terms == own).sum(axis=1)
+        return np.asarray(1.0 / (above + 0.5 * (tied + 1)))
+
+    def standard_error(self, gains: Floats) -> float:
+        """Return the standard error of the mean of one number per cell; cells of a row count as one draw.
+
+        Examples
+        --------
+        >>> cells = MovedCells(np.array([0, 1, 0, 1]), np.zeros(4, dtype=int), np.ones(4))
+        >>> round(cells.standard_error(np.array([1.0, 3.0, 1.0, 3.0])), 3)
+        0.707
+        """
+        of_rows = np.bincount(self.rows, gains) / np.bincount(self.rows)
+        return float(of_rows.std() / np.sqrt(len(of_rows)))
