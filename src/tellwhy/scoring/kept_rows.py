@@ -70,10 +70,10 @@ def _drawn(score: Any, model: Any) -> Kept | None:
     if isinstance(score, HasMixture) and score.mixture.means.shape[1:] == tuple(score.feature_shape or ()):
         parts = score.mixture
         return Kept(_mixture_rows(parts.weights, parts.means, parts.covariances), words)
-    inside = getattr(model, "detector_", model)  # PyOD keeps scikit-learn's model there
-    if lookup({"sklearn.covariance.EmpiricalCovariance": True}, inside):
-        one = np.ones(1)
-        return Kept(_mixture_rows(one, inside.location_[None], inside.covariance_[None]), words)
+    learned = lookup(_LEARNED, getattr(model, "detector_", model)) or lookup(_LEARNED, model)
+    if learned is not None:
+        rows = learned(model)
+        return None if rows is None else Kept(rows, words)
     projection = getattr(score, "projection", None)
     spread = getattr(score, "covariance", None)
     if projection is not None and spread is not None:
@@ -90,6 +90,57 @@ def _mixture_rows(weights: Floats, means: Floats, covariances: Floats) -> Floats
         for n, mean, covariance in zip(counts, means, covariances, strict=True)
     ]
     return np.concatenate(parts)
+
+
+def _normal_rows(model: Any) -> Floats:
+    """Draw from the normal distribution of a covariance; PyOD keeps scikit-learn's model as `detector_`."""
+    inside = getattr(model, "detector_", model)
+    return _mixture_rows(np.ones(1), inside.location_[None], inside.covariance_[None])
+
+
+def _gaussian_mixture_rows(model: Any) -> Floats:
+    """Draw from the mixture inside PyOD's GMM."""
+    from tellwhy.scoring.adapters.sklearn_models import mixture
+
+    parts: Any = mixture(model.detector_)
+    return _mixture_rows(parts.mixture.weights, parts.mixture.means, parts.mixture.covariances)
+
+
+def _principal_rows(model: Any) -> Floats:
+    """Draw from the normal distribution whose principal components PyOD's PCA keeps, before it scales rows."""
+    inside = model.detector_
+    mean = np.asarray(inside.mean_)
+    spread = np.asarray(inside.get_covariance())
+    scaler = getattr(model, "scaler_", None) if model.standardization else None
+    if scaler is not None:
+        mean = mean * scaler.scale_ + scaler.mean_
+        spread = spread * np.outer(scaler.scale_, scaler.scale_)
+    return _mixture_rows(np.ones(1), mean[None], spread[None])
+
+
+def _histogram_rows(model: Any) -> Floats | None:
+    """Draw each column from its histogram, of which PyOD's HBOS takes the columns to be independent."""
+    rng = np.random.default_rng(0)
+    columns = []
+    heights = model.hist_.T if isinstance(model.hist_, np.ndarray) else model.hist_
+    edges = model.bin_edges_.T if isinstance(model.bin_edges_, np.ndarray) else model.bin_edges_
+    for height, edge in zip(heights, edges, strict=True):
+        chances = np.asarray(height) * np.diff(edge)
+        if not np.isfinite(chances).all() or chances.sum() <= 0:
+            return None
+        at = rng.choice(len(chances), size=N_DRAWN, p=chances / chances.sum())
+        columns.append(rng.uniform(np.asarray(edge)[at], np.asarray(edge)[at + 1]))
+    return np.column_stack(columns)
+
+
+def _centres_of_balls(model: Any) -> Any:
+    """Training rows that PyOD's INNE has drawn as the centres of its balls."""
+    return np.unique(model._centroids.reshape(-1, model._centroids.shape[-1]), axis=0)
+
+
+def _unscaled(model: Any) -> Any:
+    """Training rows of PyOD's QMCD, which keeps them scaled."""
+    return model._scaler.inverse_transform(model._fitted_data)
 
 
 def _field(*path: str) -> Callable[[Any], Any]:
@@ -118,5 +169,16 @@ _KEPT: dict[str, Callable[[Any], Any]] = {
     "pyod.models.abod.ABOD": _field("X_train_"),
     "pyod.models.knn.KNN": _field("neigh_", "_fit_X"),
     "pyod.models.lof.LOF": _field("detector_", "_fit_X"),
+    "pyod.models.inne.INNE": _centres_of_balls,
     "pyod.models.kde.KDE": _field("kde_", "tree_", "data"),
+    "pyod.models.qmcd.QMCD": _unscaled,
+}
+
+# Models that keep no rows, but the distribution that they took them to have; others than mixtures that are
+# read as such.
+_LEARNED: dict[str, Callable[[Any], Floats | None]] = {
+    "sklearn.covariance.EmpiricalCovariance": _normal_rows,
+    "pyod.models.gmm.GMM": _gaussian_mixture_rows,
+    "pyod.models.hbos.HBOS": _histogram_rows,
+    "pyod.models.pca.PCA": _principal_rows,
 }

@@ -12,6 +12,8 @@ from sklearn.svm import OneClassSVM
 
 import tellwhy
 from tellwhy.core.errors import InvalidInput
+from tellwhy.scoring import as_score
+from tellwhy.scoring.kept_rows import kept_rows
 
 MIXING = np.eye(5) + 0.3 * np.random.default_rng(1).normal(size=(5, 5))
 ORDINARY = np.random.default_rng(2).normal(size=(400, 5)) @ MIXING
@@ -64,3 +66,34 @@ def test_pyod(path):
     module, name = path.split(".")
     detector = getattr(importlib.import_module(f"pyod.models.{module}"), name)()
     assert n_first(detector.fit(ORDINARY)) >= 19
+
+
+KEEP_ROWS = ["abod.ABOD", "inne.INNE", "knn.KNN", "lof.LOF", "qmcd.QMCD"]
+HAVE_A_DISTRIBUTION = ["gmm.GMM", "hbos.HBOS", "mcd.MCD", "pca.PCA"]
+ASK = ["cblof.CBLOF", "loda.LODA", "ocsvm.OCSVM", "sampling.Sampling"]
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("path", [*KEEP_ROWS, *HAVE_A_DISTRIBUTION, *ASK])
+def test_ordinary_rows_come_from_a_detector_that_has_them(path):
+    pytest.importorskip("pyod")
+    module, name = path.split(".")
+    rows = ORDINARY * [1.0, 20.0, 0.3, 4.0, 1.0] + [0.0, 100.0, 0.0, -7.0, 3.0]
+    detector = getattr(importlib.import_module(f"pyod.models.{module}"), name)().fit(rows)
+    found = kept_rows(as_score(detector))
+    if path in ASK:
+        assert found is None
+        return
+    if path in KEEP_ROWS:  # exactly these rows
+        gaps = np.abs(found.rows[:, None] - rows[None]).max(axis=2).min(axis=1)
+        assert "rows that the model keeps" in found.words
+        np.testing.assert_allclose(gaps, 0.0, atol=1e-11)
+    else:
+        assert "drawn from the distribution" in found.words
+    middles = (found.rows.mean(axis=0) - rows.mean(axis=0)) / rows.std(axis=0)
+    np.testing.assert_allclose(middles, 0.0, atol=0.2)
+    spreads = found.rows.std(axis=0) / rows.std(axis=0)
+    np.testing.assert_allclose(spreads, 1.0, atol=0.15)
+    if name != "HBOS":  # which takes columns to be independent
+        gap = np.corrcoef(found.rows.T) - np.corrcoef(rows.T)
+        np.testing.assert_allclose(gap, 0.0, atol=0.15)
