@@ -111,6 +111,11 @@ PYOD = (
     *("loda.LODA", "sampling.Sampling", "qmcd.QMCD", "lunar.LUNAR"),
 )
 TOGETHER = ("cof.COF", "sod.SOD", "sos.SOS")
+TOGETHER_NAMES = tuple(path.split(".")[1] for path in TOGETHER)
+
+
+# whose scores have steps, so that minima depend on the search, or take milliseconds for one row
+ROUGH = ("ABOD", "COPOD", "ECOD", "HBOS", "INNE", "KDE", "LUNAR", "QMCD")
 
 
 def name_of(model: Any) -> str:
@@ -197,6 +202,48 @@ def frames() -> Iterator[Line]:
     yield tried("frames", "LGBMRegressor with categories", call, _lightgbm_check(boosted, rows, background))
     call = lambda: tellwhy.explain(function, rows, background=background, task="prediction")  # noqa: E731
     yield tried("frames", "a function of texts", call, by_enumeration(lambda _: function, rows, background))
+    yield from _with_gaps(frame, target)
+
+
+class Foreign:
+    """A classifier of a library that tellwhy does not know: predict, predict_proba and classes_."""
+
+    classes_ = np.array(["a", "b"])
+
+    def predict_proba(self, rows: Any) -> np.ndarray:
+        margin = np.nansum(np.asarray(rows)[:, :3].astype(float), axis=1)
+        return np.column_stack([1 / (1 + np.exp(margin)), 1 / (1 + np.exp(-margin))])
+
+    def predict(self, rows: Any) -> np.ndarray:
+        return self.classes_[self.predict_proba(rows).argmax(axis=1)][:, None]  # a column, as CatBoost gives
+
+
+def _with_gaps(frame: pd.DataFrame, target: Any) -> Iterator[Line]:
+    """Pipelines that end in trees, with empty cells and sparse columns, and a classifier of nobody's."""
+    gaps = frame.copy()
+    for name in ("one", "two", "three"):
+        gaps.loc[RNG.random(len(gaps)) < 0.15, name] = np.nan
+    rows, background = gaps[100:102].reset_index(drop=True), gaps[:24].reset_index(drop=True)
+    models = [
+        ensemble.HistGradientBoostingRegressor(max_iter=10),
+        xgboost.XGBRegressor(n_estimators=10, max_depth=4),
+        lightgbm.LGBMRegressor(n_estimators=10, verbose=-1),
+    ]
+    for model in models:
+        is_histogram = not hasattr(model, "n_estimators")
+        encode = compose.make_column_transformer(
+            (preprocessing.OneHotEncoder(sparse_output=not is_histogram), ["town", "grade"]),
+            remainder=preprocessing.StandardScaler(),
+            sparse_threshold=1.0,
+        )
+        whole = pipeline.make_pipeline(encode, model).fit(gaps, target)
+        call = lambda m=whole: tellwhy.explain(m, rows, background=background)  # noqa: E731
+        check = by_enumeration(lambda _, m=whole: m.predict, rows, background, tolerance=SINGLE)
+        yield tried("frames", f"encoding → {type(model).__name__}, empty cells", call, check)
+    foreign = Foreign()
+    call = lambda: tellwhy.explain(foreign, rows, background=background)  # noqa: E731
+    check = by_enumeration(lambda k: lambda r: foreign.predict_proba(r)[:, k], rows, background)
+    yield tried("frames", "an object with predict_proba, empty cells", call, check)
 
 
 def _lightgbm_check(model: Any, rows: Any, background: Any) -> Any:
@@ -245,20 +292,20 @@ def detectors() -> Iterator[Line]:
     """Detectors of scikit-learn and PyOD: each by itself where it keeps what it needs, else with its rows."""
     rows, odd, truth = planted()
     for model in [*DETECTORS, *FURTHER]:
-        yield _planted("scikit-learn detectors", name_of(model), model.fit(rows), rows, odd, truth)
+        yield from _planted("scikit-learn detectors", name_of(model), model.fit(rows), rows, odd, truth)
     for path in (*PYOD, *TOGETHER):
         module, name = path.split(".")
         cls = getattr(importlib.import_module(f"pyod.models.{module}"), name)
         settings = {"n_neighbors": 10, "ref_set": 5} if name == "SOD" else {}
         fitted = cls(**settings).fit(rows)
-        yield _planted("PyOD detectors", name, fitted, rows, odd, truth)
+        yield from _planted("PyOD detectors", name, fitted, rows, odd, truth)
     yield from _quadratic(rows, odd)
     linear = svm.OneClassSVM(kernel="linear", nu=0.1).fit(rows)
     call = lambda: tellwhy.explain(linear, odd[:3], background=rows[:24])  # noqa: E731
     check = by_enumeration(lambda _: lambda r: -linear.score_samples(r), odd[:3], rows[:24])
     yield tried("scikit-learn detectors", "OneClassSVM(kernel='linear')", call, check)
     function = lambda r: (((r - rows.mean(axis=0)) / rows.std(axis=0)) ** 2).sum(axis=1)  # noqa: E731
-    yield _planted("functions", "sum of squared z-scores", function, rows, odd, truth)
+    yield from _planted("functions", "sum of squared z-scores", function, rows, odd, truth)
     alone = lambda: tellwhy.explain(function, odd)  # noqa: E731
     yield tried("functions", "the same without a background", alone, by_planting(truth))
 
@@ -275,7 +322,9 @@ def _quadratic(rows: np.ndarray, odd: np.ndarray) -> Iterator[Line]:
         yield tried("scikit-learn detectors", name_of(model), call, check)
 
 
-def _planted(family: str, name: str, model: Any, rows: Any, odd: Any, truth: Any) -> Line:
+def _planted(family: str, name: str, model: Any, rows: Any, odd: Any, truth: Any) -> Iterator[Line]:
+    """The default method against what was planted; Shapley values with 24 reference rows against enumeration."""
+    value = None if name in TOGETHER_NAMES else own_score(model)
     try:
         tellwhy.explain(model, odd[:1])
         call = lambda: tellwhy.explain(model, odd)  # noqa: E731
@@ -286,4 +335,37 @@ def _planted(family: str, name: str, model: Any, rows: Any, odd: Any, truth: Any
     except tellwhy.core.errors.UnsupportedModel:
         call = lambda: tellwhy.explain(model, odd)  # noqa: E731
         note = ""
-    return tried(family, f"{name}{note}", call, by_planting(truth))
+    check = (
+        by_planting(truth) if value is None else by_planting(truth, value, None if name in ROUGH else rows)
+    )
+    yield tried(family, f"{name}{note}", call, check)
+    if value is None:
+        return
+    few = rows[:24]
+    is_forest = name in ("IsolationForest", "IForest")
+    method, given = ("auto", {}) if is_forest else ("KernelShap", {"references": "sample"})
+    by_rows = lambda: tellwhy.explain(model, odd[:3], method, few, **given)  # noqa: E731
+    yield tried(family, f"{name}, 24 reference rows", by_rows, by_enumeration(lambda _: value, odd[:3], few))
+
+
+def own_score(model: Any) -> Callable[[np.ndarray], np.ndarray]:
+    """What is explained of a detector, by its own library."""
+    name = type(model).__name__
+    if name in ("ECOD", "COPOD"):  # which judge the rows of a call together: one at a time here
+        return lambda rows: np.array([float(model.decision_function(row[None])[0]) for row in rows])
+    if name == "ABOD":
+        return lambda rows: -np.log(-model.decision_function(rows))
+    if name in ("IsolationForest", "IForest"):
+        forest = getattr(model, "detector_", model)
+        return lambda rows: np.log2(-forest.score_samples(rows))
+    if name == "OneClassSVM":
+        return lambda rows: -np.log(model.score_samples(rows) / model.dual_coef_.sum())
+    if name == "NearestNeighbors":
+        return lambda rows: model.kneighbors(rows)[0].mean(axis=1)
+    if name == "KMeans":
+        return lambda rows: model.transform(rows).min(axis=1) ** 2
+    if name == "EllipticEnvelope":
+        return model.mahalanobis
+    if type(model).__module__.startswith("pyod."):
+        return lambda rows: np.asarray(model.decision_function(rows), dtype=float)
+    return (lambda rows: -model.score_samples(rows)) if hasattr(model, "score_samples") else model
