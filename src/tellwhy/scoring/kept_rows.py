@@ -107,7 +107,7 @@ def _gaussian_mixture_rows(model: Any) -> Floats:
 
 
 def _principal_rows(model: Any) -> Floats:
-    """Draw from the normal distribution whose principal components PyOD's PCA keeps, before it scales rows."""
+    """Draw from the normal distribution whose principal components PyOD's PCA keeps, in the user's units."""
     inside = model.detector_
     mean = np.asarray(inside.mean_)
     spread = np.asarray(inside.get_covariance())
