@@ -18,7 +18,7 @@ from tellwhy.core.tables import PandasRows, take_rows
 if TYPE_CHECKING:
     import pandas as pd
 
-KINDS = ("attribution", "sensitivity", "signal", "ranking")
+KINDS = ("attribution", "sensitivity", "signal", "ranking", "relative")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -48,7 +48,8 @@ class Explanation:
     params
         Settings of the method; `params["explains"]` says which scalar was explained.
     kind
-        'attribution', 'sensitivity', 'signal' or 'ranking'.
+        'attribution', 'sensitivity', 'signal', 'ranking' or 'relative' (how many times what is usual of a
+        feature, 1 = as on ordinary rows).
     extras
         Further results. Arrays and frames have one entry per row and follow slicing; anything else is kept as
         it is. A `Deferred` one is computed when it is first asked for (see `Extras`).

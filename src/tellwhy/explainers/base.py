@@ -106,7 +106,7 @@ class ScoreExplainer(ABC):
             method=type(self).__name__,
             params={"explains": self.score.describes, **self._settings(), **found.params},
             kind=kind,
-            extras=self._extras(X, rows, found, values if kind == "attribution" else None),
+            extras=self._extras(X, rows, found, values if kind in ("attribution", "relative") else None),
         )
 
     def _settings(self) -> dict[str, Any]:

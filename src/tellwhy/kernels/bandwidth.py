@@ -11,6 +11,7 @@ from tellwhy.kernels.distances import ScaledPoints, centre_and_unit
 
 SAMPLE = 1_000  # rows: their distances are half a million pairs, enough for a median
 NEIGHBOUR = 50
+WIDTHS = (2.0, 1.0, 0.5, 0.25, 0.125, 0.0625)  # shares of the median distance that are tried
 
 
 def median_distance(X: Floats) -> float:

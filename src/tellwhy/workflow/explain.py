@@ -127,7 +127,9 @@ def _by_score(chosen: Card | None, question: _Question) -> Explanation:
     as_trees = chosen is None or chosen.name == "TreeShapley"
     score = read_score(question.model, X, question.background, question.asked, as_trees=as_trees)
     card = chosen or chosen_card(score, "auto")
-    params = with_background(card, question.params, question.background)
+    # what a method leaves to a rule of its own, where nobody asked for it by name
+    preset = {} if chosen else getattr(card.cls, "when_automatic", {})
+    params = with_background(card, {**preset, **question.params}, question.background)
     # a method of trees gets the model itself where that has none, to say so
     is_other = card.name == "TreeShapley" and not (card.applies or bool)(getattr(score, "inner", score))
     explainer, further = made(card, question.model if is_other else score, params)

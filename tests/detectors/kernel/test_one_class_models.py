@@ -187,7 +187,7 @@ def test_median_distance_follows_units_offsets_and_survives_duplicates():
         ({"nu": 0}, r"The 'nu' parameter of OneClassSVM must be a float in \(0, 1\]. Got 0 instead."),
         ({"kernel": "rbf"}, "one of 'exponential', 'student_t'"),
         ({"q": 0.5}, r"'q' parameter .* \[1, inf\)"),
-        ({"bandwidth": -1.0}, "'bandwidth' parameter .* 'auto' or a float"),
+        ({"bandwidth": -1.0}, "'bandwidth' parameter .* 'auto', 'localisation' or a float"),
         ({"bandwidth": True}, "'bandwidth'"),
         ({"bandwidth": float("nan")}, "'bandwidth'"),
         ({"a": 0}, "'a' parameter"),

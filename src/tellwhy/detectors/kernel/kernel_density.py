@@ -30,7 +30,8 @@ class KernelDensity(RememberingDetector, KernelDetector):
     kernel, q, a, scale
         As in `OneClassSVM`.
     bandwidth
-        σ, in the units of the data; 'auto' takes a quarter of the median distance between rows.
+        σ, in the units of the data; 'auto' takes a quarter of the median distance between rows;
+        'localisation' as in `OneClassSVM`.
     false_alarms
         Share of training rows, each scored as if it were new, above the threshold that `fit` sets.
 

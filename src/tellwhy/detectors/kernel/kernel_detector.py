@@ -13,6 +13,7 @@ from tellwhy.core.errors import NotConverged
 from tellwhy.core.params import Rules, one_of, real
 from tellwhy.core.score_function import Floats, Integers, KernelExpansion
 from tellwhy.detectors.base import Detector
+from tellwhy.detectors.kernel.localisation import tried_bandwidths
 from tellwhy.kernels import Exponential, StudentT, is_positive_definite
 from tellwhy.kernels.bandwidth import median_distance
 from tellwhy.kernels.distances import ScaledPoints
@@ -22,7 +23,7 @@ from tellwhy.scoring import KernelScore
 KERNEL_PARAMETERS: dict[str, Rules] = {
     "kernel": one_of("exponential", "student_t"),
     "q": real(1, np.inf, closed="left"),
-    "bandwidth": (one_of("auto"), real(0, np.inf)),
+    "bandwidth": (one_of("auto", "localisation"), real(0, np.inf)),
     "a": real(0, np.inf),
     "scale": one_of("count", "one"),
 }
@@ -41,15 +42,23 @@ class KernelDetector(Detector):
     expansion_: Any
 
     def radial_kernel(self, X: Floats) -> Exponential | StudentT:
-        """Return the kernel that the parameters name, its bandwidth learned from X where it is 'auto'."""
-        width = (
-            self._auto_share * median_distance(X)
-            if isinstance(self.bandwidth, str)
-            else float(self.bandwidth)
-        )
+        """Return the kernel that the parameters name, its bandwidth learned from X where it is a word."""
+        for name in ("tried_bandwidths_", "tried_names_"):  # of an earlier fit, with another bandwidth
+            if hasattr(self, name):
+                delattr(self, name)
+        width = self._learned_width(X) if isinstance(self.bandwidth, str) else float(self.bandwidth)
         if self.kernel == "student_t":
             return StudentT(width, float(self.q), float(self.a))
         return Exponential(width, float(self.q))
+
+    def _learned_width(self, X: Floats) -> float:
+        """Return the bandwidth for 'auto', or for 'localisation' the one that names moved columns best."""
+        trials = tried_bandwidths(self, X) if self.bandwidth == "localisation" else None
+        if trials is None:
+            return self._auto_share * median_distance(X)
+        self.tried_bandwidths_ = trials.bandwidths
+        self.tried_names_ = trials.named
+        return trials.best
 
     @property
     def bandwidth_(self) -> float:

@@ -47,7 +47,10 @@ class OneClassSVM(KernelDetector):
     q
         Power of the distance, at least 1. Above 2 the problem is not convex; a warning says so.
     bandwidth
-        σ, in the units of the data; 'auto' takes half the median distance between rows.
+        σ, in the units of the data; 'auto' takes half the median distance between rows. 'localisation' tries
+        six widths and takes the one whose explanations best name the column of training rows in which it was
+        moved: better reasons where columns are many. It fits 1,000 rows six times more. A narrower kernel may
+        flag more new rows than ν, and detect worse or better.
     a
         Offset of the t-Student kernel.
     nu
@@ -71,6 +74,9 @@ class OneClassSVM(KernelDetector):
         Support points, weights and kernel.
     threshold_
         Outlierness on the model's boundary; see `set_threshold`.
+    tried_bandwidths_, tried_names_
+        With 'localisation': the widths that were tried, and for each the mean reciprocal rank of the moved
+        column by plain and by relative relevance (see `OneClassDTD`).
     training_scores_
         Outlierness of training rows (at most 20,000, drawn at random), which thresholds are drawn from.
 
@@ -160,7 +166,7 @@ class OneClassSVM(KernelDetector):
                 f"{name} learns without labels, so that its KernelBasis must be 'random' or 'unsupervised'. "
                 f"Got basis={basis.basis!r}."
             )
-        widths = [w for w in (self.bandwidth, basis.bandwidth) if not isinstance(w, str)]
+        widths = [w for w in (self.bandwidth, basis.bandwidth) if w != "auto"]
         if len(set(widths)) == 2:
             raise InvalidParameter(
                 f"{name} has bandwidth={widths[0]!r} and its KernelBasis bandwidth={widths[1]!r}. "

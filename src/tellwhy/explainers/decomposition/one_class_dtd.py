@@ -7,7 +7,7 @@ output is redistributed to the support points (equations 4 and 5), then to the i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -17,19 +17,11 @@ from tellwhy.core.capabilities import HasExpansion, LeavesRowsOut
 from tellwhy.core.errors import InvalidInput, UnsupportedModel
 from tellwhy.core.params import Rules, instance_of, none, one_of, validate_parameters
 from tellwhy.core.registry import register
-from tellwhy.core.score_function import (
-    CentreDistance,
-    Floats,
-    Integers,
-    KernelExpansion,
-    NeighbourDistance,
-    Remembered,
-)
+from tellwhy.core.score_function import Floats, Integers, KernelExpansion, Remembered
 from tellwhy.explainers.base import Attribution, Rows, ScoreExplainer, lacks
-from tellwhy.scoring import CentreScore, KernelScore, NeighbourScore
-from tellwhy.scoring.scores._compiled import spread_over_features
-
-_DIGITS_KEPT = 1e-9  # relative error above which relevance is computed again, slowly and exactly
+from tellwhy.explainers.usual_relevance import LEAST_ROWS, OrdinaryRows
+from tellwhy.scoring import KernelScore
+from tellwhy.scoring.relevance import relevance
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +85,16 @@ class OneClassDTD(ScoreExplainer):
         None never leaves one out, an array gives the training row of each explained row (−1 for a new row).
         The score that is explained is then the left-out one; `extras["left_out"]` tells which rows this
         concerns.
+    relative
+        False: R_i, which adds up to the score but for a residual. It is about the squared distance of the
+        cell from rows nearby, plus the spread of those rows: a noisy column has relevance on every row. True:
+        R_i beside what is usual of its column, values_i = R_i / usual_i, 1 = as on ordinary rows. usual_i is
+        the mean of R_i over ordinary rows, each judged without itself, plus a tenth of the average column's.
+        The result's `kind` is "relative": its values do not add up to the score, but
+        scores = base_values + Σ_i values_i · usual_i + a rest; `extras["relevance"]` holds R, and
+        `params["usual_relevance"]` the usual one. "auto" shows the form that names the moved column of up to
+        300 altered ordinary rows better; `params["form"]` says which, and why. Ordinary rows are those that
+        the model keeps, or that `remember` was given.
 
     Examples
     --------
@@ -102,35 +104,83 @@ class OneClassDTD(ScoreExplainer):
     >>> explanation = OneClassDTD(OneClassSVM().fit(X)).explain([[0.0, 6.0, 0.0]])
     >>> int(explanation.values.argmax())
     1
+
+    Beside what is usual of each column:
+
+    >>> relative = OneClassDTD(OneClassSVM().fit(X), relative=True).explain([[0.0, 6.0, 0.0]])
+    >>> relative.kind, (relative.values > 1).tolist()
+    ('relative', [[False, True, False]])
     """
 
     leaves_rows_out = True
+    when_automatic: ClassVar[dict[str, object]] = {"relative": "auto"}
     _parameters: ClassVar[dict[str, Rules]] = {
         "training_rows": (
             one_of("auto"),
             none,
             instance_of(np.ndarray, list, words="an array of training rows"),
-        )
+        ),
+        "relative": one_of(False, True, "auto"),
     }
 
-    def __init__(self, model: object, *, training_rows: ArrayLike | str | None = "auto"):
+    def __init__(
+        self,
+        model: object,
+        *,
+        training_rows: ArrayLike | str | None = "auto",
+        relative: bool | str = False,
+    ):
         super().__init__(model)
         self.training_rows = training_rows
+        self.relative = relative
 
     def _attribute(self, rows: Rows) -> Attribution:
         score = rows.score
         if not isinstance(score, HasExpansion):
             raise lacks(score, "OneClassDTD", "support points and a kernel (method='auto' picks another)")
-        if isinstance(score.expansion, CentreDistance):
-            return _attribute_centre(rows)
-        base: Floats | float = 0.0
-        if isinstance(score.expansion, NeighbourDistance):
-            values, scores = _attribute_neighbours(rows)
-        else:
-            values, scores = _attribute_kernel(rows)
-            base = rows.score.base_values(rows.skipped)
-        params = {"rows_left_out": int((rows.skipped >= 0).sum())}
-        return Attribution(values, scores, base, params=params)
+        values, scores = relevance(score, rows.X, rows.skipped)
+        base = score.base_values(rows.skipped) if isinstance(score, KernelScore) else 0.0
+        plain = Attribution(values, scores, base, params={"rows_left_out": int((rows.skipped >= 0).sum())})
+        return plain if self.relative is False else self._beside_usual(rows, plain)
+
+    def _beside_usual(self, rows: Rows, plain: Attribution) -> Attribution:
+        """Relevance beside what is usual of it, or as it is where the rule of "auto" says so."""
+        ordinary = self._ordinary(rows)
+        if ordinary is None and self.relative is True:
+            raise InvalidInput(
+                f"OneClassDTD(relative=True) compares relevance with that of ordinary rows: the model keeps "
+                f"fewer than {LEAST_ROWS}. Call remember(X_train) with the rows it was fitted on first."
+            )
+        if ordinary is None:
+            words = "plain relevance: there are no ordinary rows to compare it with"
+            return replace(plain, params={**plain.params, "form": words})
+        if self.relative == "auto" and not ordinary.naming.prefers_relative:
+            return replace(plain, params={**plain.params, "form": f"plain relevance: {_why(ordinary)}"})
+        values = rows.by_owner(plain.values)
+        why = "asked for" if self.relative is True else _why(ordinary)
+        params = {
+            "form": f"relevance beside the usual one: {why}",
+            "usual_relevance": ordinary.usual.tolist(),
+        }
+        return replace(
+            plain,
+            values=values / ordinary.usual,
+            extras={"relevance": rows.shaped(values)},
+            params={**plain.params, **params},
+            per_owner=True,
+            kind="relative",
+        )
+
+    def _ordinary(self, rows: Rows) -> OrdinaryRows | None:
+        """Ordinary rows with what is usual of them, found once for each model and what was remembered."""
+        given = self._ordinary_rows()
+        known = vars(self).get("_known_ordinary")
+        if known is None or known[0] is not rows.score or known[1] is not given:
+            X = None if given is None else self._read(given).X
+            known = (rows.score, given, OrdinaryRows.of(rows, X))
+            self._known_ordinary = known
+        found: OrdinaryRows | None = known[2]
+        return found
 
     def explain_support(self, X: ArrayLike) -> SupportExplanation:
         """Explain outlierness by support points, equations 4 and 5: R_j = p_j · o (Σ_j R_j = o)."""
@@ -181,6 +231,18 @@ class OneClassDTD(ScoreExplainer):
         return score.leave_some(_points_of(given, score.remembered))
 
 
+def _why(ordinary: OrdinaryRows) -> str:
+    """What the choice between the two forms rests on."""
+    naming = ordinary.naming
+    if not naming.n:
+        return "no column of the ordinary rows changes"
+    verb = "better" if naming.prefers_relative else "no better"
+    return (
+        f"of {naming.n} ordinary rows with one column moved, the relative form names that column {verb} than "
+        f"the plain one (mean reciprocal rank {naming.relative:.2f} against {naming.plain:.2f})"
+    )
+
+
 def _points_of(training_rows: Integers, expansion: Remembered) -> Integers:
     rows = expansion.training_rows
     n_training = expansion.n_training
@@ -194,49 +256,6 @@ def _points_of(training_rows: Integers, expansion: Remembered) -> Integers:
     point_of_row = np.full(n_training + 1, -1, dtype=np.int64)
     point_of_row[rows] = np.arange(len(rows))
     return np.asarray(point_of_row[np.where(training_rows < 0, n_training, training_rows)])
-
-
-def _attribute_kernel(rows: Rows) -> tuple[Floats, Floats]:
-    """R = x²·Σ_j w_j − 2x⊙(w U) + w U² with w_j = Δ_j / r_j²: two matrix products per batch."""
-    score: KernelScore = rows.score
-    n, d = rows.X.shape
-    values = np.empty((n, d))
-    scores = np.empty(n)
-    for batch in score.pooled(rows.X, "relevance", rows.skipped):
-        W = batch.coefficients  # (rows, points)
-        Z = batch.scaled  # (rows, d), in units of the bandwidth from the middle of the points
-        sums = W @ score.coordinates_and_squares
-        weight = W.sum(axis=1)
-        relevance = Z * (Z * weight[:, None] - 2.0 * sums[:, :d]) + sums[:, d:]
-        norms = np.einsum("ij,ij->i", Z, Z)
-        # The three terms nearly cancel where a row is near its points and both are far from the origin. Where
-        # their rounding error is no longer small beside the sum, the sum is taken over differences instead.
-        error = 16 * np.finfo(float).eps * (weight * norms + W @ score.points.squared_norms)
-        lost = np.flatnonzero(error > _DIGITS_KEPT * batch.attributed)
-        if len(lost):
-            exact = np.empty((len(lost), d))
-            spread_over_features(Z[lost], score.points.scaled, W[lost], exact)
-            relevance[lost] = exact
-        values[batch.rows] = np.maximum(relevance, 0.0, out=relevance)  # −0 and rounding below it
-        scores[batch.rows] = batch.outlierness
-    return values, scores + score.offset
-
-
-def _attribute_neighbours(rows: Rows) -> tuple[Floats, Floats]:
-    score: NeighbourScore = rows.score
-    index, distance = score.neighbours(rows.X, rows.skipped)
-    values = np.zeros_like(rows.X)
-    for j, r in zip(index.T, distance.T, strict=True):
-        difference = rows.X - score.expansion.points[j]
-        # divided before it is squared, so that 1e200 does not overflow; equal rows have nothing to share
-        values += difference * (difference / np.where(r > 0, r, np.inf)[:, None])
-    return values / score.expansion.n_neighbours, distance.mean(axis=1)
-
-
-def _attribute_centre(rows: Rows) -> Attribution:
-    score: CentreScore = rows.score
-    values = (rows.X - score.nearest(rows.X)) ** 2
-    return Attribution(values, values.sum(axis=1))
 
 
 def _support(score: KernelScore, values: Floats, scores: Floats, explains: str) -> SupportExplanation:

@@ -28,6 +28,7 @@ AXIS_TITLES = {
     "sensitivity": "sensitivity of the score (not a share of it)",
     "signal": "signal (not a share of the score)",
     "ranking": "ranking weight (not a share of the score)",
+    "relative": "times what is usual of the column (not a share of the score)",
 }
 
 

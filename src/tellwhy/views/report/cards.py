@@ -25,6 +25,7 @@ KIND_WORDS = {
     "sensitivity": "sensitivity of the score",
     "signal": "strength of the signal",
     "ranking": "weight in the ranking",
+    "relative": "relevance, in multiples of what is usual of the column",
 }
 
 

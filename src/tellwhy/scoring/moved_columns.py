@@ -1,0 +1,119 @@
+"""Ordinary rows with one column moved, to see which way of telling a score names that column.
+
+The truth about such rows is known, and they are made from nothing but rows that a model may learn from. So
+they decide where two ways of explaining, or two bandwidths, would otherwise be a matter of taste.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tellwhy.core.score_function import Floats, Integers
+from tellwhy.core.tables import canonical_order
+
+LEAST_MOVED = 20  # fewer rows decide nothing
+
+
+@dataclass(frozen=True, eq=False)
+class MovedColumns:
+    """Rows that were made from ordinary ones.
+
+    Attributes
+    ----------
+    X
+        The rows, each with one column moved.
+    origin
+        The row that each was made from.
+    columns
+        The column that was moved, as the user counts them.
+    """
+
+    X: Floats
+    origin: Integers
+    columns: Integers
+
+    @classmethod
+    def drawn(cls, X: Floats, owner: Integers, n: int, rng: np.random.Generator) -> MovedColumns:
+        """Make up to n rows, as many from each row of X as possible.
+
+        `owner` tells which of the user's columns each column of X was made from. A column of numbers moves by
+        one to two standard deviations, up or down; one of two values takes the other one; a column that an
+        encoding made several of takes what another row has there. Columns that never change are left alone.
+        """
+        origin = np.arange(n) % len(X)
+        candidates = _changing(X, owner)
+        if not len(candidates):
+            return cls(X[:0], origin[:0], origin[:0])
+        columns = candidates[rng.integers(len(candidates), size=n)]
+        steps = rng.uniform(1.0, 2.0, n) * rng.choice([-1.0, 1.0], n)
+        donors = rng.integers(len(X), size=n)
+        is_own = owner[None, :] == columns[:, None]  # (n, columns of X)
+        is_block = np.bincount(owner)[columns] > 1
+        before = X[origin]
+        alone = _moved(X, before, steps)
+        after = np.where(is_own, np.where(is_block[:, None], X[donors], alone), before)
+        changed = (after != before).any(axis=1)  # another row may have the same there
+        return cls(after[changed], origin[changed], columns[changed])
+
+    def reciprocal_ranks(self, values: Floats) -> Floats:
+        """One over the place of the moved column among all, the highest value first; equal ones share places.
+
+        Examples
+        --------
+        >>> moved = MovedColumns(np.zeros((2, 3)), np.array([0, 1]), np.array([2, 0]))
+        >>> moved.reciprocal_ranks(np.array([[1.0, 2.0, 5.0], [1.0, 2.0, 1.0]])).round(2)
+        array([1. , 0.4])
+        """
+        own = np.take_along_axis(values, self.columns[:, None], axis=1)
+        others = (values == own).sum(axis=1) - 1
+        return np.asarray(1.0 / (1.0 + (values > own).sum(axis=1) + 0.5 * others))
+
+
+@dataclass(frozen=True)
+class Naming:
+    """How well plain and relative relevance name the moved column: mean reciprocal ranks.
+
+    `error` is the standard error of their difference, `n` the number of rows.
+    """
+
+    plain: float
+    relative: float
+    error: float
+    n: int
+
+    @classmethod
+    def of(cls, moved: MovedColumns, values: Floats, usual: Floats) -> Naming:
+        """Compare the relevance of moved rows, in the user's columns, with itself beside what is usual."""
+        plain = moved.reciprocal_ranks(values)
+        relative = moved.reciprocal_ranks(values / usual)
+        n = len(plain)
+        error = float((relative - plain).std() / np.sqrt(n)) if n else 0.0
+        return cls(float(plain.mean()) if n else 0.0, float(relative.mean()) if n else 0.0, error, n)
+
+    @property
+    def prefers_relative(self) -> bool:
+        """Whether relative relevance names it better, by more than chance may do.
+
+        Plain relevance adds up to the score, and so is kept where nothing is gained.
+        """
+        return self.n >= LEAST_MOVED and self.relative - self.plain > self.error
+
+
+def _changing(X: Floats, owner: Integers) -> Integers:
+    """The user's columns that change, in an order that does not depend on their place in the table."""
+    changes = (X[:1] != X).any(axis=0)
+    order = canonical_order(X)
+    owners = owner[order][changes[order]]
+    first = np.sort(np.unique(owners, return_index=True)[1])
+    return np.asarray(owners[first])
+
+
+def _moved(X: Floats, before: Floats, steps: Floats) -> Floats:
+    """Every cell moved by its row's step in standard deviations, or to the other one of two values."""
+    low = X.min(axis=0)
+    high = X.max(axis=0)
+    is_pair = ((low == X) | (high == X)).all(axis=0)
+    other = np.where(before == low, high, low)
+    return np.where(is_pair, other, before + steps[:, None] * X.std(axis=0))
