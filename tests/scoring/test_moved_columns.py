@@ -6,9 +6,10 @@ import pytest
 from tellwhy.scoring.moved_columns import LEAST_MOVED, MovedColumns, Naming
 
 
-def drawn(X, owner=None, n=400, seed=0):
+def drawn(X, owner=None, n=400, seed=0, known=None):
     owner = np.arange(X.shape[1]) if owner is None else np.asarray(owner)
-    return MovedColumns.drawn(X, owner, n, np.random.default_rng(seed))
+    rng = np.random.default_rng(seed)
+    return MovedColumns.drawn(X, owner, n, rng, known=X if known is None else known)
 
 
 def test_one_column_of_each_row_moves_by_one_to_two_deviations():
@@ -34,6 +35,14 @@ def test_two_values_are_exchanged_and_constants_left_alone():
     np.testing.assert_array_equal(moved.X[pair, 0] + X[moved.origin[pair], 0], 5.5)
 
 
+def test_a_rare_one_of_two_values_is_not_taken():
+    X = np.column_stack([np.r_[np.zeros(199), 1.0], np.random.default_rng(0).normal(size=200)])
+    moved = drawn(X)
+    first = moved.columns == 0
+    assert first.any()
+    assert np.abs(moved.X[first, 0] - X[moved.origin[first], 0]).max() <= 2 * X[:, 0].std()
+
+
 def test_a_column_of_several_takes_what_another_row_has():
     rng = np.random.default_rng(0)
     levels = np.eye(3)[rng.integers(0, 3, 80)]
@@ -44,6 +53,17 @@ def test_a_column_of_several_takes_what_another_row_has():
     np.testing.assert_array_equal(moved.X[block, :3].sum(axis=1), 1.0)  # still one level each
     assert (moved.X[block, :3] != X[moved.origin[block], :3]).any(axis=1).all()
     np.testing.assert_array_equal(moved.X[block, 3], X[moved.origin[block], 3])
+
+
+def test_all_known_rows_tell_how_much_a_column_changes():
+    known = np.column_stack([np.r_[np.zeros(95), np.full(5, 10.0)], np.arange(100.0)])
+    known[99, 0] = 4.0
+    moved = drawn(known[:10], known=known)  # the first column never changes in these ten
+    first = moved.columns == 0
+    assert first.any()
+    steps = np.abs(moved.X[first, 0]) / known[:, 0].std()
+    assert steps.min() >= 1
+    assert steps.max() <= 2
 
 
 def test_nothing_to_move_gives_no_rows():

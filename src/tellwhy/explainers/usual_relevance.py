@@ -23,10 +23,11 @@ LEAST_ROWS = 20  # fewer do not tell what is usual
 class OrdinaryRows:
     """Rows that a model was trained on or that were given as ordinary, each judged without itself.
 
-    `rows` are at most 300 of them, in the columns that the score sees.
+    `rows` are at most 300 of them, in the columns that the score sees, and `known` all that are known.
     """
 
     rows: Rows
+    known: Floats
 
     @classmethod
     def of(cls, explained: Rows, given: Floats | None) -> OrdinaryRows | None:
@@ -37,10 +38,11 @@ class OrdinaryRows:
             X = None if kept is None else np.asarray(kept.rows, dtype=np.float64)
         if X is None or len(X) < LEAST_ROWS:
             return None
+        known = X
         X = X[evenly_spread(len(X), MOST_ROWS)]
         score = explained.score
         left_out = score.match(X) if isinstance(score, LeavesRowsOut) else None
-        return cls(replace(explained, X=X, left_out=left_out, output=None))
+        return cls(replace(explained, X=X, left_out=left_out, output=None), known)
 
     @cached_property
     def usual(self) -> Floats:
@@ -52,7 +54,8 @@ class OrdinaryRows:
     def naming(self) -> Naming:
         """Which form names the moved column of altered ordinary rows; the same rows every time."""
         rows = self.rows
-        moved = MovedColumns.drawn(rows.X, rows.owner, MOST_ROWS, np.random.default_rng(0))
+        rng = np.random.default_rng(0)
+        moved = MovedColumns.drawn(rows.X, rows.owner, MOST_ROWS, rng, known=self.known)
         if len(moved.X) < LEAST_MOVED:
             return Naming(0.0, 0.0, 0.0, 0)
         values, _ = relevance(rows.score, moved.X, self._left_out(moved))

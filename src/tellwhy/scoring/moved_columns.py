@@ -14,6 +14,9 @@ from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.tables import canonical_order
 
 LEAST_MOVED = 20  # fewer rows decide nothing
+# Of two values, the rarer one has at least this share where rows take the other value. A value that hardly a
+# row has is far away in standard deviations, and those rows vouch for it: no explanation could name it.
+RARER_SHARE = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,25 +38,29 @@ class MovedColumns:
     columns: Integers
 
     @classmethod
-    def drawn(cls, X: Floats, owner: Integers, n: int, rng: np.random.Generator) -> MovedColumns:
+    def drawn(
+        cls, X: Floats, owner: Integers, n: int, rng: np.random.Generator, *, known: Floats
+    ) -> MovedColumns:
         """Make up to n rows, as many from each row of X as possible.
 
-        `owner` tells which of the user's columns each column of X was made from. A column of numbers moves by
-        one to two standard deviations, up or down; one of two values takes the other one; a column that an
-        encoding made several of takes what another row has there. Columns that never change are left alone.
+        `owner` tells which of the user's columns each column of X was made from; `known` are all rows there
+        are, which tell how much a column changes: a few may share a value that others do not have. A column
+        of numbers moves by one to two standard deviations, up or down. One of two values, neither of them
+        rare, takes the other one. A column that an encoding made several of takes what another row has there.
+        Columns that never change are left alone.
         """
         origin = np.arange(n) % len(X)
-        candidates = _changing(X, owner)
+        candidates = _changing(known, owner)
         if not len(candidates):
             return cls(X[:0], origin[:0], origin[:0])
         columns = candidates[rng.integers(len(candidates), size=n)]
         steps = rng.uniform(1.0, 2.0, n) * rng.choice([-1.0, 1.0], n)
-        donors = rng.integers(len(X), size=n)
+        donors = rng.integers(len(known), size=n)
         is_own = owner[None, :] == columns[:, None]  # (n, columns of X)
         is_block = np.bincount(owner)[columns] > 1
         before = X[origin]
-        alone = _moved(X, before, steps)
-        after = np.where(is_own, np.where(is_block[:, None], X[donors], alone), before)
+        alone = _moved(known, before, steps)
+        after = np.where(is_own, np.where(is_block[:, None], known[donors], alone), before)
         changed = (after != before).any(axis=1)  # another row may have the same there
         return cls(after[changed], origin[changed], columns[changed])
 
@@ -94,11 +101,11 @@ class Naming:
 
     @property
     def prefers_relative(self) -> bool:
-        """Whether relative relevance names it better, by more than chance may do.
+        """Whether relative relevance names it better, by more than two standard errors.
 
         Plain relevance adds up to the score, and so is kept where nothing is gained.
         """
-        return self.n >= LEAST_MOVED and self.relative - self.plain > self.error
+        return self.n >= LEAST_MOVED and self.relative - self.plain > 2.0 * self.error
 
 
 def _changing(X: Floats, owner: Integers) -> Integers:
@@ -114,6 +121,8 @@ def _moved(X: Floats, before: Floats, steps: Floats) -> Floats:
     """Every cell moved by its row's step in standard deviations, or to the other one of two values."""
     low = X.min(axis=0)
     high = X.max(axis=0)
-    is_pair = ((low == X) | (high == X)).all(axis=0)
+    share = (high == X).mean(axis=0)
+    is_common = (share >= RARER_SHARE) & (share <= 1 - RARER_SHARE)
+    is_pair = is_common & ((low == X) | (high == X)).all(axis=0)
     other = np.where(before == low, high, low)
     return np.where(is_pair, other, before + steps[:, None] * X.std(axis=0))

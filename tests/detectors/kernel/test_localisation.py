@@ -78,9 +78,9 @@ def test_held_out_rows_are_not_learned(monkeypatch):
     seen = {}
     drawn = localisation.MovedColumns.drawn
 
-    def spy(X, owner, n, rng):
+    def spy(X, owner, n, rng, *, known):
         seen["held"] = X
-        return drawn(X, owner, n, rng)
+        return drawn(X, owner, n, rng, known=known)
 
     def named(detector, learned, moved):
         seen["learned"] = learned

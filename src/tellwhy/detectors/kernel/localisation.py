@@ -55,7 +55,8 @@ def tried_bandwidths(detector: Any, X: Floats) -> Trials | None:
     learned = X[order[n_held : n_held + LEARNED_ROWS]]
     if len(X) < LEAST_ROWS:
         return None
-    moved = MovedColumns.drawn(X[order[:n_held]], np.arange(X.shape[1]), MOVED_ROWS, rng)
+    owner = np.arange(X.shape[1])
+    moved = MovedColumns.drawn(X[order[:n_held]], owner, MOVED_ROWS, rng, known=X)
     if len(moved.X) < LEAST_MOVED:
         return None
     widths = np.array(WIDTHS) * median_distance(X)

@@ -370,8 +370,14 @@ def _summary(found: _Findings) -> str:
         f"{fitted.selection.words}{sampled} in {len(fitted.encoder.columns_)} columns by a {fitted.words}. "
         f"{ranking.n_above:,} {verb} above the threshold ({ranking.alarms.rule}). "
         f"The {len(explanation)} highest scores were explained by {explanation.method}, each row "
-        "scored as if the detector had not seen it."
+        f"scored as if the detector had not seen it.{_form(explanation)}"
     )
+
+
+def _form(explanation: Explanation) -> str:
+    """Which of two forms of an explanation is shown and why, where the method had to choose."""
+    words = explanation.params.get("form")
+    return f" Shown is {words}." if words else ""
 
 
 def _sampling_notices(fitted: FittedTable) -> list[str]:
