@@ -28,7 +28,7 @@ def test_they_have_the_members_of_an_explainer(method):
     assert explainer.model is MODEL
     assert explainer.kind in KINDS
     assert explainer.explain([[1.0, 2.0]]).kind == explainer.kind
-    assert list(inspect.signature(explainer.explain).parameters) == ["X", "progress"]
+    assert list(inspect.signature(explainer.explain).parameters) == ["X", "progress", "output"]
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -15,6 +15,7 @@ from tellwhy.explainers.propagation.excitation_backprop import ExcitationBackpro
 from tellwhy.explainers.propagation.explain_all import explain_all  # noqa: E402
 from tellwhy.explainers.propagation.gradient import Gradient, InputTimesGradient, SmoothGrad  # noqa: E402
 from tellwhy.explainers.propagation.lrp import LRP  # noqa: E402
+from tellwhy.explainers.propagation.on_device import TensorExplanation  # noqa: E402
 from tellwhy.explainers.propagation.operations.kinds import KINDS  # noqa: E402
 from tellwhy.explainers.propagation.operations.operation import Operation  # noqa: E402
 from tellwhy.explainers.propagation.rectified import DeconvNet, GuidedBackprop  # noqa: E402
@@ -40,6 +41,7 @@ __all__ = [
     "Operation",
     "Rule",
     "SmoothGrad",
+    "TensorExplanation",
     "coverage",
     "explain_all",
     "register_operation",

@@ -21,7 +21,9 @@ from tellwhy.core.params import (
     instance_of,
     integer,
     none,
+    one_of,
     validate_parameters,
+    validate_value,
 )
 from tellwhy.core.progress import shown
 from tellwhy.core.score_function import Floats
@@ -82,7 +84,7 @@ class NetworkExplainer(ABC):
         self.batch_size = batch_size
         self.device = device
 
-    def explain(self, X: Any, *, progress: bool | None = None) -> Any:
+    def explain(self, X: Any, *, progress: bool | None = None, output: str = "numpy") -> Any:
         """Explain the model's output for each row of X.
 
         Parameters
@@ -92,14 +94,18 @@ class NetworkExplainer(ABC):
             names of forward's arguments.
         progress
             Whether to show how far it is; None: on a terminal and in notebooks, after two seconds.
+        output
+            "numpy", or "torch": values stay on the device, in the network's own type, as a
+            `TensorExplanation`.
 
         Returns
         -------
         An `Explanation`; for several inputs one of each, in a tuple or a dict like X. There the residual of
         each is that of the whole, and its `base_values` are what the other inputs got.
         """
+        validate_value(type(self).__name__, "output", output, one_of("numpy", "torch"))
         with shown(progress):
-            return explain_together([self], X)[0]
+            return explain_together([self], X, output=output)[0]
 
     def ledger(self, X: Any) -> pd.DataFrame:
         """Relevance that arrived at each operation, that it handed on, and that it absorbed.

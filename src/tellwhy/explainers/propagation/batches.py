@@ -15,8 +15,9 @@ from torch.nn import Module
 from tellwhy.core.params import generator
 from tellwhy.core.progress import track
 from tellwhy.explainers.propagation.engine.inputs import Inputs
-from tellwhy.explainers.propagation.engine.passes import run_backward, run_forward
-from tellwhy.explainers.propagation.engine.results import Collector, Result
+from tellwhy.explainers.propagation.engine.passes import needs_capture, run_backward, run_forward
+from tellwhy.explainers.propagation.engine.results import Collector, DeviceCollector, Result
+from tellwhy.explainers.propagation.on_device import on_device
 from tellwhy.scoring.scores.network_passes import untouched
 from tellwhy.scoring.scores.network_targets import (
     CheckedTarget,
@@ -39,14 +40,15 @@ class Explained:
     extras: dict[str, Any]
 
 
-def explain_together(explainers: Sequence[NetworkExplainer], X: Any) -> list[Any]:
+def explain_together(explainers: Sequence[NetworkExplainer], X: Any, *, output: str = "numpy") -> list[Any]:
     """Explain X by explainers of one model, device and batch size, which share each forward pass."""
     lead = explainers[0]
     model, rows = lead.prepare(X)
     for other in explainers[1:]:
         other.check()
     targets = [check_target(e.target, len(rows)) for e in explainers]
-    collectors = [Collector(len(rows), partial(e.raise_not_finite, model)) for e in explainers]
+    collector_of = DeviceCollector if output == "torch" else Collector
+    collectors = [collector_of(len(rows), partial(e.raise_not_finite, model)) for e in explainers]
     rng = generator(lead.random_state)
     label = f"explaining with {', '.join(type(e).__name__ for e in explainers)}"
     with untouched(rows.tensors[0].device), torch.enable_grad():
@@ -59,8 +61,9 @@ def explain_together(explainers: Sequence[NetworkExplainer], X: Any) -> list[Any
             for result, collector in zip(results, collectors, strict=True):
                 collector.put(batch, part, result)
         wholes = [collector.all_rows() for collector in collectors]
+    finish = _finish_on_device if output == "torch" else _finish
     return [
-        _finish(e, X, rows, whole, target)
+        finish(e, X, rows, whole, target)
         for e, whole, target in zip(explainers, wholes, targets, strict=True)
     ]
 
@@ -69,6 +72,18 @@ def share_forward(
     explainers: Sequence[NetworkExplainer], model: Module, rows: Inputs, targets: Sequence[CheckedTarget]
 ) -> list[Result]:
     """Run the model once on some rows, then the ways down of every explainer."""
+    try:
+        return _down(explainers, model, rows, targets)
+    except RuntimeError as error:
+        if "inplace operation" not in str(error):
+            raise
+    needs_capture.add(model)  # it changes in place what autograd kept: capture works on copies
+    return _down(explainers, model, rows, targets)
+
+
+def _down(
+    explainers: Sequence[NetworkExplainer], model: Module, rows: Inputs, targets: Sequence[CheckedTarget]
+) -> list[Result]:
     ways = [(k, way) for k, explainer in enumerate(explainers) for way in explainer.passes()]
     forward = run_forward(model, rows, [way.method for _, way in ways])
     sums: dict[int, list[Tensor]] = {}
@@ -103,6 +118,19 @@ def _finish(explainer: NetworkExplainer, X: Any, rows: Inputs, whole: Result, ta
     for k, given in enumerate(rows.given(X)):
         others = _sum_of_rows(values[:k] + values[k + 1 :]) if shared else np.zeros(len(scores))
         made.append(explainer.assemble(given, values[k], scores, others=others, what=what))
+    return rows.like_given(made)
+
+
+def _finish_on_device(
+    explainer: NetworkExplainer, X: Any, rows: Inputs, whole: Result, target: CheckedTarget
+) -> Any:
+    """The same as tensors, in the form of X."""
+    outputs = {} if callable(target) else {"output": whole.outputs.cpu().numpy()}
+    what = Explained(describe(target, whole.softmax), outputs)
+    made = [
+        on_device(explainer, given, whole.values, k, result=whole, what=what)
+        for k, given in enumerate(rows.given(X))
+    ]
     return rows.like_given(made)
 
 

@@ -69,6 +69,11 @@ class Composite:
         """Whether some rule gives relevance to inputs that are zero."""
         return any(rule.maps_relevance for _, rule in self.entries)
 
+    @property
+    def needs_input(self) -> bool:
+        """Whether some rule looks at the values of a layer's input."""
+        return any(rule.needs_input for _, rule in self.entries)
+
     def __str__(self) -> str:
         listed = [f"{getattr(predicate, '__name__', 'chosen')}: {rule}" for predicate, rule in self.entries]
         return "; ".join(listed)

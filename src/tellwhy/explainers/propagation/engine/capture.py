@@ -36,6 +36,9 @@ from tellwhy.explainers.propagation.operations.roles import constants_of
 from tellwhy.explainers.propagation.spellings.table import WRITTEN_OUT
 
 _TRANSPOSED_VIEWS = {"T", "mT", "H", "mH"}  # attributes of a tensor that are operations, unlike x.shape
+# Attributes and methods that tell about a tensor and compute nothing, also after a change in place.
+_QUERIES = frozenset(getattr(Tensor, name).__get__ for name in ("shape", "dtype", "device", "ndim"))
+_QUERIES |= {Tensor.dim, Tensor.size, Tensor.is_floating_point, Tensor.__len__}
 _INPUT = Operation(-1, "input", "copying", "")
 
 
@@ -89,23 +92,33 @@ class Capture(TorchFunctionMode):
         for method in methods:
             self._kinds.update(method.operations)
         self._viewed: set[int] = set()  # where in memory those tensors are that have a view
+        # Asked at every operation.
+        self._follows_rules = any(method.carries != "gradient" for method in methods)
+        self._has_gradients = any(method.carries == "gradient" for method in methods)
+        self._carries_relevance = any(method.carries == "relevance" for method in methods)
+        self._needs_layer_inputs = any(method.needs_layer_inputs for method in methods)
         self._rectifies = any(method.rectifier is not None for method in methods)
         self._constant_roles = frozenset().union(*(method.constant_roles for method in methods))
 
     @property
     def follows_rules(self) -> bool:
         """Whether some method is more than a gradient."""
-        return any(method.carries != "gradient" for method in self.methods)
+        return self._follows_rules
 
     @property
     def has_gradients(self) -> bool:
         """Whether some method is a gradient, which needs every derivative."""
-        return any(method.carries == "gradient" for method in self.methods)
+        return self._has_gradients
 
     @property
     def carries_relevance(self) -> bool:
         """Whether relevance itself travels for some method, and not contributions."""
-        return any(method.carries == "relevance" for method in self.methods)
+        return self._carries_relevance
+
+    @property
+    def needs_layer_inputs(self) -> bool:
+        """Whether some method looks at the values that go into layers."""
+        return self._needs_layer_inputs
 
     def add_leaf(self, leaf: Tensor, number: int, *, nonnegative: bool = False) -> None:
         """Let a tensor be one that relevance is handed to, for the input of that number."""
@@ -115,14 +128,16 @@ class Capture(TorchFunctionMode):
     def is_activation(self, tensor: Tensor) -> bool:
         """Whether a tensor depends on the explained input."""
         # Parameters require a gradient too, but have no grad_fn: only computed tensors have one.
-        return tensor.requires_grad and (
-            tensor.grad_fn is not None or any(tensor is leaf for leaf, _ in self.leaves)
-        )
+        if not tensor.requires_grad:
+            return False
+        return not tensor.is_leaf or any(tensor is leaf for leaf, _ in self.leaves)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run one function that the model calls."""
         kwargs = kwargs or {}
-        given = all_tensors((args, kwargs))
+        if func in _QUERIES:  # by far the most frequent: x.shape
+            return func(*args, **kwargs)
+        given = all_tensors((args, kwargs)) if kwargs else all_tensors(args)
         if self.origins.may_be_replaced(given):
             args = map_tensors(self.origins.newest, args)
             kwargs = map_tensors(self.origins.newest, kwargs)
@@ -135,7 +150,7 @@ class Capture(TorchFunctionMode):
         if name == "iter":  # `for row in x`: tensors that Python's iterator makes would not be seen
             return iter(self.__torch_function__(torch.Tensor.unbind, types, args))
         occurring = [t for t in given if self.is_activation(t)]
-        activations = list({id(t): t for t in occurring}.values())
+        activations = occurring if len(occurring) < 2 else list({id(t): t for t in occurring}.values())
         if not activations:
             with torch.no_grad():  # what depends on parameters alone is a constant
                 result = func(*args, **kwargs)
@@ -157,6 +172,8 @@ class Capture(TorchFunctionMode):
         """Result of a call that is several operations, each of them followed; None for all other calls."""
         if call.name not in WRITTEN_OUT or not (self.follows_rules or self._rectifies):
             return None
+        if call.name == "linear" and len(call.activations) == 1 and call.target is call.activations[0]:
+            return None  # the most frequent one, as it should be
         if self._rectifies and call.name in OTHERS:
             return None
         with self:
@@ -185,8 +202,9 @@ class Capture(TorchFunctionMode):
     def _run(self, call: Call) -> Any:
         """Run an operation on activations, and record it."""
         origins = [self.origins.of(t) for t in call.activations]
-        constants = constants_of(call, roles_of(origins), self._constant_roles)
-        written = written_function(call, origins, self.origins) if self.follows_rules else None
+        meets = len(origins) > 1 and self._follows_rules
+        constants = constants_of(call, roles_of(origins), self._constant_roles) if meets else []
+        written = written_function(call, origins, self.origins) if meets else None
         kind = self._kind(call, origins, constants)
         if written is not None:
             kind = "elementwise" if written.axis is None else "softmax"
@@ -210,7 +228,9 @@ class Capture(TorchFunctionMode):
         return result
 
     def _kind(self, call: Call, origins: Sequence[Origin | None], constants: Sequence[bool]) -> str:
-        live = [t for t, held in zip(call.activations, constants, strict=True) if not held]
+        live = call.activations
+        if any(constants):
+            live = [t for t, held in zip(call.activations, constants, strict=True) if not held]
         times = len(live) if any(constants) else call.times
         kind = kind_of(call.name, times, call.args, call.kwargs, self._kinds)
         is_of_one = kind in ("layer", "normalisation") or (call.name == "div" and kind != "unknown")

@@ -10,9 +10,8 @@ from torch import Tensor
 
 from tellwhy.explainers.propagation.engine.derivative_steps import DerivativeStep, times
 from tellwhy.explainers.propagation.engine.portions import portion
-from tellwhy.explainers.propagation.engine.steps import Cotangents, Followed, Step
+from tellwhy.explainers.propagation.engine.steps import Cotangents, Followed, LayerStep
 from tellwhy.explainers.propagation.operations.calls import Call
-from tellwhy.explainers.propagation.operations.layers import LinearMap
 from tellwhy.explainers.propagation.operations.operation import Operation
 from tellwhy.explainers.propagation.rules import quotient
 from tellwhy.explainers.propagation.spellings.attention import ARGUMENTS, DETACHED, PORTIONS
@@ -89,10 +88,8 @@ def attention(capture: Capture, call: Call, operation: Operation) -> Tensor:
 
 
 @dataclass
-class BiasStep(Step):
+class BiasStep(LayerStep):
     """A bias added to the output of a layer: both are one layer. Its inputs are those of `MergedStep`."""
-
-    layer: LinearMap
 
     def hand_down(self, c: Tensor, inputs: list[Tensor], out: Tensor) -> Cotangents:
         """By the rule of the layer with its bias; a gradient goes through the addition."""
@@ -122,7 +119,7 @@ def biased(capture: Capture, call: Call, operation: Operation, origin: Origin | 
     inputs = capture.watch(operation, origin.inputs)
     if capture.has_gradients:
         inputs.append(call.activations[0])
-    step = BiasStep(operation, capture.current, operation.layer)
+    step = BiasStep(operation, capture.current, operation.layer, capture.needs_layer_inputs)
     return Followed.apply(step, lambda _: call.run_detached(), *inputs)
 
 

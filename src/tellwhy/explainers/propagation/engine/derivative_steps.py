@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from tellwhy.explainers.propagation.engine.steps import Compute, Cotangents, Step
+from tellwhy.explainers.propagation.engine.steps import Compute, Cotangents, Step, shape_of
 from tellwhy.explainers.propagation.operations.normalisation import Normalisation
 from tellwhy.explainers.propagation.rules import quotient
 
@@ -95,12 +96,28 @@ class NormalisationStep(DerivativeStep):
     """Layer, group, instance or root-mean-square norm, with its standard deviation as a constant."""
 
     normalisation: Normalisation | None = None
+    bias: Tensor | None = None
+    inverse: Tensor | None = None  # 1/s of each row, where the way up has told it
+    is_short: bool = False  # whether the input need not be kept
+
+    def compute(self, compute: Compute, inputs: tuple[Tensor, ...]) -> Tensor:
+        """Run the norm; a layer norm by PyTorch's kernel, which also tells 1/s."""
+        if not self.is_short or self.normalisation is None:
+            return super().compute(compute, inputs)
+        out, self.inverse = self.normalisation.forward_layer_norm(inputs[0], self.bias)
+        return out
+
+    def kept(self, inputs: tuple[Tensor, ...]) -> Sequence[Tensor]:
+        """Return the input, unless 1/s tells enough."""
+        return [shape_of(inputs[0])] if self.is_short else inputs
 
     def hand_down(self, c: Tensor, inputs: list[Tensor], out: Tensor) -> Cotangents:
         """Through the centring and the factors, not through the standard deviation."""
         if self.carries == "gradient" or self.normalisation is None:
             return self.derivative(c)
         x = inputs[0]
+        if self.inverse is not None:
+            return [self.normalisation.backward_layer_norm(c, self.inverse)]
         if self.carries == "relevance":
             return [x * self.normalisation.backward(x, quotient(c, out))]
         return [self.normalisation.backward(x, c)]

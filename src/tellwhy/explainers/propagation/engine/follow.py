@@ -19,7 +19,7 @@ from tellwhy.explainers.propagation.engine.derivative_steps import (
     NormalisationStep,
     PoolingStep,
 )
-from tellwhy.explainers.propagation.engine.portions import portion
+from tellwhy.explainers.propagation.engine.portions import Relu, portion
 from tellwhy.explainers.propagation.engine.steps import (
     AdditionStep,
     Followed,
@@ -30,7 +30,7 @@ from tellwhy.explainers.propagation.engine.steps import (
 from tellwhy.explainers.propagation.operations.batch_norm import read_batch_norm
 from tellwhy.explainers.propagation.operations.calls import Call
 from tellwhy.explainers.propagation.operations.layers import Addition, ChannelScale, read_layer
-from tellwhy.explainers.propagation.operations.normalisation import read_normalisation
+from tellwhy.explainers.propagation.operations.normalisation import bias_of, read_normalisation
 from tellwhy.explainers.propagation.operations.operation import Operation
 from tellwhy.explainers.propagation.rules import four_coefficients
 
@@ -61,13 +61,17 @@ def follow(
     if operation.constants and not capture.has_gradients:
         # What gets no relevance is left out of the graph: nothing is computed for it on the way down.
         live = [t for t, held in zip(call.activations, operation.constants, strict=True) if not held]
-        call = replace(call, activations=live, times=len(live))
+        call = replace(call, activations=live, times=len(live), only_activations=False)
         operation.constants = ()
     return _run(capture, call, operation, origins)
 
 
 def _run(capture: Capture, call: Call, operation: Operation, origins: OriginsOfInputs) -> Any:
     inputs = capture.watch(operation, call.activations)
+    if call.name == "relu" and not capture.needs_layer_inputs and not capture.carries_relevance:
+        before = None if origins[0] is None else origins[0].operation.kind
+        if before == "layer" and not operation.rectifies:
+            return Relu.apply(inputs[0])
     plain = not operation.constants and all(method.is_plain(operation) for method in capture.methods)
     if plain:
         return call.run(inputs)
@@ -96,13 +100,17 @@ def _step(capture: Capture, call: Call, operation: Operation, origins: OriginsOf
     if kind == "layer":
         nonnegative = origins[0] is not None and origins[0].nonnegative
         operation.layer = read_layer(call, nonnegative=nonnegative)
-        return LayerStep(operation, current, operation.layer)
+        return LayerStep(operation, current, operation.layer, capture.needs_layer_inputs)
     if kind == "addition":
         return AdditionStep(operation, current, _addition(call, origins))
     differentiates = any(method.differentiates(operation) for method in capture.methods)
     if kind == "normalisation":
         read = read_normalisation(call)
-        return NormalisationStep(operation, current, differentiates=differentiates, normalisation=read)
+        step = NormalisationStep(operation, current, differentiates=differentiates, normalisation=read)
+        if read.is_layer_norm and not differentiates and not capture.carries_relevance:
+            step.is_short = True
+            step.bias = bias_of(call)
+        return step
     if kind in ("elementwise", "rectifier"):
         return ElementStep(operation, current, differentiates=differentiates)
     if kind == "pooling" and any(method.pooling is not None for method in capture.methods):
@@ -171,5 +179,6 @@ def _merged(capture: Capture, call: Call, operation: Operation, origin: Origin |
     inputs = capture.watch(operation, origin.inputs)
     if any(method.carries == "gradient" for method in capture.methods):
         inputs.append(normalised)
-    step = MergedStep(operation, capture.current, layer, read_batch_norm(call))
+    norm = read_batch_norm(call)
+    step = MergedStep(operation, capture.current, layer, capture.needs_layer_inputs, norm)
     return Followed.apply(step, lambda _: call.run_detached(), *inputs)

@@ -136,7 +136,32 @@ def readable(x: Any) -> Any:
     """What was explained, as numpy can read it: the same object where it can already."""
     if not isinstance(x, Tensor):
         return x
-    if not x.requires_grad and x.device.type == "cpu" and x.dtype != torch.bfloat16:
+    if x.device.type != "cpu":
+        return OnDevice(x.detach())
+    if not x.requires_grad and x.dtype != torch.bfloat16:
         return x
-    data = x.detach().cpu()
+    data = x.detach()
     return data.float() if data.dtype == torch.bfloat16 else data
+
+
+@dataclass(frozen=True, eq=False)
+class OnDevice:
+    """Rows that stay on their device, and come to the main memory when somebody reads them."""
+
+    tensor: Tensor
+
+    def __len__(self) -> int:
+        return len(self.tensor)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the rows."""
+        return tuple(self.tensor.shape)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        here = self.tensor.cpu()
+        here = here.float() if here.dtype == torch.bfloat16 else here
+        return here.numpy() if dtype is None else here.numpy().astype(dtype)
+
+    def __getitem__(self, index: Any) -> np.ndarray:
+        return np.asarray(self)[index]

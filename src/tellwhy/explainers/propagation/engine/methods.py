@@ -74,6 +74,18 @@ class Method:
         named = tuple(sorted(self.operations.items()))
         return frozenset([(self.batch_norm, named, self.attention, self.gates)])
 
+    @property
+    def needs_layer_inputs(self) -> bool:
+        """Whether some rule looks at the values that went into a layer, and not at their shape only."""
+        if self.carries == "gradient":
+            return False
+        return self.carries == "relevance" or self.composite is None or self.composite.needs_input
+
+    @property
+    def is_gradient(self) -> bool:
+        """Whether this is PyTorch's own gradient, without a change on the way."""
+        return self.carries == "gradient" and self.rectifier is None
+
     def is_plain(self, operation: Operation) -> bool:
         """Whether the operation's own derivative is what this method needs: then autograd does it alone."""
         kind = operation.kind

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+from weakref import WeakSet
 
 import torch
 from torch import Tensor
@@ -17,7 +18,14 @@ from tellwhy.explainers.propagation.engine.methods import Method
 from tellwhy.explainers.propagation.engine.module_paths import ModulePaths
 from tellwhy.explainers.propagation.operations.nested import tensors_in
 from tellwhy.explainers.propagation.operations.operation import Operation
-from tellwhy.scoring.scores.network_passes import not_one_tensor
+from tellwhy.scoring.scores.network_passes import TrailingSoftmax, not_one_tensor
+
+# Models that change in place what autograd keeps: only capture, which works on copies, can follow them.
+needs_capture: WeakSet[Module] = WeakSet()
+_DETACHED = (
+    "The output does not depend on x through operations with a gradient: something on the way detaches it "
+    "(torch.no_grad, .detach(), .data, numpy) or x is not used."
+)
 
 
 @dataclass(frozen=True)
@@ -40,7 +48,14 @@ class HandedDown(NamedTuple):
 def run_forward(
     model: Module, inputs: Inputs, methods: Sequence[Method], *, ledger: bool = False, tolerant: bool = False
 ) -> Forward:
-    """Run the model under capture, so that each of the methods can be carried out backwards."""
+    """Run the model under capture, so that each of the methods can be carried out backwards.
+
+    Gradients alone need no capture: they are PyTorch's own.
+    """
+    if not ledger and not tolerant and all(method.is_gradient for method in methods):
+        plain = plain_forward(model, inputs, methods)
+        if plain is not None:
+            return plain
     capture = Capture(methods, ModulePaths(model), ledger=ledger, tolerant=tolerant)
     try:
         outputs = _captured(model, inputs, capture)
@@ -64,6 +79,29 @@ def run_forward(
     # From here on only autograd holds the activations: the backward pass frees them one by one.
     capture.origins.clear()
     return forward
+
+
+def plain_forward(model: Module, inputs: Inputs, methods: Sequence[Method]) -> Forward | None:
+    """Run the model as it is, for gradients; None where capture has to find out more.
+
+    That is so for tokens, whose embedding is explained, and where the model fails: capture says why.
+    """
+    if model in needs_capture or not all(t.is_floating_point() for t in inputs.tensors):
+        return None
+    capture = Capture(methods, ModulePaths(model))
+    copies = [_copy(t).requires_grad_() for t in inputs.tensors]
+    watch = TrailingSoftmax()
+    try:
+        with watch:  # the model may change its inputs in place, which a leaf does not allow
+            given = inputs.apply(model, [t.clone() for t in copies])
+    except Exception:
+        return None
+    outputs, softmax = watch.left_out(given)
+    if not isinstance(outputs, Tensor) or outputs.grad_fn is None:
+        return None
+    for number, copy in enumerate(copies):
+        capture.add_leaf(copy, number)
+    return Forward(inputs, outputs, capture, softmax)
 
 
 def _check_rectifiers(capture: Capture) -> None:
@@ -103,10 +141,7 @@ def _one_output(model: Module, capture: Capture, outputs: Any) -> Tensor:
         raise UnsupportedModel(not_one_tensor(model, outputs))
     outputs = capture.origins.newest(outputs)
     if not capture.is_activation(outputs):
-        raise UnsupportedModel(
-            f"The output of {type(model).__name__} does not depend on x through operations with a gradient: "
-            "something on the way detaches it (torch.no_grad, .detach(), .data, numpy) or x is not used."
-        )
+        raise UnsupportedModel(f"{type(model).__name__} cannot be explained. {_DETACHED}")
     if capture.origins.of(outputs) is None and outputs.grad_fn is not None and capture.follows_rules:
         raise UnsupportedModel(
             f"The output of {type(model).__name__} was computed where it cannot be seen: in a scripted or "
@@ -178,6 +213,8 @@ def run_backward(
     found = torch.autograd.grad(
         forward.outputs, leaves, cotangent, retain_graph=not is_last, allow_unused=True
     )
+    if all(part is None for part in found):
+        raise UnsupportedModel(_DETACHED)
     return HandedDown(_values(forward, method, found), scores.detach())
 
 

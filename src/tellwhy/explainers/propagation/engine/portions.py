@@ -1,4 +1,4 @@
-"""Portions: the identity on the way up; on the way down a share of what comes, for relevance only."""
+"""Small functions of autograd: portions of what comes down, and a ReLU that keeps no memory of its own."""
 
 from __future__ import annotations
 
@@ -29,3 +29,18 @@ class Portion(torch.autograd.Function):
 def portion(x: Tensor, share: float, current: Current) -> Tensor:
     """The same activation, to which only a share of the relevance comes down."""
     return x if share == 1 else Portion.apply(x, share, current)
+
+
+class Relu(torch.autograd.Function):
+    """ReLU of a layer's output, which keeps its input: the layer keeps the same tensor anyway."""
+
+    @staticmethod
+    def forward(ctx: Any, z: Tensor) -> Tensor:
+        """Cut off what is below zero."""
+        ctx.save_for_backward(z)
+        return z.relu()
+
+    @staticmethod
+    def backward(ctx: Any, c: Tensor) -> Tensor:
+        """Hand down to active units."""
+        return torch.ops.aten.threshold_backward(c, ctx.saved_tensors[0], 0)

@@ -1,4 +1,4 @@
-"""Results of batches of rows, brought together in the main memory."""
+"""Results of batches of rows, brought together in the main memory, or on the device they are on."""
 
 from __future__ import annotations
 
@@ -69,13 +69,14 @@ class Collector:
         self._whole: list[Tensor] = []
         self._softmax = ""
         self._sent: _Sent | None = None
+        self._rooms: list[list[Tensor]] = []  # pinned memory, for the batch that arrives and for the next
 
     def put(self, rows: Inputs, part: slice, result: Result) -> None:
         """Take in the result of a part of the rows."""
         # One flag for everything, computed where the tensors are: asking a GPU is slow.
-        finite = torch.stack([torch.isfinite(t).all() for t in result.tensors]).all()
+        finite = _is_finite(result)
         self._softmax = result.softmax
-        copies, arrived = _send([finite, *result.tensors])
+        copies, arrived = self._send([finite, *result.tensors])
         self._receive()  # the batch before, which had time to arrive
         self._sent = _Sent(rows, part, copies[0], copies[1:], arrived)
         if arrived is None:
@@ -86,6 +87,22 @@ class Collector:
         self._receive()
         # In the order of `Result.tensors`.
         return Result(self._whole[:-2], self._whole[-2], self._whole[-1], self._softmax)
+
+    def _send(self, tensors: list[Tensor]) -> tuple[list[Tensor], Any]:
+        """Copies in the main memory, and the event of their arrival; None where they are there already."""
+        if not tensors[-1].is_cuda:
+            return [t.cpu() for t in tensors], None
+        # Only a copy into pinned memory runs beside the computation; making it is slow, so two are kept.
+        if len(self._rooms) < 2:
+            self._rooms.append([torch.empty(t.shape, dtype=t.dtype, pin_memory=True) for t in tensors])
+        else:
+            self._rooms.reverse()
+        rooms = [room[: len(t)] if t.ndim else room for room, t in zip(self._rooms[-1], tensors, strict=True)]
+        for room, t in zip(rooms, tensors, strict=True):
+            room.copy_(t.contiguous(), non_blocking=True)
+        arrived = torch.cuda.Event()
+        arrived.record(torch.cuda.current_stream(tensors[-1].device))
+        return rooms, arrived
 
     def _receive(self) -> None:
         """Write what was sent last into its place."""
@@ -105,14 +122,43 @@ class Collector:
             whole[sent.part].copy_(values)
 
 
-def _send(tensors: list[Tensor]) -> tuple[list[Tensor], Any]:
-    """Copies in the main memory, and the event of their arrival; None where they are there already."""
-    if not tensors[-1].is_cuda:
-        return [t.cpu() for t in tensors], None
-    # Only a copy into pinned memory runs beside the computation.
-    pinned = [torch.empty(t.shape, dtype=t.dtype, pin_memory=True) for t in tensors]
-    for room, t in zip(pinned, tensors, strict=True):
-        room.copy_(t.contiguous(), non_blocking=True)
-    arrived = torch.cuda.Event()
-    arrived.record(torch.cuda.current_stream(tensors[-1].device))
-    return pinned, arrived
+def _is_finite(result: Result) -> Tensor:
+    """One flag, on the device: whether no value is infinite or not a number."""
+    # The largest size of a tensor is one pass over it; infinities and what is not a number show in it.
+    numbers = [t for t in result.tensors if t.is_floating_point()]
+    sizes = [torch.linalg.vector_norm(t, ord=torch.inf).double() for t in numbers]
+    return torch.isfinite(torch.stack(sizes)).all()
+
+
+class DeviceCollector:
+    """Collects the results of all batches where they are, in the network's own type.
+
+    Parameters are those of `Collector`. Whether all values are finite is asked once, at the end.
+    """
+
+    def __init__(self, n_rows: int, refuse: Callable[[Inputs], None]):
+        self.n_rows = n_rows
+        self.refuse = refuse
+        self._whole: list[Tensor] = []
+        self._softmax = ""
+        self._batches: list[tuple[Inputs, Tensor]] = []
+
+    def put(self, rows: Inputs, part: slice, result: Result) -> None:
+        """Take in the result of a part of the rows."""
+        self._softmax = result.softmax
+        self._batches.append((rows, _is_finite(result)))
+        if len(rows) == self.n_rows:  # one batch is all: nothing to put together
+            self._whole = result.tensors
+            return
+        if not self._whole:
+            self._whole = [t.new_empty((self.n_rows, *t.shape[1:])) for t in result.tensors]
+        for whole, values in zip(self._whole, result.tensors, strict=True):
+            whole[part].copy_(values)
+
+    def all_rows(self) -> Result:
+        """The results of all rows."""
+        finite = torch.stack([flag for _, flag in self._batches]).cpu()
+        for (rows, _), sound in zip(self._batches, finite, strict=True):
+            if not bool(sound):
+                self.refuse(rows)
+        return Result(self._whole[:-2], self._whole[-2], self._whole[-1], self._softmax)

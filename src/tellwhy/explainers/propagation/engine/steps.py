@@ -36,7 +36,7 @@ class Followed(torch.autograd.Function):
         out = step.compute(compute, inputs)
         # An output that nothing comes down to stays None, and costs nothing, instead of a tensor of zeros.
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*inputs, out)
+        ctx.save_for_backward(*step.kept(inputs), out)
         ctx.step = step
         return out
 
@@ -61,6 +61,10 @@ class Step(ABC):
         """Run the operation."""
         return compute(list(inputs))
 
+    def kept(self, inputs: tuple[Tensor, ...]) -> Sequence[Tensor]:
+        """Return what is kept of the inputs for the way down."""
+        return inputs
+
     @abstractmethod
     def hand_down(self, c: Tensor, inputs: list[Tensor], out: Tensor) -> Cotangents:
         """Return what travels at the inputs, from what travels at the output."""
@@ -79,9 +83,17 @@ class Step(ABC):
 
 @dataclass
 class LayerStep(Step):
-    """A layer with weights."""
+    """A layer with weights.
+
+    Where no method `needs_inputs`, only the shapes of the inputs are kept.
+    """
 
     layer: LinearMap
+    needs_inputs: bool = True
+
+    def kept(self, inputs: tuple[Tensor, ...]) -> Sequence[Tensor]:
+        """Return the inputs, or tensors of their shapes that take no memory."""
+        return inputs if self.needs_inputs else [shape_of(t) for t in inputs]
 
     def hand_down(self, c: Tensor, inputs: list[Tensor], out: Tensor) -> Cotangents:
         """By the rule, or by the transposed weights for a gradient."""
@@ -92,8 +104,13 @@ class LayerStep(Step):
         return [self.by_rule(rule, self.layer, x, out, c)]
 
 
+def shape_of(x: Tensor) -> Tensor:
+    """A tensor of the same shape, type and device whose elements are one number in memory."""
+    return x.new_zeros(()).expand(x.shape)
+
+
 @dataclass
-class MergedStep(Step):
+class MergedStep(LayerStep):
     """Batch norm and the layer before it as one layer.
 
     Its inputs are the layer's input and, where gradients travel in the same run, the layer's output.
@@ -101,13 +118,13 @@ class MergedStep(Step):
     layer before it has a step of its own.
     """
 
-    layer: LinearMap
-    norm: BatchNorm
+    norm: BatchNorm | None = None
 
     def hand_down(self, c: Tensor, inputs: list[Tensor], out: Tensor) -> Cotangents:
         """By the rule of the merged layer."""
         x = inputs[0]
         rule = self.operation.rule
+        assert self.norm is not None
         if self.carries == "gradient" or rule is None:
             scale = ChannelScale("batch_norm", *self.norm.line(), {})
             return [None, scale.backward(inputs[1], scale.weight, c)]

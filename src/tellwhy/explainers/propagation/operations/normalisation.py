@@ -54,6 +54,32 @@ class Normalisation:
     eps: float | None
     centred: bool = True
 
+    @property
+    def is_layer_norm(self) -> bool:
+        """Whether PyTorch has one kernel for it that also tells the standard deviation."""
+        return self.centred and self.n_groups is None
+
+    def forward_layer_norm(self, x: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Output of a layer norm, to the last bit that of PyTorch's own call, and 1/s of each row."""
+        shape = x.shape[x.ndim - self.n_axes :]
+        found = torch.native_layer_norm(x, shape, self.weight, bias, self.eps or 0.0)
+        return found[0], found[2]
+
+    def backward_layer_norm(self, c: Tensor, inverse: Tensor) -> Tensor:
+        """Transposed map of a layer norm from 1/s alone, by one kernel of PyTorch's.
+
+        At an input of zeros with mean zero the derivative of the standard deviation vanishes: what is left of
+        the kernel's formula is the centring and the factors.
+        """
+        shape = c.shape[c.ndim - self.n_axes :]
+        zeros = torch.zeros_like(c)
+        mean = torch.zeros_like(inverse)
+        wanted = [True, False, False]
+        found = torch.ops.aten.native_layer_norm_backward(
+            c, zeros, shape, mean, inverse, self.weight, None, wanted
+        )
+        return found[0]
+
     def backward(self, x: Tensor, c: Tensor) -> Tensor:
         """Transposed map applied to c: centre γc over the elements normalised together, divide by s."""
         scaled = c if self.weight is None else c * self.weight
@@ -73,11 +99,19 @@ class Normalisation:
         return x.flatten(x.ndim - self.n_axes)
 
 
+def _constant(values: Tensor | None) -> Tensor | None:
+    return None if values is None else values.detach()
+
+
+def bias_of(call: Call) -> Tensor | None:
+    """The shifts β of a call of `layer_norm`."""
+    return _constant(call.arguments(_ARGUMENTS["layer_norm"]).get("bias"))
+
+
 def read_normalisation(call: Call) -> Normalisation:
     """Normalisation of a call of `layer_norm`, `rms_norm`, `group_norm` or `instance_norm`."""
     given = call.arguments(_ARGUMENTS[call.name])
-    weight = given.get("weight")
-    weight = None if weight is None else weight.detach()
+    weight = _constant(given.get("weight"))
     if call.name in ("layer_norm", "rms_norm"):
         eps = given.get("eps", None if call.name == "rms_norm" else 1e-5)
         n_axes = len(given["normalized_shape"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -99,9 +100,14 @@ def operation_name(function: Callable[..., Any]) -> tuple[str, bool]:
     >>> operation_name(torch.Tensor.add_), operation_name(torch.nn.functional.relu)
     (('add', True), ('relu', False))
     """
-    raw = getattr(function, "__name__", str(function))
+    raw = getattr(function, "__name__", None) or str(function)
     if raw == "__get__":  # an attribute such as x.T
         return str(function.__self__.__name__), False  # type: ignore[attr-defined]
+    return _plain_name(raw)
+
+
+@cache
+def _plain_name(raw: str) -> tuple[str, bool]:
     name = raw.strip("_")
     if raw.startswith("__"):  # an operator such as x += 1: its underscores do not tell
         changes = name in _IN_PLACE or name == "setitem"

@@ -25,7 +25,11 @@ Edge = float | np.ndarray | Tensor  # of a range of inputs: a number, or an arra
 
 def z() -> Rule:
     """LRP-0: c_i = Σ_j w_ij c_j."""
-    return Rule("z", lambda layer, x, z, c: layer.backward(x, layer.weight, c))  # noqa: ARG005
+
+    def function(layer: LinearMap, x: Tensor, z: Tensor, c: Tensor) -> Tensor:  # noqa: ARG001
+        return layer.backward(x, layer.weight, c)
+
+    return Rule("z", function, needs_input=False)
 
 
 def epsilon(epsilon: float = 1e-6) -> Rule:
@@ -33,10 +37,13 @@ def epsilon(epsilon: float = 1e-6) -> Rule:
 
     def function(layer: LinearMap, x: Tensor, z: Tensor, c: Tensor) -> Tensor:
         # The usual form divides R_j by z_j + ε sign(z_j). With c_j = R_j/z_j that is c_j |z_j|/(|z_j| + ε).
-        size = z.abs()
-        return layer.backward(x, layer.weight, quotient(size, size + epsilon).mul_(c))
+        if epsilon == 0:
+            return layer.backward(x, layer.weight, c.masked_fill(z == 0, 0))
+        # c − ε c/(|z| + ε) is the same, in three passes over the memory instead of six.
+        kept = torch.addcdiv(c, c, z.abs().add_(epsilon), value=-epsilon)
+        return layer.backward(x, layer.weight, kept)
 
-    return Rule("epsilon", function, params={"epsilon": epsilon})
+    return Rule("epsilon", function, params={"epsilon": epsilon}, needs_input=False)
 
 
 def gamma(gamma: float = 0.25) -> Rule:

@@ -43,6 +43,9 @@ class Rule:
         Whether the function takes and returns relevance R instead of contributions c.
     params
         Its settings, for tables and messages.
+    needs_input
+        Whether the function looks at the values of x. Where it is false, and contributions travel, x has the
+        shape of the input only, whose memory is given back on the way up.
 
     Examples
     --------
@@ -57,6 +60,7 @@ class Rule:
     function: RuleFunction = field(repr=False)
     maps_relevance: bool = field(default=False, repr=False)
     params: Mapping[str, Any] = field(default_factory=dict)
+    needs_input: bool = field(default=True, repr=False)
 
     def __post_init__(self) -> None:
         try:

@@ -1,0 +1,226 @@
+"""LRP of transformers next to one gradient, LXT and autoLRP: ViT-B/16 and a decoder of a billion parameters.
+
+    python benchmarks/propagation_transformers.py --device cuda --save figures.json
+    python benchmarks/propagation_transformers.py --publish figures.json
+
+`--small` takes a two-layer decoder and a small picture, which a processor explains in seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import gc
+import json
+import platform
+import time
+import warnings
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from _networks import only_networks, random_model
+from torch import Tensor, nn
+
+from _transformers import Decoder, LxtRules, patched_vit
+
+only_networks()
+
+from tellwhy.explainers.propagation import LRP  # noqa: E402
+
+BILLION = {"size": 2048, "heads": 32, "groups": 8, "hidden": 8192, "layers": 16, "words": 32_000}
+SMALL = {"size": 64, "heads": 4, "groups": 2, "hidden": 128, "layers": 2, "words": 50}
+
+
+def by_gradient(model: Callable[[Tensor], Tensor], x: Tensor, *, times_input: bool = True) -> Tensor:
+    """Input times gradient of the largest output: what LXT's patched models need, and a plain gradient."""
+    leaf = x.detach().clone().requires_grad_()
+    (slopes,) = torch.autograd.grad(model(leaf).max(dim=1).values.sum(), leaf)
+    return slopes * leaf.detach() if times_input else slopes
+
+
+def by_autolrp(model: Callable[[Tensor], Tensor], x: Tensor, rules: str) -> Tensor:
+    import autolrp
+
+    wrapped = autolrp.tensor(x.detach().clone())
+    scores = model(wrapped).max(dim=1).values.sum()
+    scores.lrp(config=autolrp.LRPConfig(rule={**autolrp.BASE, **getattr(autolrp, rules)}))
+    return wrapped.relevance
+
+
+def vit(options: argparse.Namespace) -> tuple[str, dict[str, Callable[[], Tensor]], int]:
+    size = 32 if options.small else 224
+    settings = {"image_size": size} if options.small else {}
+    model = random_model("vit_b_16", **settings).to(options.device)
+    nn.init.normal_(model.heads.head.weight, std=0.02)  # torchvision starts with zeros there
+    batch = 2 if options.small else 64
+    x = torch.randn(batch, 3, size, size, generator=torch.Generator().manual_seed(0)).to(options.device)
+    settings = {"rule": "z", "batch_size": batch}
+    ours = {
+        "tellwhy, AttnLRP": LRP(model, **settings),
+        "tellwhy, AttnLRP, epsilon rule": LRP(model, batch_size=batch),
+        "tellwhy, weights detached": LRP(model, attention="detached", **settings),
+    }
+    ways: dict[str, Callable[[], Tensor]] = {
+        "PyTorch, gradient": partial(by_gradient, model, x, times_input=False),
+        **{name: partial(_ours, explainer, x) for name, explainer in ours.items()},
+        "LXT, weights detached": partial(by_gradient, patched_vit(model), x),
+        "autoLRP, AttnLRP": partial(by_autolrp, model, x, "ATTNLRP"),
+    }
+    return "ViT-B/16", ways, batch
+
+
+def decoder(options: argparse.Namespace) -> tuple[str, dict[str, Callable[[], Tensor]], int]:
+    torch.manual_seed(0)
+    shape = SMALL if options.small else BILLION
+    dtype = torch.float32 if options.small else torch.bfloat16
+    with torch.device(options.device):
+        model = Decoder(**shape).to(dtype).eval()
+    batch, time_ = (2, 12) if options.small else (8, 1024)
+    tokens = torch.randint(0, shape["words"], (batch, time_), generator=torch.Generator().manual_seed(0))
+    tokens = tokens.to(options.device)
+    embedded = model.embed(tokens).detach()
+    settings = {"rule": "z", "batch_size": batch}
+    by_lxt = LxtRules()
+
+    def lxt() -> Tensor:
+        model.by, plain = by_lxt, model.by
+        try:
+            return by_gradient(model.from_embeddings, embedded).sum(dim=-1)
+        finally:
+            model.by = plain
+
+    ways: dict[str, Callable[[], Tensor]] = {
+        "PyTorch, gradient": partial(by_gradient, model.from_embeddings, embedded, times_input=False),
+        "tellwhy, AttnLRP": partial(_ours, LRP(model, **settings), tokens),
+        "tellwhy, AttnLRP, epsilon rule": partial(_ours, LRP(model, batch_size=batch), tokens),
+        "tellwhy, weights detached": partial(_ours, LRP(model, attention="detached", **settings), tokens),
+        "LXT, AttnLRP": lxt,
+        "autoLRP, AttnLRP": partial(by_autolrp, model.from_embeddings, embedded, "ATTNLRP"),
+    }
+    n = sum(p.numel() for p in model.parameters())
+    return f"decoder, {n / 1e9:.2f} billion parameters", ways, batch
+
+
+def _ours(explainer: LRP, x: Tensor) -> Tensor:
+    return explainer.explain(x, output="torch").values
+
+
+def measured(work: Callable[[], Tensor], rounds: int, on_gpu: bool) -> dict[str, Any]:
+    """Seconds and peak memory above what is loaded; what came out."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = work().detach()
+        before = torch.cuda.memory_allocated() if on_gpu else 0
+        if on_gpu:
+            torch.cuda.reset_peak_memory_stats()
+        seconds = []
+        for _ in range(rounds):
+            _wait(on_gpu)
+            started = time.perf_counter()
+            work()
+            _wait(on_gpu)
+            seconds.append(time.perf_counter() - started)
+    peak = torch.cuda.max_memory_allocated() - before if on_gpu else float("nan")
+    return {"seconds": min(seconds), "peak GiB": peak / 2**30, "found": found.float().cpu()}
+
+
+def _wait(on_gpu: bool) -> None:
+    if on_gpu:
+        torch.cuda.synchronize()
+
+
+TWINS = {"LXT, AttnLRP": "tellwhy, AttnLRP", "LXT, weights detached": "tellwhy, weights detached"}
+
+
+def compare(options: argparse.Namespace) -> list[dict[str, Any]]:
+    lines: list[dict[str, Any]] = []
+    on_gpu = options.device == "cuda"
+    for make in (vit, decoder):
+        network, ways, batch = make(options)
+        found: dict[str, Tensor] = {}
+        unit = float("nan")
+        for name, work in ways.items():
+            line: dict[str, Any] = {"network": network, "method": name}
+            try:
+                figures = measured(work, options.rounds, on_gpu)
+            except Exception as error:
+                lines.append({**line, "note": f"fails: {type(error).__name__}: {str(error)[:120]}"})
+                print(lines[-1], flush=True)
+                continue
+            found[name] = figures.pop("found")
+            unit = figures["seconds"] if name == "PyTorch, gradient" else unit
+            line |= {
+                **figures,
+                "rows/s": batch / figures["seconds"],
+                "times one gradient": figures["seconds"] / unit,
+            }
+            twin = TWINS.get(name)
+            if twin in found:
+                largest = found[twin].abs().max()
+                line["differs from ours by"] = float((found[name] - found[twin]).abs().max() / largest)
+            lines.append(line)
+            print(line, flush=True)
+        del ways, work
+        gc.collect()
+        if on_gpu:
+            torch.cuda.empty_cache()
+    return lines
+
+
+def publish_figures(figures: dict[str, Any]) -> None:
+    import pandas as pd
+    from _results import publish
+
+    columns = [
+        "network",
+        "method",
+        "rows/s",
+        "times one gradient",
+        "peak GiB",
+        "differs from ours by",
+        "note",
+    ]
+    table = pd.DataFrame(figures["lines"]).reindex(columns=columns)
+    table = table.astype(dict.fromkeys(columns, object)).where(table.notna(), "")
+    text = (
+        f"Measured on {figures['date']} on {figures['where']}, best of {figures['rounds']} rounds: 64 pictures of "
+        "224×224 (float32), and 8 texts of 1,024 tokens (bfloat16), random weights. Values stay on the device. Memory is "
+        "the peak above the loaded model and rows. Our models are as they are; LXT's functions are put where its patches "
+        "put them; its patch of ViT takes attention weights as constants."
+    )
+    publish(
+        "propagation_transformers", "Relevance of transformers on a GPU", [(text, table)], peers=("torch",)
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--save", type=Path, help="write the figures here as JSON, and no page")
+    parser.add_argument("--publish", type=Path, help="write the page of figures that were saved")
+    options = parser.parse_args()
+    if options.publish:
+        publish_figures(json.loads(options.publish.read_text()))
+        return
+    where = torch.cuda.get_device_name() if options.device == "cuda" else "CPU"
+    figures = {
+        "where": f"{where}, Python {platform.python_version()}, torch {torch.__version__}",
+        "date": str(datetime.date.today()),
+        "rounds": options.rounds,
+        "lines": compare(options),
+    }
+    if options.save:
+        options.save.write_text(json.dumps(figures, indent=1))
+    else:
+        publish_figures(figures)
+
+
+if __name__ == "__main__":
+    main()

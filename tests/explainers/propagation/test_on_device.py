@@ -1,0 +1,102 @@
+"""Explanations as tensors, gradients by PyTorch's own path, and memory that is given back."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from oracles.network_models import MODELS, build  # noqa: E402
+from torch import nn  # noqa: E402
+
+from tellwhy.core.errors import InvalidInput, InvalidParameter  # noqa: E402
+from tellwhy.explainers import LRP, Gradient, InputTimesGradient, coverage  # noqa: E402
+from tellwhy.explainers.propagation import TensorExplanation  # noqa: E402
+from tellwhy.explainers.propagation.engine.inputs import OnDevice  # noqa: E402
+from tellwhy.explainers.propagation.engine.passes import needs_capture  # noqa: E402
+
+
+@pytest.mark.parametrize("batch_size", [2, 32])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_tensors_are_the_same_explanation(dtype, batch_size):
+    model, x = build("residual")
+    model, x = model.to(dtype), x.to(dtype)
+    explainer = LRP(model, composite="preset_a", batch_size=batch_size)
+    found, wanted = explainer.explain(x, output="torch"), explainer.explain(x)
+    assert isinstance(found, TensorExplanation)
+    assert found.values.dtype == dtype
+    np.testing.assert_array_equal(found.values.double().numpy(), wanted.values)
+    np.testing.assert_array_equal(found.outputs.numpy(), wanted.extras["output"])
+    np.testing.assert_allclose(found.residual.double().numpy(), wanted.residual, atol=1e-5)
+    made = found.numpy()
+    np.testing.assert_array_equal(made.values, wanted.values)
+    assert made.params == wanted.params
+    with pytest.raises(InvalidInput, match="no residual"):
+        _ = Gradient(model).explain(x, output="torch").residual
+    with pytest.raises(InvalidParameter, match="output"):
+        explainer.explain(x, output="jax")
+
+
+def test_tensors_of_several_inputs_count_the_others_as_their_base():
+    class Sum(nn.Module):
+        def forward(self, a, b):
+            return (2 * a - b).sum(1, keepdim=True)
+
+    a, b = torch.rand(3, 2), torch.rand(3, 2)
+    first, second = InputTimesGradient(Sum().eval()).explain((a, b), output="torch")
+    torch.testing.assert_close(first.base_values, second.values.sum(1))
+    torch.testing.assert_close(first.residual, torch.zeros(3))
+
+
+def test_values_that_are_not_finite_are_refused_as_tensors_too():
+    model = nn.Linear(2, 1).eval()
+    nn.init.constant_(model.weight, 3e38)
+    with pytest.raises(InvalidInput, match="not finite"):
+        LRP(model).explain(torch.full((3, 2), 9.0), output="torch")
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_gradients_are_those_of_pytorch(name):
+    """The captured pass, which other methods share, gives the same as PyTorch's own."""
+    model, x = build(name)
+    plain = Gradient(model).explain(x)
+    assert (model in needs_capture) == (name == "residual")  # it changes in place what autograd has kept
+    needs_capture.add(model)
+    captured = Gradient(model).explain(x)
+    np.testing.assert_allclose(plain.values, captured.values, atol=1e-12)
+    np.testing.assert_array_equal(plain.scores, captured.scores)
+    assert len(coverage(model, x, explainer=Gradient(model))) > 3
+
+
+def test_gradients_leave_a_trailing_softmax_out():
+    model = nn.Sequential(nn.Linear(3, 4), nn.Softmax(dim=1)).double().eval()
+    x = torch.rand(2, 3, dtype=torch.float64)
+    found = Gradient(model, 1).explain(x)
+    np.testing.assert_allclose(found.values, model[0].weight[[1, 1]].detach().numpy(), atol=1e-15)
+    assert "softmax" in found.params["explains"]
+
+
+def test_rows_on_a_device_are_read_when_they_are_asked_for():
+    rows = OnDevice(torch.arange(6.0).reshape(3, 2))
+    assert len(rows) == 3
+    assert rows.shape == (3, 2)
+    np.testing.assert_array_equal(np.asarray(rows), np.arange(6.0).reshape(3, 2))
+    np.testing.assert_array_equal(rows[1:], [[2, 3], [4, 5]])
+    assert np.asarray(OnDevice(torch.ones(2, 2, dtype=torch.bfloat16))).dtype == np.float32
+
+
+def test_rules_that_need_no_inputs_keep_none():
+    """LRP-epsilon of a deep network keeps one tensor per layer; a rule that looks at inputs keeps two."""
+    model = nn.Sequential(*[part for _ in range(4) for part in (nn.Linear(8, 8), nn.ReLU())]).eval()
+    kept = {}
+    for rule in ("epsilon", "z_plus"):
+        sizes = {}
+
+        def pack(t, sizes=sizes):
+            if t.shape == (16, 8) and t.untyped_storage().nbytes() > 4:
+                sizes[t.untyped_storage().data_ptr()] = t.untyped_storage().nbytes()
+            return t
+
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+            LRP(model, rule=rule).explain(torch.rand(16, 8))
+        kept[rule] = sum(sizes.values())
+    assert kept["epsilon"] <= 0.6 * kept["z_plus"]
