@@ -15,7 +15,7 @@ from torch import nn
 
 from tellwhy.core.explanation import Explanation
 from tellwhy.data import fetch
-from tellwhy.explainers.surrogate.segments import neighbours, segment
+from tellwhy.explainers.surrogate.local.segments import neighbours, segment
 
 N_SEGMENTS = 50
 SAMPLES = 1024  # questions to the network per explanation, for every method

@@ -57,7 +57,7 @@ def explained(
     mine = DMMMEN(
         model,
         features="segments",
-        background=0.0,
+        replacement=0.0,
         n_segments=N_SEGMENTS,
         n_neighbours=questions,
         kept=kept,

@@ -40,7 +40,7 @@ def local_explainer(model: Any, seed: int, n_neighbours: int) -> DMMMEN:
     return DMMMEN(
         model,
         features="segments",
-        background=0.0,
+        replacement=0.0,
         n_segments=N_SEGMENTS,
         n_neighbours=n_neighbours,
         random_state=seed,

@@ -149,7 +149,7 @@ def kept_and_removed(model: Any, X: np.ndarray) -> list[dict[str, Any]]:
     local = DMMMEN(
         model,
         features="segments",
-        background=0.0,
+        replacement=0.0,
         n_components=3,
         n_sweeps=200,
         n_burn=200,

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
         DMMMEN as DMMMEN,
         PRESETS as PRESETS,
         Insight as Insight,
+        LocalInsight as LocalInsight,
         Priors as Priors,
     )
     from tellwhy.explainers.trees import TreeShapley as TreeShapley
@@ -84,6 +85,7 @@ _PLACES = {
     "LatentClassDTD": "decomposition",
     "LinearRelevance": "decomposition",
     "LinearShapley": "shapley",
+    "LocalInsight": "surrogate",
     "Marginal": "decomposition",
     "NearestSupport": "decomposition",
     "Occlusion": "perturbation",

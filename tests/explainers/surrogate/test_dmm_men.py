@@ -229,7 +229,7 @@ def test_images_are_explained_by_segments():
     network[1].weight.data[1].reshape(8, 8)[:4, :4] = 1.0
     network[1].bias.data = torch.tensor([0.0, -1.0])
     explainer = DMMMEN(
-        network, features="segments", background=0.0, n_segments=16, n_sweeps=200, n_burn=100, n_components=2
+        network, features="segments", replacement=0.0, n_segments=16, n_sweeps=200, n_burn=100, n_components=2
     )
     explanation = explainer.fit(images).explain(images[:2])
     assert explanation.values.shape == (2, 1, 8, 8)
@@ -418,10 +418,19 @@ def test_parameters_are_checked(X, name, value):
         DMMMEN(two_regimes, **{name: value}).fit(X)
 
 
-def test_background_must_fit_the_rows(X):
-    explainer = DMMMEN(two_regimes, features="segments", background=np.zeros(3)).fit(X)
+def test_replacement_must_fit_the_rows(X):
+    explainer = DMMMEN(two_regimes, features="segments", replacement=np.zeros(3)).fit(X)
     with pytest.raises(InvalidParameter, match=r"shape \(4,\)"):
         explainer.explain(X[:1])
+
+
+def test_the_former_name_of_the_replacement_is_answered(X):
+    """Elsewhere `background` means ordinary rows; here it was what replaced segments show."""
+    for given in (0.0, X):
+        with pytest.raises(
+            InvalidParameter, match=r"no parameter 'background'.* replacement='mean'.* fit\(X\)"
+        ):
+            DMMMEN(two_regimes, features="segments", background=given)
 
 
 def test_priors_are_checked():

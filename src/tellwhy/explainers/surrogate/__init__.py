@@ -8,11 +8,13 @@ from tellwhy.core.registry import announce
 if TYPE_CHECKING:
     from tellwhy.explainers.surrogate.dmm_men import DMMMEN as DMMMEN
     from tellwhy.explainers.surrogate.insight import Insight as Insight
+    from tellwhy.explainers.surrogate.local.local_insight import LocalInsight as LocalInsight
     from tellwhy.explainers.surrogate.priors import PRESETS as PRESETS, Priors as Priors
 
 _PLACES = {
     "DMMMEN": "dmm_men",
     "Insight": "insight",
+    "LocalInsight": "local.local_insight",
     "PRESETS": "priors",
     "Priors": "priors",
 }

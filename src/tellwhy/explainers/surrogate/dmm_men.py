@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tellwhy.core.errors import DataNotice, InvalidInput, InvalidParameter
+from tellwhy.core.errors import DataNotice, InvalidInput
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.params import (
-    Rule,
     Rules,
     Seed,
     generator,
@@ -26,23 +24,23 @@ from tellwhy.core.params import (
     validate_value,
 )
 from tellwhy.core.registry import register
-from tellwhy.core.score_function import Floats, Integers, ScoreFunction
-from tellwhy.core.tables import check_finite, column_names
-from tellwhy.explainers.base import Attribution, BackgroundExplainer, Rows
-from tellwhy.explainers.column_groups import Groups, group_numbers, groups_rule
+from tellwhy.explainers.base import Attribution, Rows
+from tellwhy.explainers.column_groups import Groups, groups_rule
 from tellwhy.explainers.surrogate.class_fit import TargetRows, check_targets, explain_by_class, fit_target
 from tellwhy.explainers.surrogate.convergence import Convergence
+from tellwhy.explainers.surrogate.inputs import (
+    InputExplainer,
+    fixed_seed,
+    group_of_columns,
+    in_own_columns,
+    replacement_rule,
+    shaped,
+)
 from tellwhy.explainers.surrogate.insight import Fitted, Insight, component_insights, overall_insight
-from tellwhy.explainers.surrogate.local_fit import LocalPlan, Neighbourhood, explain_locally
+from tellwhy.explainers.surrogate.local.local_fit import LocalPlan, Neighbourhood, explain_locally
 from tellwhy.explainers.surrogate.mixture import Explained, Plan, RowFits, Surrogate
 from tellwhy.explainers.surrogate.priors import Priors
 from tellwhy.explainers.surrogate.sampler import Settings
-from tellwhy.scoring.class_scores import as_class_scores, as_outputs, with_known_outputs
-
-_background_rule = Rule(
-    "'mean', a number, or an array shaped like one input",
-    lambda value: value == "mean" if isinstance(value, str) else isinstance(value, (int, float, np.ndarray)),
-)
 
 
 @register(
@@ -54,7 +52,7 @@ _background_rule = Rule(
     citation="Guo, Huang, Tao, Xing, Lin, NeurIPS (2018)",
     applies=lambda _: True,
 )
-class DMMMEN(BackgroundExplainer):
+class DMMMEN(InputExplainer):
     """A Bayesian mixture of sparse regressions, fitted to a model's outputs; its coefficients explain it.
 
     Rows that the model treats alike share one regression, of which most coefficients are near 0. In formulas,
@@ -79,8 +77,8 @@ class DMMMEN(BackgroundExplainer):
     features
         None: every column. A number: that many columns, those most correlated with the output. "segments" or
         groups of columns (as in `KernelShap`): every row is explained by a mixture of its own, fitted to
-        neighbours of the row in which some segments or groups are replaced by the background: for images and
-        other long inputs.
+        neighbours of the row in which some segments or groups are replaced: for images and other long inputs.
+        `LocalInsight` asks better questions there.
     assignment
         "component": a row belongs to one component. "mode": components that overlap count as one, averaged.
     gating
@@ -88,7 +86,7 @@ class DMMMEN(BackgroundExplainer):
     scale
         "columns": columns are divided by their standard deviations. "common": by one number for all, for
         columns that share a unit (pixels, word counts).
-    background
+    replacement
         Values that replaced segments take: the "mean" of the rows given to `fit`, a number, or an input.
     n_neighbours, n_segments
         Neighbours of each row, best a power of two, and about how many segments each row has. Seeds agree on
@@ -123,7 +121,7 @@ class DMMMEN(BackgroundExplainer):
         "assignment": one_of("component", "mode"),
         "gating": one_of("none", "gaussian"),
         "scale": one_of("columns", "common"),
-        "background": _background_rule,
+        "replacement": replacement_rule,
         "n_neighbours": integer(10),
         "n_segments": integer(2),
         "kept": real(0.0, 1.0),
@@ -131,8 +129,6 @@ class DMMMEN(BackgroundExplainer):
         "n_jobs": integer(-64, 1024),
         "random_state": seed,
     }
-
-    shape_: tuple[int, ...] = ()  # of one input; empty until `fit` has seen one
 
     def __init__(
         self,
@@ -148,7 +144,7 @@ class DMMMEN(BackgroundExplainer):
         assignment: str = "component",
         gating: str = "none",
         scale: str = "columns",
-        background: ArrayLike = "mean",
+        replacement: ArrayLike = "mean",
         n_neighbours: int = 1024,
         n_segments: int = 50,
         kept: float = 0.75,
@@ -167,7 +163,7 @@ class DMMMEN(BackgroundExplainer):
         self.assignment = assignment
         self.gating = gating
         self.scale = scale
-        self.background = background
+        self.replacement = replacement
         self.n_neighbours = n_neighbours
         self.n_segments = n_segments
         self.kept = kept
@@ -175,18 +171,13 @@ class DMMMEN(BackgroundExplainer):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    @cached_property
-    def score(self) -> ScoreFunction:
-        """The log-odds of the preferred class, or the score, that is explained."""
-        return as_class_scores(self.model)
-
     @property
     def is_local(self) -> bool:
         """Whether every row gets a mixture of its own."""
         return not (self.features is None or isinstance(self.features, (int, np.integer)))
 
     def fit(self, X: ArrayLike, *, checkpoint: str | Path | None = None) -> DMMMEN:
-        """Fit the mixtures, one per class; with segments or groups, learn the background only.
+        """Fit the mixtures, one per class; with segments or groups, learn only what replaces them.
 
         With `checkpoint`, a folder, chains are saved on the way and go on from there when `fit` is called
         again with the same rows, model, settings and seed.
@@ -195,18 +186,17 @@ class DMMMEN(BackgroundExplainer):
         return super().fit(X)
 
     def _fit(self, X: ArrayLike) -> None:
-        rows = self._first_rows(X)
-        self.names_ = self._names(X, rows)
-        self.mean_ = rows.X.mean(axis=0)
+        rows = self.first_rows(X)
         self.surrogates_: dict[int, Surrogate] = {}
         if self.is_local:
-            self.group_ = self._groups(rows)
+            groups = None if isinstance(self.features, (int, str)) else self.features
+            self.group_ = group_of_columns(groups, rows, self.names_)
             return
         if len(rows.X) < 2:
             raise InvalidInput(
                 "DMMMEN needs at least 2 rows to fit a mixture. Got 1 instead; give more rows to fit."
             )
-        outputs = self._outputs(rows, rows.X)
+        outputs = self.outputs(rows, rows.X)
         chosen = outputs.argmax(axis=1)
         self.fitted_rows_ = {t: np.flatnonzero(chosen == t) for t in range(outputs.shape[1])}
         self.X_ = rows.X
@@ -224,19 +214,6 @@ class DMMMEN(BackgroundExplainer):
                     label="sampling the mixture" + (f" of {name}" if len(self.targets_) > 1 else ""),
                 )
         self._say_what_is_missing()
-
-    def _first_rows(self, X: ArrayLike) -> Rows:
-        """Read the rows of a fit; learn from them what the model gives and which shape its inputs have."""
-        self.shape_ = ()  # an earlier fit may have seen others
-        given = np.shape(X)[1:]
-        first = self.rows(X).X[
-            :2
-        ]  # of a table, in the columns that the model sees: there may be more of them
-        self.score = with_known_outputs(self.score, first.reshape(-1, *given) if len(given) > 1 else first)
-        self.targets_ = list(as_outputs(self.score).names)
-        rows = self.rows(X)
-        self.shape_ = given if len(given) > 1 else (rows.X.shape[1],)
-        return rows
 
     def _say_what_is_missing(self) -> None:
         """Warn, at the line that called `fit`, of classes that have too few rows for a mixture."""
@@ -292,41 +269,6 @@ class DMMMEN(BackgroundExplainer):
         self._check_fitted("surrogates_")
         return super().explain(X, progress=progress)
 
-    def rows(self, X: ArrayLike) -> Rows:
-        """Bring rows into the columns that the model sees; inputs of other shapes are flattened."""
-        shape = np.shape(X)
-        if len(shape) <= 2:
-            found = super().rows(X)
-            self._check_shape(found.X.shape[1:])
-            return found
-        self._check_shape(shape[1:])
-        if 0 in shape:
-            raise InvalidInput(f"X is empty: its shape is {shape}; at least 1 input with 1 cell is needed.")
-        array = np.asarray(X, dtype=np.float64).reshape(shape[0], -1)
-        check_finite(array)
-        return Rows(self.score, array, np.arange(array.shape[1]), array.shape[1], shape[1:])
-
-    def _check_shape(self, shape: tuple[int, ...]) -> None:
-        """Raise for rows of another shape than those that `fit` saw."""
-        if self.shape_ and shape != self.shape_:
-            raise InvalidInput(
-                f"X has rows of shape {shape} (columns, …), but fit saw rows of shape {self.shape_}."
-            )
-
-    def _names(self, X: ArrayLike, rows: Rows) -> list[str]:
-        """Return a name for each column: given, made from a raw column's, or from its place in the input."""
-        given = self.score.feature_names or column_names(X)
-        if given is not None and len(given) == rows.X.shape[1]:
-            return list(given)
-        if given is not None:
-            return [f"{given[o]} ({i})" for i, o in enumerate(rows.owner)]
-        return ["x" + "_".join(str(i) for i in place) for place in np.ndindex(*self.shape_)]
-
-    def _outputs(self, rows: Rows, flat: Floats) -> Floats:
-        """Outputs of the model for flattened inputs, shape (n, targets)."""
-        shaped = flat.reshape(len(flat), *self.shape_) if len(self.shape_) > 1 else flat
-        return as_outputs(rows.score).outputs(shaped)
-
     def _plan(self) -> Plan:
         settings = Settings(self.n_components, self.n_elastic_nets, self.n_sweeps, self.n_burn, self.n_chains)
         n_used = int(self.features) if isinstance(self.features, (int, np.integer)) else None
@@ -340,14 +282,8 @@ class DMMMEN(BackgroundExplainer):
             n_jobs=self.n_jobs,
         )
 
-    def _groups(self, rows: Rows) -> Integers | None:
-        """Group of each column, where groups were given; None where every row has segments of its own."""
-        if self.features is None or isinstance(self.features, (str, int, np.integer)):
-            return None
-        return group_numbers(self.features, rows.n_owners, self.names_)[rows.owner]
-
     def _attribute(self, rows: Rows) -> Attribution:
-        outputs = self._outputs(rows, rows.X)
+        outputs = self.outputs(rows, rows.X)
         targets = outputs.argmax(axis=1)
         explained = Explained(outputs[np.arange(len(outputs)), targets], targets)
         found = self._locally(rows, explained) if self.is_local else self._by_class(rows, explained)
@@ -358,11 +294,11 @@ class DMMMEN(BackgroundExplainer):
             found.base,
             stderr=found.stderr,
             extras={
-                **{name: _shaped(extra, rows) for name, extra in found.extras.items()},
+                **{name: shaped(extra, rows) for name, extra in found.extras.items()},
                 "target": targets,
             },
             params={**params, "features": str(self.features)} if self.is_local else params,
-            per_owner=not self.is_local,
+            per_owner=True,
         )
 
     def _by_class(self, rows: Rows, explained: Explained) -> RowFits:
@@ -371,7 +307,7 @@ class DMMMEN(BackgroundExplainer):
             rows.X,
             explained,
             self.surrogates_,
-            seed=_fixed(self.random_state),
+            seed=fixed_seed(self.random_state),
             credibility=self.credibility,
             owner=None if rows.n_owners == rows.X.shape[1] else rows.owner,
         )
@@ -379,41 +315,17 @@ class DMMMEN(BackgroundExplainer):
     def _locally(self, rows: Rows, explained: Explained) -> RowFits:
         where = Neighbourhood(
             shape=self.shape_,
-            background=self._background(),
+            replacement=self.replaced_by(),
             group=self.group_,
             n_neighbours=self.n_neighbours,
             n_segments=self.n_segments,
             kept=self.kept,
         )
         how = LocalPlan(
-            outputs=lambda flat: self._outputs(rows, flat),
+            outputs=lambda flat: self.outputs(rows, flat),
             where=where,
             plan=self._plan(),
-            seed=_fixed(self.random_state),
+            seed=fixed_seed(self.random_state),
             credibility=self.credibility,
         )
-        return explain_locally(rows.X, explained, how)
-
-    def _background(self) -> Floats:
-        """Values of replaced segments, one per column."""
-        if isinstance(self.background, str):
-            return np.asarray(self.mean_)
-        given = np.asarray(self.background, dtype=np.float64)
-        if (given.ndim and given.shape != self.shape_) or not np.isfinite(given).all():
-            raise InvalidParameter(
-                f"The 'background' parameter of DMMMEN must be a finite number, or an array of them of shape "
-                f"{self.shape_}. Got shape {given.shape} instead."
-            )
-        return np.broadcast_to(given.ravel() if given.ndim else given, self.mean_.shape)
-
-
-def _shaped(extra: Any, rows: Rows) -> Any:
-    """Give an array per cell the shape of the inputs."""
-    if rows.shape is None or extra.ndim < 2:
-        return extra
-    return extra.reshape(len(extra), *rows.shape, *extra.shape[2:])
-
-
-def _fixed(random_state: Seed) -> int:
-    """Return a seed that gives every row the same draws, whatever was drawn before."""
-    return int(random_state) if isinstance(random_state, (int, np.integer)) else 0
+        return in_own_columns(explain_locally(rows.X, explained, how), rows)

@@ -47,11 +47,15 @@ class Explained(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Local:
-    """What a surrogate says of one row, per column: coefficient, contribution, and their uncertainty."""
+    """What a surrogate says of one row, per column: coefficient, contribution, and their uncertainty.
+
+    `stderr` is the error of the means for having drawn no more; `deviation` is how unsure the values are.
+    """
 
     coefficients: Floats
     values: Floats
     stderr: Floats
+    deviation: Floats
     interval: Floats  # (p, 2), of the values
     coefficient_interval: Floats  # (p, 2)
     base: float
@@ -153,6 +157,7 @@ class Surrogate:
             coefficients=slopes.mean(axis=0),
             values=values.mean(axis=0),
             stderr=values.std(axis=0) / np.sqrt(draws),
+            deviation=drawn_values.std(axis=0),
             interval=np.quantile(drawn_values, [tail, 1.0 - tail], axis=0).T,
             coefficient_interval=np.quantile(drawn_slopes, [tail, 1.0 - tail], axis=0).T,
             base=float(self._at_origin(expected.mean(axis=0))),

@@ -1,4 +1,4 @@
-"""Pieces of one input, and its neighbours in which some pieces are replaced by a background."""
+"""Pieces of one input, and its neighbours in which some pieces are replaced."""
 
 from __future__ import annotations
 
@@ -75,24 +75,29 @@ def _k_means(points: Floats, starts: Integers) -> Integers:
     return label
 
 
-def present_cells(x: Floats, background: Floats) -> Integers:
-    """Return a segment of its own for each cell that differs from the background; all others share the last.
+def present_cells(x: Floats, replacement: Floats) -> Integers:
+    """Return a segment of its own for each cell that a replacement would change; all others share the last.
 
     Examples
     --------
     >>> present_cells(np.array([0.0, 2.0, 0.0, 1.0]), np.zeros(4))
     array([2, 0, 2, 1])
     """
-    differs = (x != background).ravel()
+    differs = (x != replacement).ravel()
     label = np.full(differs.size, int(differs.sum()), dtype=np.int64)
     label[differs] = np.arange(int(differs.sum()))
     return label.reshape(x.shape)
 
 
 def neighbour_masks(
-    n_segments: int, n_neighbours: int, rng: np.random.Generator, *, kept: float = 0.75
+    n_segments: int,
+    n_neighbours: int,
+    rng: np.random.Generator,
+    *,
+    kept: float = 0.75,
+    with_input: bool = True,
 ) -> Floats:
-    """Which segments each neighbour keeps (1) or loses (0); the first neighbour is the input itself.
+    """Which segments each neighbour keeps (1) or loses (0); `with_input`, the first is the input itself.
 
     A share of the segments is kept, by a scrambled Sobol sequence: each segment, and nearly each pair, is
     lost equally often, so that coefficients depend little on the draw. Best with 2ᵐ neighbours and a share of
@@ -111,11 +116,12 @@ def neighbour_masks(
     places = qmc.Sobol(shown, seed=rng).random_base2(power)[:n_neighbours]
     rest = rng.random((n_neighbours, n_segments - shown))
     masks = (np.hstack([places, rest]) < kept).astype(np.float64)
-    masks[0] = 1.0  # the input itself, whose output the mixture should match
+    if with_input:
+        masks[0] = 1.0  # the input itself, whose output the mixture should match
     return masks
 
 
-def neighbours(x: Floats, background: Floats, label: Integers, masks: Floats) -> Floats:
-    """Return the input with the lost segments of each mask replaced by the background."""
+def neighbours(x: Floats, replacement: Floats, label: Integers, masks: Floats) -> Floats:
+    """Return the input with the lost segments of each mask replaced."""
     keep = masks[:, label.ravel()].reshape(len(masks), *x.shape)
-    return np.where(keep > 0, x, background)
+    return np.where(keep > 0, x, replacement)

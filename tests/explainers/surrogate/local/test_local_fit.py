@@ -5,7 +5,7 @@ import pytest
 
 from tellwhy.explainers import DMMMEN
 
-SHORT = {"features": "segments", "background": 0.0, "n_components": 1, "n_sweeps": 100, "n_burn": 50}
+SHORT = {"features": "segments", "replacement": 0.0, "n_components": 1, "n_sweeps": 100, "n_burn": 50}
 
 
 def bright(images):

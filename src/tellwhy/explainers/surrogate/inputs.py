@@ -1,0 +1,142 @@
+"""What explainers by a mixture share: inputs of any shape, the model's outputs, what replaces a part."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tellwhy.core.errors import InvalidInput, InvalidParameter
+from tellwhy.core.params import Rule, Seed
+from tellwhy.core.score_function import Floats, Integers, ScoreFunction
+from tellwhy.core.tables import check_finite, column_names
+from tellwhy.explainers.base import BackgroundExplainer, Rows
+from tellwhy.explainers.column_groups import Groups, group_numbers
+from tellwhy.explainers.surrogate.mixture import RowFits
+from tellwhy.scoring.class_scores import as_class_scores, as_outputs, with_known_outputs
+
+replacement_rule = Rule(
+    "'mean', a number, or an array shaped like one input",
+    lambda value: value == "mean" if isinstance(value, str) else isinstance(value, (int, float, np.ndarray)),
+)
+
+
+class InputExplainer(BackgroundExplainer):
+    """Base of the explainers by a mixture: rows may be tables, images or other arrays of one shape."""
+
+    replacement: ArrayLike  # what replaced parts of an input show
+    shape_: tuple[int, ...] = ()  # of one input; empty until `fit` has seen one
+
+    def __new__(cls, *_: Any, **given: Any) -> Any:
+        """Answer a parameter that was called by another name, and still is elsewhere in the package."""
+        if "background" in given:
+            raise InvalidParameter(
+                f"{cls.__name__} has no parameter 'background': what replaced segments show is called "
+                "replacement='mean', a number or one input; ordinary rows are given to fit(X)."
+            )
+        return super().__new__(cls)
+
+    @cached_property
+    def score(self) -> ScoreFunction:
+        """The log-odds of the preferred class, or the score, that is explained."""
+        return as_class_scores(self.model)
+
+    def first_rows(self, X: ArrayLike) -> Rows:
+        """Read the rows of a fit; learn from them what the model gives and which shape its inputs have."""
+        self.shape_ = ()  # an earlier fit may have seen others
+        given = np.shape(X)[1:]
+        # Of a table, in the columns that the model sees: there may be more of them.
+        first = self.rows(X).X[:2]
+        self.score = with_known_outputs(self.score, first.reshape(-1, *given) if len(given) > 1 else first)
+        self.targets_ = list(as_outputs(self.score).names)
+        rows = self.rows(X)
+        self.shape_ = given if len(given) > 1 else (rows.X.shape[1],)
+        self.names_ = self._names(X, rows)
+        self.mean_ = rows.X.mean(axis=0)
+        return rows
+
+    def rows(self, X: ArrayLike) -> Rows:
+        """Bring rows into the columns that the model sees; inputs of other shapes are flattened."""
+        shape = np.shape(X)
+        if len(shape) <= 2:
+            found = super().rows(X)
+            self._check_shape(found.X.shape[1:])
+            return found
+        self._check_shape(shape[1:])
+        if 0 in shape:
+            raise InvalidInput(f"X is empty: its shape is {shape}; at least 1 input with 1 cell is needed.")
+        array = np.asarray(X, dtype=np.float64).reshape(shape[0], -1)
+        check_finite(array)
+        return Rows(self.score, array, np.arange(array.shape[1]), array.shape[1], shape[1:])
+
+    def _check_shape(self, shape: tuple[int, ...]) -> None:
+        """Raise for rows of another shape than those that `fit` saw."""
+        if self.shape_ and shape != self.shape_:
+            raise InvalidInput(
+                f"X has rows of shape {shape} (columns, …), but fit saw rows of shape {self.shape_}."
+            )
+
+    def _names(self, X: ArrayLike, rows: Rows) -> list[str]:
+        """Return a name for each column: given, made from a raw column's, or from its place in the input."""
+        given = self.score.feature_names or column_names(X)
+        if given is not None and len(given) == rows.X.shape[1]:
+            return list(given)
+        if given is not None:
+            return [f"{given[o]} ({i})" for i, o in enumerate(rows.owner)]
+        return ["x" + "_".join(str(i) for i in place) for place in np.ndindex(*self.shape_)]
+
+    def outputs(self, rows: Rows, flat: Floats) -> Floats:
+        """Outputs of the model for flattened inputs, shape (n, targets)."""
+        shaped = flat.reshape(len(flat), *self.shape_) if len(self.shape_) > 1 else flat
+        return as_outputs(rows.score).outputs(shaped)
+
+    def replaced_by(self) -> Floats:
+        """Values of replaced segments, one per column."""
+        if isinstance(self.replacement, str):
+            return np.asarray(self.mean_)
+        given = np.asarray(self.replacement, dtype=np.float64)
+        if (given.ndim and given.shape != self.shape_) or not np.isfinite(given).all():
+            raise InvalidParameter(
+                f"The 'replacement' parameter of {type(self).__name__} must be a finite number, or an array "
+                f"of them of shape {self.shape_}. Got shape {given.shape} instead."
+            )
+        return np.broadcast_to(given.ravel() if given.ndim else given, self.mean_.shape)
+
+
+def group_of_columns(groups: Groups | None, rows: Rows, names: list[str]) -> Integers | None:
+    """Group of each column that the model sees; None where every row has segments of its own.
+
+    Columns that were made from one of the user's columns stay together.
+    """
+    if groups is not None:
+        return group_numbers(groups, rows.n_owners, names)[rows.owner]
+    return None if rows.n_owners == rows.X.shape[1] else rows.owner
+
+
+def in_own_columns(found: RowFits, rows: Rows) -> RowFits:
+    """Return what was found in the user's columns: those that were made from one column are one segment."""
+    if rows.n_owners == rows.X.shape[1]:
+        return found
+    first = np.array([int(np.argmax(rows.owner == o)) for o in range(rows.n_owners)])
+
+    def summed(values: Any) -> Any:
+        parts = [values[:, rows.owner == o].sum(axis=1) for o in range(rows.n_owners)]
+        return np.stack(parts, axis=1)
+
+    extras = {name: extra[:, first] if extra.ndim > 1 else extra for name, extra in found.extras.items()}
+    extras["interval"] = summed(found.extras["interval"])  # cells share the value of their segment
+    return RowFits(summed(found.values), summed(found.stderr), found.base, extras)
+
+
+def shaped(extra: Any, rows: Rows) -> Any:
+    """Give an array per cell the shape of the inputs."""
+    if rows.shape is None or extra.ndim < 2:
+        return extra
+    return extra.reshape(len(extra), *rows.shape, *extra.shape[2:])
+
+
+def fixed_seed(random_state: Seed) -> int:
+    """Return a seed that gives every row the same draws, whatever was drawn before."""
+    return int(random_state) if isinstance(random_state, (int, np.integer)) else 0

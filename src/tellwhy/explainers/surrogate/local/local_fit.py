@@ -1,0 +1,273 @@
+"""One mixture per explained row, fitted to neighbours of the row over its segments."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellwhy.core.errors import NotConverged
+from tellwhy.core.progress import track
+from tellwhy.core.score_function import Floats, Integers
+from tellwhy.explainers.surrogate.convergence import R_HAT
+from tellwhy.explainers.surrogate.local.questions import (
+    Answers,
+    ask_evenly,
+    ask_in_rounds,
+    first_enough,
+    prefixes,
+    ranking,
+)
+from tellwhy.explainers.surrogate.local.segments import neighbours, present_cells, segment
+from tellwhy.explainers.surrogate.mixture import Explained, Local, Plan, RowFits, fit_surrogate
+
+CELLS = 2**23  # of neighbours that are asked about at once: 64 MiB
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbourhood:
+    """How neighbours of a row are made: some of its segments are replaced.
+
+    Attributes
+    ----------
+    shape
+        Of one input.
+    replacement
+        Values that replaced cells take, flat.
+    group
+        Segment of each cell, the same for all rows; None: every row has segments of its own.
+    n_neighbours
+        How many to make.
+    n_segments
+        About how many segments an image or sequence has.
+    kept
+        Share of the segments that neighbours keep, where no question is asked.
+    question
+        "sufficiency" or "necessity": neighbours are chosen by the answers so far. None: by the share alone.
+    """
+
+    shape: tuple[int, ...]
+    replacement: Floats
+    group: Integers | None
+    n_neighbours: int
+    n_segments: int
+    kept: float = 0.75
+    question: str | None = None
+
+    def label(self, x: Floats) -> Integers:
+        """Segment of each cell of a flattened input."""
+        if self.group is not None:
+            return self.group
+        if len(self.shape) == 1:
+            return present_cells(x, self.replacement)
+        return segment(x.reshape(self.shape), self.n_segments).ravel()
+
+
+@dataclass(frozen=True, eq=False)
+class LocalPlan:
+    """How rows are explained one by one.
+
+    Attributes
+    ----------
+    outputs
+        From flat inputs to the outputs of the model, one column per target.
+    where
+        How neighbours of a row are made.
+    plan
+        How a mixture is fitted to them.
+    seed
+        Of the random numbers, the same for every row: the explanation of a row does not depend on others.
+    credibility
+        Probability of the intervals.
+    holds
+        From outputs (n, targets) and the number of a target to whether the model still decides for it; used
+        where a question is declared.
+    limit
+        Outputs beyond ± this count as this, where a question is declared; None: as they are.
+    """
+
+    outputs: Callable[[Floats], Floats]
+    where: Neighbourhood
+    plan: Plan
+    seed: int
+    credibility: float
+    holds: Callable[[Floats, int], NDArray[np.bool_]] | None = None
+    limit: float | None = None
+
+    def limited(self, outputs: Floats | float) -> Floats:
+        """Outputs within the limit: beyond it a decision is sure, and how sure does not matter."""
+        return np.asarray(outputs if self.limit is None else np.clip(outputs, -self.limit, self.limit))
+
+
+class Chosen(NamedTuple):
+    """The answer to a declared question: which segments, and the model's output for what they leave."""
+
+    segments: NDArray[np.bool_]
+    output: float
+    holds: bool  # whether the segments suffice, or are necessary
+    n_questions: int
+
+
+class _OneFit(NamedTuple):
+    """What the mixture of one row says of its segments, how far its chains agree, and the answer."""
+
+    local: Local
+    r_hat: float
+    chosen: Chosen | None
+
+
+@dataclass(frozen=True, eq=False)
+class _Segments:
+    """The segments of one row that a model can be asked about: those that a replacement would change."""
+
+    x: Floats
+    label: Integers
+    differing: Integers
+    n_segments: int
+    how: LocalPlan
+
+    @classmethod
+    def of(cls, x: Floats, label: Integers, how: LocalPlan) -> _Segments:
+        n_segments = int(label.max()) + 1
+        # Segments that already show the replacement cannot matter: they stay, and get no coefficient.
+        changed = np.bincount(label, x != how.where.replacement, minlength=n_segments)
+        return cls(x, label, np.flatnonzero(changed), n_segments, how)
+
+    def whole(self, masks: Floats) -> Floats:
+        """Masks of all segments from those of the differing ones."""
+        found = np.ones((len(masks), self.n_segments))
+        found[:, self.differing] = masks
+        return found
+
+    def outputs(self, masks: Floats) -> Floats:
+        """All outputs of the model for masks of the differing segments, in batches that fit into memory."""
+        size = max(1, CELLS // self.x.size)
+        parts = [self.whole(masks[i : i + size]) for i in range(0, len(masks), size)]
+        replacement = self.how.where.replacement
+        return np.concatenate(
+            [self.how.outputs(neighbours(self.x, replacement, self.label, part)) for part in parts]
+        )
+
+
+def explain_locally(X: Floats, explained: Explained, how: LocalPlan) -> RowFits:
+    """Explain each row by a mixture of its own, fitted to neighbours that keep some of its segments.
+
+    A segment's value is its coefficient: the change of the output when it is there. Its cells share it
+    equally.
+    """
+    cells = {name: np.zeros(shape) for name, shape in _shapes(X).items()}
+    base = np.zeros(len(X))
+    r_hat = np.zeros(len(X))
+    chosen: list[Chosen] = []
+    for i in track(range(len(X)), len(X), "explaining by local mixtures"):
+        label = how.where.label(X[i])
+        fit = _fit_one(_Segments.of(X[i], label, how), explained.scores[i], int(explained.targets[i]))
+        local = fit.local
+        sizes = np.bincount(label)[label]  # of the segment that each cell belongs to
+        r_hat[i] = fit.r_hat
+        base[i] = local.base
+        cells["values"][i] = local.values[label] / sizes
+        cells["stderr"][i] = _error(local, how)[label] / sizes
+        cells["segments"][i] = label
+        cells["coefficients"][i] = local.coefficients[label]
+        cells["interval"][i] = local.interval[label] / sizes[:, None]
+        cells["coefficient_interval"][i] = local.coefficient_interval[label]
+        if fit.chosen is not None:
+            chosen.append(fit.chosen)
+    _warn(r_hat)
+    values = cells.pop("values")
+    stderr = cells.pop("stderr")
+    segments = cells["segments"].astype(np.int64)
+    extras = {**cells, "segments": segments, "r_hat": r_hat, **_recorded(chosen, segments)}
+    return RowFits(values, stderr, base, extras)
+
+
+def _error(local: Local, how: LocalPlan) -> Floats:
+    """Standard errors: of the draws or, where questions are chosen as they go, of what others would give.
+
+    With other seeds other questions are asked: their answers differ by what the posterior says of the values.
+    """
+    if how.where.question is None:
+        return local.stderr
+    return np.hypot(local.deviation, local.stderr)
+
+
+def _recorded(chosen: list[Chosen], segments: Integers) -> dict[str, Floats | Integers]:
+    """What is recorded of the answers to a declared question; nothing where none was."""
+    if not chosen:
+        return {}
+    cells = np.array([row.segments[label] for row, label in zip(chosen, segments, strict=True)])
+    return {
+        "chosen": cells.astype(np.int64),
+        "chosen_output": np.array([row.output for row in chosen]),
+        "chosen_holds": np.array([row.holds for row in chosen]).astype(np.int64),
+        "n_questions": np.array([row.n_questions for row in chosen]),
+    }
+
+
+def _shapes(X: Floats) -> dict[str, tuple[int, ...]]:
+    """Shapes of what is recorded for each cell."""
+    pairs = dict.fromkeys(("interval", "coefficient_interval"), (*X.shape, 2))
+    return {**dict.fromkeys(("values", "stderr", "segments", "coefficients"), X.shape), **pairs}
+
+
+def _fit_one(row: _Segments, score: float, target: int) -> _OneFit:
+    """Fit a mixture to neighbours of one row, in columns that say which segments each one keeps."""
+    how = row.how
+    rng = np.random.default_rng(how.seed)
+    answers = _asked(row, target, rng)
+    surrogate = fit_surrogate(
+        row.whole(answers.masks), answers.outputs, how.plan, rng=rng, origin=np.zeros(row.n_segments)
+    )
+    local = surrogate.local(
+        np.ones(row.n_segments),  # the row itself keeps all of its segments
+        float(how.limited(score)),
+        uniforms=rng.random(len(surrogate.coef)),
+        credibility=how.credibility,
+        owner=None,
+    )
+    r_hat = surrogate.posterior.convergence.worst_r_hat
+    return _OneFit(local, r_hat, _choose(row, local, target, len(answers.masks)))
+
+
+def _asked(row: _Segments, target: int, rng: np.random.Generator) -> Answers:
+    """Ask the model about neighbours: in rounds where a question is declared, else evenly."""
+    where = row.how.where
+    n = len(row.differing)
+    if where.question is None:
+        return ask_evenly(lambda m: row.outputs(m)[:, target], n, where.n_neighbours, where.kept, rng)
+    # The shortest set that suffices is found by asking about every prefix of the ranking, at the end.
+    left = max(2, where.n_neighbours - n - 1)
+    return ask_in_rounds(lambda m: row.how.limited(row.outputs(m)[:, target]), n, left, where.question, rng)
+
+
+def _choose(row: _Segments, local: Local, target: int, n_asked: int) -> Chosen | None:
+    """Find the shortest start of the ranking that suffices, or without which the decision is another."""
+    question = row.how.where.question
+    if question is None or row.how.holds is None:
+        return None
+    order = ranking(local.coefficients[row.differing])
+    outputs = row.outputs(prefixes(order, question))
+    stays = row.how.holds(outputs, target)
+    answers = stays if question == "sufficiency" else ~stays
+    length = first_enough(answers)
+    chosen = np.zeros(row.n_segments, dtype=bool)
+    chosen[row.differing[order[:length]]] = True
+    return Chosen(chosen, float(outputs[length, target]), bool(answers[length]), n_asked + len(outputs))
+
+
+def _warn(r_hat: Floats) -> None:
+    """Say in how many rows chains do not agree, at the line that called `explain`."""
+    apart = int((r_hat > R_HAT).sum())
+    if apart:
+        warnings.warn(
+            f"The chains of {apart} of {len(r_hat)} rows do not agree yet (R̂ up to {r_hat.max():.2f}, "
+            f"expected < {R_HAT}): their intervals may be too narrow. Raise n_burn and n_sweeps, or lower "
+            "n_components.",
+            NotConverged,
+            stacklevel=7,
+        )

@@ -1,0 +1,167 @@
+"""What suffices and what is necessary: the two questions on inputs whose answers are known."""
+
+import numpy as np
+import pytest
+from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import IsolationForest
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from tellwhy.core.errors import InvalidInput, InvalidParameter
+from tellwhy.core.explanation import Explanation
+from tellwhy.explainers import LocalInsight
+
+BRIEF = {"replacement": 0.0, "n_questions": 256, "n_sweeps": 80, "n_burn": 40, "n_jobs": 1}
+
+
+def probabilities(p):
+    return np.column_stack([1 - p, p])
+
+
+def both(rows):
+    """The second class needs cells 1 and 3 together."""
+    return probabilities(np.where((rows[:, 1] > 0) & (rows[:, 3] > 0), 0.9, 0.1))
+
+
+def either(rows):
+    """The second class needs cell 1 or cell 3."""
+    return probabilities(np.where((rows[:, 1] > 0) | (rows[:, 3] > 0), 0.9, 0.1))
+
+
+def chosen(model, question, row, **further):
+    explainer = LocalInsight(model, question, **{**BRIEF, **further}).fit(row)
+    return explainer.explain(row)
+
+
+@pytest.mark.parametrize(
+    ("model", "question", "expected"),
+    [(both, "sufficiency", 2), (both, "necessity", 1), (either, "sufficiency", 1), (either, "necessity", 2)],
+)
+def test_smallest_sets_of_and_and_or(model, question, expected):
+    found = chosen(model, question, np.ones((1, 6)))
+    cells = set(np.flatnonzero(found.extras["chosen"][0]).tolist())
+    assert len(cells) == expected
+    assert cells <= {1, 3}
+    assert found.extras["chosen_holds"][0] == 1
+    output = found.extras["chosen_output"][0]
+    assert output == pytest.approx(np.log(9) if question == "sufficiency" else -np.log(9), rel=1e-6)
+
+
+def test_the_model_decides_as_the_chosen_cells_say():
+    """Asked again by hand: kept alone they leave the decision, the rest alone does not."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 8))
+    model = LogisticRegression().fit(X, X @ [3, -2, 1, 0, 0, 0, 0, 1] > 0)
+    rows = X[:6]
+    for question in ("sufficiency", "necessity"):
+        found = chosen(model, question, rows, replacement="mean")
+        taken = found.extras["chosen"].astype(bool)
+        keep = taken if question == "sufficiency" else ~taken
+        left = np.where(keep, rows, rows.mean(axis=0))
+        stays = model.predict(left) == model.predict(rows)
+        np.testing.assert_array_equal(stays == (question == "sufficiency"), found.extras["chosen_holds"] == 1)
+
+
+def test_all_are_needed_where_nothing_changes_the_decision():
+    found = chosen(lambda rows: probabilities(np.full(len(rows), 0.8)), "necessity", np.ones((1, 5)))
+    assert found.extras["chosen_holds"][0] == 0
+
+
+def test_scores_without_classes():
+    """Of 10 = 6 + 3.5 + 0.5, nine tenths are the first two."""
+
+    def score(rows):
+        return rows @ np.array([6.0, 0.0, 3.5, 0.5, 0.0])
+
+    for question in ("sufficiency", "necessity"):
+        found = chosen(score, question, np.ones((1, 5)))
+        np.testing.assert_array_equal(found.extras["chosen"][0], [1, 0, 1, 0, 0])
+
+
+def test_scores_with_a_threshold():
+    """What suffices for an alarm of a detector keeps its score above the threshold."""
+    X = np.random.default_rng(0).normal(size=(300, 4))
+    forest = IsolationForest(random_state=0).fit(X)
+    row = np.array([[9.0, 0.1, -9.0, 0.2]])
+    found = LocalInsight(forest, n_questions=64, n_sweeps=60, n_burn=30).fit(X).explain(row)
+    assert set(np.flatnonzero(found.extras["chosen"][0])) <= {0, 2}
+    assert found.extras["chosen_holds"][0] == 1
+
+
+def test_no_more_questions_than_said_and_each_is_counted():
+    asked = []
+
+    def model(rows):
+        asked.append(len(rows))
+        return both(rows)
+
+    row = np.ones((1, 6))
+    explainer = LocalInsight(model, **BRIEF).fit(row)
+    asked.clear()
+    found = explainer.explain(row)
+    assert found.extras["n_questions"][0] <= 256
+    assert sum(asked) - 1 == found.extras["n_questions"][0], "and one for the row's own output"
+
+
+def test_images_in_groups_and_segments():
+    image = np.zeros((1, 8, 8))
+    image[0, 2:4, 2:4] = 1.0
+    image[0, 6:, 6:] = 0.4
+
+    def model(images):
+        return probabilities(np.where(images[:, 2:4, 2:4].sum(axis=(1, 2)) > 2, 0.95, 0.05))
+
+    found = chosen(model, "sufficiency", image, n_segments=16)
+    assert found.values.shape == found.extras["chosen"].shape == image.shape
+    assert found.extras["chosen"][0, 6, 6] == 0
+    rows = np.ones((1, 6))
+    grouped = chosen(both, "sufficiency", rows, groups=[[0, 1], [2, 3], [4, 5]])
+    np.testing.assert_array_equal(grouped.extras["chosen"][0], [1, 1, 1, 1, 0, 0])
+
+
+def test_standard_errors_tell_what_other_seeds_would_give():
+    """Other seeds ask other questions: values differ by about their standard errors."""
+
+    def model(rows):
+        return (
+            rows[:, 0] * rows[:, 1]
+            + 2 * rows[:, 2]
+            + np.maximum(rows[:, 3], rows[:, 4])
+            + rows[:, 5] * rows[:, 6]
+        )
+
+    row = np.ones((1, 10))
+    runs = [chosen(model, "sufficiency", row, random_state=seed, n_questions=200) for seed in range(24)]
+    values = np.array([run.values[0] for run in runs])
+    stderr = np.array([run.stderr[0] for run in runs]).mean(axis=0)
+    ratio = values.std(axis=0, ddof=1) / stderr
+    assert 0.4 < np.median(ratio) < 1.6
+
+
+def test_refuses_what_it_cannot_do():
+    with pytest.raises(InvalidParameter, match="question"):
+        LocalInsight(both, "why").fit(np.ones((2, 6)))
+    with pytest.raises(InvalidInput, match="not fitted"):
+        LocalInsight(both).explain(np.ones((1, 6)))
+    with pytest.raises(InvalidParameter, match="replacement"):
+        LocalInsight(both, background=0.0)
+
+
+def test_saved_and_loaded(tmp_path):
+    found = chosen(both, "sufficiency", np.ones((1, 6)))
+    loaded = Explanation.load(found.save(tmp_path / "e"))
+    np.testing.assert_array_equal(loaded.extras["chosen"], found.extras["chosen"])
+
+
+def test_columns_that_a_pipeline_made_from_one_column_are_one_segment():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(3, size=300).astype(float), rng.normal(size=300)])
+    encode = ColumnTransformer([("t", OneHotEncoder(), [0]), ("s", StandardScaler(), [1])])
+    model = make_pipeline(encode, IsolationForest(random_state=0)).fit(X)
+    row = np.array([[1.0, 6.0]])
+    found = LocalInsight(model, n_questions=64, n_sweeps=60, n_burn=30).fit(X).explain(row)
+    assert found.values.shape == found.stderr.shape == found.extras["chosen"].shape == (1, 2)
+    low, high = np.moveaxis(found.extras["interval"], -1, 0)
+    assert ((low <= found.values) & (found.values <= high)).all()
+    assert found.values[0, 1] > abs(found.values[0, 0])
