@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tellwhy.counterfactuals.written import Limits, written
-from tellwhy.workflow.verdicts.words import number_text
+from tellwhy.data.quality.words import number_text
 
 ANYTHING = Limits(np.array([True]), np.zeros(1), np.array([-np.inf]), np.array([np.inf]))
 

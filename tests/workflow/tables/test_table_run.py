@@ -9,11 +9,12 @@ import pytest
 from oracles import one_class as oracle
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnreadableFile
+from tellwhy.data.quality.words import number_text
 from tellwhy.workflow import compare_table, explain_table, load_run, save_run
 from tellwhy.workflow.run import Anomaly, Reason, Typical
 from tellwhy.workflow.spreadsheets.text_file import neutral
 from tellwhy.workflow.tables.table_comparison import recommendation
-from tellwhy.workflow.verdicts.reasons import groups_of, is_usual, number_text, plain_cell, usual_words
+from tellwhy.workflow.verdicts.reasons import groups_of, is_usual, plain_cell, usual_words
 
 RNG = np.random.default_rng(0)
 

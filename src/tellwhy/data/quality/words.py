@@ -30,6 +30,25 @@ def number_words(value: float) -> str:
     return text.replace("-", "−") if "e" not in text else text
 
 
+def number_text(value: float) -> str:
+    """A number in four significant digits, without exponent where a person would not write one.
+
+    Examples
+    --------
+    >>> [number_text(v) for v in (0.0, 145.0, 1234567.0, 0.00123456, 1.5e-9)]
+    ['0', '145', '1234567', '0.001235', '1.5e-09']
+    """
+    if value == 0:
+        return "0"
+    if float(value).is_integer() and abs(value) < 1e7:
+        return f"{value:.0f}"
+    if 1e-4 <= abs(value) < 1e7:
+        digits = max(0, 3 - int(np.floor(np.log10(abs(value)))))
+        text = f"{value:.{digits}f}"
+        return text.rstrip("0").rstrip(".") if "." in text else text
+    return f"{value:.4g}"
+
+
 def day_words(days: float) -> str:
     """Days since 1970 as a date, with the time of day where it is not midnight."""
     moment = np.datetime64("1970-01-01", "s") + np.timedelta64(round(days * 86_400), "s")
@@ -43,10 +62,13 @@ def value_words(facts: Facts, column: str, value: float) -> str:
 
 def range_words(facts: Facts, column: str, rising: Floats) -> str:
     """'18–94': the least and the greatest of sorted values."""
-    low = value_words(facts, column, float(rising[0]))
-    high = value_words(facts, column, float(rising[-1]))
+    low, high = (_end_words(facts, column, float(end)) for end in (rising[0], rising[-1]))
     plain = column in facts.numbers and not low.startswith("−")
     return low if low == high else f"{low}–{high}" if plain else f"{low} to {high}"
+
+
+def _end_words(facts: Facts, column: str, end: float) -> str:
+    return day_words(end) if column in facts.dates else number_text(end).replace("-", "−")
 
 
 def cell_words(facts: Facts, column: str, row: int) -> str:

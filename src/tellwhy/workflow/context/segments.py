@@ -11,8 +11,8 @@ import pandas as pd
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.data.columns.roles import Role
+from tellwhy.data.quality.words import number_text
 from tellwhy.workflow.tables.request import cell_text
-from tellwhy.workflow.verdicts.words import number_text
 
 MOST_NUMBERS = 20  # different numbers in a column that are segments as they stand
 PARTS = 10  # of equally many rows, into which a column with more numbers is cut

@@ -12,8 +12,8 @@ import pandas as pd
 from tellwhy.core.score_function import Floats
 from tellwhy.data.columns.dates import Dates, dates_from_days, days_since_1970, iso_texts
 from tellwhy.data.columns.values import dates_of, labels_of, numbers_or_missing
+from tellwhy.data.quality.words import number_text
 from tellwhy.workflow.drift.chance import Gap, gap_of_levels, gap_of_numbers, gap_of_rates
-from tellwhy.workflow.verdicts.words import number_text
 
 _LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 _MOST_NAMED = 4  # levels named in a sentence

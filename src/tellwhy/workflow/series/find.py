@@ -12,6 +12,7 @@ from pandas.api.types import is_bool_dtype, is_numeric_dtype
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.data.quality import Finding
 from tellwhy.data.quality.findings import MISSING
+from tellwhy.data.quality.words import number_text
 from tellwhy.workflow.context.baselines import BENDS, chosen_bend
 from tellwhy.workflow.series.bumps import Bump, find_bumps
 from tellwhy.workflow.series.seasons import Season, find_season
@@ -20,7 +21,6 @@ from tellwhy.workflow.series.stamps import Stamps, stamp_words
 from tellwhy.workflow.series.stuck import find_stuck
 from tellwhy.workflow.series.summer_time import on_the_clock
 from tellwhy.workflow.series.words import span_words, usual_time
-from tellwhy.workflow.verdicts.words import number_text
 
 FEWEST = 20  # readings of a series
 CHANCE = 0.05  # of any finding of a kind in a series where nothing happened

@@ -13,9 +13,10 @@ import pandas as pd
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.data import quality
+from tellwhy.data.quality.words import number_text
 from tellwhy.workflow.run import Anomaly, Finding, Reason, Typical
 from tellwhy.workflow.verdicts.reasons import is_usual, usual_values
-from tellwhy.workflow.verdicts.words import cell_words, is_number, number_text, plain_cell
+from tellwhy.workflow.verdicts.words import cell_words, is_number, plain_cell
 
 # Surprise that a finding adds to its rows: so much, less the logarithm of their number, so that what happened
 # once stands above what happened often; and enough for any alarm.

@@ -13,9 +13,10 @@ import pandas as pd
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.score_function import Floats
 from tellwhy.data import ColumnSummary
+from tellwhy.data.quality.words import number_text
 from tellwhy.workflow.run import Anomaly, Group, Reason, Typical
 from tellwhy.workflow.verdicts.verified import Cause
-from tellwhy.workflow.verdicts.words import cell_words, number_text, pair_words, plain_cell
+from tellwhy.workflow.verdicts.words import cell_words, pair_words, plain_cell
 
 MOST_REASONS = 3
 LEAST_SHARE = (

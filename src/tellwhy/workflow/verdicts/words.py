@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from tellwhy.data.quality.words import number_text
 from tellwhy.workflow.run import Reason
 
 FEW = 20  # rows from which "usually" may be said of a part of the table
@@ -35,25 +36,6 @@ def cell_words(value: Any) -> str:
     if value is None:
         return "missing"
     return number_text(value) if isinstance(value, float) else str(value)
-
-
-def number_text(value: float) -> str:
-    """Return a number with four significant digits, without exponent where a person would not write one.
-
-    Examples
-    --------
-    >>> [number_text(v) for v in (0.0, 145.0, 1234567.0, 0.00123456, 1.5e-9)]
-    ['0', '145', '1234567', '0.001235', '1.5e-09']
-    """
-    if value == 0:
-        return "0"
-    if float(value).is_integer() and abs(value) < 1e7:
-        return f"{value:.0f}"
-    if 1e-4 <= abs(value) < 1e7:
-        digits = max(0, 3 - int(np.floor(np.log10(abs(value)))))
-        text = f"{value:.{digits}f}"
-        return text.rstrip("0").rstrip(".") if "." in text else text
-    return f"{value:.4g}"
 
 
 def pair_words(one: Reason, other: Reason, usual: pd.DataFrame) -> str:
