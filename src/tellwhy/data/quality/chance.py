@@ -13,6 +13,7 @@ LEVEL = 7.0  # −log of one in a thousand: how rarely chance may make a claim i
 _FEWEST = 10
 _MOST = 500
 _HEAVIEST = 1.0
+_LIGHTEST = 0.1
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Tail:
         return np.asarray(fall - math.log(self.share) * (excess > 0))
 
 
-def fit_tail(rising: Floats, *, step: float, lightest: float = 0.1) -> Tail:
+def fit_tail(rising: Floats, *, step: float, lightest: float = _LIGHTEST, doubts: float = math.inf) -> Tail:
     """Fit the upper tail of sorted values by probability-weighted moments (Hosking and Wallis, 1987).
 
     Parameters
@@ -45,6 +46,9 @@ def fit_tail(rising: Floats, *, step: float, lightest: float = 0.1) -> Tail:
         The least difference between values: the tail is not taken to fall faster than by 1/e in a step.
     lightest
         The least shape. 0.1 is a little heavier than exponential: no claim may hang on a light tail.
+    doubts
+        Unless the tail is so clearly light: it is taken to be exponential where its shape is negative by this
+        many standard errors, 1/√m for m values.
     """
     n = len(rising)
     m = tail_size(n)
@@ -55,7 +59,8 @@ def fit_tail(rising: Floats, *, step: float, lightest: float = 0.1) -> Tail:
     weighted = float((weights * excess).mean())
     spare = mean - 2 * weighted
     shape = 2 - mean / spare if spare > 0 else 0.0
-    shape = min(max(shape, lightest), _HEAVIEST)
+    upper = shape + doubts / math.sqrt(m)
+    shape = min(max(shape, min(lightest, max(upper, 0.0))), _HEAVIEST)
     scale = mean * (1 - min(shape, 0.9))
     return Tail(start, m / n, max(scale, step), shape)
 

@@ -25,6 +25,7 @@ _FEWEST_VALUES = 20
 _HANDFUL = 10
 _FEW_OF_TAIL = 0.4  # with more of them left out, a tail seems to fall faster than `_PURE` allows for
 _PURE = 0.1  # share of the values at a factor that may be there by chance
+_DOUBTS = 1.0  # standard errors by which a tail must be light to be taken for exponential
 _NARROW = 0.5  # spread of logarithms up to which a factor can be told
 
 _MEASURES = frozenset(
@@ -61,7 +62,7 @@ class _Scaled:
         return int(ends[1] - ends[0])
 
     def expected(self, low: float, high: float) -> float:
-        """How many values a tail like this column's would put between two, or farther out.
+        """How many values a tail like this column's would put as far out as those between two.
 
         A handful of values that are asked about do not tell how the tail falls; more may be the tail itself.
         """
@@ -69,8 +70,8 @@ class _Scaled:
         few = ends[1] - ends[0] <= _FEW_OF_TAIL * tail_size(len(self.rising))
         rest = np.delete(self.rising, np.s_[ends[0] : ends[1]]) if few else self.rising
         is_upper = low > self.middle
-        tail = fit_tail(rest if is_upper else -rest[::-1], step=0.05 * self.spread)
-        near = low if is_upper else -high
+        tail = fit_tail(rest if is_upper else -rest[::-1], step=0.05 * self.spread, doubts=_DOUBTS)
+        near = self.rising[ends[0]] if is_upper else -self.rising[ends[1] - 1]
         if near <= tail.start:
             return float(len(rest))
         return len(rest) * math.exp(-float(tail.surprise(near)))
@@ -79,18 +80,18 @@ class _Scaled:
 def find_slips(seen: Facts, learn: Facts) -> list[Finding]:  # noqa: ARG001
     """Cells far from what is usual, in their column or for their label, by a factor that people know."""
     findings: list[Finding] = []
-    n_tried = max(len(seen.numbers), 1) * len(FACTORS) * 3
+    n_tails = max(len(seen.numbers), 1) * 6  # two of each column, on about three scales
     for column, numbers in seen.numbers.items():
         probe = numbers.filled[evenly_spread(len(numbers.filled), 2000)]
         if len(numbers.filled) < _FEWEST or len(np.unique(probe)) < _FEWEST_VALUES:
             continue
         told: set[int] = set()
         for scaled in _scales(seen, column):
-            for finding in _of_scale(seen, column, scaled, n_tried):
+            for finding in _of_scale(seen, column, scaled, n_tails):
                 if not told & set(finding.rows):
                     findings.append(finding)
                     told |= set(finding.rows)
-        findings += _fahrenheit(seen, column, told, n_tried)
+        findings += _fahrenheit(seen, column, told, n_tails)
     return findings
 
 
@@ -139,7 +140,7 @@ def _scaled(values: Floats, words: str) -> _Scaled:
     return _Scaled(values, rising, _spread(values), float(np.median(rising)), words)
 
 
-def _of_scale(seen: Facts, column: str, scaled: _Scaled, n_tried: int) -> Iterator[Finding]:
+def _of_scale(seen: Facts, column: str, scaled: _Scaled, n_tails: int) -> Iterator[Finding]:
     if scaled.spread > _NARROW * math.log(10):
         return
     # A few units of the last decimal are rounded too coarsely for a factor to be seen.
@@ -154,7 +155,7 @@ def _of_scale(seen: Facts, column: str, scaled: _Scaled, n_tried: int) -> Iterat
         n_there = scaled.count(low, high)
         if not 0 < n_there <= _COMMON * seen.n or (kind == "mixed_units" and n_there < 3):
             continue
-        evidence = _evidence(scaled, at) - math.log(n_tried)
+        evidence = _evidence(scaled, at, n_tails)
         if evidence <= LEVEL:
             continue
         with np.errstate(invalid="ignore"):
@@ -169,17 +170,19 @@ def _middle_log(seen: Facts, column: str) -> float:
     return math.log(max(float(filled[len(filled) // 2]), 1e-300))
 
 
-def _evidence(scaled: _Scaled, at: float) -> float:
+def _evidence(scaled: _Scaled, at: float, n_tails: int) -> float:
     """Against a tail that reaches so far; or, for many values, against one that only gets thinner."""
     width = 2 * scaled.spread
     k = scaled.count(at - width, at + width)
     expected = scaled.expected(at - width, at + width)
-    evidence = many(k, expected) if expected <= _PURE * k else 0.0
+    evidence = many(k, expected) - math.log(n_tails) if expected <= _PURE * k else 0.0
     if k > _HANDFUL:
         inner = scaled.count(at - width / 2, at + width / 2)
         is_upper = at > scaled.middle
         before = at - 2 * width if is_upper else at + width
-        evidence = max(evidence, many(inner, max(scaled.count(before, before + width), _PURE * inner)))
+        thinner = many(inner, max(scaled.count(before, before + width), _PURE * inner))
+        # Here every factor is a place of its own to look at.
+        evidence = max(evidence, thinner - math.log(n_tails * len(FACTORS)))
     return evidence
 
 
@@ -212,7 +215,7 @@ def _to_fahrenheit(x: Floats) -> Floats:
     return 1.8 * x + 32
 
 
-def _fahrenheit(seen: Facts, column: str, told: set[int], n_tried: int) -> Iterator[Finding]:
+def _fahrenheit(seen: Facts, column: str, told: set[int], n_tails: int) -> Iterator[Finding]:
     """Values beyond the others that would be among them as degrees Celsius."""
     numbers = seen.numbers[column]
     scaled = _scaled(numbers.values, "")
@@ -224,7 +227,7 @@ def _fahrenheit(seen: Facts, column: str, told: set[int], n_tried: int) -> Itera
     if is_open or not 2 <= k <= _COMMON * seen.n:
         return
     expected = scaled.expected(usual[0], usual[1])
-    evidence = many(k, expected) - math.log(n_tried)
+    evidence = many(k, expected) - math.log(n_tails)
     with np.errstate(invalid="ignore"):
         rows = np.flatnonzero((scaled.values >= usual[0]) & (scaled.values <= usual[1]))
     if evidence > LEVEL and expected <= _PURE * k and not told & set(rows.tolist()):
