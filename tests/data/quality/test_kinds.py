@@ -1,5 +1,6 @@
 """Each kind of error is found in tables with random parameters: its rows, its column, its words."""
 
+import re
 from datetime import datetime
 
 import numpy as np
@@ -176,6 +177,27 @@ def test_a_price_of_another_product_scale(rng):
     frame.loc[[30, 31], "price"] *= 100
     finding = the_only(frame, "decimal_slip", "price", [30, 31])
     assert finding.columns == ("price", "product")
+
+
+def test_a_single_price_a_hundred_times_too_small_is_near_the_others_in_pounds_but_not_in_ratios():
+    found = 0
+    for seed in range(12):
+        rng = np.random.default_rng([seed, 9])
+        price = np.round(rng.lognormal(4.5, 0.35, 2_000), 2)
+        price[7] = np.round(price[7] / 100, 2)
+        findings = odd(pd.DataFrame({"price": price, "quantity": rng.integers(1, 9, 2_000)}))
+        assert all((f.kind, f.rows) == ("decimal_slip", (7,)) for f in findings)
+        found += len(findings)
+    assert found >= 9
+
+
+def test_ranges_in_texts_have_four_digits(rng):
+    values = rng.uniform(20.123456789, 260.123456789, 1_500)
+    values[3:6] = -999
+    text = the_only(
+        pd.DataFrame({"load": values, "x": rng.normal(size=1500)}), "placeholder", "load", [3, 4, 5]
+    ).text
+    assert re.search(r"other values [\d.]{2,5}–[\d.]{3,5}\)", text), text
 
 
 def test_two_common_levels_that_do_not_go_together(rng):

@@ -69,6 +69,19 @@ def test_steps_of_whole_numbers_do_not_pass_for_a_tail():
     assert np.median(found) < 0.0
 
 
+def test_of_few_values_a_rare_one_is_odder_the_farther_it_is_from_the_common_ones():
+    column = np.repeat([0.0, 1.0, 2.0], [1_500, 450, 47])
+    near, far = (ColumnLaw.learn(np.append(column, [3.0, 3.0, value])) for value in (3.0, 6.0))
+    assert near.surprise(np.array([3.0]))[0] == pytest.approx(-np.log(3 / 2_000))
+    assert far.surprise(np.array([6.0]))[0] == pytest.approx(-np.log(1 / 2_000) + 3.0)
+    assert far.surprise(np.array([9.0]))[0] > far.surprise(np.array([6.0]))[0]
+
+
+def test_a_rare_level_beside_a_single_common_one_is_only_rare():
+    law = ColumnLaw.learn(np.repeat([0.0, 1.0], [1_999, 1]))
+    assert law.surprise(np.array([1.0]))[0] == pytest.approx(-np.log(1 / 2_000))
+
+
 def test_columns_that_cannot_be_as_surprising_are_not_asked():
     rng = np.random.default_rng(0)
     labels = [ColumnLaw.learn((rng.random(1_000) < 0.5).astype(float)) for _ in range(30)]

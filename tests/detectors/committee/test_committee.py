@@ -43,6 +43,13 @@ def test_a_clean_table_raises_next_to_no_alarms(kind):
     assert sum(found) <= 2
 
 
+def test_far_out_the_last_tail_is_a_little_heavier_than_exponential():
+    together = Committee().fit(table("normal", 3)).panel_.together
+    start, level = together.knots[-1], together.levels[-1]
+    assert together.value(np.array([start + 10.0]))[0] - level == pytest.approx(np.log1p(0.3) / 0.03, rel=0.1)
+    assert together.scale >= 1.0
+
+
 @pytest.mark.parametrize("kind", ["normal", "correlated", "clusters", "counts", "labels"])
 def test_values_eight_deviations_off_are_found_and_named(kind):
     rng = np.random.default_rng(5)

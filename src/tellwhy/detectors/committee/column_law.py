@@ -12,6 +12,8 @@ from tellwhy.detectors.committee.surprise import fitted_tail, growth, level_abov
 
 MOST_LEVELS = 20  # a column with at most that many values, in enough rows, is judged by how rare each is
 ROWS_PER_LEVEL = 20
+RARE = 0.001  # share of rows up to which one of few values is not a common one
+PER_STEP = 1.0  # surprise of a rare value for each step that it is farther than the next one
 MOST_KNOTS = 400
 # Levels on each side from which its tail is extrapolated: quantiles up to the safe one, and from there up to
 # the last one as far as they go on smoothly. Far values that grow out of the others belong to the tail; far
@@ -70,21 +72,27 @@ class ColumnLaw:
         values, counts = np.unique(column, return_counts=True)
         spread = _spread(column)
         if len(values) <= max(2, min(MOST_LEVELS, n // ROWS_PER_LEVEL)):
-            ends = np.array([-values[0], values[-1]])
-            return cls(
-                values,
-                _rarity(counts.astype(np.int64), n),
-                ends,
-                np.full(2, spread),
-                np.zeros(2),
-                float(np.log(n + 1)),
-            )
+            return cls._of_few_values(values, counts.astype(np.int64), spread)
         tails = [_tail(side, lightest, 1e-3 * spread) for side in (-column, column)]
         knots = np.quantile(column, np.linspace(0, 1, min(n, MOST_KNOTS)))
         starts = np.array([tail.start for tail in tails])
         scales = np.array([tail.scale for tail in tails])
         shapes = np.array([tail.shape for tail in tails])
         return cls(knots, np.empty(0), starts, scales, shapes, float(np.log(n + 1)))
+
+    @classmethod
+    def _of_few_values(cls, values: Floats, counts: Integers, spread: float) -> ColumnLaw:
+        """Rare values are the odder the farther they are from the common ones, beyond the next step."""
+        n = int(counts.sum())
+        common = values[counts > RARE * n]
+        known = common if len(common) > 1 else values
+        step = max(float(np.diff(known).min()) if len(known) > 1 else 0.0, spread)
+        ends = np.array([-common[0], common[-1]])
+        beyond = _beyond(values, ends + step) / step
+        surprises = _rarity(counts, n) + PER_STEP * beyond
+        return cls(
+            values, surprises, ends + step, np.full(2, step / PER_STEP), np.zeros(2), float(np.log(n + 1))
+        )
 
     @property
     def largest(self) -> float:
@@ -98,7 +106,7 @@ class ColumnLaw:
     def _of_levels(self, column: Floats) -> Floats:
         place = np.minimum(np.searchsorted(self.values, column), len(self.values) - 1)
         is_known = self.values[place] == column
-        beyond = np.maximum(np.maximum(-column - self.starts[0], column - self.starts[1]), 0.0)
+        beyond = _beyond(column, self.starts)
         # Values that no row had are all as rare; the farther from the range the odder.
         new = self.unseen + beyond / self.scales[0]
         return np.where(is_known, self.surprises[place], new)
@@ -114,6 +122,11 @@ class ColumnLaw:
         share = np.interp(column[inside], self.values, np.linspace(0, 1, len(self.values)))
         found[inside] = -np.log(np.clip(2 * np.minimum(share, 1 - share), 2 * (1 - FIRST_LEVEL), 1.0))
         return found
+
+
+def _beyond(column: Floats, ends: Floats) -> Floats:
+    """How far each value is below the lower end (given as its negative) or above the upper one."""
+    return np.asarray(np.maximum(np.maximum(-column - ends[0], column - ends[1]), 0.0))
 
 
 class _Tail(NamedTuple):
