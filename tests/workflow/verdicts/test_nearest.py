@@ -33,7 +33,7 @@ def mixed_table(n=200):
     table.loc[1, "n"] = 60
     table.loc[2, "k"] = "never seen before"
     table.loc[3, "when"] = pd.Timestamp("1999-06-01")
-    table.loc[4, ["flag", "n"]] = [True, 25]
+    table.loc[4, ["flag", "n"]] = [True, 32]
     table.loc[5, "gap"] = 30.0
     table.loc[6, ["x", "gap"]] = [-200.0, np.nan]
     return table

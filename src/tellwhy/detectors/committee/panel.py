@@ -68,9 +68,9 @@ MEMBERS: Mapping[str, MemberMaker] = {
 SINGLE = 0.1  # how much single members may say against all together
 # What each may say, before these are scaled to SINGLE: more for members whose laws hold far out.
 VOICES: Mapping[str, float] = {"tails": 2.0, "near": 2.0, "dependence": 0.5, "pairs": 0.5}
-# Shape of the last tail. Far out, members' laws are continued beyond what the rows show, and ordinary rows reach
-# there more often than an exponential tail says: with 0, clean generated tables had 1.9 times the alarms that
-# were stated, with this 1.3 times.
+# Shape of the last tail. Far out, members' laws are continued beyond what the rows show, and ordinary rows
+# reach there more often than an exponential tail says: with 0, clean generated tables had 1.9 times the
+# alarms that were stated, with this 1.3 times.
 DOUBT = 0.03
 
 
