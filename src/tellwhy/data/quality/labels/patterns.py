@@ -59,7 +59,11 @@ def patterns_of(texts: pd.Series, *, is_short: bool = False) -> pd.Series:
     """
     marks = texts.str.replace(r"[0-9]", "9", regex=True)
     marks = marks.str.replace(r"[A-Z]", "A", regex=True).str.replace(r"[^\W\d_A]", "a", regex=True)
-    return marks.str.replace(r"([9Aa])\1+", r"\1", regex=True) if is_short else marks
+    if not is_short:
+        return marks
+    for mark in "9Aa":  # one by one: strings that Arrow keeps know no back references
+        marks = marks.str.replace(f"{mark}+", mark, regex=True)
+    return marks
 
 
 def _told(seen: Facts, column: str, codes: np.ndarray, n_columns: int) -> Iterator[Finding]:

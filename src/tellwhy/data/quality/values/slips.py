@@ -70,7 +70,8 @@ class _Scaled:
         few = ends[1] - ends[0] <= _FEW_OF_TAIL * tail_size(len(self.rising))
         rest = np.delete(self.rising, np.s_[ends[0] : ends[1]]) if few else self.rising
         is_upper = low > self.middle
-        tail = fit_tail(rest if is_upper else -rest[::-1], step=0.05 * self.spread, doubts=_DOUBTS)
+        doubts = math.inf if is_upper else _DOUBTS
+        tail = fit_tail(rest if is_upper else -rest[::-1], step=0.05 * self.spread, doubts=doubts)
         near = self.rising[ends[0]] if is_upper else -self.rising[ends[1] - 1]
         if near <= tail.start:
             return float(len(rest))
@@ -80,7 +81,7 @@ class _Scaled:
 def find_slips(seen: Facts, learn: Facts) -> list[Finding]:  # noqa: ARG001
     """Cells far from what is usual, in their column or for their label, by a factor that people know."""
     findings: list[Finding] = []
-    n_tails = max(len(seen.numbers), 1) * 6  # two of each column, on about three scales
+    n_tails = max(len(seen.numbers), 1) * 3  # of each column, on about three scales
     for column, numbers in seen.numbers.items():
         probe = numbers.filled[evenly_spread(len(numbers.filled), 2000)]
         if len(numbers.filled) < _FEWEST or len(np.unique(probe)) < _FEWEST_VALUES:
@@ -173,16 +174,20 @@ def _middle_log(seen: Facts, column: str) -> float:
 def _evidence(scaled: _Scaled, at: float, n_tails: int) -> float:
     """Against a tail that reaches so far; or, for many values, against one that only gets thinner."""
     width = 2 * scaled.spread
+    is_upper = at > scaled.middle
     k = scaled.count(at - width, at + width)
     expected = scaled.expected(at - width, at + width)
-    evidence = many(k, expected) - math.log(n_tails) if expected <= _PURE * k else 0.0
+    n_tried = n_tails * len(FACTORS)
+    # Large values are far from the others in plain units too, and a detector tells them as they are: that a
+    # factor is behind them must be clear. Small ones are told here or never.
+    evidence = (
+        many(k, expected) - math.log(n_tried if is_upper else n_tails) if expected <= _PURE * k else 0.0
+    )
     if k > _HANDFUL:
         inner = scaled.count(at - width / 2, at + width / 2)
-        is_upper = at > scaled.middle
         before = at - 2 * width if is_upper else at + width
         thinner = many(inner, max(scaled.count(before, before + width), _PURE * inner))
-        # Here every factor is a place of its own to look at.
-        evidence = max(evidence, thinner - math.log(n_tails * len(FACTORS)))
+        evidence = max(evidence, thinner - math.log(n_tried))
     return evidence
 
 
