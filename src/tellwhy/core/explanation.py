@@ -11,6 +11,7 @@ import numpy as np
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.extras import Extras, is_per_row
+from tellwhy.core.results.one_class import of_class
 from tellwhy.core.results.selection import ByLabel, joined, some_columns
 from tellwhy.core.score_function import Floats
 from tellwhy.core.tables import PandasRows, take_rows
@@ -180,6 +181,13 @@ class Explanation:
         3
         """
         return joined(parts)
+
+    def of_class(self, label: Any) -> Explanation:
+        """Return all rows in terms of one class of a classifier of two, whichever each was explained for.
+
+        What speaks for one class speaks as much against the other: values change their sign.
+        """
+        return of_class(self, label)
 
     def top(self, k: int = 10) -> Explanation:
         """Return the k highest-scoring rows, highest first; `extras["row"]` tells where they were."""

@@ -23,7 +23,14 @@ from tellwhy.explainers.finite_values import check_finite
 from tellwhy.explainers.given_parameters import refuse_unknown
 from tellwhy.explainers.in_batches import in_batches
 from tellwhy.explainers.model_state import notice_fit
-from tellwhy.explainers.score_rows import Attribution, Rows, mean_of_rows, named_outputs, with_outputs
+from tellwhy.explainers.score_rows import (
+    Attribution,
+    Rows,
+    mean_of_rows,
+    named_outputs,
+    two_classes,
+    with_outputs,
+)
 from tellwhy.scoring import EncodedScore, as_score
 from tellwhy.scoring.model_rows import check_columns
 from tellwhy.scoring.observed import some_rows
@@ -104,7 +111,12 @@ class ScoreExplainer(ABC):
             data=X,  # as the user gave them: a reference, in the user's columns
             feature_names=names,
             method=type(self).__name__,
-            params={"explains": self.score.describes, **self._settings(), **found.params},
+            params={
+                "explains": self.score.describes,
+                **self._settings(),
+                **two_classes(rows),
+                **found.params,
+            },
             kind=kind,
             extras=self._extras(X, rows, found, values if kind in ("attribution", "relative") else None),
         )

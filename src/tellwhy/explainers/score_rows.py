@@ -9,8 +9,12 @@ from typing import Any
 import numpy as np
 
 from tellwhy.core.capabilities import IsPrediction, KeepsOutput
+from tellwhy.core.results.one_class import complement_of
 from tellwhy.core.score_function import Floats, Integers
+from tellwhy.scoring.scores.prediction_score import plain
 from tellwhy.scoring.training_rows import recorded_rows
+
+_TRIED = 20  # rows whose outputs tell whether those of two classes add up to a constant
 
 
 @dataclass(frozen=True)
@@ -140,3 +144,13 @@ def named_outputs(rows: Rows) -> dict[str, Any]:
         return {}
     names = rows.score.output_names(rows.output) if isinstance(rows.score, IsPrediction) else None
     return {"output": rows.output} if names is None else {"output": rows.output, "explained": names}
+
+
+def two_classes(rows: Rows) -> dict[str, Any]:
+    """The classes of a classifier of two, and what their outputs add up to, as parameters tell them."""
+    score: Any = rows.score
+    names = getattr(score, "names", None)
+    if not isinstance(score, IsPrediction) or names is None or len(names) != 2:
+        return {}
+    sums = complement_of(score.outputs(rows.X[:_TRIED])) if hasattr(score, "outputs") else None
+    return {"classes": [plain(name) for name in names], "classes_sum": sums}

@@ -47,3 +47,10 @@ def test_pictures_and_rows_without_data_have_no_cells():
     assert cells(page(data=None))[2] == "b −3, d +2, a +0.5"
     image = Explanation(values=np.ones((1, 2, 2)), scores=[4.0], method="Image", data=np.zeros((1, 2, 2)))
     assert "x0_0 +1" in cells(image._repr_html_())[2]
+
+
+def test_rows_of_a_classifier_are_told_with_their_class():
+    told = {"explained": np.array(["<no>", "yes"])}
+    shown = Explanation(values=[[1.0], [2.0]], scores=[1.0, 2.0], method="Example", extras=told)._repr_html_()
+    assert "<th>class</th>" in shown
+    assert shown.index("<td>yes</td>") < shown.index("<td>&lt;no&gt;</td>")  # the highest score first

@@ -24,7 +24,8 @@ def to_html(explanation: Explanation) -> str:
     """Return the highest scores with the features that did most to them, in either direction."""
     is_shares = explanation.kind == "attribution"
     caption = html.escape(repr(explanation)[1:-1])
-    head = "<tr><th>row</th><th>score</th><th>main features</th></tr>"
+    of_class = "<th>class</th>" if "explained" in explanation.extras else ""
+    head = f"<tr><th>row</th>{of_class}<th>score</th><th>main features</th></tr>"
     lines = "".join(_line(row, is_shares) for row in explanation.top(_MOST_ROWS))
     key = ""
     if is_shares:
@@ -46,6 +47,8 @@ def _line(row: Explanation, is_shares: bool) -> str:
     if isinstance(row.data, PandasRows):
         label = row.data.index[0]
     shown = html.escape(str(label))
+    if "explained" in row.extras:
+        shown += f"</td><td>{html.escape(_short(str(row.extras['explained'][0])))}"
     return f"<tr><td>{shown}</td><td>{row.scores[0]:.4g}</td><td>{', '.join(words)}</td></tr>"
 
 

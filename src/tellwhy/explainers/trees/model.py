@@ -136,6 +136,13 @@ class Trees:
         """Number of outputs."""
         return len(self.base)
 
+    def two_classes(self) -> dict[str, Any]:
+        """The classes of a classifier of two, and what their outputs add up to; nothing for other models."""
+        if self.classes is None or len(self.classes) != 2:
+            return {}
+        total = 0.0 if self.n_outputs == 1 else 1.0 if self.link == "identity" else None
+        return {"classes": list(self.classes), "classes_sum": total}
+
     def chosen(self, output: int) -> Chosen:
         """Return the trees that make one output."""
         trees = np.flatnonzero((self.output_of == output) | (self.output_of < 0))

@@ -169,7 +169,8 @@ class TreeShapley(BackgroundExplainer):
     def _said(self, score: TreeScore) -> dict[str, Any]:
         """Settings as they were used."""
         target = None if self.target is None else str(self.target)
-        return {"background": self._words(), "target": target, "task": score.trees.task}
+        said = {"background": self._words(), "target": target, "task": score.trees.task}
+        return {**said, **score.trees.two_classes()}
 
     def _tree_score(self, rows: Rows) -> TreeScore:
         """Return the score in the columns of the trees; raise where an encoding mixes the user's columns."""

@@ -44,12 +44,13 @@ def row_labels(row: Explanation, places: Integers) -> list[str]:
     cells = cells_of(row, places)
     if cells is None:
         return distinct_labels(names)
-    room = LABEL_LENGTH - _CELL_LENGTH - 3
-    words = [
-        f"{shortened(name, room)} = {shortened(cell(found), _CELL_LENGTH)}"
-        for name, found in zip(names, cells[0], strict=True)
-    ]
-    return distinct_labels(words)
+    return distinct_labels([_with_cell(name, found) for name, found in zip(names, cells[0], strict=True)])
+
+
+def _with_cell(name: str, found: Any) -> str:
+    """A name and its cell in one label: the name has the room that the cell leaves."""
+    said = shortened(cell(found), _CELL_LENGTH)
+    return f"{shortened(name, LABEL_LENGTH - len(said) - 3)} = {said}"
 
 
 def numbers_of(explanation: Explanation, j: int) -> Floats | None:

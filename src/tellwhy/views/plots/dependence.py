@@ -13,6 +13,7 @@ from tellwhy.core.results.selection import column_places
 from tellwhy.core.score_function import Floats
 from tellwhy.core.tables import evenly_spread
 from tellwhy.views.plots.cells import cells_of, levels, numbers_of, ranks
+from tellwhy.views.plots.classes import in_one_class
 from tellwhy.views.plots.colors import INK, LOW_TO_HIGH, USUAL, class_color
 from tellwhy.views.plots.style import contribution_title, explained_by, finish, label, need_rows
 from tellwhy.views.wording import count, number
@@ -24,6 +25,8 @@ _MOST_KINDS = 8
 
 def scatter(explanation: Explanation, column: str | int, *, color: str | int | None = "auto") -> go.Figure:
     """Draw a column's contributions against its cells, one point per row.
+
+    Rows of a classifier of two classes are drawn in terms of the second, whichever was explained.
 
     Parameters
     ----------
@@ -44,6 +47,7 @@ def scatter(explanation: Explanation, column: str | int, *, color: str | int | N
     'c'
     """
     need_rows(explanation, "plot.scatter")
+    explanation = in_one_class(explanation)
     place = int(column_places(explanation, column)[0])
     shown = explanation[evenly_spread(len(explanation), MOST_POINTS)]
     cells = cells_of(shown, np.array([place]))
@@ -62,7 +66,7 @@ def scatter(explanation: Explanation, column: str | int, *, color: str | int | N
         other = _other_column(shown, place, numbers, color)
         _draw_points(figure, shown, numbers, y, other)
     figure.add_hline(y=0, line_width=1, line_color=INK)
-    figure.update_yaxes(title=f"{label(name)}: {contribution_title(shown)}", zeroline=False)
+    figure.update_yaxes(title=contribution_title(shown), zeroline=False)
     title = f"What {label(name)} does in {count(len(explanation), 'row')}"
     title += _left_out(len(shown), len(explanation), numbers)
     return finish(figure, title, explained_by(shown), x_title=label(name), height=460)

@@ -16,7 +16,8 @@ from tellwhy.core.params import integer, validate_value
 from tellwhy.core.score_function import Floats
 from tellwhy.core.tables import evenly_spread
 from tellwhy.views.plots.cells import numbers_of, ranks
-from tellwhy.views.plots.colors import INK, USUAL
+from tellwhy.views.plots.classes import class_parts, in_one_class
+from tellwhy.views.plots.colors import INK, USUAL, class_color
 from tellwhy.views.plots.parts import Part, feature_parts, rest_parts
 from tellwhy.views.plots.style import (
     contribution_title,
@@ -101,16 +102,21 @@ def _reaches(parts: list[Part]) -> list[float]:
 
 
 def _mean_bars(explanation: Explanation, max_features: int) -> go.Figure:
-    """Mean size of each main feature's values over all rows."""
-    flat = np.abs(explanation.values.reshape(len(explanation), -1)).mean(axis=0)
-    order = np.argsort(-flat, kind="stable")
-    parts = [Part(explanation.names()[j], float(flat[j]), USUAL) for j in order[:max_features]]
+    """Mean size of each main feature's values over all rows; of several classes, what each of them adds."""
+    explanation = in_one_class(explanation)
+    flat = np.abs(explanation.values.reshape(len(explanation), -1))
+    order = np.argsort(-flat.mean(axis=0), kind="stable")
+    parts = [Part(explanation.names()[j], float(flat[:, j].mean()), USUAL) for j in order[:max_features]]
     others = order[max_features:]
     if len(others):
         words = f"{count(len(others), 'other feature')}, together"
-        parts.append(Part(words, float(flat[others].sum())))
+        parts.append(Part(words, float(flat[:, others].mean(axis=0).sum())))
     names = distinct_labels([part.name for part in parts])
+    classes = class_parts(explanation)
     figure = go.Figure(_bars(parts[::-1], names[::-1]))
+    if len(classes) > 1:
+        sizes = [flat[:, [j]] for j in order[:max_features]] + ([flat[:, others]] if len(others) else [])
+        figure = _stacked(names[::-1], sizes[::-1], classes)
     figure.update_xaxes(range=[0.0, padded([0.0, *_reaches(parts)])[1]])
     figure.update_yaxes(automargin=True, ticksuffix="  ")
     title = f"Main features over {count(len(explanation), 'row')}"
@@ -119,12 +125,46 @@ def _mean_bars(explanation: Explanation, max_features: int) -> go.Figure:
     return finish(figure, title, explained_by(explanation), x_title=x_title, height=height)
 
 
+def _stacked(names: list[str], sizes: list[Floats], classes: dict[str, Any]) -> go.Figure:
+    """Bars of the mean size of features, in one colour for the rows of each class."""
+    figure = go.Figure()
+    for place, (name, rows) in enumerate(classes.items()):
+        share = [float(size[rows].sum() / len(size)) for size in sizes]
+        words = f"%{{y}}, rows of {label(name)}: %{{x:.4g}}<extra></extra>"
+        figure.add_trace(
+            go.Bar(
+                x=share,
+                y=names,
+                orientation="h",
+                marker_color=class_color(place),
+                name=label(name),
+                hovertemplate=words,
+            )
+        )
+    totals = [float(size.sum() / len(size)) for size in sizes]
+    shown = [f" {number(total, 3)}" for total in totals]
+    figure.add_trace(
+        go.Scatter(
+            x=totals,
+            y=names,
+            mode="text",
+            text=shown,
+            textposition="middle right",
+            cliponaxis=False,
+            hoverinfo="skip",
+            showlegend=False,
+        )
+    )
+    legend = {"title": "rows explained for", "traceorder": "normal"}
+    return figure.update_layout(barmode="stack", showlegend=True, legend=legend)
+
+
 def beeswarm(explanation: Explanation, max_features: int = 12) -> go.Figure:
     """Draw the contributions of the main features in all rows, one point per row.
 
     Colour tells whether the row's value of the feature is low or high among the explained rows, where the
     explained data are known and numeric. Of more than 2,000 rows, evenly spaced ones are drawn, and the title
-    says so.
+    says so. Rows of a classifier of two classes are drawn in terms of the second, whichever was explained.
 
     Examples
     --------
@@ -134,6 +174,7 @@ def beeswarm(explanation: Explanation, max_features: int = 12) -> go.Figure:
     """
     validate_value("plot.beeswarm", "max_features", max_features, integer(1))
     need_rows(explanation, "plot.beeswarm")
+    explanation = in_one_class(explanation)
     rows = evenly_spread(len(explanation), MOST_POINTS)
     shown = explanation[rows]
     chosen = main_features(shown.values.reshape(len(shown), -1), max_features)[::-1]  # from the bottom up
@@ -189,6 +230,7 @@ def scores(explanation: Explanation, *, threshold: float | None = None) -> go.Fi
     'score: the higher, the odder'
     """
     need_rows(explanation, "plot.scores")
+    explanation = in_one_class(explanation)
     words = "%{x}: %{y} rows<extra></extra>"
     figure = go.Figure(go.Histogram(x=explanation.scores, nbinsx=50, marker_color=USUAL, hovertemplate=words))
     name = quantity(explanation)
@@ -203,6 +245,7 @@ def scores(explanation: Explanation, *, threshold: float | None = None) -> go.Fi
             figure.update_yaxes(type="log")
             y_title = "rows (logarithmic scale)"
     figure.update_layout(bargap=0.06)
-    figure.update_yaxes(title=y_title)
+    figure.update_yaxes(title=y_title, ticklabelstandoff=6)
+    figure.update_xaxes(ticklabelstandoff=6)  # the first labels of both axes would meet in the corner
     x_title = "score: the higher, the odder" if is_anomaly(explanation) else "output"
     return finish(figure, title, explained_by(explanation), x_title=x_title, height=420)

@@ -8,6 +8,7 @@ from plotly.subplots import make_subplots
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.params import integer, validate_value
+from tellwhy.views.plots.classes import in_one_class
 from tellwhy.views.plots.style import (
     channel_axis,
     distinct_labels,
@@ -59,7 +60,7 @@ def heatmap(explanation: Explanation, max_rows: int = 40, max_features: int = 20
 
 
 def _table_heatmap(explanation: Explanation, max_rows: int, max_features: int) -> go.Figure:
-    shown = explanation[: min(max_rows, len(explanation))]
+    shown = in_one_class(explanation)[: min(max_rows, len(explanation))]
     chosen = main_features(shown.values, max_features)
     names = distinct_labels([shown.names()[j] for j in chosen])
     rows = [f"row {row_name(shown[i], i)}" for i in range(len(shown))]

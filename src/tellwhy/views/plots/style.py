@@ -14,10 +14,12 @@ from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.tables import PandasRows
+from tellwhy.views.plots.classes import class_names, told_class
 from tellwhy.views.plots.colors import DIVERGING, INK, LOW_TO_HIGH
 from tellwhy.views.wording import number, shortened
 
 LABEL_LENGTH = 40
+_SUBTITLE_LENGTH = 90
 # words of what is explained where it is no anomaly score, of models that do not say so themselves
 _PREDICTED = re.compile(
     r"prediction|predicted class|probability of (a |the )?(predicted )?class|log-odds|logit|margin|"
@@ -101,7 +103,12 @@ def row_title(row: Explanation, position: int) -> str:
 def contribution_title(explanation: Explanation) -> str:
     """Name of the axis that values are drawn on."""
     words = AXIS_TITLES[explanation.kind]
-    return words if is_anomaly(explanation) else words.replace("score", "output")
+    if is_anomaly(explanation):
+        return words
+    names = class_names(explanation)
+    if len(names) > 1:
+        return words.replace("score", "output for each row's own class")
+    return words.replace("score", f"output for {label(names[0])!r}" if names else "output")
 
 
 def row_name(row: Explanation, position: int) -> str:
@@ -150,7 +157,7 @@ def level_axis(has_gaps: bool = False) -> dict[str, Any]:
     ticks = {
         "tickvals": [0, 1],
         "ticktext": ["low", "high"],
-        "title": "value in row<br>(black: none)" if has_gaps else "value in row",
+        "title": f"value in row<br>{'(black: none)<br>' if has_gaps else ''} ",  # a line above "high"
         "thickness": 12,
         "len": 0.6,
     }
@@ -181,5 +188,8 @@ def finish(
 
 def explained_by(explanation: Explanation) -> str:
     """Say which method explained what."""
-    explains = str(explanation.params.get("explains", "the score"))
-    return f"{label(explanation.method)} explains: {html.escape(shortened(explains, 90), quote=False)}"
+    explains = told_class(explanation, str(explanation.params.get("explains", "the score")))
+    if len(explains) > _SUBTITLE_LENGTH:  # what comes after a colon says it once more, in detail
+        explains = explains.partition(": ")[0]
+    words = html.escape(shortened(explains, _SUBTITLE_LENGTH), quote=False)
+    return f"{label(explanation.method)} explains: {words}"

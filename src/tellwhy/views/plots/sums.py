@@ -9,7 +9,8 @@ from tellwhy.core.explanation import Explanation
 from tellwhy.core.params import integer, validate_value
 from tellwhy.core.score_function import Floats
 from tellwhy.core.tables import evenly_spread
-from tellwhy.views.plots.colors import INK, LOW_TO_HIGH, NEUTRAL, ODD, USUAL
+from tellwhy.views.plots.classes import in_one_class
+from tellwhy.views.plots.colors import INK, LOW_TO_HIGH, NEUTRAL
 from tellwhy.views.plots.parts import NOT_ATTRIBUTED, Part, feature_parts, need_shares, rest_parts
 from tellwhy.views.plots.style import (
     distinct_labels,
@@ -49,10 +50,8 @@ def waterfall(explanation: Explanation, row: int = 0, max_features: int = 10) ->
     >>> [float(start) for start in figure.data[0].base], [float(step) for step in figure.data[0].x]
     ([2.0, 1.5], [-0.5, 1.0])
     """
-    validate_value("plot.waterfall", "max_features", max_features, integer(1))
-    need_shares(explanation, "plot.waterfall")
-    chosen = explanation[row]
-    parts = [*feature_parts(chosen, max_features), *rest_parts(chosen, max_features)][::-1]  # from the bottom
+    chosen, parts = _row_parts("plot.waterfall", explanation, row, max_features)
+    parts = parts[::-1]  # from the bottom
     base = float(chosen.base_values[0])
     ends = base + np.cumsum([part.amount for part in parts])
     starts = np.concatenate([[base], ends[:-1]])
@@ -67,6 +66,16 @@ def waterfall(explanation: Explanation, row: int = 0, max_features: int = 10) ->
     return finish(
         figure, row_title(chosen, row), explained_by(chosen), x_title=quantity(chosen), height=height
     )
+
+
+def _row_parts(
+    owner: str, explanation: Explanation, row: int, max_features: int
+) -> tuple[Explanation, list[Part]]:
+    """One row, and the parts of its score, the largest feature first."""
+    validate_value(owner, "max_features", max_features, integer(1))
+    need_shares(explanation, owner)
+    chosen = explanation[row]
+    return chosen, [*feature_parts(chosen, max_features), *rest_parts(chosen, max_features)]
 
 
 def _steps(parts: list[Part], names: list[str], starts: np.ndarray) -> go.Bar:
@@ -133,10 +142,7 @@ def force(explanation: Explanation, row: int = 0, max_features: int = 12) -> go.
     >>> sorted((float(bar.base[0]), float(bar.x[0])) for bar in force(e).data)
     [(1.5, 1.0), (2.5, 0.5)]
     """
-    validate_value("plot.force", "max_features", max_features, integer(1))
-    need_shares(explanation, "plot.force")
-    chosen = explanation[row]
-    parts = [*feature_parts(chosen, max_features), *rest_parts(chosen, max_features)]
+    chosen, parts = _row_parts("plot.force", explanation, row, max_features)
     score = float(chosen.scores[0])
     figure = go.Figure()
     raising = [part for part in parts if part.amount > 0]
@@ -157,10 +163,11 @@ def force(explanation: Explanation, row: int = 0, max_features: int = 12) -> go.
 
 
 def _push(figure: go.Figure, parts: list[Part], score: float, side: float, width: float) -> None:
-    """Add bars away from the score, the largest next to it; small ones are named when pointed at."""
+    """Add bars away from the score, the largest feature next to it; small ones are named when pointed at."""
     at = score
-    color = ODD if side < 0 else USUAL
-    for place, part in enumerate(sorted(parts, key=lambda part: -abs(part.amount))):
+    # what belongs to no single feature is the farthest, whatever its size
+    for place, part in enumerate(sorted(parts, key=lambda part: (part.color == NEUTRAL, -abs(part.amount)))):
+        color = part.color
         size = abs(part.amount)
         start = at - size if side < 0 else at
         figure.add_trace(
@@ -223,6 +230,7 @@ def decision(explanation: Explanation, max_features: int = 15, max_rows: int = M
     validate_value("plot.decision", "max_rows", max_rows, integer(1))
     need_shares(explanation, "plot.decision")
     need_rows(explanation, "plot.decision")
+    explanation = in_one_class(explanation)
     shown = explanation[evenly_spread(len(explanation), max_rows)]
     names, ways = _way_points(shown, max_features)
     figure = _ways(ways, shown)
