@@ -16,6 +16,7 @@ from tellwhy.views.plots.style import (
     finish,
     main_features,
     need_rows,
+    quantity,
     row_name,
     signed_axis,
 )
@@ -88,7 +89,8 @@ def _images(explanation: Explanation, most: int) -> go.Figure:
     across = min(IMAGES_ACROSS, len(shown))
     down = -(-len(shown) // across)
     titles = [
-        f"row {row_name(shown[i], i)}, score {number(float(shown.scores[i]))}" for i in range(len(shown))
+        f"row {row_name(shown[i], i)}, {quantity(shown)} {number(float(shown.scores[i]))}"
+        for i in range(len(shown))
     ]
     figure = make_subplots(
         down, across, subplot_titles=titles, horizontal_spacing=0.03, vertical_spacing=0.12
@@ -103,5 +105,6 @@ def _images(explanation: Explanation, most: int) -> go.Figure:
     figure.for_each_yaxis(lambda axis: axis.update(scaleanchor=axis.anchor))  # pixels stay square
     figure.update_layout(coloraxis=signed_axis(pictures, shown))
     is_attribution = shown.kind == "attribution"
-    title = "Where each score comes from" if is_attribution else "Where each score is sensitive"
+    what = "comes from" if is_attribution else "is sensitive"
+    title = f"Where each {quantity(shown)} {what}"
     return finish(figure, title, explained_by(shown), height=130 + 250 * down)
