@@ -12,6 +12,7 @@ _INSTALLS = {
     "mpi4py": "tellwhy[mpi]",
     "openpyxl": "tellwhy[excel]",
     "duckdb": "tellwhy[sql]",
+    "PIL": "tellwhy[images]",
 }
 
 

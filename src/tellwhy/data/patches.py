@@ -69,10 +69,11 @@ def put_back(values: Floats, shape: Sequence[int], patch: Sequence[int], stride:
 
 @dataclass(frozen=True)
 class Piece:
-    """Some positions of some inputs: the patches that are dealt with at once."""
+    """Some positions of some inputs, of all channels or of one: the patches that are dealt with at once."""
 
     inputs: slice
     positions: tuple[slice, ...]
+    channel: int | None = None
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,7 @@ class Windows:
         """Add what each patch of a piece has for its cells to `total`, which is shaped like the inputs."""
         part = total[self._covered(piece)]
         counts = tuple(at.stop - at.start for at in piece.positions)
-        channels = total.shape[1 + len(self.size) :]
+        channels = part.shape[1 + len(self.size) :]
         shaped = values.reshape(len(part), *counts, *self.size, *channels)
         whole = (slice(None),) * (1 + len(counts))
         for offset in np.ndindex(*self.size):  # few cells of a patch, many positions: each step adds all
@@ -152,7 +153,9 @@ class Windows:
         """Cells that the patches of a piece cover."""
         ends = zip(piece.positions, self.size, strict=True)
         covered = (slice(at.start * self.stride, (at.stop - 1) * self.stride + p) for at, p in ends)
-        return (piece.inputs, *covered)
+        if piece.channel is None:
+            return (piece.inputs, *covered)
+        return (piece.inputs, *covered, slice(piece.channel, piece.channel + 1))
 
     def _windows(self, X: Floats, stride: int) -> Any:
         """All windows of inputs, without a copy: (n, positions…, channels…, patch…)."""

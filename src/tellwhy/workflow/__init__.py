@@ -6,6 +6,9 @@ from tellwhy.core.lazy import lazy_names
 
 if TYPE_CHECKING:
     from tellwhy.workflow.graphs.graph_run import GraphRun as GraphRun, explain_graph as explain_graph
+    from tellwhy.workflow.media.media_run import MediaRun as MediaRun
+    from tellwhy.workflow.media.picture_run import explain_pictures as explain_pictures
+    from tellwhy.workflow.media.series_run import explain_series as explain_series
     from tellwhy.workflow.models.explain_new import explain_new as explain_new
     from tellwhy.workflow.models.files import load as load, save as save
     from tellwhy.workflow.models.table_model import TableModel as TableModel, fit_model as fit_model
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 _PLACES = {
     "Difference": "tables.difference",
     "GraphRun": "graphs.graph_run",
+    "MediaRun": "media.media_run",
     "Run": "run",
     "TableComparison": "tables.table_comparison",
     "TableModel": "models.table_model",
@@ -30,6 +34,8 @@ _PLACES = {
     "diff_tables": "tables.difference",
     "explain_graph": "graphs.graph_run",
     "explain_new": "models.explain_new",
+    "explain_pictures": "media.picture_run",
+    "explain_series": "media.series_run",
     "explain_table": "tables.table_run",
     "explain_texts": "texts.text_labels",
     "fit_model": "models.table_model",

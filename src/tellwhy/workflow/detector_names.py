@@ -2,5 +2,6 @@
 
 from tellwhy import detectors
 
-# LCCAD judges nodes of a graph: `explain_graph` uses it, no table does.
-DETECTORS = tuple(name for name in dir(detectors) if name[0].isupper() and name != "LCCAD")
+# LCCAD judges nodes of a graph, PatchModel pictures and series: no table uses them.
+_OTHERS = ("LCCAD", "PatchModel")
+DETECTORS = tuple(name for name in dir(detectors) if name[0].isupper() and name not in _OTHERS)

@@ -40,7 +40,7 @@ def every_detector():
 )
 @pytest.mark.parametrize("stride", [1, 2])
 def test_the_score_is_the_sum_over_patches(X, size, stride):
-    model = PatchModel(KernelDensity(bandwidth=2.0), size, stride, 40, scale="none").fit(X)
+    model = PatchModel(KernelDensity(bandwidth=2.0), size, stride, 40, scale="none", channels="joint").fit(X)
     sizes = model.patch_rows_.windows.size
     for x, total, places in zip(X, model.outlierness(X), model.position_outlierness(X), strict=True):
         expected = model.detectors_[0].outlierness(cut_patches(x, sizes, stride))
@@ -214,3 +214,39 @@ def test_a_model_must_be_fitted_and_asked_about_what_it_was_fitted_on():
 def test_the_nearest_different_patch_gives_the_bandwidth():
     rows = np.repeat(np.arange(6.0)[:, None] * 3.0, 4, axis=0)
     assert nearest_patch_distance(rows, 0.1) == pytest.approx(3.0)
+
+
+def test_inputs_of_different_sizes_are_learned_from_together():
+    small = RNG.normal(size=(5, 8, 8))
+    large = RNG.normal(size=(5, 12, 9))
+    model = PatchModel(NearestNeighbours(1), (3, 3), n_train_patches=10_000).fit([*small, *large])
+    assert model.detectors_[0].expansion_.points.shape == (5 * 36 + 5 * 70, 9)
+    for inputs in (small, large):
+        assert model.outlierness(inputs).max() == pytest.approx(0.0, abs=1e-9)
+        assert (model.predict(inputs) == 1).all()
+    with pytest.raises(InvalidInput, match="needs inputs of one size"):
+        PatchModel(patch_size=(3, 3), positions="feature").fit([*small, *large])
+    with pytest.raises(InvalidInput, match="with and without channels"):
+        PatchModel(patch_size=(3, 3)).fit([small[0], RNG.normal(size=(8, 8, 3))])
+
+
+def test_trimming_keeps_anomalies_from_vouching_for_each_other():
+    wave = np.sin(np.arange(4000) / 4) + 0.1 * np.random.default_rng(0).normal(size=4000)
+    wave[1000:1020] = wave[3000:3020] = 3.0  # the same twice
+    plain = PatchModel(patch_size=20, n_train_patches=4000).fit(wave[None])
+    trimmed = PatchModel(patch_size=20, n_train_patches=4000, trim=0.05).fit(wave[None])
+    assert plain.position_outlierness(wave[None])[0, 1000] < 10
+    assert trimmed.position_outlierness(wave[None])[0, 1000] > 100
+
+
+def test_channels_with_models_of_their_own_add_up(tmp_path):
+    series = RNG.normal(size=(4, 30, 2))
+    model = PatchModel(KernelDensity(bandwidth=1.0), (5,), n_train_patches=80).fit(series)
+    assert [detector.n_features_in_ for detector in model.detectors_] == [5, 5]
+    prepared = series[0] / model.patch_rows_.scale
+    alone = [
+        detector.outlierness(cut_patches(prepared[:, c], (5,))) for c, detector in enumerate(model.detectors_)
+    ]
+    np.testing.assert_allclose(model.position_outlierness(series[:1])[0], sum(alone), rtol=1e-10)
+    again = load(model.save(tmp_path / "model"))
+    np.testing.assert_array_equal(again.outlierness(series), model.outlierness(series))

@@ -40,7 +40,7 @@ def test_both_explainers_of_patches_say_the_same(shape, stride, monkeypatch):
     monkeypatch.setattr("tellwhy.data.patches.PIECE", 97)
     size = (4, 3) if len(shape) > 3 or shape[1] == 60 else (4,)
     X = RNG.normal(size=shape)
-    model = PatchModel(OneClassSVM(nu=0.3), size, stride, 60, scale="none").fit(X)
+    model = PatchModel(OneClassSVM(nu=0.3), size, stride, 60, scale="none", channels="joint").fit(X)
     ours = tellwhy.explain(model, X)
     plain = PatchDTD(model.detectors_[0], patch=size, stride=stride).explain(X)
     np.testing.assert_allclose(ours.values, plain.values, rtol=1e-9, atol=1e-12)
@@ -103,3 +103,12 @@ def test_models_without_patches_are_refused():
     model = KernelDensity().fit(RNG.normal(size=(20, 4)))
     with pytest.raises(UnsupportedModel, match="PatchRelevance needs a score with patches"):
         PatchRelevance(model).explain(np.zeros((1, 4)))
+
+
+def test_a_channel_that_is_ordinary_gets_what_its_own_model_says():
+    series = RNG.normal(size=(3, 40, 2))
+    model = PatchModel(KernelDensity(), (5,), n_train_patches=60, scale="none").fit(series)
+    whole = tellwhy.explain(model, series + 0.1)
+    for c, detector in enumerate(model.detectors_):
+        alone = PatchDTD(detector, patch=(5,)).explain(series[..., c] + 0.1)
+        np.testing.assert_allclose(whole.values[..., c], alone.values, rtol=1e-9)

@@ -104,6 +104,17 @@ def test_nodes(asked: Any) -> None:
     assert asked(function, "explain", "t.csv", "--edges", "e.csv")["edges"] == Path("e.csv")
 
 
+def test_pictures_and_windows(asked: Any) -> None:
+    words = "--reference good --top 3 --fdr 0.2 --seed 4"
+    told = {"reference": Path("good"), "top": 3, "fdr": 0.2, "random_state": 4}
+    function = "tellwhy.workflow.media.picture_run.explain_pictures"
+    assert asked(function, "explain", "a.png", *words.split()) == {"args": (["a.png"],), **told}
+    function = "tellwhy.workflow.media.series_run.explain_series"
+    words += " --time at --window 40 --columns a,b --exclude c"
+    own = {"time": "at", "window": 40, "columns": ["a", "b"], "exclude": ["c"]}
+    assert asked(function, "explain", "t.csv", *words.split()) == {"args": (Path("t.csv"),), **told, **own}
+
+
 def test_comparisons(asked: Any) -> None:
     function = "tellwhy.workflow.compare_table"
     plain = asked(function, "compare", "t.csv")

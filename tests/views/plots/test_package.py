@@ -23,8 +23,11 @@ FIGURES = [
     "region_flipping",
     "scatter",
     "scores",
+    "series",
+    "six_views",
     "text",
     "time_line",
+    "visualise",
     "waterfall",
 ]
 

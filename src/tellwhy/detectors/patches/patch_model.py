@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from tellwhy.core.capabilities import LeavesRowsOut
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import (
     Rule,
@@ -22,18 +23,18 @@ from tellwhy.core.params import (
     seed,
     validate_parameters,
 )
-from tellwhy.core.score_function import Floats
+from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.tables import evenly_spread, random_sample
 from tellwhy.data.patch_rows import PatchRows
 from tellwhy.data.patches import Windows
 from tellwhy.detectors.base import Detector
 from tellwhy.detectors.kernel.one_class_svm import OneClassSVM
 from tellwhy.detectors.patches.bandwidth import nearest_patch_distance
+from tellwhy.detectors.patches.inputs import groups_of_one_size
 from tellwhy.detectors.patches.patch_score import PatchScore
 from tellwhy.scoring import as_score
-from tellwhy.scoring.scores.flat_score import array_rows
 
-CALIBRATION_PATCHES = 200_000  # patches of whole inputs that thresholds are drawn from
+CALIBRATION_PATCHES = 50_000  # patches of whole inputs that thresholds are drawn from
 MOST_PLACES = 2_500  # models of positions="separate": a grid of 50 × 50
 
 
@@ -69,6 +70,13 @@ class PatchModel(Detector):
     position_weight
         Of positions="feature": the distance from one end of a picture to the other, in units of a typical
         distance between patches.
+    channels
+        "joint": a patch has all channels. "separate": every channel has a model of its own, and o is their
+        sum: for channels that go their own ways, whose combinations are too many to be learned. "auto":
+        separate for series, joint for images.
+    trim
+        Share of the training patches, the oddest ones, that a second fit does without: for inputs that hold
+        the anomalies themselves, which would otherwise vouch for each other.
     scale
         "channels" divides each channel by its standard deviation, "none" does not; "auto" does so for series,
         whose channels have units of their own.
@@ -80,7 +88,7 @@ class PatchModel(Detector):
     Attributes
     ----------
     detectors_
-        The fitted detector, or one per position.
+        The fitted detector, or one per position or channel.
     shape_
         Shape of one training input.
     training_scores_, threshold_
@@ -104,6 +112,8 @@ class PatchModel(Detector):
         "n_train_patches": integer(2),
         "positions": one_of("shared", "feature", "separate"),
         "position_weight": real(0, np.inf),
+        "channels": one_of("auto", "joint", "separate"),
+        "trim": real(0, 0.5, closed="both"),
         "scale": one_of("auto", "channels", "none"),
         "false_alarms": real(0, 0.5, closed="right"),
         "random_state": seed,
@@ -118,6 +128,8 @@ class PatchModel(Detector):
         *,
         positions: str = "shared",
         position_weight: float = 10.0,
+        channels: str = "auto",
+        trim: float = 0.0,
         scale: str = "auto",
         false_alarms: float = 0.05,
         random_state: Seed = 0,
@@ -128,31 +140,67 @@ class PatchModel(Detector):
         self.n_train_patches = n_train_patches
         self.positions = positions
         self.position_weight = position_weight
+        self.channels = channels
+        self.trim = trim
         self.scale = scale
         self.false_alarms = false_alarms
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:  # noqa: ARG002
-        """Learn what the patches of ordinary images (n, h, w[, c]) or series (n, t[, c]) look like."""
+        """Learn what the patches of ordinary images (n, h, w[, c]) or series (n, t[, c]) look like.
+
+        Inputs of different sizes come as a list of arrays; one model per position needs equal sizes.
+        """
         validate_parameters(self)
-        self._fit(array_rows(X))
+        groups = groups_of_one_size(X)
+        if self.positions != "shared" and len(groups) > 1:
+            raise InvalidInput(
+                f'positions="{self.positions}" needs inputs of one size; X holds {len(groups)} different '
+                'ones. Cut or scale them to one size, or take positions="shared".'
+            )
+        self._fit_groups(groups)
         return self
 
     def _fit(self, X: Floats) -> None:
+        self._fit_groups([X])
+
+    def _fit_groups(self, groups: list[Floats]) -> None:
+        """Learn from inputs in groups of one size."""
         rng = generator(self.random_state)
-        windows = Windows(self._size(X.ndim), int(self.stride))
-        grid = windows.grid(X.shape[1:])
-        self.shape_ = tuple(int(s) for s in X.shape[1:])
-        self.patch_rows_ = PatchRows(windows, self._scale(X, len(windows.size)))
-        prepared = self.patch_rows_.prepared(X)
-        if self.positions == "separate":
-            self.detectors_ = self._fit_places(prepared, grid, rng)
+        first = groups[0]
+        windows = Windows(self._size(first.ndim), int(self.stride))
+        self.shape_ = tuple(int(s) for s in first.shape[1:])
+        self.patch_rows_ = PatchRows(windows, self._scale(groups, len(windows.size)))
+        prepared = [self.patch_rows_.prepared(X) for X in groups]
+        if self._by == "position":
+            self.detectors_ = self._fit_places(prepared[0], windows.grid(self.shape_), rng)
+        elif self._by == "channel":
+            alone = ([X[..., c : c + 1] for X in prepared] for c in range(self.shape_[-1]))
+            self.detectors_ = [self._fit_shared(groups, rng) for groups in alone]
         else:
-            self.detectors_ = [self._fit_shared(prepared, grid, rng)]
-        n = max(1, CALIBRATION_PATCHES // int(np.prod(grid)))
-        maps = self.to_score().positions(X[evenly_spread(len(X), n)], unseen=True)
-        self.training_scores_ = maps.reshape(len(maps), -1).sum(axis=1)
+            self.detectors_ = [self._fit_shared(prepared, rng)]
+        self.training_scores_ = np.concatenate([self._calibrated(X) for X in groups])
         self.set_threshold(contamination=self.false_alarms)
+
+    def _calibrated(self, X: Floats) -> Floats:
+        """Sums of some training inputs, as if they had the size of the first."""
+        grid = self.patch_rows_.windows.grid(X.shape[1:])
+        some = X[evenly_spread(len(X), max(1, CALIBRATION_PATCHES // int(np.prod(grid))))]
+        maps = self.to_score().positions(some, unseen=True)
+        return np.asarray(maps.reshape(len(maps), -1).mean(axis=1) * self._n_positions)
+
+    @property
+    def _by(self) -> str:
+        """What there are several detectors for: "position", "channel" or "" for nothing."""
+        n_axes = len(self.patch_rows_.windows.size)
+        if self.positions == "separate":
+            return "position"
+        is_alone = self.channels == "separate" or (self.channels == "auto" and n_axes == 1)
+        return "channel" if is_alone and len(self.shape_) > n_axes and self.positions == "shared" else ""
+
+    @property
+    def _n_positions(self) -> int:
+        return int(np.prod(self.patch_rows_.windows.grid(self.shape_)))
 
     def _size(self, n_dimensions: int) -> tuple[int, ...]:
         """Size of a patch along each axis, told by the shape of the inputs where it is one number."""
@@ -171,25 +219,46 @@ class PatchModel(Detector):
             raise InvalidInput(f"patch_size={sizes} expects {shapes}; X has {n_dimensions} axes.")
         return sizes
 
-    def _scale(self, X: Floats, n_axes: int) -> Floats:
+    def _scale(self, groups: list[Floats], n_axes: int) -> Floats:
         """Length of each channel: its standard deviation, or 1."""
         is_scaled = self.scale == "channels" or (self.scale == "auto" and n_axes == 1)
-        n_channels = X.shape[-1] if X.ndim == n_axes + 2 else 1
+        n_channels = groups[0].shape[-1] if groups[0].ndim == n_axes + 2 else 1
         if not is_scaled or n_channels == 1:
             return np.ones(n_channels)
-        spread = X.std(axis=tuple(range(X.ndim - 1)))
+        spread = np.concatenate([X.reshape(-1, n_channels) for X in groups]).std(axis=0)
         return np.where(spread > 0, spread, 1.0)
 
-    def _fit_shared(self, X: Floats, grid: tuple[int, ...], rng: np.random.Generator) -> Any:
-        chosen = random_sample(len(X) * int(np.prod(grid)), int(self.n_train_patches), rng)
-        rows = self.patch_rows_.sample(X, chosen)
+    def _fit_shared(self, groups: list[Floats], rng: np.random.Generator) -> Any:
+        counts = [len(X) * int(np.prod(self.patch_rows_.windows.grid(X.shape[1:]))) for X in groups]
+        ends = np.cumsum(counts)
+        chosen = random_sample(int(ends[-1]), int(self.n_train_patches), rng)
+        owner = np.searchsorted(ends, chosen, side="right")
+        own = [chosen[owner == k] - (ends[k] - counts[k]) for k in range(len(groups))]
+        rows = self._sampled(groups, own)
         if self.positions == "feature":
             # the lengths of a picture's axes are compared with how far apart patches are
-            unit = nearest_patch_distance(rows, 0.5)
+            weight = float(self.position_weight) * nearest_patch_distance(rows, 0.5)
             rules = self.patch_rows_
-            self.patch_rows_ = PatchRows(rules.windows, rules.scale, float(self.position_weight) * unit)
-            rows = self.patch_rows_.sample(X, chosen)
-        return self._detector(rows).fit(rows)
+            self.patch_rows_ = PatchRows(rules.windows, rules.scale, weight)
+            rows = self._sampled(groups, own)
+        return self._fitted(rows)
+
+    def _sampled(self, groups: list[Floats], chosen: list[Integers]) -> Floats:
+        parts = [
+            self.patch_rows_.sample(X, some) for X, some in zip(groups, chosen, strict=True) if len(some)
+        ]
+        return np.vstack(parts)
+
+    def _fitted(self, rows: Floats) -> Any:
+        """Fit a detector to patches; a second time without the oddest ones where that is asked for."""
+        fitted = self._detector(rows).fit(rows)
+        if not self.trim:
+            return fitted
+        score: Any = as_score(fitted)
+        left_out = (score.match(rows),) if isinstance(score, LeavesRowsOut) else ()
+        scores = score.value(rows, *left_out)
+        kept = rows[scores <= np.quantile(scores, 1 - self.trim)]
+        return self._detector(kept).fit(kept)
 
     def _fit_places(self, X: Floats, grid: tuple[int, ...], rng: np.random.Generator) -> list[Any]:
         n_places = int(np.prod(grid))
@@ -201,7 +270,7 @@ class PatchModel(Detector):
             )
         chosen = random_sample(len(X), int(self.n_train_patches), rng)
         rows = [self.patch_rows_.cut(X[chosen], piece) for piece in self.patch_rows_.windows.places(X.shape)]
-        return [self._detector(some).fit(some) for some in rows]
+        return [self._fitted(some) for some in rows]
 
     def _detector(self, rows: Floats) -> Any:
         if self.detector is not None:
@@ -212,7 +281,8 @@ class PatchModel(Detector):
         """Return the outlierness as a score function of whole inputs."""
         check_is_fitted(self)
         inner = [as_score(detector) for detector in self.detectors_]
-        return PatchScore(inner, self.patch_rows_, tuple(self.shape_), self._known_threshold)
+        shape = tuple(self.shape_)
+        return PatchScore(inner, self.patch_rows_, shape, self._known_threshold, by=self._by)
 
     def position_outlierness(self, X: ArrayLike) -> Floats:
         """Return how odd each patch of each input is, shape (n, *grid of positions)."""
@@ -225,5 +295,4 @@ class PatchModel(Detector):
     def decision_function(self, X: ArrayLike) -> Floats:
         """Return threshold − outlierness, both per patch: inputs may be larger than those of the fit."""
         maps = self.position_outlierness(X)
-        n_fitted = int(np.prod(self.patch_rows_.windows.grid(self.shape_)))
-        return self.threshold_ / n_fitted - maps.reshape(len(maps), -1).mean(axis=1)
+        return self.threshold_ / self._n_positions - maps.reshape(len(maps), -1).mean(axis=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,28 +17,39 @@ from tellwhy.scoring.scores.flat_score import array_rows
 
 
 class PatchScore:
-    """O(x) = Σ_t o(patch t): one score of patches for all positions, or one for each.
+    """O(x) = Σ_t o(patch t): one score of patches for all positions, one for each, or one for each channel.
 
     Parameters
     ----------
     inner
-        The score of patches; several where every position has its own, in the order of the positions.
+        The score of patches; several where every position, or every channel, has its own, in their order.
     patch_rows
         How inputs become rows.
     shape
         Shape of the inputs of the fit; with one score per position, the only one there is.
+    threshold
+        Score above which an input is anomalous.
+    by
+        What there are several scores for: "position" or "channel"; "" where there is one.
     """
 
     feature_names = None
     any_shape = True
 
     def __init__(
-        self, inner: list[Any], patch_rows: PatchRows, shape: tuple[int, ...], threshold: float | None
+        self,
+        inner: list[Any],
+        patch_rows: PatchRows,
+        shape: tuple[int, ...],
+        threshold: float | None,
+        *,
+        by: str = "",
     ):
         self.inner = inner
         self.patch_rows = patch_rows
         self.shape = shape
         self.threshold = threshold
+        self.by = by
         # series without channels are rows of a table of any length, which a known shape would not allow
         self.feature_shape = None
         if all(isinstance(score, HasGradient) for score in inner):
@@ -51,9 +63,12 @@ class PatchScore:
     def pieces_and_scores(self, shape: tuple[int, ...]) -> list[tuple[Piece, Any]]:
         """Return the pieces that inputs of a shape are cut into, each with the score of its patches."""
         windows = self.patch_rows.windows
-        if len(self.inner) == 1:
-            return [(piece, self.inner[0]) for piece in windows.pieces(shape)]
-        return list(zip(windows.places(shape), self.inner, strict=True))
+        if self.by == "position":
+            return list(zip(windows.places(shape), self.inner, strict=True))
+        pieces = windows.pieces(shape)
+        if self.by == "channel":
+            return [(replace(p, channel=c), score) for c, score in enumerate(self.inner) for p in pieces]
+        return [(piece, self.inner[0]) for piece in pieces]
 
     def value(self, X: Any) -> Floats:
         """Return the sum over the patches of each input."""
@@ -64,17 +79,19 @@ class PatchScore:
         """Return the score of each patch, shape (n, *grid); `unseen`: trained patches without themselves."""
         inputs = self.checked(X)
         prepared = self.patch_rows.prepared(inputs)
-        maps = np.empty((len(inputs), *self.patch_rows.windows.grid(inputs.shape[1:])))
+        maps = np.zeros((len(inputs), *self.patch_rows.windows.grid(inputs.shape[1:])))
 
-        def score_piece(task: tuple[Piece, Any]) -> None:
+        tasks = self.pieces_and_scores(inputs.shape)
+
+        def score_piece(task: tuple[Piece, Any]) -> Floats:
             piece, score = task
             rows = self.patch_rows.cut(prepared, piece)
             left_out = (score.match(rows),) if unseen and isinstance(score, LeavesRowsOut) else ()
-            place = maps[(piece.inputs, *piece.positions)]
-            place[...] = score.value(rows, *left_out).reshape(place.shape)
+            return np.asarray(score.value(rows, *left_out))
 
-        for _ in in_threads(score_piece, self.pieces_and_scores(inputs.shape), "scoring patches"):
-            pass  # what was found is in `maps` already
+        for (piece, _), found in zip(tasks, in_threads(score_piece, tasks, "scoring patches"), strict=True):
+            place = maps[(piece.inputs, *piece.positions)]
+            place += found.reshape(place.shape)  # of channels with a model each, the sum
         return maps
 
     def _summed_gradient(self, X: Any) -> Floats:
@@ -94,12 +111,13 @@ class PatchScore:
         """Return inputs as finite numbers of a shape that the model can be asked about."""
         inputs = array_rows(X)
         n_axes = len(self.patch_rows.windows.size)
-        fixed = inputs.shape[1:] if len(self.inner) > 1 else inputs.shape[1 + n_axes :]
-        wanted = self.shape if len(self.inner) > 1 else self.shape[n_axes:]
+        is_fixed = self.by == "position"
+        fixed = inputs.shape[1:] if is_fixed else inputs.shape[1 + n_axes :]
+        wanted = self.shape if is_fixed else self.shape[n_axes:]
         if fixed != wanted or inputs.ndim != 1 + len(self.shape):
             raise InvalidInput(
                 f"X holds inputs of shape {inputs.shape[1:]}; the model was fitted on {self.shape}"
-                + (", with one model per position." if len(self.inner) > 1 else ", any size of the axes.")
+                + (", with one model per position." if is_fixed else ", any size of the axes.")
             )
         self.patch_rows.windows.grid(inputs.shape[1:])
         return inputs

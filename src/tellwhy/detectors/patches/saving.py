@@ -41,9 +41,11 @@ def _model(model: PatchModel) -> Iterator[Fit]:
     n_channels = shape[-1] if len(shape) > n_axes else 1
     yield "patch_rows_", len(model.patch_rows_.scale) in (1, n_channels), True
     n_places = int(np.prod(windows.grid(shape)))
-    yield "detectors_", len(model.detectors_), n_places if model.positions == "separate" else 1
+    counts = {"position": n_places, "channel": n_channels}
+    yield "detectors_", len(model.detectors_), counts.get(model._by, 1)
     yield "detectors_", all(isinstance(detector, Detector) for detector in model.detectors_), True
-    width = int(np.prod(windows.size)) * n_channels + (n_axes if model.patch_rows_.position_weight else 0)
+    together = 1 if model._by == "channel" else n_channels
+    width = int(np.prod(windows.size)) * together + (n_axes if model.patch_rows_.position_weight else 0)
     yield "detectors_", {detector.n_features_in_ for detector in model.detectors_}, {width}
     yield "threshold_", bool(np.isnan(float(model.threshold_))), False
 

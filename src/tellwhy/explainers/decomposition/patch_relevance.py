@@ -84,8 +84,8 @@ class PatchRelevance(ScoreExplainer):
         tasks = score.pieces_and_scores(inputs.shape)
         explainers = {id(inner): self._explainer(inner) for _, inner in tasks}
         values = np.zeros(inputs.shape)
-        positions = np.empty((len(inputs), *score.patch_rows.windows.grid(inputs.shape[1:])))
-        bases = np.empty_like(positions)
+        positions = np.zeros((len(inputs), *score.patch_rows.windows.grid(inputs.shape[1:])))
+        bases = np.zeros_like(positions)
         n_left_out = 0
 
         def explain(task: tuple[Piece, Any]) -> Any:
@@ -94,8 +94,8 @@ class PatchRelevance(ScoreExplainer):
         for (piece, _), found in zip(tasks, in_threads(explain, tasks, "explaining patches"), strict=True):
             score.patch_rows.fold(values, found.values, piece)
             place = (piece.inputs, *piece.positions)
-            positions[place] = found.scores.reshape(positions[place].shape)
-            bases[place] = found.base_values.reshape(positions[place].shape)
+            positions[place] += found.scores.reshape(positions[place].shape)
+            bases[place] += found.base_values.reshape(positions[place].shape)
             n_left_out += int((found.extras["left_out"] >= 0).sum()) if "left_out" in found.extras else 0
         return {
             "values": values,

@@ -1,4 +1,4 @@
-"""The command `tellwhy explain`: odd rows of a table, or odd nodes of a grid, a sequence or a graph."""
+"""The command `tellwhy explain`: odd rows of a table, nodes of a graph, pictures, stretches of a series."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from tellwhy.views.cli import options, screen
 
 if TYPE_CHECKING:
     from tellwhy.workflow import Run
+    from tellwhy.workflow.media.media_run import MediaRun
 
 TOO_MANY = 3  # exit status of --fail-on-alarms
 
@@ -70,6 +71,12 @@ def explain_command(
             help="Order rows by this column: spikes, shifts, stuck readings, rows odd beside others.",
         ),
     ] = None,
+    window: Annotated[
+        int | None,
+        typer.Option(
+            min=2, metavar="N", help="With --time: stretches of N readings that look like no other."
+        ),
+    ] = None,
     edges: Annotated[
         Path | None,
         typer.Option(help="Table of pairs of rows that are neighbours: row numbers, or names in --id."),
@@ -113,6 +120,8 @@ def explain_command(
     - `tellwhy explain north.csv south.csv`, `zcat x.csv.gz | tellwhy explain -`: several files, a pipe
     - `tellwhy explain "SELECT * FROM orders" --db shop.duckdb`, `tellwhy explain book.xlsx --sheet 2`
     - `tellwhy explain cube.npz --grid`, `tellwhy explain sensor.csv --time timestamp`: odd in their context
+    - `tellwhy explain photo.png`, `tellwhy explain new/ --reference good/`: odd pictures, and where they are
+    - `tellwhy explain sensor.csv --time timestamp --window 40`: odd stretches, and in which channels
     """
     folder = Path(f"tellwhy-{options.first_stem(files, db)}") if out is None else out
     asked: dict[str, Any] = {
@@ -128,6 +137,21 @@ def explain_command(
     kinds = options.column_kinds(category, number, date, text)
     named: dict[str, Any] = {"names": files, "sheet": sheet, "db": db}
     table_only = {"reference": reference, "normal": normal, "by": options.listed(by) or (), "label": label}
+    if db is None and (seen := _kind(files, time, window)) is not None:
+        from tellwhy.views.cli import media
+
+        others: dict[str, object] = {
+            "--grid": grid,
+            "--edges": edges,
+            "--classes": classes,
+            "--neighbours": neighbours,
+        }
+        others |= {"--id": id, "--alarms": alarms, "--contamination": contamination, "--sheet": sheet}
+        others |= {f"--{name}": value for name, value in (table_only | kinds).items() if name != "reference"}
+        told = asked | {"reference": reference, "time": time, "window": window}
+        found = media.explain_and_tell(seen, named, folder, told, others, as_json=json, quiet=quiet)
+        fail_above(found, fail_on_alarms)
+        return
     if grid or time is not None or edges is not None:
         from tellwhy.views.cli import nodes
 
@@ -146,12 +170,19 @@ def explain_command(
     fail_above(run, fail_on_alarms)
 
 
-def fail_above(run: Run, most: int | None) -> None:
+def _kind(files: list[str], time: str | None, window: int | None) -> str | None:
+    from tellwhy.workflow.media.kinds import kind_of
+
+    return kind_of(files, time=time, window=window)
+
+
+def fail_above(run: Run | MediaRun, most: int | None) -> None:
     """Leave with a status of its own where more rows are alarms than a job allows."""
     n_alarms = run.n_flagged
     if most is not None and n_alarms > most:
+        what = getattr(run, "kind", "rows")
         screen.note(
-            f"{n_alarms:,} rows are alarms, more than the {most:,} of --fail-on-alarms: status {TOO_MANY}."
+            f"{n_alarms:,} {what} are alarms, more than the {most:,} of --fail-on-alarms: status {TOO_MANY}."
         )
         raise typer.Exit(TOO_MANY)
 

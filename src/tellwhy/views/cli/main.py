@@ -85,13 +85,18 @@ def report_command(
 ) -> None:
     """Build the page of a run again, from its folder."""
     from tellwhy.views.report import write_report
+    from tellwhy.views.report.media import write_media_report
     from tellwhy.workflow import load_run
     from tellwhy.workflow.graphs.node_picture import load_picture
+    from tellwhy.workflow.media.media_run import load_media
 
     target = run_dir / "report.html" if out is None else out
-    run = load_run(run_dir)
+    media = load_media(run_dir)
     try:
-        page = write_report(run, target, load_picture(run_dir))
+        if media is not None:
+            page = write_media_report(media, target)
+        else:
+            page = write_report(load_run(run_dir), target, load_picture(run_dir))
     except TellwhyError:
         raise
     except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, MemoryError) as error:

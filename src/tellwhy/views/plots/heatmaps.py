@@ -10,7 +10,6 @@ from tellwhy.core.explanation import Explanation
 from tellwhy.core.params import integer, validate_value
 from tellwhy.views.plots.classes import in_one_class
 from tellwhy.views.plots.style import (
-    channel_axis,
     distinct_labels,
     explained_by,
     finish,
@@ -20,6 +19,7 @@ from tellwhy.views.plots.style import (
     row_name,
     signed_axis,
 )
+from tellwhy.views.plots.visualisations import channel_axis
 from tellwhy.views.wording import number
 
 MOST_IMAGES = 12

@@ -62,17 +62,6 @@ def distinct_labels(names: Sequence[str]) -> list[str]:
     return made
 
 
-def channel_axis(shape: Sequence[int]) -> int:
-    """Axis of the channels of an image: the first if only that one has 1, 3 or 4 entries, else the last.
-
-    Examples
-    --------
-    >>> channel_axis((3, 32, 32)), channel_axis((32, 32, 3))
-    (0, 2)
-    """
-    return 0 if shape[0] in (1, 3, 4) and shape[-1] not in (1, 3, 4) else len(shape) - 1
-
-
 def is_anomaly(explanation: Explanation) -> bool:
     """Whether an anomaly score was explained, not a prediction or an output of a network.
 

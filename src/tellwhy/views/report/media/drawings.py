@@ -1,0 +1,133 @@
+"""Pictures with their relevance and series with theirs, drawn inside the page."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+
+import numpy as np
+from markupsafe import Markup
+
+from tellwhy.core.score_function import Floats
+from tellwhy.core.tables import evenly_spread
+from tellwhy.views import wording
+from tellwhy.views.plots.colors import INK, ODD
+from tellwhy.views.plots.visualisations import VISUALISATIONS, Pixels, as_picture, visualise
+from tellwhy.views.report.node_pictures import png
+from tellwhy.views.report.svg import element
+from tellwhy.workflow.media.media_run import Item, MediaRun
+
+WIDTH = 900
+HEIGHT = 110
+MOST_POINTS = 1_500
+MOST_CHANNELS = 8
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A drawing with its title."""
+
+    title: str
+    image: Markup
+
+
+def picture_views(item: Item) -> list[Drawn]:
+    """The picture with its odd places framed, and its relevance in six ways."""
+    drawn = [Drawn("the picture", _framed(as_picture(item.data), item))]
+    for how in VISUALISATIONS:
+        pixels = visualise(item.relevance, item.data, how)
+        drawn.append(Drawn(how, _image(pixels, f"{how} of {wording.shortened(item.name, 60)}")))
+    return drawn
+
+
+def _image(pixels: Pixels, label: str) -> Markup:
+    source = f"data:image/png;base64,{base64.b64encode(png(pixels)).decode()}"
+    image = str(element("img", src=source, alt=label, width=pixels.shape[1], height=pixels.shape[0]))
+    return Markup(image.removesuffix("</img>"))  # in HTML, an image has no end tag
+
+
+def _framed(pixels: Pixels, item: Item) -> Markup:
+    """The picture as an SVG, with a frame around each odd place."""
+    height, width = pixels.shape[:2]
+    source = f"data:image/png;base64,{base64.b64encode(png(pixels)).decode()}"
+    marks = [element("image", href=source, x=0, y=0, width=width, height=height)]
+    for place in item.places:
+        (top, bottom), (left, right) = place.box[:2], place.box[2:]
+        size = {"x": left, "y": top, "width": right - left, "height": bottom - top}
+        marks.append(element("rect", **size, fill="none", stroke=ODD, stroke_width=max(1.0, width / 160)))
+    label = element("title", f"{wording.shortened(item.name, 60)} with its odd places framed")
+    view = f"0 0 {width} {height}"
+    return element(
+        "svg", label, *marks, role="img", viewBox=view, width=width, height=height, class_="framed"
+    )
+
+
+def stretch_lines(item: Item) -> list[Drawn]:
+    """Each channel around an odd stretch, relevance as bars below its line; channels with most come first."""
+    n = len(item.data)
+    start, stop = (item.places[0].box[0], item.places[0].box[1]) if item.places else (0, 0)
+    weight = np.abs(item.relevance[start:stop]).sum(axis=0)
+    reach = float(np.abs(item.relevance).max()) or 1.0
+    drawn = []
+    for c in np.argsort(-weight, kind="stable")[:MOST_CHANNELS]:
+        name = wording.shortened(item.labels[c], 60)
+        marks = [_band(start / n, stop / n)]
+        marks += _bars(np.abs(item.relevance[:, c]) / reach)
+        marks.append(
+            element(
+                "path", d=_path(item.data[:, c]), fill="none", stroke=INK, stroke_width=1.4, class_="line"
+            )
+        )
+        drawn.append(Drawn(name, _svg(f"{name} around {wording.shortened(item.name, 60)}", marks)))
+    return drawn
+
+
+def score_line(run: MediaRun) -> Markup:
+    """The score of every window along time, the highest of those that a point stands for."""
+    edges = evenly_spread(len(run.scores), MOST_POINTS)
+    highest = np.maximum.reduceat(run.scores, edges)
+    marks = [element("path", d=_path(highest), fill="none", stroke=INK, stroke_width=1.2, class_="line")]
+    if run.threshold is not None and highest.max() > highest.min():
+        y = _height(np.array([run.threshold]), float(highest.min()), float(highest.max()))[0]
+        line = {"x1": 0, "x2": WIDTH, "y1": f"{y:.1f}", "y2": f"{y:.1f}"}
+        marks.append(element("line", **line, stroke=ODD, stroke_dasharray="5 4"))
+    return _svg("Score along time", marks)
+
+
+def _height(values: Floats, low: float, high: float) -> Floats:
+    """SVG counts y from the top down."""
+    return HEIGHT - 6 - (values - low) / ((high - low) or 1.0) * (HEIGHT - 12)
+
+
+def _path(values: Floats) -> str:
+    at = evenly_spread(len(values), MOST_POINTS)
+    y = _height(values[at], float(values.min()), float(values.max()))
+    x = at / max(len(values) - 1, 1) * WIDTH
+    return "M" + "L".join(f"{a:.1f} {b:.1f}" for a, b in zip(x, y, strict=True))
+
+
+def _bars(levels: Floats) -> list[Markup]:
+    width = WIDTH / len(levels)
+    return [
+        element(
+            "rect",
+            x=f"{k * width:.1f}",
+            y=f"{HEIGHT * (1 - v):.1f}",
+            width=f"{width:.2f}",
+            height=f"{HEIGHT * v:.1f}",
+            fill=ODD,
+            fill_opacity=0.45,
+        )
+        for k, v in enumerate(levels)
+        if v > 0.01
+    ]
+
+
+def _band(start: float, stop: float) -> Markup:
+    size = {"x": f"{start * WIDTH:.1f}", "y": 0, "width": f"{(stop - start) * WIDTH:.1f}", "height": HEIGHT}
+    return element("rect", **size, fill=ODD, fill_opacity=0.08)
+
+
+def _svg(label: str, marks: list[Markup]) -> Markup:
+    title = element("title", label)
+    return element("svg", title, *marks, class_="node-plot", role="img", viewBox=f"0 0 {WIDTH} {HEIGHT}")

@@ -1,0 +1,1 @@
+"""Pictures, series and texts: what is odd in them, and where."""

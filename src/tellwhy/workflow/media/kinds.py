@@ -1,0 +1,30 @@
+"""What was named to be explained: pictures, windows of a series, or neither."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from tellwhy.core.errors import InvalidParameter
+
+
+def kind_of(names: Sequence[str], *, time: str | None, window: int | None) -> str | None:
+    """Return "pictures", "series" or None for a table.
+
+    Examples
+    --------
+    >>> kind_of(["a.png"], time=None, window=None), kind_of(["a.csv"], time="t", window=40)
+    ('pictures', 'series')
+    >>> kind_of(["a.csv"], time="t", window=None)
+    """
+    from tellwhy.data.images import is_picture
+
+    if window is not None and time is None:
+        raise InvalidParameter("--window needs the column of the time: --time COL --window 40.")
+    if window is not None:
+        return "series"
+    is_seen = [name != "-" and (is_picture(name) or Path(name).is_dir()) for name in names]
+    if any(is_seen) and not all(is_seen):
+        table = names[is_seen.index(False)]
+        raise InvalidParameter(f"Pictures and tables cannot be explained together; {table} is no picture.")
+    return "pictures" if any(is_seen) else None

@@ -1,0 +1,112 @@
+"""Odd stretches of a series, and the channels that make them so."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tellwhy.core.errors import InvalidInput
+from tellwhy.workflow.media.media_run import load_media, save_media
+from tellwhy.workflow.media.series_run import explain_series, peaks
+
+FAST = {"time": "t", "window": 20, "n_windows": 3000}
+
+
+def readings(n=3000, seed=0):
+    rng = np.random.default_rng(seed)
+    t = np.arange(n) + 1  # a square wave is 0 at 0 alone, which would be odd
+    waves = {"a": np.sin(t / 5), "b": 100 * np.sin(t / 7), "c": np.sign(np.sin(t / 9))}
+    return pd.DataFrame(
+        {"t": t, **{name: w + 0.1 * np.std(w) * rng.normal(size=n) for name, w in waves.items()}}
+    )
+
+
+def planted(seed=0):
+    frame = readings(seed=seed)
+    frame.loc[1500:1519, "c"] = np.sin(np.arange(20) / 2)
+    return frame
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_planted_motif_is_the_first_alarm_and_its_channel_is_named(seed):
+    run = explain_series(planted(seed), top=3, **FAST)
+    first = run.items[0]
+    assert abs(first.start - 1500) < 12
+    assert first.is_alarm
+    assert first.places[0].text == "c"
+    assert first.places[0].share > 0.8
+    assert run.n_flagged <= 2
+    start, stop, channel = first.places[0].box
+    assert (stop - start, channel) == (20, 2)
+    assert first.data.shape == first.relevance.shape == (100, 3)
+
+
+def test_an_ordinary_series_has_no_alarm():
+    runs = [explain_series(readings(seed=seed), top=2, **FAST) for seed in (5, 6, 7)]
+    assert sum(run.n_flagged for run in runs) == 0
+    assert runs[0].headline.startswith("No stretch is odd beyond chance")
+
+
+def test_a_reference_of_an_ordinary_time_is_learned_from():
+    run = explain_series(planted(), reference=readings(seed=3), top=2, **FAST)
+    assert abs(run.items[0].start - 1500) < 12
+    assert run.items[0].is_alarm
+    with pytest.raises(InvalidInput, match="lacks the columns c"):
+        explain_series(planted(), reference=readings().drop(columns="c"), **FAST)
+
+
+def test_rows_out_of_order_and_rows_of_the_same_time_are_told_and_dealt_with():
+    frame = planted()
+    straight = explain_series(frame, top=1, **FAST)
+    twice = pd.concat([frame, frame.iloc[100:110]]).sample(frac=1.0, random_state=0)
+    run = explain_series(twice.reset_index(drop=True), top=1, **FAST)
+    assert run.items[0].name == straight.items[0].name
+    assert "Rows were put in the order of t." in run.notices
+    assert "Rows of the same time were averaged." in run.notices
+    np.testing.assert_allclose(run.scores, straight.scores, rtol=1e-6)
+
+
+def test_missing_readings_are_filled_in_and_texts_left_out():
+    frame = planted().assign(note="x", empty=np.nan)
+    frame.loc[100:104, "a"] = np.nan
+    frame.loc[200, "b"] = np.inf
+    run = explain_series(frame, top=1, **FAST)
+    assert any("6 missing readings were filled in" in notice for notice in run.notices)
+    assert any("note, empty" in notice for notice in run.notices)
+    assert abs(run.items[0].start - 1500) < 12
+
+
+def test_times_are_told_as_the_table_has_them():
+    frame = planted()
+    frame["t"] = pd.date_range("2024-03-01", periods=3000, freq="min").astype(str)
+    run = explain_series(frame, top=1, **FAST)
+    assert run.items[0].name.startswith("2024-03-02 0")
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"time": "when"}, "no column 'when'"),
+        ({"window": 2000}, "fewer than two windows"),
+        ({"columns": ["x"]}, "no column 'x'"),
+        ({"exclude": ["a", "b", "c"]}, "No column holds readings"),
+    ],
+)
+def test_what_cannot_be_judged_is_told(change, match):
+    with pytest.raises(InvalidInput, match=match):
+        explain_series(planted(), **(FAST | change))
+
+
+def test_runs_are_saved_and_read_again(tmp_path):
+    run = explain_series(planted(), top=2, **FAST)
+    again = load_media(save_media(run, tmp_path / "run"))
+    np.testing.assert_array_equal(again.scores, run.scores)
+    assert again.items[1].places == run.items[1].places
+    assert again.n_flagged == run.n_flagged
+
+
+def test_peaks_share_no_reading():
+    scores = np.random.default_rng(0).normal(size=500)
+    found = peaks(scores, 7)
+    assert (np.diff(np.sort(found)) >= 7).all()
+    assert (np.diff(scores[found]) <= 0).all()
+    assert found[0] == scores.argmax()
