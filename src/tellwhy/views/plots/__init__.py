@@ -22,10 +22,10 @@ if TYPE_CHECKING:
         time_line as time_line,
     )
     from tellwhy.views.plots.heatmaps import heatmap as heatmap
+    from tellwhy.views.plots.media.seen import series as series, six_views as six_views
+    from tellwhy.views.plots.media.visualisations import visualise as visualise
     from tellwhy.views.plots.overlays import overlay as overlay, text as text
-    from tellwhy.views.plots.seen import series as series, six_views as six_views
     from tellwhy.views.plots.sums import decision as decision, force as force, waterfall as waterfall
-    from tellwhy.views.plots.visualisations import visualise as visualise
 
 # No module may have the name of a function here: loading it would put the module in the function's place.
 _PLACES = {
@@ -43,11 +43,11 @@ _PLACES = {
     "region_flipping": "evaluation",
     "scatter": "dependence",
     "scores": "explanations",
-    "series": "seen",
-    "six_views": "seen",
+    "series": "media.seen",
+    "six_views": "media.seen",
     "text": "overlays",
     "time_line": "graphs",
-    "visualise": "visualisations",
+    "visualise": "media.visualisations",
     "waterfall": "sums",
 }
 __getattr__, __dir__ = lazy_names(__name__, _PLACES)

@@ -13,8 +13,8 @@ from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import integer, one_of, validate_value
 from tellwhy.core.score_function import Floats
 from tellwhy.views.plots.colors import DIVERGING, INK, ODD, USUAL
+from tellwhy.views.plots.media.visualisations import channel_axis
 from tellwhy.views.plots.style import distinct_labels, finish, label
-from tellwhy.views.plots.visualisations import channel_axis
 from tellwhy.views.wording import between, count, number
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.params import integer, validate_value
 from tellwhy.views.plots.classes import in_one_class
+from tellwhy.views.plots.media.visualisations import channel_axis
 from tellwhy.views.plots.style import (
     distinct_labels,
     explained_by,
@@ -19,7 +20,6 @@ from tellwhy.views.plots.style import (
     row_name,
     signed_axis,
 )
-from tellwhy.views.plots.visualisations import channel_axis
 from tellwhy.views.wording import number
 
 MOST_IMAGES = 12

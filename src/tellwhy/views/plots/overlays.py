@@ -13,8 +13,8 @@ from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.score_function import Floats
 from tellwhy.views.plots.colors import DIVERGING
+from tellwhy.views.plots.media.visualisations import channel_axis
 from tellwhy.views.plots.style import explained_by, finish, label, row_title, signed_axis
-from tellwhy.views.plots.visualisations import channel_axis
 
 _LINE = 92  # characters of a line of text
 _GRAYS = [[0.0, "black"], [1.0, "white"]]

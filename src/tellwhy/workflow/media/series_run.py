@@ -304,6 +304,6 @@ def _summary(request: SeriesRequest, found: _Found) -> str:
     return (
         f"{n_moments:,} moments of {n_channels} channel{'s' if n_channels != 1 else ''} were compared with "
         f"{against}, in windows of {request.window} readings, by a one-class SVM. {len(found.chosen):,} "
-        f"stretches that do not overlap were judged. Alarms: {found.judged.rule}. Relevance: One-Class DTD of "
-        "every window, added up."
+        f"stretches that do not overlap were judged. Alarms: {found.judged.rule}. Relevance: One-Class DTD "
+        "of every window, added up."
     )

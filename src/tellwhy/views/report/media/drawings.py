@@ -12,7 +12,7 @@ from tellwhy.core.score_function import Floats
 from tellwhy.core.tables import evenly_spread
 from tellwhy.views import wording
 from tellwhy.views.plots.colors import INK, ODD
-from tellwhy.views.plots.visualisations import VISUALISATIONS, Pixels, as_picture, visualise
+from tellwhy.views.plots.media.visualisations import VISUALISATIONS, Pixels, as_picture, visualise
 from tellwhy.views.report.node_pictures import png
 from tellwhy.views.report.svg import element
 from tellwhy.workflow.media.media_run import Item, MediaRun

@@ -13,8 +13,8 @@ from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.tables import evenly_spread
 from tellwhy.views.plots.colors import INK, ODD
+from tellwhy.views.plots.media.visualisations import VISUALISATIONS, as_picture, visualise
 from tellwhy.views.plots.style import distinct_labels, explained_by, finish, row_title
-from tellwhy.views.plots.visualisations import VISUALISATIONS, as_picture, visualise
 
 MOST_POINTS = 4_000
 MOST_CHANNELS = 12

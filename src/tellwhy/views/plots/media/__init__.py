@@ -1,0 +1,1 @@
+"""Relevance of pictures and series, as pixels and as figures."""
