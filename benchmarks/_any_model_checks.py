@@ -156,10 +156,13 @@ def by_planting(truth: np.ndarray, value: Value | None = None, background: Any =
 
     def check(found: Any) -> tuple[str, str, str]:
         first = int((found.values.argmax(axis=1) == truth).sum())
-        missing = float(np.abs(found.residual).max() / np.abs(found.scores - found.base_values).max())
+        rest = "values are no shares"  # relevance beside what is usual of each column
+        if found.residual is not None:
+            missing = np.abs(found.residual).max() / np.abs(found.scores - found.base_values).max()
+            rest = f"{float(missing):.0%} unattributed"
         gap = 0.0 if value is None else float(np.abs(found.scores - value(np.asarray(found.data))).max())
         outcome = "approximate" if first >= FIRST and gap < EXACT else "wrong"
-        words = f"first in {first} of 20; {missing:.0%} unattributed"
+        words = f"first in {first} of 20; {rest}"
         if value is not None and background is not None and "gamma_used" in found.params:
             error = _gap_to_definition(found[:2], value, powell(value, background.std(axis=0)))
             return outcome, "planted columns, definition", f"{words}; {error:.0e} from the definition"

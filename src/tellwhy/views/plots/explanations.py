@@ -245,7 +245,6 @@ def scores(explanation: Explanation, *, threshold: float | None = None) -> go.Fi
             figure.update_yaxes(type="log")
             y_title = "rows (logarithmic scale)"
     figure.update_layout(bargap=0.06)
-    figure.update_yaxes(title=y_title, ticklabelstandoff=6)
-    figure.update_xaxes(ticklabelstandoff=6)  # the first labels of both axes would meet in the corner
+    figure.update_yaxes(title=y_title)
     x_title = "score: the higher, the odder" if is_anomaly(explanation) else "output"
     return finish(figure, title, explained_by(explanation), x_title=x_title, height=420)

@@ -85,9 +85,8 @@ def node_maps(
         drawn = _class_map(plane) if is_class else _score_map(plane, figure.get_subplot(line, column))
         figure.add_trace(drawn, line, column)
     figure.update_xaxes(visible=False)
-    figure.update_yaxes(
-        visible=False, autorange="reversed"
-    )  # the first line of the grid is the top of the map
+    # the first line of the grid is the top of the map
+    figure.update_yaxes(visible=False, autorange="reversed")
     figure.for_each_yaxis(lambda axis: axis.update(scaleanchor=axis.anchor))  # nodes stay square
     where = "" if place is None else f", slice {place} of {graph.shape[0]}"
     title = f"Classes, scores and reasons of {number(graph.n_nodes)} nodes{where}"
@@ -155,6 +154,7 @@ def _score_map(plane: Floats, place: _Subplot) -> go.Heatmap:
         zmax=max(high, least + 1e-12),  # plotly takes two equal ends for none
         colorscale=[list(stop) for stop in SCORE_COLORS],
         colorbar=bar,
+        showscale=high > least,  # a map of one number has no scale
         hovertemplate="node (%{y}, %{x}): %{z:.4g}<extra></extra>",
     )
 

@@ -170,6 +170,9 @@ def finish(
         height=height,
         margin={"t": 100, "r": 40, "b": 60, "l": 60},
     )
+    # a little off the axes: the first labels of both would meet in the corner
+    figure.update_xaxes(ticklabelstandoff=4)
+    figure.update_yaxes(ticklabelstandoff=4)
     if x_title is not None:
         figure.update_xaxes(title=x_title)
     return figure
