@@ -13,6 +13,7 @@ _INSTALLS = {
     "openpyxl": "tellwhy[excel]",
     "duckdb": "tellwhy[sql]",
     "PIL": "tellwhy[images]",
+    "ray": "tellwhy[ray]",
 }
 
 

@@ -123,7 +123,7 @@ def _run(head: dict[str, Any], scores: pd.DataFrame, explanation: Explanation) -
             "scores": scores["score"].to_numpy(),
             "rows": scores["row"].to_numpy(),
             "explanation": explanation,
-            "anomalies": [_anomaly(each) for each in head["anomalies"]],
+            "anomalies": [read_anomaly(each) for each in head["anomalies"]],
             "groups": [Group(**each) for each in head["groups"]],
             "typical": {name: Typical(**each) for name, each in head["typical"].items()},
             "evidence": Evidence(**{**evidence, "agreement": agreement, "unattributed": left_over}),
@@ -134,7 +134,8 @@ def _run(head: dict[str, Any], scores: pd.DataFrame, explanation: Explanation) -
     )
 
 
-def _anomaly(record: dict[str, Any]) -> Anomaly:
+def read_anomaly(record: dict[str, Any]) -> Anomaly:
+    """One anomaly as the head of a run holds it."""
     usual = {name: Typical(**each) for name, each in record.get("usual", {}).items()}
     reasons = [Reason(**each) for each in record["reasons"]]
     return Anomaly(**{**record, "reasons": reasons, "usual": usual})

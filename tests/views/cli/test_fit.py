@@ -88,6 +88,42 @@ def test_diff_with_a_model(place):
     assert run("diff", place / "m.tellwhy", place / "feb.csv", "--exclude", "qty").exit_code == 1
 
 
+def test_a_folder_is_explained_block_by_block(place):
+    (place / "year").mkdir()
+    for month in (2, 3):
+        orders(60, seed=month, month=month, bad=True).to_csv(place / "year" / f"{month}.csv", index=False)
+    words = ["explain", place / "year", "--model", place / "m.tellwhy", "--out", place / "year-run"]
+    done = run(*words, "--top", "2")
+    assert done.exit_code == 0, done.output
+    assert "120 rows of 2 files were judged in 1 blocks" in done.stdout
+    assert (place / "year-run" / "run" / "report.html").exists()
+    told = json.loads(run(*words, "--json").stdout)
+    assert told["n_rows"] == 120
+    assert told["n_resumed"] == told["n_blocks"] == 1
+    assert told["n_alarms"] >= 8
+    for words, option in ((["--alarms", "3"], "--alarms"), (["--db", "x.db"], "--db")):
+        wrong = run("explain", place / "year", "--model", place / "m.tellwhy", *words)
+        assert wrong.exit_code == 1
+        assert f"{option} cannot be used block by block" in wrong.stderr
+
+
+def test_a_folder_is_fitted_in_passes(place):
+    (place / "months").mkdir(exist_ok=True)
+    for month in (4, 5):
+        orders(80, seed=month, month=month).to_csv(place / "months" / f"{month}.csv", index=False)
+    done = run("fit", place / "months", "--save", place / "months.tellwhy", "--json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["n_rows"] == 160
+    words = ["explain", place / "months", "--out", place / "months-run", "--id", "id"]
+    assert run(*words).exit_code == 0
+    assert (place / "months-run" / "model.tellwhy").exists()
+    broken = place / "months" / "6.csv"
+    broken.write_text("id,qty\n1,2\n")
+    done = run("explain", place / "months", "--model", place / "m.tellwhy", "--out", place / "broken-run")
+    assert done.exit_code == 1
+    assert "could not be explained" in done.stderr
+
+
 def test_what_is_no_model_is_told(place):
     done = run("explain", place / "feb.csv", "--model", place / "jan.csv")
     assert done.exit_code == 1

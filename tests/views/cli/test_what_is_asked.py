@@ -214,3 +214,32 @@ def test_models(asked: Any) -> None:
         "text": ["j"],
     }
     assert asked(function, "fit", "t.csv", "--save", "m", "--fdr", "0.2")["fdr"] == 0.2
+
+
+def test_blocks(asked: Any) -> None:
+    function = "tellwhy.workflow.bulk.bulk_run.explain_bulk"
+    words = "explain t.csv u.csv --model m --out o --workers 3 --all --budget 0.5 --ray local --id n"
+    assert asked(function, *words.split(), "--method", "Occlusion") == {
+        "args": (["t.csv", "u.csv"],),
+        "model": Path("m"),
+        "out": Path("o"),
+        "workers": 3,
+        "explain_all": True,
+        "budget": 0.5,
+        "ray": "local",
+        "id_column": "n",
+        "method": "Occlusion",
+        "is_own": False,
+    }
+    function = "tellwhy.workflow.bulk.fit_blocks.fit_bulk"
+    words = "explain t.csv --out o --workers 1 --by a --seed 3 --exclude b --detector SVDD --missing drop"
+    assert asked(function, *words.split()) == NO_KINDS | {
+        "args": (["t.csv"],),
+        "id_column": None,
+        "detector": "SVDD",
+        "columns": None,
+        "exclude": ["b"],
+        "by": ["a"],
+        "missing": "drop",
+        "random_state": 3,
+    }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tellwhy.views.cli import options, screen
+from tellwhy.views.cli import bulk, options, screen
 
 if TYPE_CHECKING:
     from tellwhy.workflow import Run
@@ -92,6 +92,22 @@ def explain_command(
         Path | None,
         typer.Option(metavar="FILE", help="Judge the rows by a model that `tellwhy fit` saved."),
     ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="Explain block by block on N processes; a folder may be named."
+        ),
+    ] = None,
+    all: Annotated[
+        bool, typer.Option("--all", help="Block by block: write the attributions of every row as well.")
+    ] = False,
+    budget: Annotated[
+        float | None, typer.Option(min=0, metavar="SECONDS", help="Block by block: most time for an alarm.")
+    ] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Block by block, as tasks of a Ray cluster; or: local."),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for the run; by default tellwhy-<name> here.")
     ] = None,
@@ -117,6 +133,7 @@ def explain_command(
     - `tellwhy explain data.csv --label is_fraud --json`
     - `tellwhy explain today.csv --reference last_month.csv --fail-on-alarms 0`: a check in a nightly job
     - `tellwhy explain today.csv --model orders.tellwhy`: by a model that was fitted before
+    - `tellwhy explain year/ --model orders.tellwhy --workers 8`: more rows than fit into memory
     - `tellwhy explain north.csv south.csv`, `zcat x.csv.gz | tellwhy explain -`: several files, a pipe
     - `tellwhy explain "SELECT * FROM orders" --db shop.duckdb`, `tellwhy explain book.xlsx --sheet 2`
     - `tellwhy explain cube.npz --grid`, `tellwhy explain sensor.csv --time timestamp`: odd in their context
@@ -163,6 +180,11 @@ def explain_command(
         fail_above(run, fail_on_alarms)
         return
     asked |= {**table_only, "detector": detector, "method": method, "missing": missing, **kinds}
+    blocks = {"workers": workers, "all": all, "budget": budget, "ray": ray}
+    if bulk.is_bulk(files, blocks):
+        bulk.check_source(sheet, db, fail_on_alarms)
+        bulk.explain_in_blocks(files, folder, model, asked, blocks, as_json=json, quiet=quiet)
+        return
     if model is None:
         run = _explain_rows(named, folder, asked, as_json=json, quiet=quiet)
     else:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tellwhy.views.cli import options, screen
+from tellwhy.views.cli.bulk import is_large
 
 if TYPE_CHECKING:
     from tellwhy.workflow import TableModel
@@ -73,7 +74,12 @@ def fit_command(
         **options.column_kinds(category, number, date, text),
     }
     with screen.progress_bar(quiet=quiet), screen.warnings_as_notes():
-        model = fit_model(named_source(files, sheet=sheet, db=db), **asked)
+        if sheet is None and db is None and is_large(files):
+            from tellwhy.workflow.bulk.fit_blocks import fit_bulk
+
+            model = fit_bulk(list(files), **asked)
+        else:
+            model = fit_model(named_source(files, sheet=sheet, db=db), **asked)
         write(model, save)
     if json:
         screen.print_json(as_json(model, save))

@@ -121,8 +121,12 @@ def changed_request(model: TableModel, settings: dict[str, Any]) -> Request:
     return replace(plain, **settings)
 
 
-def judge(model: TableModel, table: Table, request: Request) -> Judged:
-    """Score new rows, and find what is wrong with them as data."""
+def judge(model: TableModel, table: Table, request: Request, *, finds_learned: bool = False) -> Judged:
+    """Score new rows, and find what is wrong with them as data.
+
+    `finds_learned` says that rows which the model was fitted to may be among them: they are judged as if it
+    had not seen them.
+    """
     stage("reading columns")
     new = read_new_rows(model, table)
     quality = check_table(
@@ -136,7 +140,7 @@ def judge(model: TableModel, table: Table, request: Request) -> Judged:
     if request.missing == "drop":
         kept = model.encoder.kept_rows(selection.frame)
         selection = selection.without(kept, np.arange(len(selection.reference)))
-    fitted = _fitted(model, selection)
+    fitted = replace(_fitted(model, selection), finds_learned=finds_learned)
     found = found.without(kept)
     ranking = _ranked(model, fitted, request, found)
     return Judged(table, request, fitted, ranking, found, quality.frame)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import re
+import zipfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,8 @@ MOST_DIGITS = 10**15  # whole numbers from here on lose digits in Excel
 WIDEST = 60
 SAMPLE = 200  # rows by which the width of a column is chosen
 MOST_LINES = 20
+_FIRST_DAY = (1980, 1, 1, 0, 0, 0)  # of zip files
+_TIMES = re.compile(rb"(<dcterms:(?:created|modified)[^>]*>)[^<]*(</dcterms:)")
 FINDING_COLUMNS = ("rows", "finding", "example", "columns", "lines", "what was done", "kind")
 
 
@@ -56,6 +60,19 @@ def write_workbook(run: Run, path: Path) -> None:
     told = [*run.headline, run.summary, *run.notices]
     _sheet(book, "summary", (f"What is odd in {Path(run.source).name}",), [[text] for text in told])
     book.save(path)
+    _without_clock(path, run.created)
+
+
+def _without_clock(path: Path, created: str) -> None:
+    """Put the time of the run where openpyxl put that of writing: the same run gives the same bytes."""
+    stamp = re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", created)
+    told = f"{stamp.group() if stamp else '1980-01-01T00:00:00'}Z".encode()
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    parts = {name: _TIMES.sub(rb"\g<1>" + told + rb"\g<2>", content) for name, content in parts.items()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in parts.items():
+            archive.writestr(zipfile.ZipInfo(name, _FIRST_DAY), content, zipfile.ZIP_DEFLATED)
 
 
 def _anomalies(book: Any, run: Run) -> None:

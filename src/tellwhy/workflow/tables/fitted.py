@@ -44,6 +44,9 @@ class FittedTable:
         Positions in the reference of the rows learned from.
     known
         The selected rows, encoded; below them those learned from, where they are not among the selected ones.
+    finds_learned
+        Whether rows learned from may be among the selected ones, and nobody knows which: they are then found
+        by their cells.
     """
 
     selection: Selection
@@ -52,6 +55,7 @@ class FittedTable:
     words: str
     sample: Integers
     known: KnownRows
+    finds_learned: bool = False
 
     @cached_property
     def learned(self) -> Integers:
@@ -158,6 +162,8 @@ class FittedTable:
         if not isinstance(inner, LeavesRowsOut):
             return np.asarray(inner.value(Z))
         points = points_of(self.training_rows(known), inner.remembered)
+        if self.finds_learned:
+            points = np.where(points < 0, inner.match(Z), points)
         return np.asarray(inner.value(Z, inner.leave_some(points)))
 
 

@@ -84,9 +84,20 @@ def explain_table(
     return run_of(table, request, fitted, rank(fitted, request, found.added), found)
 
 
-def run_of(table: Table, request: Request, fitted: FittedTable, ranking: Ranking, found: RowFindings) -> Run:
-    """Explain the ranked rows of a table, check the explanations, and tell everything as a `Run`."""
-    return _run(_findings(table, request, fitted, ranking, found))
+def run_of(
+    table: Table,
+    request: Request,
+    fitted: FittedTable,
+    ranking: Ranking,
+    found: RowFindings,
+    *,
+    with_evidence: bool = True,
+) -> Run:
+    """Explain the ranked rows of a table, and tell everything as a `Run`.
+
+    Without evidence the explanation is not tested as a whole; the reasons of each row are verified anyway.
+    """
+    return _run(_findings(table, request, fitted, ranking, found, with_evidence=with_evidence))
 
 
 def checked_selection(table: Table, selection: Selection, missing: str) -> tuple[Selection, RowFindings]:
@@ -129,7 +140,13 @@ class _Findings:
 
 
 def _findings(
-    table: Table, request: Request, fitted: FittedTable, ranking: Ranking, found: RowFindings
+    table: Table,
+    request: Request,
+    fitted: FittedTable,
+    ranking: Ranking,
+    found: RowFindings,
+    *,
+    with_evidence: bool = True,
 ) -> _Findings:
     """Explain the ranked rows, and check the explanation, on the rows that were encoded for scoring."""
     told = fitted.explain(ranking.positions, request.method)
@@ -150,6 +167,7 @@ def _findings(
         for name in encoder.columns_
     }
     segments = _segments(fitted, ranking, typical)
+    tested = _judged(ranking, by_row, level) if with_evidence else np.zeros(0, dtype=np.int64)
     return _Findings(
         table,
         request,
@@ -157,7 +175,7 @@ def _findings(
         ranking,
         found,
         explanation=with_findings(as_told, raised, by_row),
-        evidence=evidence_of(told[_judged(ranking, by_row, level)], fitted.known_score, fitted.background()),
+        evidence=evidence_of(told[tested], fitted.known_score, fitted.background()),
         causes=causes,
         normal=_normal_values(fitted, ranking, causes, segments),
         typical=typical,

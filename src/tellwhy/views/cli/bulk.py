@@ -1,0 +1,148 @@
+"""`tellwhy explain` of more rows than fit into memory: block by block, on several processes, or on Ray."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from tellwhy.core.errors import InvalidParameter
+from tellwhy.views.cli import screen
+from tellwhy.views.cli.with_model import asked_of_model
+
+if TYPE_CHECKING:
+    from tellwhy.workflow.bulk.bulk_run import BulkResult
+
+MODEL = "model.tellwhy"
+LARGE = 512 * 2**20  # bytes of files from which a model is fitted in passes over them
+PARTLY = 1  # exit status where something could not be read
+
+
+def is_bulk(files: Sequence[str], options: Mapping[str, Any]) -> bool:
+    """Whether a command asks for the rows to be explained block by block."""
+    return any(value not in (None, False) for value in options.values()) or any(
+        Path(name).is_dir() for name in files
+    )
+
+
+def is_large(files: Sequence[str]) -> bool:
+    """Whether files are better read in passes than at once."""
+    paths = [Path(name) for name in files]
+    sizes = [path.stat().st_size for path in paths if path.is_file()]
+    return any(path.is_dir() for path in paths) or sum(sizes) > LARGE
+
+
+def check_source(sheet: str | None, db: Path | None, fail_on_alarms: int | None) -> None:
+    """Raise for what cannot be asked of files that are read block by block."""
+    given = {"--sheet": sheet, "--db": db, "--fail-on-alarms": fail_on_alarms}
+    named = [name for name, value in given.items() if value is not None]
+    if named:
+        raise InvalidParameter(
+            f"{', '.join(named)} cannot be used block by block; name Parquet or text files, or folders of them."
+        )
+
+
+def explain_in_blocks(
+    files: Sequence[str],
+    folder: Path,
+    model: Path | None,
+    asked: Mapping[str, Any],
+    told: Mapping[str, Any],
+    *,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Explain files block by block; fit a model first where none is given."""
+    from tellwhy.views.report import write_report
+    from tellwhy.workflow.bulk.bulk_run import RUN, explain_bulk
+
+    _check(asked)
+    with _resumable(folder), screen.progress_bar(quiet=quiet), screen.warnings_as_notes():
+        place = _fitted(files, folder, asked) if model is None else model
+        settings = {"method": asked["method"], "id_column": asked["id_column"]}
+        if model is not None:
+            asked_of_model(asked)
+        result = explain_bulk(
+            list(files),
+            model=place,
+            out=folder,
+            workers=told["workers"] or 1,
+            explain_all=told["all"],
+            budget=told["budget"] or 0.0,
+            ray=told["ray"],
+            is_own=model is None,
+            **settings,
+        )
+        if result.run is not None:
+            write_report(result.run, folder / RUN / "report.html")
+    _tell(result, folder, asked["top"], as_json=as_json, quiet=quiet)
+    if result.failed:
+        raise typer.Exit(PARTLY)
+
+
+@contextmanager
+def _resumable(folder: Path) -> Iterator[None]:
+    """Say, when a run is interrupted, how it goes on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            f"Interrupted. What was finished is in {folder}; run the same command again to go on."
+        ) from None
+
+
+def _check(asked: Mapping[str, Any]) -> None:
+    named = [name for name in ("alarms", "contamination", "fdr", "label") if asked[name] is not None]
+    if named:
+        words = ", ".join(f"--{name}" for name in named)
+        raise InvalidParameter(
+            f"{words} cannot be used block by block: where alarms begin is decided in fitting. Say so to "
+            "`tellwhy fit`, and pass its model."
+        )
+
+
+def _fitted(files: Sequence[str], folder: Path, asked: Mapping[str, Any]) -> Path:
+    """Fit a model to the same rows and keep it beside the parts; an earlier one of the same run is used."""
+    from tellwhy.workflow import save
+    from tellwhy.workflow.bulk.fit_blocks import fit_bulk
+
+    place = folder / MODEL
+    if place.exists():  # a run that goes on
+        return place
+    if asked["reference"] is not None or asked["normal"] is not None:
+        raise InvalidParameter(
+            "--reference and --normal cannot be used block by block: fit a model to the ordinary rows first, "
+            "with `tellwhy fit ordinary.csv --clean --save m.tellwhy`."
+        )
+    names = ("id_column", "detector", "columns", "exclude", "by", "missing", "random_state")
+    kinds = ("category", "number", "date", "text")
+    model = fit_bulk(list(files), **{name: asked[name] for name in (*names, *kinds)})
+    folder.mkdir(parents=True, exist_ok=True)
+    return save(model, place)
+
+
+def _tell(result: BulkResult, folder: Path, top: int, *, as_json: bool, quiet: bool) -> None:
+    if as_json:
+        from tellwhy.workflow.run_io import anomaly_record
+
+        anomalies = [] if result.run is None else result.run.anomalies[:top]
+        told = {name: value for name, value in vars(result).items() if name != "run"}
+        screen.print_json({**told, "anomalies": [anomaly_record(each) for each in anomalies]})
+        return
+    if result.run is not None:
+        screen.notes(result.run.notices, quiet=quiet)
+        screen.show_findings(result.run)
+        screen.show_run(result.run, top)
+        screen.say(result.run.summary)
+        screen.say(f"Report: {folder / 'run' / 'report.html'}")
+    if result.n_resumed:
+        screen.say(f"{result.n_resumed:,} of {result.n_blocks:,} blocks were done before.")
+    if result.failed:
+        screen.fail(
+            f"{len(result.failed)} pieces could not be explained, the first: {result.failed[0][0]}: "
+            f"{result.failed[0][1]} All are named in {folder / 'parts.json'}; the others are delivered. "
+            "Mend them and run the same command again."
+        )

@@ -1,0 +1,268 @@
+"""What is to be read, cut into blocks of about equally many rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tellwhy.core.errors import UnreadableFile
+from tellwhy.data import Table
+from tellwhy.data.places import FileLines, mark_files
+from tellwhy.data.reading.arrow_frames import frame_from_arrow
+from tellwhy.data.reading.byte_source import check_is_file
+from tellwhy.data.reading.delimited import read_delimited
+from tellwhy.data.reading.parquet import damages
+from tellwhy.data.reading.read_table import read_table
+from tellwhy.workflow.bulk.text_parts import PART_BYTES, TextPart, cuts_of, layout_of
+
+BLOCK_ROWS = 65_536
+_PARQUET = (".parquet", ".pq")
+_TEXT = (".csv", ".tsv", ".tab", ".txt")
+_OTHERS = (".jsonl", ".ndjson", ".json", ".xlsx", ".gz", ".zip")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Rows that are read in one go: a row group of Parquet or a part of it, a part of a text file, a file.
+
+    Attributes
+    ----------
+    file
+        The file.
+    kind
+        'parquet', 'text' or 'file'.
+    first_row, n_rows
+        Number of its first row in the file, and its rows; −1 where they are not known before it is read.
+    group, skipped
+        Of Parquet: the row group, and rows of it that come before.
+    begin, end, header_end, delimiter, decimal, encoding
+        Of text: the bytes, the end of the header, and how it is written.
+    """
+
+    file: str
+    kind: str
+    first_row: int
+    n_rows: int
+    group: int = 0
+    skipped: int = 0
+    begin: int = 0
+    end: int = 0
+    header_end: int = 0
+    delimiter: str = ","
+    decimal: str = "."
+    encoding: str = ""
+
+    @property
+    def words(self) -> str:
+        """The piece as an error names it."""
+        if self.kind == "parquet":
+            return f"row group {self.group} of {self.file}"
+        return f"bytes {self.begin:,} to {self.end:,} of {self.file}" if self.kind == "text" else self.file
+
+    def read(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
+        """Read the rows; of Parquet, some columns alone if wanted. What is damaged is an `UnreadableFile`."""
+        if self.kind == "parquet":
+            return self._read_group(columns)
+        if self.kind == "text":
+            part = TextPart(
+                Path(self.file),
+                Path(self.file).name,
+                "part",
+                begin=self.begin,
+                end=self.end,
+                header_end=self.header_end,
+            )
+            return read_delimited(
+                part, delimiter=self.delimiter, decimal=self.decimal, encoding=self.encoding or None
+            )[0]
+        return read_table(self.file).frame
+
+    def _read_group(self, columns: Sequence[str] | None) -> pd.DataFrame:
+        path = Path(self.file)
+        with damages(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
+            wanted = None if columns is None else [c for c in file.schema_arrow.names if c in columns]
+            batches = file.iter_batches(
+                batch_size=BLOCK_ROWS, row_groups=[self.group], columns=wanted, use_threads=False
+            )
+            table = pa.Table.from_batches(_slices(batches, self.skipped, self.n_rows))
+        if table.num_rows != self.n_rows:
+            raise UnreadableFile(f"{self.words} no longer has the rows that it had; it was changed.")
+        return frame_from_arrow(table)
+
+
+def _slices(batches: Iterator[pa.RecordBatch], skipped: int, n_rows: int) -> list[pa.RecordBatch]:
+    """Rows `skipped` to `skipped` + `n_rows` of some batches; those after them are not decoded."""
+    found = []
+    first = 0
+    for batch in batches:
+        begin = max(skipped - first, 0)
+        end = min(skipped + n_rows - first, batch.num_rows)
+        if begin < end:
+            found.append(batch.slice(begin, end - begin))
+        first += batch.num_rows
+        if first >= skipped + n_rows:
+            break
+    return found
+
+
+@dataclass(frozen=True)
+class Block:
+    """Pieces that are judged together: a large one, or several small ones."""
+
+    number: int
+    pieces: tuple[Piece, ...]
+
+    def record(self) -> dict[str, Any]:
+        """The block as JSON."""
+        return {"number": self.number, "pieces": [asdict(piece) for piece in self.pieces]}
+
+    @classmethod
+    def of_record(cls, record: dict[str, Any]) -> Block:
+        """The block of `record`."""
+        return cls(int(record["number"]), tuple(Piece(**each) for each in record["pieces"]))
+
+
+@dataclass(frozen=True, eq=False)
+class ReadBlock:
+    """The rows of a block that could be read.
+
+    Attributes
+    ----------
+    table
+        The rows; None where no piece could be read.
+    files, rows
+        File, and number in it, of each row.
+    failed
+        Pieces that could not be read, and why.
+    """
+
+    table: Table | None
+    files: list[str]
+    rows: list[int]
+    failed: list[tuple[str, str]]
+
+
+def read_block(
+    block: Block, columns: Sequence[str] | None = None, *, required: Sequence[str] = ()
+) -> ReadBlock:
+    """Read every piece of a block; one that is damaged, or lacks columns, costs its own rows only."""
+    frames: list[pd.DataFrame] = []
+    marks: list[FileLines] = []
+    files: list[str] = []
+    rows: list[int] = []
+    failed: list[tuple[str, str]] = []
+    for piece in block.pieces:
+        try:
+            frame = piece.read(columns)
+            _check_columns(frame, required)
+        except UnreadableFile as error:
+            failed.append((piece.words, str(error)))
+            continue
+        first = max(piece.first_row, 0)
+        frames.append(frame)
+        marks.append(FileLines(piece.file, None, len(frame)))
+        files += [piece.file] * len(frame)
+        rows += list(range(first, first + len(frame)))
+    if not frames:
+        return ReadBlock(None, [], [], failed)
+    joined = frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
+    mark_files(joined, marks)
+    source = block.pieces[0].file
+    return ReadBlock(Table(joined, source), files, rows, failed)
+
+
+def _check_columns(frame: pd.DataFrame, required: Sequence[str]) -> None:
+    absent = [name for name in required if name not in frame.columns]
+    if absent:  # joined with other files, its cells would look as if they were merely missing
+        raise UnreadableFile(
+            f"It lacks {len(absent)} column(s) that the model uses: {', '.join(map(repr, absent[:5]))}."
+        )
+
+
+def plan_blocks(names: Sequence[str | Path]) -> list[Block]:
+    """Cut files, and the files of folders, into blocks of about 65,536 rows, always in the same way."""
+    pieces = [piece for path in files_of(names) for piece in _pieces(path)]
+    blocks: list[Block] = []
+    held: list[Piece] = []
+    size = 0
+    for piece in pieces:
+        n = piece.n_rows if piece.n_rows >= 0 else _guessed_rows(piece)
+        if held and size + n > BLOCK_ROWS:
+            blocks.append(Block(len(blocks), tuple(held)))
+            held, size = [], 0
+        held.append(piece)
+        size += n
+    return [*blocks, Block(len(blocks), tuple(held))] if held else blocks
+
+
+def files_of(names: Sequence[str | Path]) -> list[Path]:
+    """The files that were named, and those below the folders that were; sorted by their names."""
+    found: list[Path] = []
+    for name in names:
+        path = Path(name)
+        if not path.is_dir():
+            check_is_file(path)
+            found.append(path)
+            continue
+        inside = [p for p in sorted(path.rglob("*")) if p.is_file() and _is_table(p)]
+        if not inside:
+            raise UnreadableFile(
+                f"The folder {path} holds no table; expected files ending in {', '.join(_PARQUET + _TEXT)}."
+            )
+        found += inside
+    return found
+
+
+def _is_table(path: Path) -> bool:
+    return path.suffix.lower() in _PARQUET + _TEXT + _OTHERS and not path.name.startswith((".", "_"))
+
+
+def _pieces(path: Path) -> Iterator[Piece]:
+    check_is_file(path)
+    if path.suffix.lower() in _PARQUET:
+        yield from _row_groups(path)
+        return
+    layout = layout_of(path) if path.suffix.lower() in _TEXT and path.stat().st_size > PART_BYTES else None
+    if layout is None:
+        yield Piece(str(path), "file", 0, -1)
+        return
+    for cut in cuts_of(path, layout):
+        yield Piece(
+            str(path),
+            "text",
+            cut.first_row,
+            cut.n_rows,
+            begin=cut.begin,
+            end=cut.end,
+            header_end=layout.header_end,
+            delimiter=layout.delimiter,
+            decimal=layout.decimal,
+            encoding=layout.encoding,
+        )
+
+
+def _row_groups(path: Path) -> Iterator[Piece]:
+    try:
+        with damages(path):
+            metadata = pq.read_metadata(path)
+            sizes = [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)]
+    except UnreadableFile:  # told when it is read, so that the other files are delivered
+        yield Piece(str(path), "file", 0, -1)
+        return
+    first = 0
+    for group, n_rows in enumerate(sizes):
+        for skipped in range(0, n_rows, BLOCK_ROWS):
+            n = min(BLOCK_ROWS, n_rows - skipped)
+            yield Piece(str(path), "parquet", first + skipped, n, group=group, skipped=skipped)
+        first += n_rows
+
+
+def _guessed_rows(piece: Piece) -> int:
+    """Rows of a file that was not counted, from its size."""
+    return max(1, Path(piece.file).stat().st_size // 50)

@@ -1,0 +1,214 @@
+"""One block: read, judge, explain the alarms, write. Pools and clusters run this one function."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from threadpoolctl import threadpool_limits
+
+from tellwhy.core.errors import TellwhyError
+from tellwhy.core.score_function import Integers
+from tellwhy.core.storage.files import plain
+from tellwhy.workflow.bulk.blocks import Block, ReadBlock, read_block
+from tellwhy.workflow.bulk.parts import Record, part_name, write_part, write_record
+from tellwhy.workflow.models.explain_new import Judged, changed_request, judge
+from tellwhy.workflow.models.files import load_table_model
+from tellwhy.workflow.models.table_model import TableModel
+from tellwhy.workflow.run import Anomaly
+from tellwhy.workflow.tables.as_written import as_written
+from tellwhy.workflow.tables.table_run import run_of
+
+EXPLAINED_AT_ONCE = 200  # alarms, between two looks at the clock
+NOT_EXPLAINED = "not explained: the time for this block was up"
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is the same for every block.
+
+    Attributes
+    ----------
+    model, checksum
+        The model's file, and its SHA-256, so that another model under the same name is noticed.
+    out
+        Folder of the run.
+    explain_all
+        Whether the attributions of every row are written.
+    method
+        Of explaining.
+    budget
+        Seconds for each alarm; 0 for no limit.
+    id_column
+        Column that names rows; "" for that of the model.
+    is_own
+        Whether the model was fitted to these rows: they are judged as if it had not seen them.
+    """
+
+    model: str
+    checksum: str
+    out: str
+    explain_all: bool = False
+    method: str = "auto"
+    budget: float = 0.0
+    id_column: str = ""
+    is_own: bool = False
+
+
+@lru_cache(maxsize=1)
+def _model(path: str, checksum: str) -> TableModel:  # noqa: ARG001
+    return load_table_model(path)
+
+
+def explain_block(job: Job, block: Block) -> Record:
+    """Explain one block and write its parts; the record comes last. One thread: the same bits anywhere."""
+    with threadpool_limits(limits=1):
+        model = _model(job.model, job.checksum)
+        read = read_block(block, required=[*model.encoder.columns_, *model.by_roles])
+        record = _empty(block, read) if read.table is None else _explained(job, model, block, read)
+    write_record(Path(job.out), record)
+    return record
+
+
+def _empty(block: Block, read: ReadBlock) -> Record:
+    return Record(block.number, failed=[list(each) for each in read.failed])
+
+
+def _explained(job: Job, model: TableModel, block: Block, read: ReadBlock) -> Record:
+    settings: dict[str, Any] = {"method": job.method}
+    if job.id_column:
+        settings["id_column"] = job.id_column
+    if read.table is None:
+        raise AssertionError("nothing was read")
+    try:
+        request = changed_request(model, settings)
+        judged = judge(model, read.table, request, finds_learned=job.is_own)
+    except TellwhyError as error:  # columns that are gone in one file of many
+        failed = [*read.failed, (", ".join(sorted(set(read.files))), str(error))]
+        return Record(block.number, failed=[list(each) for each in failed])
+    explained = list(_anomalies(job, judged))
+    anomalies = [anomaly for anomaly, _ in explained]
+    out = Path(job.out)
+    tables = {"scores": _scores(judged, read), "alarms": _alarms(judged, read, explained)}
+    if job.explain_all:
+        tables["attributions"] = _attributions(job, judged, read)
+    names = {what: part_name(block.number, what) for what in tables}
+    written = {names[what]: write_part(out, names[what], table) for what, table in tables.items()}
+    return Record(
+        block.number,
+        n_rows=len(judged.ranking.scores),
+        n_alarms=judged.ranking.n_above,
+        n_explained=sum(anomaly.note != NOT_EXPLAINED for anomaly in anomalies),
+        parts=written,
+        failed=[list(each) for each in read.failed],
+        findings=_findings(judged),
+    )
+
+
+Explained = tuple[Anomaly, list[float]]  # an alarm, and the attributions of its columns; none without reasons
+
+
+def _anomalies(job: Job, judged: Judged) -> Iterator[Explained]:
+    """The alarms of a block, the oddest first, with their reasons; without, once the time is up."""
+    ranking = judged.ranking
+    alarms = np.argsort(-ranking.scores, kind="stable")[: ranking.n_above]
+    until = time.monotonic() + job.budget * len(alarms) if job.budget else np.inf
+    for start in range(0, len(alarms), EXPLAINED_AT_ONCE):
+        some = alarms[start : start + EXPLAINED_AT_ONCE]
+        if time.monotonic() < until:
+            yield from _told(judged, some)
+        else:
+            yield from ((_bare(judged, int(position)), []) for position in some)
+
+
+def _told(judged: Judged, positions: Integers) -> list[Explained]:
+    chosen = replace(judged.ranking, positions=positions, percentiles=np.full(len(positions), 100.0))
+    run = run_of(judged.table, judged.request, judged.fitted, chosen, judged.found, with_evidence=False)
+    return list(zip(run.anomalies, run.explanation.values.tolist(), strict=True))
+
+
+def _bare(judged: Judged, position: int) -> Anomaly:
+    score = float(judged.ranking.scores[position])
+    row = int(judged.fitted.selection.rows[position])
+    return Anomaly(
+        row, None, score, 100.0, True, [], p_value=judged.ranking.p_value(position), note=NOT_EXPLAINED
+    )
+
+
+def _places(read: ReadBlock, rows: Integers) -> dict[str, Any]:
+    """File and row of each row, in columns."""
+    files = np.array(read.files, dtype=object)[rows]
+    return {
+        "file": pa.array(files, pa.string()).dictionary_encode(),
+        "row": pa.array(np.array(read.rows, dtype=np.int64)[rows]),
+    }
+
+
+def _scores(judged: Judged, read: ReadBlock) -> pa.Table:
+    ranking = judged.ranking
+    places = _places(read, judged.fitted.selection.rows)
+    is_alarm = ranking.scores > ranking.threshold
+    return pa.table({**places, "score": ranking.scores, "is_alarm": is_alarm})
+
+
+def _alarms(judged: Judged, read: ReadBlock, explained: list[Explained]) -> pa.Table:
+    """One line per alarm: where it is, why, the row as the table has it, and all that a run tells of it."""
+    anomalies = [anomaly for anomaly, _ in explained]
+    rows = np.array([anomaly.row for anomaly in anomalies], dtype=np.int64)
+    reasons = [[reason.text for reason in anomaly.reasons[:3]] for anomaly in anomalies]
+    told = {
+        f"reason_{k + 1}": pa.array([texts[k] if k < len(texts) else None for texts in reasons], pa.string())
+        for k in range(3)
+    }
+    written = as_written(judged.table.frame.iloc[rows]).to_dict("records") if len(rows) else []
+    return pa.table(
+        {
+            **_places(read, rows),
+            "id": pa.array([anomaly.id for anomaly in anomalies], pa.string()),
+            "score": pa.array([anomaly.score for anomaly in anomalies], pa.float64()),
+            "p_value": pa.array([anomaly.p_value for anomaly in anomalies], pa.float64()),
+            **told,
+            "holds": pa.array([anomaly.holds for anomaly in anomalies], pa.bool_()),
+            "note": pa.array([anomaly.note for anomaly in anomalies], pa.string()),
+            "cells": pa.array([_json(_cells(cells)) for cells in written], pa.string()),
+            "values": pa.array([values for _, values in explained], pa.list_(pa.float64())),
+            "anomaly": pa.array([_json(asdict(anomaly)) for anomaly in anomalies], pa.string()),
+        }
+    )
+
+
+def _cells(cells: dict[Any, Any]) -> dict[str, Any]:
+    """Cells as JSON can hold them; what is missing is null."""
+    return {str(name): None if _is_gap(cell) else cell for name, cell in cells.items()}
+
+
+def _is_gap(cell: Any) -> bool:
+    return cell is None or bool(cell != cell)  # noqa: PLR0124  NaN and NaT differ from themselves
+
+
+def _json(value: Any) -> str:
+    return json.dumps(plain(value), ensure_ascii=False)
+
+
+def _attributions(job: Job, judged: Judged, read: ReadBlock) -> pa.Table:
+    """What each column contributes to the score of every row, by the detector."""
+    everyone = np.arange(len(judged.ranking.scores))
+    found = judged.fitted.explain(everyone, job.method)
+    columns = {name: found.values[:, c] for c, name in enumerate(found.names())}
+    places = _places(read, judged.fitted.selection.rows)
+    return pa.table({**places, "score": found.scores, **{f"value: {n}": v for n, v in columns.items()}})
+
+
+def _findings(judged: Judged) -> list[dict[str, Any]]:
+    return [
+        {"kind": f.kind, "columns": list(f.columns), "n_rows": len(f.rows), "text": f.text}
+        for f in judged.found.findings
+        if f.rows
+    ]

@@ -1,0 +1,136 @@
+"""What a block leaves on the disk: parts of Parquet, and a record that is written last.
+
+A block is done when its record is there and the parts that it names have the size and the checksum that it
+says. Everything is written under another name first, settled on the disk, and takes its place in one step: a
+process may be killed at any moment.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tellwhy.core.errors import CannotWrite
+from tellwhy.core.storage.files import plain
+from tellwhy.core.storage.replacing import sync
+
+PARTS = "parts"
+RECORDS = "blocks"
+WORK = "unfinished"
+_PIECE = 2**20
+
+
+@dataclass(frozen=True)
+class Record:
+    """What became of one block.
+
+    Attributes
+    ----------
+    number
+        Of the block.
+    n_rows, n_alarms, n_explained, n_held_back
+        Rows that were judged, alarms among them, rows that were explained, and alarms that marks held back.
+    parts
+        Size and checksum of each file, by name.
+    failed
+        Pieces that could not be read, and why.
+    findings
+        What is wrong with the rows as data: kind, columns, number of rows, text.
+    """
+
+    number: int
+    n_rows: int = 0
+    n_alarms: int = 0
+    n_explained: int = 0
+    n_held_back: int = 0
+    parts: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    failed: Sequence[Sequence[str]] = ()
+    findings: Sequence[Mapping[str, Any]] = ()
+
+
+def part_name(number: int, what: str) -> str:
+    """'00012-scores.parquet'."""
+    return f"{number:05d}-{what}.parquet"
+
+
+def make_folders(out: Path) -> None:
+    """Make the folders of a run, if they are not there."""
+    try:
+        for name in (PARTS, RECORDS, WORK):
+            (out / name).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CannotWrite(f"Cannot write to {out}: {error.strerror or error}.") from error
+
+
+def write_part(out: Path, name: str, table: pa.Table) -> list[int]:
+    """Write one part, whole or not at all; return its size and checksum."""
+    target = out / PARTS / name
+    work = out / WORK / f"{os.getpid()}-{name}"
+    try:
+        pq.write_table(table, work, compression="snappy", write_page_checksum=True, use_dictionary=True)
+        found = _size_and_checksum(work)
+        _settle(work, target)
+    except (OSError, pa.ArrowException) as error:
+        raise _cannot(target, error) from error
+    return found
+
+
+def write_record(out: Path, record: Record) -> None:
+    """Write the record of a block: from then on it is done."""
+    target = out / RECORDS / f"{record.number:05d}.json"
+    work = out / WORK / f"{os.getpid()}-{target.name}"
+    try:
+        work.write_text(json.dumps(plain(asdict(record)), ensure_ascii=False) + "\n", encoding="utf-8")
+        _settle(work, target)
+    except OSError as error:
+        raise _cannot(target, error) from error
+
+
+def _settle(work: Path, target: Path) -> None:
+    with work.open("rb") as file:
+        os.fsync(file.fileno())
+    os.replace(work, target)
+    sync(target.parent)
+
+
+def _cannot(target: Path, error: Exception) -> CannotWrite:
+    why = getattr(error, "strerror", None) or error
+    return CannotWrite(
+        f"Cannot write {target}: {why}. What was finished stays: make room, and run the same command again."
+    )
+
+
+def read_record(out: Path, number: int) -> Record | None:
+    """The record of a block that is done and whose parts are as they were written; else None."""
+    try:
+        text = (out / RECORDS / f"{number:05d}.json").read_text(encoding="utf-8")
+        record = Record(**json.loads(text))
+        parts = {name: list(map(int, found)) for name, found in record.parts.items()}
+        is_whole = all(_size_and_checksum(out / PARTS / name) == found for name, found in parts.items())
+    except (OSError, ValueError, TypeError, AttributeError):
+        return None
+    return record if is_whole and record.number == number else None
+
+
+def _size_and_checksum(path: Path) -> list[int]:
+    checksum = 0
+    size = 0
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE):
+            checksum = zlib.crc32(piece, checksum)
+            size += len(piece)
+    return [size, checksum]
+
+
+def clear_unfinished(out: Path) -> None:
+    """Remove what processes left that were killed; nobody else may be writing."""
+    for path in (out / WORK).glob("*"):
+        path.unlink(missing_ok=True)

@@ -1,0 +1,219 @@
+"""The parts of all blocks as one run: its list of parts, and the folder that people open."""
+
+from __future__ import annotations
+
+import datetime
+import heapq
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+
+from tellwhy.core.explanation import Explanation
+from tellwhy.core.score_function import Floats
+from tellwhy.core.storage.files import new_file, plain
+from tellwhy.workflow.bulk.blocks import read_block
+from tellwhy.workflow.bulk.parts import PARTS, Record, part_name
+from tellwhy.workflow.bulk.plan import Plan
+from tellwhy.workflow.models.explain_new import changed_request, judge, judged_run, line_of
+from tellwhy.workflow.models.files import load_table_model
+from tellwhy.workflow.models.table_model import TableModel
+from tellwhy.workflow.run import AlarmRule, Anomaly, Finding, Run
+from tellwhy.workflow.run_io import read_anomaly
+from tellwhy.workflow.tables.table_run import column_shares
+from tellwhy.workflow.verdicts.headline import headline_of
+from tellwhy.workflow.verdicts.reasons import groups_of
+
+WHOLE = "parts.json"
+MOST_TOLD = 200  # alarms that the run's folder lists; all are in the parts
+MOST_SCORES = 10_000_000  # rows whose scores the run's folder holds as well
+_COUNTED = re.compile(r"^[\d,]+ rows?: ")
+_ASIDE = re.compile(r" \([^()]*\)")
+
+
+@dataclass(frozen=True, eq=False)
+class _Alarm:
+    """One alarm of one block, as it stands in the part."""
+
+    anomaly: Anomaly
+    values: Sequence[float]
+    cells: Mapping[str, Any]
+
+
+def write_list(plan: Plan, records: Sequence[Record]) -> None:
+    """Write the list of all parts, with their sizes and checksums, and of what could not be read."""
+    told = {
+        "schema": 1,
+        "n_rows": sum(record.n_rows for record in records),
+        "n_alarms": sum(record.n_alarms for record in records),
+        "n_held_back": sum(record.n_held_back for record in records),
+        "parts": {name: list(found) for record in records for name, found in record.parts.items()},
+        "failed": [list(each) for record in records for each in record.failed],
+        "findings": [vars(finding) for finding in merged_findings(records)],
+    }
+    with new_file(Path(plan.job.out) / WHOLE) as work:
+        work.write_text(json.dumps(plain(told), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+
+
+def whole_run(plan: Plan, records: Sequence[Record]) -> Run | None:
+    """The oddest alarms of all blocks as one run; None where no row was judged."""
+    n_rows = sum(record.n_rows for record in records)
+    if not n_rows:
+        return None
+    model = load_table_model(plan.job.model)
+    base = _run_of_oddest_block(plan, records, model)
+    n_alarms = sum(record.n_alarms for record in records)
+    line = line_of(model, n_rows)
+    rule = AlarmRule(line.rule, n_alarms, line.expected_false)
+    scores = _all_scores(plan, records, n_rows)
+    told = replace(
+        base,
+        source=_source(plan),
+        summary=_summary(plan, model, n_rows, n_alarms),
+        notices=[*base.notices, *_notices(records, n_rows)],
+        scores=scores,
+        rows=np.arange(len(scores)),
+        findings=merged_findings(records),
+        alarms=rule,
+        created=_newest(plan),
+        fingerprint=plan.job.checksum,
+    )
+    if n_alarms:
+        told = _with_alarms(told, list(_oddest(plan, records)))
+    return replace(told, headline=headline_of(n_rows, rule, told.anomalies))
+
+
+def _run_of_oddest_block(plan: Plan, records: Sequence[Record], model: TableModel) -> Run:
+    """The run of the block with the highest score: what is usual, and how far explanations can be trusted."""
+    number = max((r for r in records if r.n_rows), key=lambda record: _highest(plan, record)).number
+    read = read_block(plan.blocks[number], required=[*model.encoder.columns_, *model.by_roles])
+    if read.table is None:
+        raise AssertionError("a block that was judged can be read")
+    settings: dict[str, Any] = {"method": plan.job.method}
+    if plan.job.id_column:
+        settings["id_column"] = plan.job.id_column
+    request = changed_request(model, settings)
+    return judged_run(model, judge(model, read.table, request, finds_learned=plan.job.is_own))
+
+
+def _scores_of(plan: Plan, record: Record) -> Floats:
+    path = Path(plan.job.out) / PARTS / part_name(record.number, "scores")
+    return np.asarray(pq.read_table(path, columns=["score"]).column(0).to_numpy())
+
+
+def _highest(plan: Plan, record: Record) -> float:
+    return float(_scores_of(plan, record).max())
+
+
+def _all_scores(plan: Plan, records: Sequence[Record], n_rows: int) -> Floats:
+    """Scores of all rows in order; of very many, none: they are in the parts."""
+    if n_rows > MOST_SCORES:
+        return np.zeros(0)
+    return np.concatenate([_scores_of(plan, record) for record in records if record.n_rows])
+
+
+def _oddest(plan: Plan, records: Sequence[Record]) -> Iterator[_Alarm]:
+    """The alarms with the highest scores, numbered among all rows."""
+    best: list[tuple[float, int, int]] = []  # score, minus the row's number, block
+    first = 0
+    firsts: dict[int, int] = {}
+    for record in records:
+        firsts[record.number] = first
+        if record.n_alarms:
+            path = Path(plan.job.out) / PARTS / part_name(record.number, "alarms")
+            scores = pq.read_table(path, columns=["score"]).column(0).to_pylist()
+            found = [(float(score), -place, record.number) for place, score in enumerate(scores)]
+            best = heapq.nlargest(MOST_TOLD, [*best, *found], key=lambda each: (each[0], -each[2], each[1]))
+        first += record.n_rows
+    is_single = len(plan.files) == 1
+    for _, place, number in best:
+        yield _alarm(plan, number, -place, firsts[number], is_single=is_single)
+
+
+def _alarm(plan: Plan, number: int, place: int, first: int, *, is_single: bool) -> _Alarm:
+    path = Path(plan.job.out) / PARTS / part_name(number, "alarms")
+    line = pq.read_table(path, columns=["anomaly", "values", "cells"]).slice(place, 1).to_pylist()[0]
+    anomaly = read_anomaly(json.loads(line["anomaly"]))
+    anomaly = replace(anomaly, row=first + anomaly.row, line=None, file=None if is_single else anomaly.file)
+    return _Alarm(anomaly, line["values"] or [], json.loads(line["cells"]))
+
+
+def _with_alarms(run: Run, alarms: Sequence[_Alarm]) -> Run:
+    """The run with other rows told, and their attributions."""
+    names = run.explanation.names()
+    values = np.array([alarm.values or [0.0] * len(names) for alarm in alarms], dtype=np.float64)
+    cells = pd.DataFrame([dict(alarm.cells) for alarm in alarms])
+    scores = np.array([alarm.anomaly.score for alarm in alarms])
+    explanation = Explanation(
+        values=values,
+        scores=scores,
+        base_values=np.broadcast_to(run.explanation.base_values[:1], scores.shape),
+        data=cells[list(names)],
+        feature_names=list(names),
+        method=run.explanation.method,
+        params=run.explanation.params,
+        kind=run.explanation.kind,
+    )
+    anomalies = [alarm.anomaly for alarm in alarms]
+    return replace(
+        run,
+        anomalies=anomalies,
+        explanation=explanation,
+        column_shares=column_shares(explanation),
+        groups=groups_of(anomalies),
+        table_rows=cells,
+    )
+
+
+def merged_findings(records: Sequence[Record]) -> list[Finding]:
+    """Findings of all blocks; those with one cause are one, with the number of all their rows."""
+    merged: dict[tuple[Any, ...], tuple[int, Mapping[str, Any]]] = {}
+    for record in records:
+        for found in record.findings:
+            cause = _ASIDE.sub("", _COUNTED.sub("", found["text"]))
+            key = (found["kind"], tuple(found["columns"]), cause)
+            n_before, first = merged.get(key, (0, found))
+            merged[key] = (n_before + int(found["n_rows"]), first)
+    told = sorted(merged.values(), key=lambda each: -each[0])
+    return [Finding(first["kind"], list(first["columns"]), [], _text(n, first["text"])) for n, first in told]
+
+
+def _text(n: int, text: str) -> str:
+    return f"{n:,} row{'s' if n != 1 else ''}: {_COUNTED.sub('', text)}"
+
+
+def _source(plan: Plan) -> str:
+    first = plan.files[0][0]
+    return first if len(plan.files) == 1 else f"{first} and {len(plan.files) - 1} more"
+
+
+def _summary(plan: Plan, model: TableModel, n_rows: int, n_alarms: int) -> str:
+    files = "1 file" if len(plan.files) == 1 else f"{len(plan.files):,} files"
+    return (
+        f"{n_rows:,} rows of {files} were judged in {len(plan.blocks):,} blocks by a {model.words} that was "
+        f"fitted to {model.n_rows:,} rows of {Path(model.source).name}. {n_alarms:,} rows are above the "
+        f"threshold ({model.rule}); the {min(n_alarms, MOST_TOLD):,} oddest are told here, all in "
+        f"{PARTS}/."
+    )
+
+
+def _notices(records: Sequence[Record], n_rows: int) -> list[str]:
+    failed = [each for record in records for each in record.failed]
+    told = [f"{each[0]} was left out: {each[1]}" for each in failed[:20]]
+    if len(failed) > 20:
+        told.append(f"{len(failed) - 20} more pieces were left out; parts.json names them.")
+    if n_rows > MOST_SCORES:
+        told.append(f"The scores of {n_rows:,} rows are in the parts, not here.")
+    return told
+
+
+def _newest(plan: Plan) -> str:
+    """When the newest file was changed: the clock of the run would make its bytes differ."""
+    newest = max(file[2] for file in plan.files) / 1e9
+    return datetime.datetime.fromtimestamp(int(newest), datetime.UTC).isoformat(timespec="seconds")
