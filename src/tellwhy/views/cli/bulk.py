@@ -41,7 +41,8 @@ def check_source(sheet: str | None, db: Path | None, fail_on_alarms: int | None)
     named = [name for name, value in given.items() if value is not None]
     if named:
         raise InvalidParameter(
-            f"{', '.join(named)} cannot be used block by block; name Parquet or text files, or folders of them."
+            f"{', '.join(named)} cannot be used block by block; name Parquet or text files, or folders of "
+            "them."
         )
 
 

@@ -1,1 +1,1 @@
-"""More rows than fit into memory, explained block by block: by several processes, and killed at any moment."""
+"""More rows than fit into memory: explained block by block, by several processes, killed at any moment."""

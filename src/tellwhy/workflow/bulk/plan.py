@@ -68,7 +68,8 @@ def _stamp(path: Path) -> tuple[int, int]:
 def _check_empty(out: Path) -> None:
     if out.exists() and (not out.is_dir() or any(path.name not in OURS for path in out.iterdir())):
         raise CannotWrite(
-            f"{out} exists and holds something else than a run over many rows: choose another, or move it away."
+            f"{out} exists and holds something else than a run over many rows: choose another, or move it "
+            "away."
         )
 
 
