@@ -86,7 +86,7 @@ def _diff_with_model(
     quiet: bool,
 ) -> None:
     """Tell what is new in a table beside the one that a model was fitted to."""
-    from tellwhy.views.cli.with_model import new_data_json, show_beyond
+    from tellwhy.views.cli.models.with_model import new_data_json, show_beyond
     from tellwhy.workflow.models.files import load_table_model
     from tellwhy.workflow.models.new_data import compare_with_model
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tellwhy.views.cli import bulk, options, screen
+from tellwhy.views.cli import options, screen
+from tellwhy.views.cli.models import bulk
 
 if TYPE_CHECKING:
     from tellwhy.workflow import Run
@@ -226,7 +227,7 @@ def _explain_rows(
 def _explain_by_model(
     named: dict[str, Any], model: Path, folder: Path, asked: dict[str, Any], *, as_json: bool, quiet: bool
 ) -> Run:
-    from tellwhy.views.cli import with_model
+    from tellwhy.views.cli.models import with_model
 
     told = with_model.asked_of_model(asked)
     run, new_data = with_model.explain_with_model(named, model, folder, told, quiet=quiet)

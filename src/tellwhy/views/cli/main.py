@@ -23,9 +23,9 @@ from tellwhy.views.cli.check import check_command
 from tellwhy.views.cli.compare import compare_command
 from tellwhy.views.cli.diff import diff_command
 from tellwhy.views.cli.explain import explain_command
-from tellwhy.views.cli.fit import fit_command
 from tellwhy.views.cli.fit_svm import fit_svm_command
 from tellwhy.views.cli.insight import insight_command
+from tellwhy.views.cli.models.fit import fit_command
 from tellwhy.views.cli.options import Json
 from tellwhy.views.cli.terminal import abandon, prepare_streams
 

@@ -11,7 +11,7 @@ import typer
 
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.views.cli import screen
-from tellwhy.views.cli.with_model import asked_of_model
+from tellwhy.views.cli.models.with_model import asked_of_model
 
 if TYPE_CHECKING:
     from tellwhy.workflow.bulk.bulk_run import BulkResult

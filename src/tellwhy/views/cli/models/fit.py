@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tellwhy.views.cli import options, screen
-from tellwhy.views.cli.bulk import is_large
+from tellwhy.views.cli.models.bulk import is_large
 
 if TYPE_CHECKING:
     from tellwhy.workflow import TableModel
