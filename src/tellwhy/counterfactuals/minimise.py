@@ -7,7 +7,7 @@ x outside c, the local minimum that descent from y = x ends in (Takeishi and Kaw
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,8 @@ def minimise(
     radius: float | None = None,
     anchors: Floats | None = None,
     slack: float = 0.0,
+    start: Array | None = None,
+    max_iterations: int = 300,
 ) -> Minima:
     """Move the free columns of each row to where the score is lowest nearby.
 
@@ -64,10 +66,8 @@ def minimise(
         the minima are left.
     free
         Masks of the columns that may move, shape (m, d).
-    gamma
-        Weight of the distance.
-    scales
-        Unit of each column; 1 by default.
+    gamma, scales
+        Weight of the distance, and the unit of each column; 1 by default.
     distance
         "squared" (((y−x)/s)²), "absolute" (|y−x|/s) or a function of (y−x)/s, cell by cell.
     binary
@@ -81,6 +81,10 @@ def minimise(
         is not made of quadratic forms, descent for each further set of free columns starts at the minimum of
         the first set, with the fixed columns put back; from the row itself where that ends no lower than the
         row.
+    start
+        With slack: points (n, m, d) to go down from instead.
+    max_iterations
+        Steps of descent at most; after few, points are lower than the start but need not be minima.
 
     Examples
     --------
@@ -102,17 +106,17 @@ def minimise(
     around = Surroundings(placed(X, units), distance, placed(X, flips))
     scores = score if isinstance(score, RowScores) else RowScores(score, X)
     weights = np.zeros(len(free)) if radius is not None else gamma / np.maximum(free.sum(axis=1), 1)
-    return _in_batches(_Task(scores, X, placed(X, free), placed(X, weights), around, radius, anchors, slack))
+    sets = (placed(X, free), placed(X, weights))
+    return _in_batches(_Task(scores, X, *sets, around, radius, anchors, slack, start, max_iterations))
 
 
 def _in_batches(whole: _Task) -> Minima:
-    n = whole.X.shape[0]
-    d = whole.X.shape[1]
+    n, d = whole.X.shape
     m = len(whole.free)
     points = filled(whole.X, (n, m, d), 0.0)
     converged = filled(whole.X, (n, m), False)
     for masks in _mask_batches(n, m, d, whole):
-        task = whole.part(masks, points[:, 0] if masks.start and whole.is_quick else None)
+        task = whole.part(masks, points[:, :1] if masks.start and whole.starts_at_first else None)
         for rows in row_batches(n, len(task.free) * problem_bytes(d), whole.room):
             points[rows, masks], converged[rows, masks] = task.solve(rows)
     return Minima(points, converged)
@@ -129,7 +133,7 @@ def _mask_batches(n: int, m: int, d: int, task: _Task) -> Any:
     n_forms = 0 if quadratics is None else len(quadratics.offsets)
     n_together = n if task.is_on_device else min(n, _ROWS_TOGETHER)
     per_mask = max(n_together * problem_bytes(d), 2 * n_forms * d * d)
-    n_first = 1 if task.is_quick else 0  # the first set goes alone: the others start from its minima
+    n_first = 1 if task.starts_at_first else 0  # the first set goes alone: the others start from its minima
     rest = [slice(b.start + n_first, b.stop + n_first) for b in row_batches(m - n_first, per_mask, task.room)]
     batches = [slice(0, 1), *rest] if n_first else rest
     return track(batches, len(batches), "looking for the lowest scores nearby")
@@ -147,7 +151,8 @@ class _Task:
     radius: float | None
     anchors: Floats | None
     slack: float
-    first: Array | None = None  # minima of the first set, one per row of X
+    start: Array | None  # points to go down from: (n, m, d), or (n, 1, d) for all sets
+    max_iterations: int
 
     @property
     def is_on_device(self) -> bool:
@@ -161,12 +166,19 @@ class _Task:
 
     @property
     def is_quick(self) -> bool:
-        """Whether the minima of the first set serve the others as start."""
-        return self.slack > 0 and self.scores.has_gradient and self.scores.quadratics is None
+        """Whether descent may end early and start elsewhere than at the row."""
+        is_free = self.scores.quadratics is None or self.start is not None
+        return self.slack > 0 and self.scores.has_gradient and is_free
+
+    @property
+    def starts_at_first(self) -> bool:
+        """Whether the minima of the first set serve the others."""
+        return self.is_quick and self.start is None
 
     def part(self, masks: slice, first: Array | None) -> _Task:
-        """Return some of the sets."""
-        return replace(self, free=self.free[masks], weights=self.weights[masks], first=first)
+        """Return some of the sets; `first` are minima of the first set."""
+        start = first if self.start is None else self.start[:, masks]
+        return replace(self, free=self.free[masks], weights=self.weights[masks], start=start)
 
     def solve(self, rows: slice) -> tuple[Array, Array]:
         """Points (rows, masks, d) of some rows, and which are minima."""
@@ -190,9 +202,9 @@ class _Task:
             return problems.descend(start, None)
         number = counted(self.X, rows.stop)[rows]
         slack = Slack(self.slack, self.scores.value(self.X[rows], number)[problems.rows - rows.start])
-        if self.first is None:
+        if self.start is None:
             return problems.descend(start, slack)
-        found = problems.descend(problems.coordinates(self.first), slack)
+        found = problems.descend(problems.coordinates(self.start), slack)
         higher = true_rows(found.values > slack.tops)
         if len(higher):
             again = problems.some(higher).descend(start[higher], slack.some(higher))
@@ -225,11 +237,13 @@ class _Problems:
 
     def descend(self, start: Array, slack: Slack | None) -> Descent:
         """Go down from each start."""
-        return descend(self.evaluate, start, precondition=self.newton, edges=self.edges(), slack=slack)
+        down = partial(descend, precondition=self.newton, edges=self.edges(), slack=slack)
+        return down(self.evaluate, start, max_iterations=self.task.max_iterations)
 
-    def coordinates(self, points: Array) -> Array:
-        """Coordinates of the point of each problem's row, 0 in the columns that are not free."""
-        moved = (points[self.rows] - self.task.X[self.rows]) / self.task.around.scales
+    def coordinates(self, start: Array) -> Array:
+        """Coordinates of each problem's point, 0 in the columns that are not free."""
+        points = start[self.rows, self.masks if start.shape[1] > 1 else 0]
+        moved = (points - self.task.X[self.rows]) / self.task.around.scales
         return namespace(moved).where(self.task.free[self.masks], moved, 0.0)
 
     def points(self, which: Array, U: Array) -> Array:

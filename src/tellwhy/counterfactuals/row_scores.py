@@ -58,7 +58,7 @@ class RowScores:
         """
         return cast(Space, self.score.space) if isinstance(self.score, OnDevice) else HOST
 
-    def of_rows(self, rows: slice) -> RowScores:
+    def of_rows(self, rows: slice | Array) -> RowScores:
         """Return the scores of points made from some of the rows, counted from the first of them."""
         part = copy(self)
         part.left_out = None if self.left_out is None else self.left_out[rows]

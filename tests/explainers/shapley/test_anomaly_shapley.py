@@ -157,6 +157,66 @@ def test_rows_do_not_depend_on_each_other_or_on_batches(monkeypatch):
     np.testing.assert_allclose(explained(TWO).values, together, rtol=1e-7, atol=1e-9)
 
 
+def bent(Y):
+    """A score whose minima are not in closed form: a valley along x₁ = x₀²."""
+    return np.sqrt(1.0 + 4.0 * (Y[:, 1] - Y[:, 0] ** 2) ** 2) + 0.5 * (Y**2).sum(axis=1)
+
+
+def bent_slope(Y):
+    off = Y[:, 1] - Y[:, 0] ** 2
+    slope = Y.copy()
+    common = 4.0 * off / np.sqrt(1.0 + 4.0 * off**2)
+    slope[:, 0] -= 2.0 * Y[:, 0] * common
+    slope[:, 1] += common
+    return slope
+
+
+BENT = FunctionScore(bent, gradient=bent_slope)
+
+
+class TestAuto:
+    WIDE = np.random.default_rng(5).normal(size=(60, 14))
+    MOVED = WIDE[:6] + 4.0 * np.eye(14)[[0, 1, 5, 0, 1, 9]]
+
+    def test_scores_of_quadratic_forms_stay_relaxed(self):
+        found = explained(TWO)
+        np.testing.assert_array_equal(found.values, explained(TWO, characteristic="relaxed").values)
+        assert found.params["characteristic_used"] == "relaxed"
+
+    def test_scores_without_a_gradient_stay_relaxed(self):
+        found = explained(bent)
+        np.testing.assert_array_equal(found.values, explained(bent, characteristic="relaxed").values)
+
+    def test_others_are_local_where_players_are_few(self):
+        found, exact = (explained(BENT, characteristic=kind) for kind in ("auto", "local"))
+        assert found.params["characteristic_used"] == "local"
+        falls = exact.scores - exact.base_values
+        np.testing.assert_allclose(found.values / falls[:, None], exact.values / falls[:, None], atol=5e-3)
+        relaxed = explained(BENT, characteristic="relaxed")
+        assert np.abs(relaxed.values - exact.values).max() > 20 * np.abs(found.values - exact.values).max()
+
+    def test_beyond_they_are_polished_and_the_gap_is_told(self):
+        found, relaxed, local = (
+            explained(BENT, self.MOVED, self.WIDE, characteristic=kind)
+            for kind in ("auto", "relaxed", "local")
+        )
+        assert found.params["characteristic_used"] == "polished"
+        assert found.params["relaxed_above"] > 4 * found.params["polished_above"] >= 0.0
+        assert 0 < found.params["rows_polished"] < 6
+        off = [np.abs(each.values - local.values).max() for each in (found, relaxed)]
+        assert off[0] < 0.5 * off[1]
+        np.testing.assert_allclose(found.residual, 0.0, atol=1e-10)
+
+    def test_polished_rows_do_not_depend_on_each_other(self):
+        together = explained(BENT, self.MOVED, self.WIDE).values
+        alone = explained(BENT, self.MOVED[2:3], self.WIDE).values
+        np.testing.assert_allclose(together[2], alone[0], rtol=1e-7, atol=1e-9)
+
+    def test_polishing_needs_no_more_than_one_player(self):
+        found = explained(BENT, groups=[[0, 1, 2, 3]], characteristic="polished")
+        np.testing.assert_allclose(found.values.sum(axis=1), found.scores - found.base_values)
+
+
 class TestGroups:
     def test_groups_of_one_are_no_groups(self):
         plain = explained(TWO)
@@ -275,7 +335,7 @@ def test_minima_that_were_not_reached_are_counted_over_all_batches(monkeypatch):
         return Minima(points, np.broadcast_to(rows[:, :1] > X[0, 0], points.shape[:2]))
 
     setup = games.Setup(players, every_coalition(4), lowest)
-    found = games.play(RowScores(score, X[:6]), X[:6], setup, is_relaxed=True)
+    found = games.play(RowScores(score, X[:6]), X[:6], setup, "relaxed")
     unreached = int((X[:6, 0] <= X[0, 0]).sum())
     assert 1 < unreached < 6
     assert found.n_unsettled == 5 * unreached, "x̂*(∅) and four x̂*({i}) of each such row"
@@ -291,8 +351,11 @@ def test_only_sampled_sets_are_content_with_rough_minima(monkeypatch):
     monkeypatch.setattr(neighbourhood, "minimise", recording)
     wide = np.random.default_rng(0).normal(size=(40, 13))
     score = FunctionScore(lambda Y: (Y**2).sum(axis=1), gradient=lambda Y: 2 * Y)
-    explained(score, X[:1], X)
+    explained(score, X[:1], X, characteristic="local")
     assert set(asked) == {0.0}
+    asked.clear()
+    explained(score, X[:1], X)
+    assert set(asked) == {1e-3}, "nor is more asked for what 'auto' chooses"
     asked.clear()
     explained(score, wide[:1], wide, n_coalitions=60)
     assert set(asked) == {1e-3}
@@ -357,7 +420,26 @@ class TestGamma:
         assert len({rows.tobytes() for rows in given}) == 1, "every candidate explains the same rows"
 
     def test_injection_takes_a_candidate(self):
-        assert AnomalyShapley(TWO, gamma="injection").fit(X).gamma_ in (0.001, 0.01, 0.1, 1.0, 10.0)
+        balanced = AnomalyShapley(TWO, gamma="balance").fit(X).gamma_
+        assert AnomalyShapley(TWO, gamma="injection").fit(X).gamma_ in (0.001, 0.01, 0.1, 1.0, 10.0, balanced)
+
+    def test_injection_reaches_the_balanced_value(self):
+        def only_large_ones_work(rows, gamma):
+            moved = np.abs(rows - X[np.linspace(0, 249, 48).round().astype(int)])
+            return moved if gamma > 10 else np.zeros_like(moved)
+
+        near = AnomalyShapley(ONE).fit(X).neighbourhood_
+        rng = np.random.default_rng(0)
+        assert gamma_by_injection(only_large_ones_work, X, near, np.arange(4), rng, balanced=62.0) == 62.0
+
+    def test_auto_balances_where_columns_are_many(self):
+        few, many = (np.random.default_rng(0).normal(size=(60, d)) for d in (20, 21))
+        for rows, balances in ((few, False), (many, True)):
+            score = FunctionScore(lambda Y: (Y**2).sum(axis=1), gradient=lambda Y: 2 * Y)
+            found = AnomalyShapley(score).fit(rows).gamma_
+            balanced = AnomalyShapley(score, gamma="balance").fit(rows).gamma_
+            assert found == (balanced if balances else 0.01)
+            assert balanced != 0.01
 
     def test_injection_prefers_what_finds_the_column(self):
         """A price so high that nothing moves explains nothing: all values are 0 and ranks are ties."""

@@ -18,8 +18,8 @@ from tellwhy.explainers.base import Attribution, BackgroundExplainer, Rows
 from tellwhy.explainers.column_groups import Groups
 from tellwhy.explainers.in_batches import BATCH_PARAMETERS
 from tellwhy.explainers.shapley.coalitions import Coalitions, choose_coalitions
-from tellwhy.explainers.shapley.games import Games, Lowest, Setup, play
-from tellwhy.explainers.shapley.gamma import balanced_gamma, gamma_by_injection
+from tellwhy.explainers.shapley.games import GAMES, TOLERATED, Games, Lowest, Setup, play
+from tellwhy.explainers.shapley.gamma import DEFAULT, FEW_COLUMNS, balanced_gamma, gamma_by_injection
 from tellwhy.explainers.shapley.neighbourhood import (
     DISTANCES,
     GAMMAS,
@@ -50,16 +50,20 @@ class AnomalyShapley(BackgroundExplainer):
     A set S of columns is worth v(S): the score that remains when the columns in S keep their values and all
     others go where the score is lowest nearby. A column's value is what it adds to that, averaged over all
     sets (Shapley, 1953). Let x̂*(S) be the local minimum, reached from y = x, of the score plus what moving
-    costs, e(y) + γ/|S^c| Σ_{i∉S} dist(y_i, x_i), with y_S = x_S. Then v is one of three:
+    costs, e(y) + γ/|S^c| Σ_{i∉S} dist(y_i, x_i), with y_S = x_S. Then v is one of four:
 
     - "relaxed": v(S) = e(z), where z is x in the columns of S, and elsewhere the mean of x̂*(∅) and of
       x̂*({i}), i ∈ S: only d + 1 minima per row;
+    - "polished": the same where v of eight sets is within 5 % of the row's fall of their minima; in other
+      rows e of the point that three steps of descent towards x̂*(S) lead to from z;
     - "local": v(S) = e(x̂*(S)): one minimum per set;
     - "ball": v(S) = min e(y) over |y_i − x_i| ≤ radius·s_i, where moving costs nothing: one minimum per set.
 
-    Where sets are sampled, minima need only be as exact as the sampling: they are sought to a thousandth of
-    the fall of the score, from x̂*(∅) with the columns of S put back (from x where that is no way down).
-    Scores made of quadratic forms have minima in closed form.
+    Where sets are sampled, and in what "auto" chooses, minima are sought to a thousandth of the fall of the
+    score, from x̂*(∅) with the columns of S put back (from x where that is no way down). Scores made of
+    quadratic forms have minima in closed form, and z is next to them. For others z may score higher than the
+    row itself: `params` say by what share of the fall v is above the minima of those eight sets, on average
+    over rows, before ("relaxed_above") and after polishing ("polished_above"), and how many rows needed it.
 
     The base value is v(∅), and values add up to the score exactly. A negative value says that a column makes
     the row look more normal. Rows that a kernel model was trained on are left out of it, as in `OneClassDTD`.
@@ -73,11 +77,13 @@ class AnomalyShapley(BackgroundExplainer):
         Weight of the distance, in units of the score: how far the scores of the background are apart (the
         distance of their quartiles over 1.349, the standard deviation of normal ones; without a gradient
         their standard deviation). So no share depends on the units of the columns or of the score.
-        "balance": where it is about as large as the fall of the score, over background rows; "injection": of
-        0.001, 0.01, …, 10 the one that finds most columns of background rows that were made odd. For scores
-        without a gradient, which may be bounded, a cell costs dist/(1 + dist).
+        "balance": where it is about as large as the fall of the score, over background rows; "auto": that
+        beyond 20 columns, where absent ones would otherwise make up for what is odd, else 0.01; "injection":
+        of 0.001, 0.01, …, 10 and the balanced one, that which finds most columns of background rows that were
+        made odd. For scores without a gradient, which may be bounded, a cell costs dist/(1 + dist).
     characteristic
-        v, as above.
+        v, as above. "auto": relaxed for scores made of quadratic forms, and for those without a gradient,
+        where each minimum is a search; for all others local up to 12 columns or groups, polished beyond.
     distance
         "squared" (((y−x)/s)²), "absolute" (|y−x|/s) or a function of (y−x)/s, applied cell by cell; s is the
         standard deviation of the background. Columns of 0 and 1 move inside [0, 1], and their distance is the
@@ -121,8 +127,8 @@ class AnomalyShapley(BackgroundExplainer):
     only_anomalies = True
     least_rows = 2
     _parameters: ClassVar[dict[str, Rules]] = {
-        "gamma": (GAMMAS, one_of("balance", "injection")),
-        "characteristic": one_of("relaxed", "local", "ball"),
+        "gamma": (GAMMAS, one_of("auto", "balance", "injection")),
+        "characteristic": one_of("auto", *GAMES),
         "distance": DISTANCES,
         "n_coalitions": (one_of("auto"), integer(2)),
         "groups": groups_rule,
@@ -135,8 +141,8 @@ class AnomalyShapley(BackgroundExplainer):
         self,
         model: object,
         *,
-        gamma: float | str = 0.01,
-        characteristic: str = "relaxed",
+        gamma: float | str = "auto",
+        characteristic: str = "auto",
         distance: Distance = "squared",
         n_coalitions: int | str = "auto",
         groups: Groups | None = None,
@@ -166,8 +172,13 @@ class AnomalyShapley(BackgroundExplainer):
     def _chosen_gamma(self, background: Rows) -> float:
         if not isinstance(self.gamma, str):
             return float(self.gamma)
-        if self.gamma == "balance" or self.characteristic == "ball":  # a ball does not use γ: no need to try
-            return balanced_gamma(background.score, background.X, self.neighbourhood_, self.distance)
+        if self.characteristic == "ball":  # which does not use γ: no need to look for one
+            return DEFAULT
+        if self.gamma == "auto" and background.X.shape[1] <= FEW_COLUMNS:
+            return DEFAULT
+        balanced = balanced_gamma(background.score, background.X, self.neighbourhood_, self.distance)
+        if self.gamma != "injection":
+            return balanced
         players = players_of(background, self.groups, self.names_)
         coalitions = self._coalitions(players)
 
@@ -176,7 +187,8 @@ class AnomalyShapley(BackgroundExplainer):
             return shapley_values(coalitions, games.worth, games.empty, games.full).values
 
         rng = generator(self.random_state)
-        return gamma_by_injection(explained, background.X, self.neighbourhood_, players.of_column, rng)
+        near = self.neighbourhood_
+        return gamma_by_injection(explained, background.X, near, players.of_column, rng, balanced=balanced)
 
     def _attribute(self, rows: Rows) -> Attribution:
         self._check_fitted("neighbourhood_")
@@ -202,6 +214,8 @@ class AnomalyShapley(BackgroundExplainer):
                 "coalitions_used": len(coalitions.members),
                 "minima_not_settled": games.n_unsettled,
                 "constant_columns": int(self.neighbourhood_.constant.sum()),
+                "characteristic_used": self._characteristic(scores, coalitions),
+                **_gaps(games),
             },
             per_owner=True,
         )
@@ -213,13 +227,33 @@ class AnomalyShapley(BackgroundExplainer):
         self, scores: RowScores, X: Floats, players: Players, coalitions: Coalitions, gamma: float
     ) -> Games:
         """Find out what the coalitions of each row are worth."""
+        chosen = self._characteristic(scores, coalitions)
+        # The distance of a binary column is steep where it begins: a first short step promises next to nothing.
+        is_rough = chosen != self.characteristic and not self.neighbourhood_.binary.any()
+        is_quick = not coalitions.is_exact or chosen == "polished" or is_rough
         lowest: Lowest = partial(
             self.neighbourhood_.lowest,
             gamma=gamma,
             distance=self.distance,
-            radius=self.radius if self.characteristic == "ball" else None,
-            slack=0.0 if coalitions.is_exact else SLACK,
+            radius=self.radius if chosen == "ball" else None,
+            slack=SLACK if is_quick else 0.0,
         )
         rows = where_scored(scores, X, self.distance)
-        setup = Setup(players, coalitions, lowest)
-        return play(scores, rows, setup, is_relaxed=self.characteristic == "relaxed")
+        return play(scores, rows, Setup(players, coalitions, lowest), chosen)
+
+    def _characteristic(self, scores: RowScores, coalitions: Coalitions) -> str:
+        """The characteristic function in use."""
+        if self.characteristic != "auto":
+            return self.characteristic
+        if scores.quadratics is not None or not scores.has_gradient:
+            return "relaxed"
+        return "local" if coalitions.is_exact else "polished"
+
+
+def _gaps(games: Games) -> dict[str, Any]:
+    """What polishing changed and what it left, as shares of a row's fall; means over the rows."""
+    if games.above is None:
+        return {}
+    relaxed, polished = games.above.mean(axis=0).tolist()
+    n_polished = int((games.above[:, 0] > TOLERATED).sum())
+    return {"relaxed_above": relaxed, "polished_above": polished, "rows_polished": n_polished}

@@ -14,6 +14,7 @@ from tellwhy.explainers.shapley.neighbourhood import Neighbourhood
 
 DEFAULT = 0.01
 CANDIDATES = (0.001, 0.01, 0.1, 1.0, 10.0)
+FEW_COLUMNS = 20  # on generated rows balancing gains with each further column, and below may lose
 N_ROWS = 48  # background rows that γ is chosen by
 
 
@@ -41,6 +42,8 @@ def gamma_by_injection(
     neighbourhood: Neighbourhood,
     player: Integers,
     rng: np.random.Generator,
+    *,
+    balanced: float = DEFAULT,
 ) -> float:
     """Return the candidate whose explanations rank columns that were made odd highest (mean reciprocal rank).
 
@@ -59,6 +62,8 @@ def gamma_by_injection(
         The player that each column belongs to.
     rng
         Chooses columns and moves.
+    balanced
+        A further candidate: `balanced_gamma`.
     """
     X = background[evenly_spread(len(background), N_ROWS)]
     candidates = np.flatnonzero(~neighbourhood.constant)
@@ -69,7 +74,8 @@ def gamma_by_injection(
     moves = rng.uniform(1.0, 2.0, len(X)) * rng.choice([-1.0, 1.0], len(X)) * neighbourhood.scales[columns]
     cells = X[rows, columns]
     X[rows, columns] = np.where(neighbourhood.binary[columns], 1.0 - cells, cells + moves)
-    found = {gamma: _mean_reciprocal_rank(explained(X, gamma), player[columns]) for gamma in CANDIDATES}
+    tried = sorted({*CANDIDATES, balanced})
+    found = {gamma: _mean_reciprocal_rank(explained(X, gamma), player[columns]) for gamma in tried}
     best = max(found.values())
     equals = [gamma for gamma, quality in found.items() if quality == best]
     return min(equals, key=lambda gamma: abs(np.log(gamma / DEFAULT)))

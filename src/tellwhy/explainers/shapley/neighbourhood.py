@@ -72,6 +72,8 @@ class Neighbourhood:
         distance: Distance,
         radius: float | None = None,
         slack: float = 0.0,
+        start: Array | None = None,
+        max_iterations: int = 300,
     ) -> Minima:
         """Return the local minima of the score around rows, for some sets of free columns."""
         # Descent ends where what is left is small against 1: that must not depend on the score's unit.
@@ -88,6 +90,8 @@ class Neighbourhood:
             radius=radius,
             anchors=self.anchors,
             slack=slack,
+            start=start,
+            max_iterations=max_iterations,
         )
 
 
