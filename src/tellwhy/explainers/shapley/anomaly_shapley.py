@@ -228,7 +228,7 @@ class AnomalyShapley(BackgroundExplainer):
     ) -> Games:
         """Find out what the coalitions of each row are worth."""
         chosen = self._characteristic(scores, coalitions)
-        # The distance of a binary column is steep where it begins: a first short step promises next to nothing.
+        # The distance of a binary column is steep where it begins: a first step promises next to nothing.
         is_rough = chosen != self.characteristic and not self.neighbourhood_.binary.any()
         is_quick = not coalitions.is_exact or chosen == "polished" or is_rough
         lowest: Lowest = partial(

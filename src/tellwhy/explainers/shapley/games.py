@@ -92,8 +92,8 @@ class _Ansatz:
     def points(self, room: int) -> Iterator[tuple[slice, Array, Array]]:
         """Some sets at a time: their places, which columns are inside, and z of each row and set."""
         X = self.X
-        # The mean of x̂*(∅) and s minima is x̂*(∅) plus the sum of their shifts from it over s + 1. The sum of
-        # a complement is that of everyone less that of the set: one matrix product serves both.
+        # The mean of x̂*(∅) and s minima is x̂*(∅) plus the sum of their shifts from it over s + 1. The sum
+        # of a complement is that of everyone less that of the set: one matrix product serves both.
         shifts = self.found.points[:, 1:] - self.bottom[:, None]  # (n, p, d)
         everyones = shifts.sum(axis=1, keepdims=True)
         members = placed(X, self.setup.coalitions.members)
