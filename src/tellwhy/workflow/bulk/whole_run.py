@@ -32,6 +32,7 @@ from tellwhy.workflow.verdicts.reasons import groups_of
 
 WHOLE = "parts.json"
 MOST_TOLD = 200  # alarms that the run's folder lists; all are in the parts
+MOST_JUDGED = 1_000  # rows of one block by which it is told how far explanations can be trusted
 MOST_SCORES = 10_000_000  # rows whose scores the run's folder holds as well
 _COUNTED = re.compile(r"^[\d,]+ rows?: ")
 _ASIDE = re.compile(r" \([^()]*\)")
@@ -84,14 +85,14 @@ def whole_run(plan: Plan, records: Sequence[Record]) -> Run | None:
         created=_newest(plan),
         fingerprint=plan.job.checksum,
     )
-    if n_alarms:
-        told = _with_alarms(told, list(_oddest(plan, records)))
+    told = _with_alarms(told, list(_oddest(plan, records))) if n_alarms else told
     return replace(told, headline=headline_of(n_rows, rule, told.anomalies))
 
 
 def _run_of_oddest_block(plan: Plan, records: Sequence[Record], model: TableModel) -> Run:
-    """The run of the block with the highest score: what is usual, and how far explanations can be trusted."""
+    """The run of the oddest rows of one block: what is usual, and how far explanations can be trusted."""
     number = max((r for r in records if r.n_rows), key=lambda record: _highest(plan, record)).number
+    first = sum(record.n_rows for record in records if record.number < number)
     read = read_block(plan.blocks[number], required=[*model.encoder.columns_, *model.by_roles])
     if read.table is None:
         raise AssertionError("a block that was judged can be read")
@@ -99,7 +100,15 @@ def _run_of_oddest_block(plan: Plan, records: Sequence[Record], model: TableMode
     if plan.job.id_column:
         settings["id_column"] = plan.job.id_column
     request = changed_request(model, settings)
-    return judged_run(model, judge(model, read.table, request, finds_learned=plan.job.is_own))
+    scores = _scores_of(plan, records[number])
+    if len(scores) != len(read.table.frame):  # rows with gaps were dropped: which, the whole block tells
+        chosen = np.arange(len(read.table.frame))
+    else:
+        chosen = np.sort(np.argsort(-scores, kind="stable")[:MOST_JUDGED])
+    some = replace(read.table, frame=read.table.frame.iloc[chosen].reset_index(drop=True))
+    run = judged_run(model, judge(model, some, request, finds_learned=plan.job.is_own))
+    moved = [replace(each, row=first + int(chosen[each.row]), line=None) for each in run.anomalies]
+    return replace(run, anomalies=moved, groups=groups_of(moved))
 
 
 def _scores_of(plan: Plan, record: Record) -> Floats:
