@@ -264,3 +264,15 @@ def test_records_that_are_made_up_are_not_believed(place, tmp_path, small_blocks
     record = explain_block(job, plan_blocks([place / "big.parquet"])[0])
     assert read_record(tmp_path, 0) == record
     assert pq.read_table(tmp_path / "parts" / "00000-scores.parquet").num_rows == GROUP
+
+
+def test_without_alarms_the_oddest_rows_are_told_by_their_numbers(place, tmp_path, small_blocks, in_process):
+    frame = readings(3 * GROUP, 5)
+    frame = frame[frame["b"] < 20].reset_index(drop=True)
+    frame.to_parquet(tmp_path / "quiet.parquet", index=False)
+    result = explain_bulk(tmp_path / "quiet.parquet", model=place / "m.tellwhy", out=tmp_path / "out")
+    assert result.n_alarms == 0
+    assert result.run.headline[0].startswith(f"None of the {len(frame)} rows stands out")
+    oddest = result.run.anomalies[0]
+    assert oddest.row == int(np.argmax(result.run.scores))
+    assert result.run.table_rows["b"].iloc[0] == frame["b"].iloc[oddest.row]
