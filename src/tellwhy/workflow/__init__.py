@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from tellwhy.workflow.media.media_run import MediaRun as MediaRun
     from tellwhy.workflow.media.picture_run import explain_pictures as explain_pictures
     from tellwhy.workflow.media.series_run import explain_series as explain_series
+    from tellwhy.workflow.media.text_run import explain_documents as explain_documents
     from tellwhy.workflow.models.explain_new import explain_new as explain_new
     from tellwhy.workflow.models.files import load as load, save as save
     from tellwhy.workflow.models.table_model import TableModel as TableModel, fit_model as fit_model
@@ -32,6 +33,7 @@ _PLACES = {
     "TextLabels": "texts.text_labels",
     "compare_table": "tables.table_comparison",
     "diff_tables": "tables.difference",
+    "explain_documents": "media.text_run",
     "explain_graph": "graphs.graph_run",
     "explain_new": "models.explain_new",
     "explain_pictures": "media.picture_run",

@@ -140,6 +140,7 @@ def explain_command(
     - `tellwhy explain cube.npz --grid`, `tellwhy explain sensor.csv --time timestamp`: odd in their context
     - `tellwhy explain photo.png`, `tellwhy explain new/ --reference good/`: odd pictures, and where they are
     - `tellwhy explain sensor.csv --time timestamp --window 40`: odd stretches, and in which channels
+    - `tellwhy explain posts.jsonl --text body`: odd texts, and the words that make them so
     """
     folder = Path(f"tellwhy-{options.first_stem(files, db)}") if out is None else out
     asked: dict[str, Any] = {
@@ -155,7 +156,8 @@ def explain_command(
     kinds = options.column_kinds(category, number, date, text)
     named: dict[str, Any] = {"names": files, "sheet": sheet, "db": db}
     table_only = {"reference": reference, "normal": normal, "by": options.listed(by) or (), "label": label}
-    if db is None and (seen := _kind(files, time, window)) is not None:
+    texts = options.listed(text)
+    if db is None and (seen := _kind(files, time, window, texts, asked["columns"])) is not None:
         from tellwhy.views.cli import media
 
         others: dict[str, object] = {
@@ -164,9 +166,9 @@ def explain_command(
             "--classes": classes,
             "--neighbours": neighbours,
         }
-        others |= {"--id": id, "--alarms": alarms, "--contamination": contamination, "--sheet": sheet}
-        others |= {f"--{name}": value for name, value in (table_only | kinds).items() if name != "reference"}
-        told = asked | {"reference": reference, "time": time, "window": window}
+        others |= {"--alarms": alarms, "--contamination": contamination, "--sheet": sheet}
+        others |= {f"--{name}": value for name, value in (table_only | kinds).items()}
+        told = asked | {"reference": reference, "time": time, "window": window, "text": texts}
         found = media.explain_and_tell(seen, named, folder, told, others, as_json=json, quiet=quiet)
         fail_above(found, fail_on_alarms)
         return
@@ -193,10 +195,12 @@ def explain_command(
     fail_above(run, fail_on_alarms)
 
 
-def _kind(files: list[str], time: str | None, window: int | None) -> str | None:
-    from tellwhy.workflow.media.kinds import kind_of
+def _kind(
+    files: list[str], time: str | None, window: int | None, text: list[str] | None, columns: list[str] | None
+) -> str | None:
+    from tellwhy.workflow.media.kinds import is_texts, kind_of
 
-    return kind_of(files, time=time, window=window)
+    return "texts" if is_texts(files, text, columns) else kind_of(files, time=time, window=window)
 
 
 def fail_above(run: Run | MediaRun, most: int | None) -> None:

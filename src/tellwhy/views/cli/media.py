@@ -13,6 +13,12 @@ from tellwhy.views.report.media import write_media_report
 from tellwhy.workflow.media.media_run import Item, MediaRun, save_media
 
 WHAT = {"pictures": "picture", "series": "stretch", "texts": "text"}
+MOST_LETTERS = 300  # of a text on the terminal
+TAKEN = {
+    "pictures": ("--reference",),
+    "series": ("--reference", "--columns", "--time"),
+    "texts": ("--reference", "--columns", "--text", "--id"),
+}
 
 
 def explain_and_tell(
@@ -29,11 +35,10 @@ def explain_and_tell(
 
     `asked` are the options that these runs have; of `others`, which they do not have, none may be given.
     """
-    refused = (
-        others if kind == "series" else {**others, "--columns": asked["columns"], "--time": asked["time"]}
-    )
-    for name, value in refused.items():
-        if value:
+    options = {f"--{name}": asked[name] for name in ("reference", "columns", "time", "text")}
+    options["--id"] = asked["id_column"]
+    for name, value in (dict(others) | options).items():
+        if value and name not in TAKEN[kind]:
             raise InvalidParameter(f"{name} does not go with {kind}. Leave it out.")
     with screen.progress_bar(quiet=quiet), screen.warnings_as_notes():
         run = _explain(kind, named, asked)
@@ -54,8 +59,12 @@ def _explain(kind: str, named: Mapping[str, Any], asked: Mapping[str, Any]) -> M
 
         return explain_pictures(named["names"], **shared)
     from tellwhy.workflow.media.series_run import explain_series
+    from tellwhy.workflow.media.text_run import explain_documents
     from tellwhy.workflow.tables.selection import named_source
 
+    if kind == "texts":
+        column = asked["text"][0]
+        return explain_documents(named_source(**named), text=column, id_column=asked["id_column"], **shared)
     own = {name: asked[name] for name in ("time", "window", "columns", "exclude")}
     return explain_series(named_source(**named), **shared, **own)
 
@@ -99,6 +108,21 @@ def show(run: MediaRun) -> None:
         p_value = "" if item.p_value is None else screen.p_text(item.p_value)
         where = "\n".join(escape(f"{place.text} · {place.share:.0%}") for place in item.places)
         mark = "" if item.is_alarm or run.threshold is None else " [dim](below the threshold)[/]"
-        table.add_row(str(rank), escape(item.name), f"{item.score:.4g}", p_value, (where or "—") + mark)
+        where = (where or "—") + mark + _marked(item)
+        table.add_row(str(rank), escape(item.name), f"{item.score:.4g}", p_value, where)
     console.print(table)
     console.print(escape(run.summary))
+
+
+def _marked(item: Item) -> str:
+    """The beginning of a text, with its most relevant words set off."""
+    if not item.words:
+        return ""
+    strongest = max(value for _, value in item.words)
+    line = ""
+    for word, value in item.words:
+        is_strong = strongest > 0 and value > 0.3 * strongest
+        line += f"[bold reverse]{escape(word)}[/]" if is_strong else escape(" ".join(word.split()) or " ")
+        if len(line) > MOST_LETTERS:
+            return f"\n[dim]{line} …[/]"
+    return f"\n[dim]{line}[/]"

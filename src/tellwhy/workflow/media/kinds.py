@@ -1,4 +1,4 @@
-"""What was named to be explained: pictures, windows of a series, or neither."""
+"""What was named to be explained: pictures, windows of a series, texts, or a table."""
 
 from __future__ import annotations
 
@@ -6,6 +6,25 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tellwhy.core.errors import InvalidParameter
+
+POSTS = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
+
+
+def is_texts(names: Sequence[str], text: Sequence[str] | None, columns: Sequence[str] | None) -> bool:
+    """Whether texts alone are asked for: one column of texts of a file of posts, or the only column used.
+
+    Examples
+    --------
+    >>> is_texts(["posts.jsonl"], ["body"], None), is_texts(["t.csv"], ["body"], ["body"])
+    (True, True)
+    >>> is_texts(["t.csv"], ["body"], None), is_texts(["posts.jsonl"], ["body"], ["body", "likes"])
+    (False, False)
+    """
+    if not text or len(text) != 1:
+        return False
+    if columns:
+        return list(columns) == list(text)
+    return all(name.lower().endswith(POSTS) for name in names)
 
 
 def kind_of(names: Sequence[str], *, time: str | None, window: int | None) -> str | None:

@@ -6,7 +6,7 @@ import base64
 from dataclasses import dataclass
 
 import numpy as np
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from tellwhy.core.score_function import Floats
 from tellwhy.core.tables import evenly_spread
@@ -21,6 +21,7 @@ WIDTH = 900
 HEIGHT = 110
 MOST_POINTS = 1_500
 MOST_CHANNELS = 8
+SHADES = 5
 
 
 @dataclass(frozen=True)
@@ -131,3 +132,17 @@ def _band(start: float, stop: float) -> Markup:
 def _svg(label: str, marks: list[Markup]) -> Markup:
     title = element("title", label)
     return element("svg", title, *marks, class_="node-plot", role="img", viewBox=f"0 0 {WIDTH} {HEIGHT}")
+
+
+def marked_words(item: Item) -> Markup:
+    """A text, escaped, each word in the shade of its relevance."""
+    largest = max((abs(value) for _, value in item.words), default=0.0)
+    return Markup("").join(_word(text, value, largest) for text, value in item.words)
+
+
+def _word(text: str, value: float, largest: float) -> Markup:
+    safe = "\n".join(wording.without_unsafe(line) for line in text.splitlines()) or " "
+    shade = round(SHADES * abs(value) / largest) if largest > 0 else 0
+    if shade == 0:  # a tenth of the strongest word, or less, stays plain
+        return escape(safe)
+    return element("mark", safe, class_=f"against-{shade}", title=wording.number(value, 2))

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from tellwhy.views import wording
 from tellwhy.views.report.limits import MOST_BYTES, clipped
-from tellwhy.views.report.media.drawings import Drawn, picture_views, score_line, stretch_lines
+from tellwhy.views.report.media.drawings import Drawn, marked_words, picture_views, score_line, stretch_lines
 from tellwhy.views.report.page import assets, filled, save_page
 from tellwhy.workflow.media.media_run import Item, MediaRun
 
@@ -30,6 +30,7 @@ class Card:
     notices: list[str]
     drawings: list[Drawn]
     span: str
+    text: Markup
 
 
 def render_media(run: MediaRun) -> str:
@@ -65,7 +66,7 @@ def _page(run: MediaRun, n: int) -> str:
         has_threshold=run.threshold is not None,
         settings=[(name, clipped(str(value), 120)) for name, value in run.settings.items()],
         versions=list(run.versions.items()),
-        **assets("style.css", "media/media.css"),
+        **assets("style.css", "text.css", "media/media.css"),
     )
 
 
@@ -87,5 +88,6 @@ def _card(run: MediaRun, item: Item, rank: int) -> Card:
         places=[(clipped(place.text, 120), wording.share(place.share)) for place in item.places],
         notices=[wording.shortened(note, 200) for note in item.notices],
         drawings=[] if drawings is None else drawings(item),
+        text=marked_words(item),
         span=f"{item.ends[0]} to {item.ends[1]}" if len(item.ends) == 2 else "",
     )

@@ -1,0 +1,198 @@
+"""Texts as rows: which words, or which strings of letters, each of them has."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from tellwhy.core.errors import InvalidInput
+from tellwhy.core.params import Rules, boolean, integer, one_of, validate_parameters
+from tellwhy.core.score_function import Floats
+
+OTHERS = "(other words)"
+_WORD = re.compile(r"\w+(?:['’]\w+)*")
+_VOWEL = re.compile(r"[aeiouy]")
+_DOUBLE = re.compile(r"([^aeioulsz])\1$")
+
+
+class Token(NamedTuple):
+    """Where a feature stands in a text."""
+
+    start: int
+    end: int
+    feature: str
+
+
+class BagOfWords(BaseEstimator):
+    """Binary bag of words: x_i = 1 where a text has word i, else 0.
+
+    Words that occur in too few texts have no column of their own: the last column holds the square root of
+    how many different ones a text has, so that each of them counts as much as a word that no other text has.
+
+    Parameters
+    ----------
+    unit
+        "words", or "letters": strings of `n_letters` letters, which do not mind misspellings.
+    min_documents
+        Texts that a word must occur in to have a column.
+    max_features
+        The most columns; those of the words in most texts.
+    stem
+        Cut English endings (-s, -ed, -ing), so that "walks" and "walked" are one word.
+    n_letters
+        Length of the strings of letters.
+
+    Attributes
+    ----------
+    words_
+        The word of each column, in alphabetical order; the last is "(other words)".
+
+    Examples
+    --------
+    >>> bag = BagOfWords(min_documents=2, stem=True).fit(["The cat walks", "the cats walked", "a dog"])
+    >>> list(bag.words_)
+    ['cat', 'the', 'walk', '(other words)']
+    >>> bag.transform(["Walking the dog and a fish"]).round(2)
+    array([[0., 1., 1., 2.]])
+    """
+
+    _parameters: ClassVar[dict[str, Rules]] = {
+        "unit": one_of("words", "letters"),
+        "min_documents": integer(1),
+        "max_features": integer(1),
+        "stem": boolean,
+        "n_letters": integer(1, 20),
+    }
+
+    def __init__(
+        self,
+        unit: str = "words",
+        *,
+        min_documents: int = 5,
+        max_features: int = 3_000,
+        stem: bool = False,
+        n_letters: int = 3,
+    ):
+        self.unit = unit
+        self.min_documents = min_documents
+        self.max_features = max_features
+        self.stem = stem
+        self.n_letters = n_letters
+
+    def fit(self, texts: Iterable[Any], y: object = None) -> Self:  # noqa: ARG002
+        """Learn which words there are."""
+        validate_parameters(self)
+        counts: Counter[str] = Counter()
+        for text in checked_texts(texts):
+            counts.update({token.feature for token in self.tokens(text)})
+        usual = [(-n, word) for word, n in counts.items() if n >= self.min_documents]
+        if not usual:
+            raise InvalidInput(
+                f"No word occurs in {self.min_documents} texts or more, of {len(counts):,} different ones. Pass "
+                "more texts, a smaller min_documents, or unit='letters'."
+            )
+        chosen = sorted(word for _, word in sorted(usual)[: self.max_features])
+        self.words_ = np.array([*chosen, OTHERS], dtype=object)
+        self.columns_ = {word: k for k, word in enumerate(chosen)}
+        return self
+
+    def transform(self, texts: Iterable[Any]) -> Floats:
+        """Return one row per text, one column per word."""
+        check_is_fitted(self)
+        given = checked_texts(texts)
+        rows = np.zeros((len(given), len(self.words_)))
+        for row, text in zip(rows, given, strict=True):
+            found = {token.feature for token in self.tokens(text)}
+            known = [self.columns_[word] for word in found if word in self.columns_]
+            row[known] = 1.0
+            row[-1] = np.sqrt(len(found) - len(known))
+        return rows
+
+    def tokens(self, text: str) -> list[Token]:
+        """Return the words of a text, or its strings of letters, with their places."""
+        if self.unit == "letters":
+            lower = text.lower()
+            n = int(self.n_letters)
+            found = (Token(k, k + n, lower[k : k + n]) for k in range(len(text) - n + 1))
+            return [token for token in found if not token.feature.isspace()]
+        words = (Token(m.start(), m.end(), m.group().lower()) for m in _WORD.finditer(text))
+        return [word._replace(feature=stem(word.feature)) for word in words] if self.stem else list(words)
+
+    def column_of(self, feature: str) -> int:
+        """Return the column of a word; the last one for words without their own."""
+        return self.columns_.get(feature, len(self.words_) - 1)
+
+
+def checked_texts(texts: Iterable[Any]) -> list[str]:
+    """Return texts as a list; missing ones are empty."""
+    if isinstance(texts, str):
+        raise InvalidInput(f"texts is one text, {texts[:40]!r}; expected a list of texts. Pass [text].")
+    given = list(texts)
+    for k, text in enumerate(given):
+        if not isinstance(text, (str, list, tuple, dict)) and pd.isna(text):
+            given[k] = ""
+        elif not isinstance(text, str):
+            raise InvalidInput(f"Text {k} is {text!r}, a {type(text).__name__}; expected text.")
+    return given
+
+
+def stem(word: str) -> str:
+    """Cut the English endings -s, -es, -ies, -ed and -ing (step 1 of Porter, 1980).
+
+    Examples
+    --------
+    >>> [stem(word) for word in ("ponies", "caresses", "walked", "hopping", "sing", "agreed", "this")]
+    ['poni', 'caress', 'walk', 'hop', 'sing', 'agree', 'thi']
+    """
+    if len(word) <= 2:
+        return word
+    if word.endswith(("sses", "ies")):
+        word = word[:-2]
+    elif word.endswith("s") and not word.endswith("ss"):
+        word = word[:-1]
+    if word.endswith("eed"):
+        return word[:-1] if _VOWEL.search(word[:-3]) else word
+    for ending in ("ed", "ing"):
+        body = word.removesuffix(ending)
+        if body != word and _VOWEL.search(body):
+            word = _tidy(body)
+            break
+    return word[:-1] + "i" if word.endswith("y") and _VOWEL.search(word[:-1]) else word
+
+
+def _tidy(body: str) -> str:
+    """hopp → hop, fil → file: what is left after -ed or -ing, as it is written without."""
+    if body.endswith(("at", "bl", "iz")):
+        return body + "e"
+    return body[:-1] if _DOUBLE.search(body) else body
+
+
+def spread(text: str, tokens: Sequence[Token], relevance: Sequence[float]) -> list[tuple[str, float]]:
+    """Return a text in pieces, words and what stands between them, each with the relevance of its tokens.
+
+    A token's relevance is spread over its letters, so that strings of letters add up to words.
+
+    Examples
+    --------
+    >>> spread("So it is.", [Token(3, 5, "it")], [2.0])
+    [('So', 0.0), (' ', 0.0), ('it', 2.0), (' ', 0.0), ('is', 0.0), ('.', 0.0)]
+    """
+    along = np.zeros(len(text) + 1)
+    for token, value in zip(tokens, relevance, strict=True):
+        along[token.start : token.end] += value / (token.end - token.start)
+    pieces = []
+    at = 0
+    for start, end in [match.span() for match in _WORD.finditer(text)] + [(len(text), len(text))]:
+        if start > at:
+            pieces.append((text[at:start], float(along[at:start].sum())))
+        if end > start:
+            pieces.append((text[start:end], float(along[start:end].sum())))
+        at = end
+    return pieces

@@ -1,0 +1,109 @@
+"""Odd texts, and the words that make them so."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from tellwhy.core.errors import InvalidInput
+from tellwhy.views.cli.main import app
+from tellwhy.workflow.media.media_run import load_media, save_media
+from tellwhy.workflow.media.text_run import explain_documents
+
+WORDS = [f"word{chr(97 + k)}" for k in range(20)]
+
+
+def posts(n=200, seed=0):
+    """Texts of usual words; every one has the word 'dear'."""
+    rng = np.random.default_rng(seed)
+    texts = ["dear " + " ".join(rng.choice(WORDS, 10)) for _ in range(n)]
+    return pd.DataFrame({"name": [f"p{k}" for k in range(n)], "body": texts, "likes": rng.integers(0, 9, n)})
+
+
+def spoiled():
+    frame = posts()
+    frame.loc[50, "body"] = "dear <script>zorgon zorgons attack</script> worda wordb"
+    frame.loc[60, "body"] = frame.loc[60, "body"].removeprefix("dear ")
+    return frame
+
+
+def test_new_words_are_told_where_they_stand():
+    run = explain_documents(spoiled(), text="body", id_column="name", top=3)
+    first = run.items[0]
+    assert (first.name, first.start) == ("p50", 50)
+    assert first.is_alarm
+    assert first.places[0].text == "words that are rare or new"
+    strongest = sorted(first.words, key=lambda word: -word[1])[:3]
+    assert {word for word, _ in strongest} <= {"script", "zorgon", "zorgons", "attack"}
+
+
+def test_a_word_that_is_missing_is_told_as_missing():
+    run = explain_documents(spoiled(), text="body", top=200)
+    told = next(item for item in run.items if item.start == 60)
+    shares = {place.text: place.share for place in told.places}
+    assert "lacks “dear”" in shares
+    others = [item for item in run.items if item.start != 60]
+    assert not any("lacks “dear”" in [place.text for place in item.places] for item in others)
+
+
+def test_ordinary_texts_are_no_alarms():
+    runs = [explain_documents(posts(seed=seed), text="body", top=1) for seed in range(5)]
+    assert sum(run.n_flagged for run in runs) <= 1
+
+
+def test_a_reference_is_learned_from():
+    frame = spoiled().iloc[45:65].reset_index(drop=True)
+    run = explain_documents(frame, text="body", reference=posts(seed=1), top=2)
+    assert run.items[0].start == 5
+    assert run.items[0].is_alarm
+
+
+def test_empty_and_unknown_texts_have_an_answer():
+    frame = posts()
+    frame.loc[3, "body"] = None
+    frame.loc[4, "body"] = "   "
+    frame.loc[5, "body"] = "κανένα γνωστό"
+    run = explain_documents(frame, text="body", top=200)
+    assert "2 texts are empty." in run.notices
+    notices = {item.start: list(item.notices) for item in run.items}
+    assert notices[3] == notices[4] == ["The text is empty."]
+    assert notices[5] == ["None of its words is known: all are rare or new."]
+
+
+@pytest.mark.parametrize(
+    ("frame", "settings", "match"),
+    [
+        (posts(), {"text": "nothing"}, "no column 'nothing' of texts"),
+        (posts(), {"text": "body", "id_column": "x"}, "no column 'x' that names texts"),
+        (pd.DataFrame({"body": ["", None]}), {"text": "body"}, "every cell is empty"),
+    ],
+)
+def test_what_cannot_be_judged_is_told(frame, settings, match):
+    with pytest.raises(InvalidInput, match=match):
+        explain_documents(frame, **settings)
+
+
+def test_runs_are_saved_and_read_again(tmp_path):
+    run = explain_documents(spoiled(), text="body", top=2)
+    again = load_media(save_media(run, tmp_path / "run"))
+    assert again.items[0].words == run.items[0].words
+    assert again.names == run.names
+
+
+def test_posts_from_the_command_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    spoiled().to_json("posts.jsonl", orient="records", lines=True)
+    words = ["explain", "posts.jsonl", "--text", "body", "--id", "name", "--top", "2", "--out", "run"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    assert "zorgon" in done.stdout
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "<script>zorgon" not in page
+    assert '<mark class="against-' in page
+    told = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
+    assert told["kind"] == "texts"
+    assert told["anomalies"][0]["name"] == "p50"
+    done = CliRunner().invoke(app, [*words, "--label", "likes"])
+    assert "--label does not go with texts" in done.stderr
