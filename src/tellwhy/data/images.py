@@ -151,6 +151,14 @@ def is_picture(path: str | Path) -> bool:
     return str(path).lower().endswith(ENDINGS)
 
 
+def shows_pictures(name: str) -> bool:
+    """Whether a name is that of a picture, or of a folder that holds one: others hold tables."""
+    path = Path(name)
+    if not path.is_dir():
+        return is_picture(name)
+    return any(is_picture(file) and file.is_file() for file in path.rglob("*"))
+
+
 def pictures_in(place: str | Path) -> list[Path]:
     """Return the pictures of a folder and those below it, in the order of their names; or the file itself."""
     path = Path(place)

@@ -95,8 +95,8 @@ class BagOfWords(BaseEstimator):
         usual = [(-n, word) for word, n in counts.items() if n >= self.min_documents]
         if not usual:
             raise InvalidInput(
-                f"No word occurs in {self.min_documents} texts or more, of {len(counts):,} different ones. Pass "
-                "more texts, a smaller min_documents, or unit='letters'."
+                f"No word occurs in {self.min_documents} texts or more, of {len(counts):,} different "
+                "ones. Pass more texts, a smaller min_documents, or unit='letters'."
             )
         chosen = sorted(word for _, word in sorted(usual)[: self.max_features])
         self.words_ = np.array([*chosen, OTHERS], dtype=object)

@@ -88,3 +88,6 @@ def test_tables_stay_tables(place):
     assert kind_of(["s.csv"], time=None, window=None) is None
     assert kind_of(["-"], time=None, window=None) is None
     assert kind_of([str(place)], time=None, window=None) == "pictures"
+    (place / "parts").mkdir()
+    (place / "parts" / "1.csv").write_text("a,b\n1,2\n")
+    assert kind_of([str(place / "parts")], time=None, window=None) is None

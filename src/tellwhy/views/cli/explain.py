@@ -157,7 +157,11 @@ def explain_command(
     named: dict[str, Any] = {"names": files, "sheet": sheet, "db": db}
     table_only = {"reference": reference, "normal": normal, "by": options.listed(by) or (), "label": label}
     texts = options.listed(text)
-    if db is None and (seen := _kind(files, time, window, texts, asked["columns"])) is not None:
+    if (
+        db is None
+        and model is None
+        and (seen := _kind(files, time, window, texts, asked["columns"])) is not None
+    ):
         from tellwhy.views.cli import media
 
         others: dict[str, object] = {

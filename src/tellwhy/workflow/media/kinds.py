@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from tellwhy.core.errors import InvalidParameter
 
@@ -36,13 +35,13 @@ def kind_of(names: Sequence[str], *, time: str | None, window: int | None) -> st
     ('pictures', 'series')
     >>> kind_of(["a.csv"], time="t", window=None)
     """
-    from tellwhy.data.images import is_picture
+    from tellwhy.data.images import shows_pictures
 
     if window is not None and time is None:
         raise InvalidParameter("--window needs the column of the time: --time COL --window 40.")
     if window is not None:
         return "series"
-    is_seen = [name != "-" and (is_picture(name) or Path(name).is_dir()) for name in names]
+    is_seen = [name != "-" and shows_pictures(name) for name in names]
     if any(is_seen) and not all(is_seen):
         table = names[is_seen.index(False)]
         raise InvalidParameter(f"Pictures and tables cannot be explained together; {table} is no picture.")

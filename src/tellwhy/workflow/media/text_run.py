@@ -226,7 +226,7 @@ def _summary(request: TextRequest, texts: _Texts) -> str:
     against = "each other" if request.reference is None else "the reference"
     unit = "words" if request.unit == "words" else "strings of letters"
     return (
-        f"{len(texts.given):,} texts were compared with {against} by the {len(texts.bag.words_) - 1:,} {unit} "
-        "that are common enough, present or absent, by a one-class SVM; rarer ones count together. Alarms: "
-        f"{texts.judged.rule}. Relevance of words: One-Class DTD, for absent words too."
+        f"{len(texts.given):,} texts were compared with {against} by the {len(texts.bag.words_) - 1:,} "
+        f"{unit} that are common enough, present or absent, by a one-class SVM; rarer ones count "
+        f"together. Alarms: {texts.judged.rule}. Relevance of words: One-Class DTD, for absent words too."
     )
