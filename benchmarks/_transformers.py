@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -110,10 +109,10 @@ class Decoder(nn.Module):
 
 
 def lxt_module(name: str) -> Any:
-    """A module of `lxt.efficient` without its package's own imports, which need `transformers`."""
+    """A module of `lxt.efficient` without its package's own imports, which need certain versions of `transformers`."""
     import lxt
 
-    if "lxt.efficient" not in sys.modules and find_spec("transformers") is None:
+    if "lxt.efficient" not in sys.modules:
         package = ModuleType("lxt.efficient")
         package.__path__ = [str(Path(next(iter(lxt.__path__))) / "efficient")]
         sys.modules["lxt.efficient"] = package

@@ -63,10 +63,11 @@ def joined(x):
     return np.swapaxes(x, 0, 1).reshape(x.shape[1], -1)
 
 
-def transformer(x, w, *, n_heads, mask, target, centred=True, detached=False):
+def transformer(x, w, *, n_heads, mask, target, centred=True, detached=False, kept=None):
     """Relevance of one input x (time, size) of a pre-norm block with head: see `transformer_models`.
 
-    `w` holds the weights by name; `mask` (time, time) is added to the scores.
+    `w` holds the weights by name; `mask` (time, time) is added to the scores. A dict `kept` gets
+    the relevance of the heads and of the block's output.
     """
 
     def normed(v, k):
@@ -93,12 +94,14 @@ def transformer(x, w, *, n_heads, mask, target, centred=True, detached=False):
     R = np.zeros_like(score)
     R[target] = score[target]
     R = linear(pooled, w["Wh"], w["bh"], R)
-    R = out / len(out) * R / pooled
+    R = R_out = out / len(out) * R / pooled
     R_y, R_mlp = y * R / out, mlp * R / out
     R_z = linear(a, w["W2"], w["b2"], R_mlp)  # the element keeps its relevance through GELU
     R_y = R_y + norm(y, w["gamma2"], w["beta2"], linear(g, w["W1"], w["b1"], R_z), centred=centred)
     R_x, R_attended = x * R_y / y, attended * R_y / y
     R_o = heads(linear(o, w["Wo"], w["bo"], R_attended), n_heads)
+    if kept is not None:
+        kept |= {"heads": R_o, "block": R_out}
     if detached:
         R_v, R_q, R_k = constant_weights(P, v, R_o), 0 * q, 0 * k
     else:

@@ -78,9 +78,29 @@ class Weighted(LinearRegression):
         return super().fit(X, np.asarray(X) @ (1.0 / np.std(np.asarray(X), axis=0)))
 
 
+def with_maps(X):
+    """A network of pictures, for an explainer that weights the maps of a convolution."""
+    import torch
+
+    torch.manual_seed(0)
+    parts = torch.nn.Conv2d(1, 3, 3, padding=1), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(432, 2)
+    return torch.nn.Sequential(*parts).double().eval()
+
+
+def pictures(scale):
+    return scale * np.random.default_rng(0).normal(size=(12, 1, 12, 12))
+
+
 # Explainers that the model of their role's case is nothing for.
 OWN_CASES = {
     "CommitteeShares": replace(CASES["explainer"], fit=lambda X: Committee().fit(X)),
+    "GradCAM": replace(
+        CASES["network explainer"],
+        fit=with_maps,
+        ordinary=lambda: pictures(1.0),
+        odd=lambda: pictures(2.0),
+        has_columns=False,
+    ),
     "LinearShapley": replace(
         CASES["explainer"],
         fit=lambda X: Weighted().fit(X),

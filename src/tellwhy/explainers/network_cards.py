@@ -9,13 +9,13 @@ _ONE_PASS = "one forward and one backward pass"
 _TWO_PASSES = "one forward and about two backward passes"
 
 
-def _enter(name: str, *, cost: str, exactness: str, citation: str) -> None:
+def _enter(name: str, *, cost: str, exactness: str, citation: str, needs: str = "a torch.nn.Module") -> None:
     register_later(
         Card(
             name=name,
             role="network explainer",
             family="propagation",
-            needs="a torch.nn.Module",
+            needs=needs,
             cost=cost,
             exactness=exactness,
             citation=citation,
@@ -71,4 +71,25 @@ _enter(
     cost=_TWO_PASSES,
     exactness="a probability over the inputs, not shares",
     citation="Zhang et al., International Journal of Computer Vision 126 (2018)",
+)
+_enter(
+    "PatternNet",
+    cost=f"{_ONE_PASS}, after one over the rows that patterns are learned from",
+    exactness="a signal, not shares",
+    citation="Kindermans et al., ICLR (2018)",
+    needs="a torch.nn.Module of layers, ReLU and pools, and rows to learn from",
+)
+_enter(
+    "PatternAttribution",
+    cost=f"{_ONE_PASS}, after one over the rows that patterns are learned from",
+    exactness=_ADDS_UP,
+    citation="Kindermans et al., ICLR (2018)",
+    needs="a torch.nn.Module of layers, ReLU and pools, and rows to learn from",
+)
+_enter(
+    "GradCAM",
+    cost=_ONE_PASS,
+    exactness="a signal, at the resolution of one layer",
+    citation="Selvaraju et al., ICCV (2017)",
+    needs="a torch.nn.Module with 2-D maps",
 )

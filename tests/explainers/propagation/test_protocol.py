@@ -10,9 +10,11 @@ from tellwhy.core.errors import InvalidParameter  # noqa: E402
 from tellwhy.core.explainer import Explainer  # noqa: E402
 from tellwhy.core.explanation import KINDS  # noqa: E402
 from tellwhy.core.registry import cards  # noqa: E402
+from tellwhy.explainers import GradCAM  # noqa: E402
 
 METHODS = [card.cls for card in cards("network explainer")]
 MODEL = torch.nn.Linear(2, 1).eval()
+MAPS = torch.nn.Sequential(torch.nn.Conv2d(1, 2, 1), torch.nn.Flatten()).eval(), torch.rand(2, 1, 3, 3)
 
 
 def test_all_of_them_are_in_the_catalogue():
@@ -23,11 +25,14 @@ def test_all_of_them_are_in_the_catalogue():
 
 @pytest.mark.parametrize("method", METHODS)
 def test_they_have_the_members_of_an_explainer(method):
-    explainer = method(MODEL)
+    model, x = MAPS if method is GradCAM else (MODEL, torch.tensor([[1.0, 2.0], [3.0, 1.0]]))
+    explainer = method(model)
     assert isinstance(explainer, Explainer)
-    assert explainer.model is MODEL
+    assert explainer.model is model
     assert explainer.kind in KINDS
-    assert explainer.explain([[1.0, 2.0]]).kind == explainer.kind
+    if hasattr(explainer, "fit"):
+        explainer.fit(x)
+    assert explainer.explain(x).kind == explainer.kind
     assert list(inspect.signature(explainer.explain).parameters) == ["X", "progress", "output"]
 
 

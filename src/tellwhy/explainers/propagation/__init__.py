@@ -13,11 +13,13 @@ from tellwhy.explainers.propagation.coverage import coverage  # noqa: E402
 from tellwhy.explainers.propagation.deep_taylor import DeepTaylor  # noqa: E402
 from tellwhy.explainers.propagation.excitation_backprop import ExcitationBackprop  # noqa: E402
 from tellwhy.explainers.propagation.explain_all import explain_all  # noqa: E402
+from tellwhy.explainers.propagation.grad_cam import GradCAM  # noqa: E402
 from tellwhy.explainers.propagation.gradient import Gradient, InputTimesGradient, SmoothGrad  # noqa: E402
 from tellwhy.explainers.propagation.lrp import LRP  # noqa: E402
 from tellwhy.explainers.propagation.on_device import TensorExplanation  # noqa: E402
 from tellwhy.explainers.propagation.operations.kinds import KINDS  # noqa: E402
 from tellwhy.explainers.propagation.operations.operation import Operation  # noqa: E402
+from tellwhy.explainers.propagation.patterns import PatternAttribution, PatternNet  # noqa: E402
 from tellwhy.explainers.propagation.rectified import DeconvNet, GuidedBackprop  # noqa: E402
 from tellwhy.explainers.propagation.registration import (  # noqa: E402
     register_operation,
@@ -35,10 +37,13 @@ __all__ = [
     "DeconvNet",
     "DeepTaylor",
     "ExcitationBackprop",
+    "GradCAM",
     "Gradient",
     "GuidedBackprop",
     "InputTimesGradient",
     "Operation",
+    "PatternAttribution",
+    "PatternNet",
     "Rule",
     "SmoothGrad",
     "TensorExplanation",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -33,7 +33,8 @@ from tellwhy.explainers.propagation.engine.inputs import Inputs, read_inputs, re
 from tellwhy.explainers.propagation.engine.methods import Method, relevance_method
 from tellwhy.explainers.propagation.engine.passes import first_not_finite
 from tellwhy.explainers.propagation.engine.results import Result
-from tellwhy.explainers.propagation.ledger import ledger
+from tellwhy.explainers.propagation.inside.latent import latent_relevance
+from tellwhy.explainers.propagation.inside.ledger import ledger
 from tellwhy.explainers.propagation.registration import check_operations
 from tellwhy.scoring.scores.network_passes import Device, check_model, placed
 from tellwhy.scoring.scores.network_targets import CheckedTarget, Target
@@ -114,6 +115,22 @@ class NetworkExplainer(ABC):
         where the output is what is handed down.
         """
         return ledger(self, X)
+
+    def latent(self, X: Any, at: str | Sequence[str]) -> dict[str, np.ndarray]:
+        """Relevance at the outputs of modules inside the network, shaped like those outputs.
+
+        Parameters
+        ----------
+        X
+            What `explain` takes.
+        at
+            Names of modules, as in `model.named_modules()`, or of operations in them as "path:operation"
+            (`coverage(model, x)` lists both): "layers.0.attention:scaled_dot_product_attention" has one
+            entry per head.
+        """
+        if self.kind != "attribution":
+            raise InvalidInput(f"{type(self).__name__} hands no relevance down: it has no latent relevance.")
+        return latent_relevance(self, X, [at] if isinstance(at, str) else at)
 
     @abstractmethod
     def passes(self) -> list[Pass]:

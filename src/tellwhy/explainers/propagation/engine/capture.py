@@ -8,6 +8,7 @@ whatever is computed from them alone, are constants.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NoReturn
 
 import torch
@@ -25,7 +26,7 @@ from tellwhy.explainers.propagation.engine.lineage import (
 from tellwhy.explainers.propagation.engine.methods import Current, Method
 from tellwhy.explainers.propagation.engine.module_paths import ModulePaths
 from tellwhy.explainers.propagation.engine.origins import Origin, Origins, depth_of
-from tellwhy.explainers.propagation.engine.taps import tapped
+from tellwhy.explainers.propagation.engine.taps import collected, tapped
 from tellwhy.explainers.propagation.operations.calls import Call
 from tellwhy.explainers.propagation.operations.kinds import BUILT_IN, KINDS, kind_of
 from tellwhy.explainers.propagation.operations.named import contradiction
@@ -66,6 +67,8 @@ class Capture(TorchFunctionMode):
         Inputs of whole numbers, by their number: their embeddings become leaves.
     refusal
         The error that stopped the model.
+    places
+        Modules ("path") and operations ("path:operation") at whose outputs relevance is collected.
     must_verify
         Whether the model changed a tensor in place of which there was a view.
     not_rectifiers
@@ -73,7 +76,13 @@ class Capture(TorchFunctionMode):
     """
 
     def __init__(
-        self, methods: Sequence[Method], paths: ModulePaths, *, ledger: bool = False, tolerant: bool = False
+        self,
+        methods: Sequence[Method],
+        paths: ModulePaths,
+        *,
+        ledger: bool = False,
+        tolerant: bool = False,
+        places: Sequence[str] = (),
     ):
         super().__init__()
         self.methods = methods
@@ -87,6 +96,9 @@ class Capture(TorchFunctionMode):
         self.refusal: UnsupportedModel | None = None
         self.must_verify = False
         self.not_rectifiers: list[Operation] = []
+        self.places: dict[str, list[Tensor]] = {name: [] for name in places}
+        if places:
+            paths.on_output = self._leave_module
         self.origins = Origins()
         self._kinds = KINDS.copy()
         for method in methods:
@@ -308,6 +320,8 @@ class Capture(TorchFunctionMode):
         operation.shape = tuple(outputs[0].shape) if outputs else ()
         operation.index = len(self.operations)
         self.operations.append(operation)
+        if self.places and (here := f"{operation.path}:{operation.name}") in self.places:
+            result = map_tensors(partial(self._collect, here), result)
         if not self.ledger or operation.kind == "unknown":
             return result
 
@@ -317,6 +331,23 @@ class Capture(TorchFunctionMode):
             )
 
         return map_tensors(tap, result)
+
+    def _leave_module(self, path: str, output: Any) -> Any:
+        """Collect the relevance of a module's output, where it is asked for."""
+        if path not in self.places:
+            return None
+        with torch._C.DisableTorchFunction():
+            return map_tensors(partial(self._collect, path), output)
+
+    def _collect(self, place: str, tensor: Tensor) -> Tensor:
+        newest = self.origins.newest(tensor)
+        if not self.is_activation(newest):
+            return tensor
+        origin = self.origins.of(newest)
+        watched = collected(newest, self.places[place], self.current)
+        if origin is not None:
+            self.origins.keep(watched, origin)
+        return watched
 
     def _keep(self, call: Call, operation: Operation, result: Any, origins: Sequence[Origin | None]) -> None:
         """Keep the origin of the outputs, and what an in-place change replaced."""

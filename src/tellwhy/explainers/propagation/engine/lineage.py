@@ -23,6 +23,9 @@ _UNCHANGED = frozenset(
     ("to", "float", "double", "half", "bfloat16", "type", "type_as", "clone", "contiguous")
 )
 _UNCHANGED |= {"dropout", "feature_dropout", "alpha_dropout"}
+_LIKE_ANOTHER = frozenset(("expand_as", "view_as", "reshape_as", "type_as"))
+_LOOKED_BACK_AT = frozenset(("mean", "sum", "sub", "max", "amax"))  # parts of norms and of a softmax by hand
+_POINTWISE = frozenset(("elementwise", "rectifier"))
 _KEEPS_INPUTS = frozenset(("softmax", "log_softmax", "exp"))
 OriginsOfInputs = Sequence[Origin | None]
 
@@ -30,26 +33,31 @@ OriginsOfInputs = Sequence[Origin | None]
 def origin_of(
     call: Call, operation: Operation, origins: OriginsOfInputs, outputs: Sequence[Tensor]
 ) -> Origin:
-    """Where the outputs of an operation came from."""
-    depth = depth_of(origins) + (operation.kind == "layer")
+    """Where the outputs of an operation came from. Called at every operation, so it looks at little."""
+    depth = depth_of(origins)
+    kind = operation.kind
+    if kind == "layer":
+        return Origin(operation, depth + 1, inputs=tuple(call.activations))
     # Constants among the arguments, and a factor `alpha` of an addition, may be negative.
     inputs_are = call.only_activations and "alpha" not in call.kwargs
     inputs_are = inputs_are and all(o is not None and o.nonnegative for o in origins)
-    keeps_inputs = operation.layer is not None or call.name in _KEEPS_INPUTS
-    live = [o for o, held in zip(origins, _held(operation, origins), strict=True) if not held]
-    return Origin(
-        operation,
-        depth,
-        is_nonnegative(call.name, operation.kind, inputs_are=inputs_are),
-        tuple(call.activations) if keeps_inputs else (),
-        role="weights" if operation.kind == "softmax" else role_of(call, operation.kind, roles_of(live)),
-        parents=tuple(weakref.ref(t) for t in call.activations),
-        ancestors=_ancestors(call, operation, origins, outputs),
-    )
+    made = Origin(operation, depth, is_nonnegative(call.name, kind, inputs_are=inputs_are))
+    if call.name in _KEEPS_INPUTS:
+        made.inputs = tuple(call.activations)
+    if call.name in _LOOKED_BACK_AT:
+        made.parents = tuple(weakref.ref(t) for t in call.activations)
+    if kind in _POINTWISE or call.name in _ARITHMETIC or call.name in _UNCHANGED:
+        made.ancestors = _ancestors(call, origins, outputs)
+    made.role = "weights" if kind == "softmax" else _role(call, operation, origins)
+    return made
 
 
-def _held(operation: Operation, origins: OriginsOfInputs) -> Sequence[bool]:
-    return operation.constants or [False] * len(origins)
+def _role(call: Call, operation: Operation, origins: OriginsOfInputs) -> str:
+    # Of x.expand_as(y) only x goes into the output.
+    counted = origins[:1] if call.name in _LIKE_ANOTHER else origins
+    if operation.constants:
+        counted = [o for o, held in zip(counted, operation.constants, strict=True) if not held]
+    return role_of(call, operation.kind, roles_of(counted))
 
 
 def roles_of(origins: OriginsOfInputs) -> list[str]:
@@ -58,12 +66,10 @@ def roles_of(origins: OriginsOfInputs) -> list[str]:
 
 
 def _ancestors(
-    call: Call, operation: Operation, origins: OriginsOfInputs, outputs: Sequence[Tensor]
+    call: Call, origins: OriginsOfInputs, outputs: Sequence[Tensor]
 ) -> tuple[weakref.ref[Tensor], ...]:
     """Activations of which the output is a function, element by element."""
-    keeps = operation.kind in ("elementwise", "rectifier") or call.name in _ARITHMETIC
-    keeps = keeps or call.name in _UNCHANGED
-    if not keeps or len(outputs) != 1 or any(t.shape != outputs[0].shape for t in call.activations):
+    if len(outputs) != 1 or any(t.shape != outputs[0].shape for t in call.activations):
         return ()
     if len(call.activations) == 1:
         before = () if origins[0] is None else origins[0].ancestors

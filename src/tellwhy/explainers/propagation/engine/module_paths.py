@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,6 +22,7 @@ class ModulePaths:
         self._names = {id(module): name for name, module in model.named_modules()}
         self._running: list[Module] = []
         self._thread = threading.get_ident()
+        self.on_output: Callable[[str, Any], Any] | None = None  # given the path and output of a module
 
     @property
     def current(self) -> str:
@@ -45,8 +46,12 @@ class ModulePaths:
         if threading.get_ident() == self._thread:
             self._running.append(module)
 
-    def _leave(self, module: Module, args: Any, output: Any) -> None:  # noqa: ARG002
-        if threading.get_ident() == self._thread:
-            # A module that raised, and was caught by the model, never left: it is dropped here.
-            while self._running and self._running.pop() is not module:
-                pass
+    def _leave(self, module: Module, args: Any, output: Any) -> Any:  # noqa: ARG002
+        if threading.get_ident() != self._thread:
+            return None
+        # A module that raised, and was caught by the model, never left: it is dropped here.
+        while self._running and self._running.pop() is not module:
+            pass
+        if self.on_output is None or id(module) not in self._names:
+            return None
+        return self.on_output(self._names[id(module)], output)

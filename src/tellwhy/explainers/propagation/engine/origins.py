@@ -15,7 +15,7 @@ from torch import Tensor
 from tellwhy.explainers.propagation.operations.operation import Operation
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Origin:
     """Where an activation came from.
 
@@ -83,11 +83,14 @@ class Origins:
 
     def keep(self, tensor: Tensor, origin: Origin) -> None:
         """Remember where an activation came from."""
-        self._origins[id(tensor)] = (weakref.ref(tensor), origin)
+        key = id(tensor)
+        # Forgotten with the tensor: an origin may hold the inputs of a layer, which are large.
+        self._origins[key] = (weakref.ref(tensor, lambda _: self._origins.pop(key, None)), origin)
 
     def replace(self, tensor: Tensor, new: Tensor) -> None:
         """Let another tensor stand for one that the model changed in place."""
-        self._replaced[id(tensor)] = (weakref.ref(tensor), new)
+        key = id(tensor)
+        self._replaced[key] = (weakref.ref(tensor, lambda _: self._replaced.pop(key, None)), new)
 
     def may_be_replaced(self, tensors: Sequence[Tensor]) -> bool:
         """Whether `newest` is worth calling; quick, since it is asked for every operation."""

@@ -46,17 +46,23 @@ class HandedDown(NamedTuple):
 
 
 def run_forward(
-    model: Module, inputs: Inputs, methods: Sequence[Method], *, ledger: bool = False, tolerant: bool = False
+    model: Module,
+    inputs: Inputs,
+    methods: Sequence[Method],
+    *,
+    ledger: bool = False,
+    tolerant: bool = False,
+    places: Sequence[str] = (),
 ) -> Forward:
     """Run the model under capture, so that each of the methods can be carried out backwards.
 
     Gradients alone need no capture: they are PyTorch's own.
     """
-    if not ledger and not tolerant and all(method.is_gradient for method in methods):
+    if not ledger and not tolerant and not places and all(method.is_gradient for method in methods):
         plain = plain_forward(model, inputs, methods)
         if plain is not None:
             return plain
-    capture = Capture(methods, ModulePaths(model), ledger=ledger, tolerant=tolerant)
+    capture = Capture(methods, ModulePaths(model), ledger=ledger, tolerant=tolerant, places=places)
     try:
         outputs = _captured(model, inputs, capture)
     except TellwhyError:

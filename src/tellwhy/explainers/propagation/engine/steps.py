@@ -128,8 +128,11 @@ class MergedStep(LayerStep):
         if self.carries == "gradient" or rule is None:
             scale = ChannelScale("batch_norm", *self.norm.line(), {})
             return [None, scale.backward(inputs[1], scale.weight, c)]
-        handed = self.by_rule(rule, self.layer.scaled(*self.norm.line()), x, out, c)
-        return [handed, None][: len(inputs)]
+        if rule.needs_input or self.carries == "relevance":
+            layer = self.layer.scaled(*self.norm.line())
+        else:  # such a rule looks at no bias: its sum is in `out`
+            layer = self.layer.scaled(self.norm.factor(), None)
+        return [self.by_rule(rule, layer, x, out, c), None][: len(inputs)]
 
 
 @dataclass

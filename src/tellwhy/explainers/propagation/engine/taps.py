@@ -1,4 +1,4 @@
-"""Taps for the ledger: how much relevance passes between two operations on the way down."""
+"""Taps: how much relevance passes between two operations on the way down, for the ledger and for readers."""
 
 from __future__ import annotations
 
@@ -27,6 +27,16 @@ class Tap(torch.autograd.Function):
         """Note what comes down, and hand it on."""
         ctx.note(cotangent, *ctx.saved_tensors)
         return cotangent, None
+
+
+def collected(x: Tensor, place: list[Tensor], current: Current) -> Tensor:
+    """The same activation; the relevance that comes down to it is put into a list."""
+
+    def note(cotangent: Tensor, x: Tensor) -> None:
+        travels = current.method.carries == "relevance"
+        place.append(cotangent if travels else (cotangent * x).masked_fill_(cotangent == 0, 0))
+
+    return Tap.apply(x, note)
 
 
 def tapped(x: Tensor, operation: Operation, column: str, current: Current) -> Tensor:

@@ -39,12 +39,15 @@ class BatchNorm:
         shift = torch.zeros_like(self.variance) if self.bias is None else self.bias
         return Line(factor, shift)
 
+    def factor(self) -> Tensor:
+        """The factor of both halves."""
+        factor = (self.variance + self.eps).rsqrt()
+        return factor if self.weight is None else factor * self.weight
+
     def line(self) -> Line:
         """Both halves in one."""
         # Not put together from the two halves: the shifts would be rounded twice.
-        factor = (self.variance + self.eps).rsqrt()
-        if self.weight is not None:
-            factor = factor * self.weight
+        factor = self.factor()
         shift = -self.mean * factor
         return Line(factor, shift if self.bias is None else shift + self.bias)
 

@@ -58,7 +58,7 @@ class LinearMap:
     def _convolution_backward(self, x: Tensor, weight: Tensor, s: Tensor) -> Tensor:
         n = weight.ndim - 2  # axes of space
         if x.stride(0) == 0:  # its shape alone was kept: room in the order of s, which nobody reads
-            last = n == 2 and s.is_contiguous(memory_format=torch.channels_last)
+            last = n == 2 and not s.is_contiguous() and s.is_contiguous(memory_format=torch.channels_last)
             order = torch.channels_last if last else torch.contiguous_format
             x = torch.empty(x.shape, dtype=x.dtype, device=x.device, memory_format=order)
 
@@ -86,11 +86,11 @@ class LinearMap:
         # Weights (in, out/groups, …) of a grouped transposed convolution have no axis of all output channels.
         return "transpose" not in self.name or self.geometry["groups"] == 1
 
-    def scaled(self, factor: Tensor, shift: Tensor) -> LinearMap:
-        """factor · (W x + b) + shift per output channel."""
+    def scaled(self, factor: Tensor, shift: Tensor | None) -> LinearMap:
+        """factor · (W x + b) + shift per output channel; without a shift the layer has no bias at all."""
         shape = [1] * self.weight.ndim
         shape[1 if "transpose" in self.name else 0] = -1
-        bias = shift if self.bias is None else self.bias * factor + shift
+        bias = shift if self.bias is None or shift is None else self.bias * factor + shift
         return replace(self, weight=self.weight * factor.reshape(shape), bias=bias)
 
 

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from tellwhy.explainers.propagation.operations.calls import Call
 
 _MADE = {"square": "square", "sigmoid": "gate", "hardsigmoid": "gate", "softmax": "weights"}
+_STARTS = frozenset((*_MADE, "pow", "mul"))
 _NEXT = {
     ("mean", "square"): "mean square",
     ("sum", "square"): "mean square",
@@ -33,10 +34,11 @@ _PRODUCTS = frozenset(("mul", "div", "matmul", "bmm", "mm", "einsum"))
 
 def role_of(call: Call, kind: str, roles: Sequence[str]) -> str:
     """Role of the output of a call, from the roles of its activations."""
-    if len(set(roles)) != 1:
-        return ""
-    role = roles[0]
+    role = roles[0] if roles else ""
     name = call.name
+    is_silent = not role and name not in _STARTS  # nearly always
+    if is_silent or not roles or any(other != role for other in roles):
+        return ""
     if name in _MADE:
         return _MADE[name]
     if name == "pow":

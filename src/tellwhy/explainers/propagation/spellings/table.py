@@ -128,7 +128,7 @@ def _normalize(call: Call, is_constant: Constant) -> Any:  # noqa: ARG001
         return None
     x = given["input"]
     length = x.square().sum(given["dim"], keepdim=True).sqrt()
-    return x / length.clamp_min(given["eps"]).expand_as(x)
+    return x / length.clamp_min(given["eps"])
 
 
 def _cosine(call: Call, is_constant: Constant) -> Any:  # noqa: ARG001

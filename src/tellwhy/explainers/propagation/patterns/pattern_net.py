@@ -1,0 +1,243 @@
+"""PatternNet and PatternAttribution."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import Module
+
+from tellwhy.core.errors import InvalidInput, UnsupportedModel
+from tellwhy.core.params import Rules, one_of
+from tellwhy.core.storage.files import new_file
+from tellwhy.explainers.propagation.base import NETWORK_PARAMETERS, NetworkExplainer, Pass
+from tellwhy.explainers.propagation.batches import batches
+from tellwhy.explainers.propagation.composites import Composite
+from tellwhy.explainers.propagation.engine.inputs import Inputs
+from tellwhy.explainers.propagation.engine.methods import Method
+from tellwhy.explainers.propagation.engine.passes import run_backward, run_forward
+from tellwhy.explainers.propagation.operations.layers import LinearMap
+from tellwhy.explainers.propagation.operations.operation import Operation
+from tellwhy.explainers.propagation.patterns.statistics import KINDS, Moments, layer_moments, pattern_of
+from tellwhy.explainers.propagation.rules import Rule, z
+from tellwhy.scoring.scores.network_passes import Device, untouched
+from tellwhy.scoring.scores.network_targets import Target
+
+_FORMAT = "tellwhy patterns 1"
+_FOLLOWED = ("layer", "rectifier", "copying", "pooling")
+Choose = Callable[[Operation], Rule]
+
+
+@dataclass(frozen=True)
+class _ByLayer(Composite):
+    """A rule for each layer, made when the layer is known."""
+
+    entries: list[Any] = field(default_factory=list)
+    make: Choose = field(default=lambda operation: z(), repr=False)  # noqa: ARG005
+
+    @property
+    def needs_input(self) -> bool:
+        return True
+
+    def choose(self, operation: Operation) -> Rule:
+        return self.make(operation)
+
+
+def _name(operation: Operation) -> str:
+    return f"{operation.index}:{operation.path}"
+
+
+class PatternNet(NetworkExplainer):
+    """The signal: which part of the input the output responds to, layer by layer, by learned patterns.
+
+    The weights of a layer say which direction of its input its output is read from, not which direction makes
+    it: they also cancel what distracts. `fit` learns from rows that direction for each unit, its pattern.
+    `explain` goes down from the output with patterns in place of weights. For networks whose operations are
+    fully connected layers, 2-D convolutions (with batch norm), ReLU and pools. Kindermans et al., ICLR
+    (2018).
+
+    Parameters
+    ----------
+    model, target, batch_size, device
+        As in `Gradient`.
+    pattern
+        Of hidden layers: "relu", over the rows in which a unit is active; "relu_centred", which takes the
+        mean of its output over the same rows and so also copes with a distractor whose mean is not zero; or
+        "linear". The last layer always has linear patterns.
+
+    Examples
+    --------
+    >>> import torch
+    >>> _ = torch.manual_seed(0)
+    >>> signal, distractor = torch.randn(500, 1), torch.randn(500, 1)
+    >>> x = torch.cat([signal + distractor, distractor], dim=1)
+    >>> model = torch.nn.Linear(2, 1, bias=False).eval()
+    >>> _ = model.weight.data.copy_(torch.tensor([[1.0, -1.0]]))  # cancels the distractor
+    >>> found = PatternNet(model).fit(x).explain([[1.0, 0.0]]).values
+    >>> bool(abs(found - [[1.0, 0.0]]).max() < 0.1)  # the signal is in the first input only
+    True
+    """
+
+    kind = "signal"
+    shares_forward = False
+    _parameters: ClassVar[dict[str, Rules]] = {**NETWORK_PARAMETERS, "pattern": one_of(*KINDS)}
+    patterns_: dict[str, Tensor] | None = None
+
+    def __init__(
+        self,
+        model: Module,
+        target: Target = "max",
+        *,
+        pattern: str = "relu",
+        batch_size: int = 32,
+        device: Device = None,
+    ):
+        super().__init__(model, target, batch_size=batch_size, device=device)
+        self.pattern = pattern
+
+    def fit(self, X: Any) -> PatternNet:
+        """Learn the patterns of all layers.
+
+        Parameters
+        ----------
+        X
+            Rows as `explain` takes them, or a loader: an iterable of such rows, or of (rows, labels).
+        """
+        self.check()
+        sums: dict[str, list[Moments]] = {}
+        layers: dict[str, tuple[Tensor, bool]] = {}
+        for rows in _loaded(X):
+            self._gather(rows, sums, layers)
+        self.patterns_ = {}
+        for name, moments in sums.items():
+            weight, is_last = layers[name]
+            self.patterns_[name] = pattern_of(moments, weight, "linear" if is_last else self.pattern)
+        return self
+
+    def _gather(self, X: Any, sums: dict[str, list[Moments]], layers: dict[str, tuple[Tensor, bool]]) -> None:
+        """Add the moments of every layer on some rows."""
+
+        def look(operation: Operation) -> Rule:
+            def function(layer: LinearMap, x: Tensor, out: Tensor, c: Tensor) -> Tensor:
+                name = _name(operation)
+                found = layer_moments(layer, x, out)
+                before = sums.get(name)
+                sums[name] = [a + b for a, b in zip(before, found, strict=True)] if before else found
+                layers[name] = (layer.weight, operation.last)
+                return layer.backward(x, layer.weight, c)
+
+            return Rule("look", function)
+
+        method = Method("contribution", _ByLayer(make=look))
+        model, rows = self.prepare(X)
+        with untouched(rows.tensors[0].device), torch.enable_grad():
+            label = f"learning patterns for {type(self).__name__}"
+            for batch, _ in batches(rows, self.batch_size, label):
+                forward = run_forward(model, batch, [method])
+                _check_followed(forward.capture.operations)
+                run_backward(forward, method, lambda outputs: outputs.flatten(1).sum(1), torch.ones_like)
+
+    def passes(self) -> list[Pass]:
+        """One way down, with patterns in place of weights."""
+        if self.patterns_ is None:
+            raise InvalidInput(
+                f"{type(self).__name__} has no patterns yet: call fit(X) with rows or a loader, or "
+                "load(path)."
+            )
+        method = Method("contribution", _ByLayer(make=self._rule), multiply=False)
+        return [Pass(method, lambda scores: scores)]
+
+    def _rule(self, operation: Operation) -> Rule:
+        patterns = self.patterns_ or {}
+
+        def function(layer: LinearMap, x: Tensor, out: Tensor, c: Tensor) -> Tensor:  # noqa: ARG001
+            learned = patterns.get(_name(operation))
+            if learned is None or learned.shape != layer.weight.shape:
+                raise InvalidInput(f"There is no pattern for {operation.where}: fit on the same model first.")
+            return layer.backward(x, self.directions(layer, learned.to(layer.weight)), c)
+
+        return Rule("pattern", function)
+
+    def directions(self, layer: LinearMap, pattern: Tensor) -> Tensor:  # noqa: ARG002
+        """What stands in for the weights of a layer on the way down."""
+        return pattern
+
+    def explain_batch(self, model: Module, rows: Inputs, target: Any, rng: np.random.Generator) -> Any:
+        """Explain some rows, of a model whose operations all have a meaning for patterns."""
+        method = self.passes()[0].method
+        _check_followed(run_forward(model, rows.rows(slice(0, 1)), [method]).capture.operations)
+        return super().explain_batch(model, rows, target, rng)
+
+    def save(self, path: str | Path) -> None:
+        """Write the patterns to one file (npz)."""
+        if self.patterns_ is None:
+            raise InvalidInput(f"{type(self).__name__} has no patterns to save: call fit(loader) first.")
+        arrays: dict[str, Any] = {
+            f"p{k}": value.cpu().numpy() for k, value in enumerate(self.patterns_.values())
+        }
+        about = {"format": _FORMAT, "pattern": self.pattern, "layers": list(self.patterns_)}
+        with new_file(Path(path)) as work, work.open("wb") as file:
+            np.savez(file, about=np.array(json.dumps(about)), **arrays)
+
+    def load(self, path: str | Path) -> PatternNet:
+        """Read patterns that `save` wrote."""
+        try:
+            with np.load(Path(path), allow_pickle=False) as kept:
+                about = json.loads(str(kept["about"]))
+                found = {name: torch.from_numpy(kept[f"p{k}"]) for k, name in enumerate(about["layers"])}
+        except (KeyError, ValueError, TypeError, OSError) as error:
+            raise InvalidInput(f"{path} is no file of patterns that save() wrote: {error}.") from error
+        if about.get("format") != _FORMAT or about.get("pattern") not in KINDS:
+            raise InvalidInput(f"{path} holds no patterns that this version can read.")
+        self.pattern = about["pattern"]
+        self.patterns_ = found
+        return self
+
+
+class PatternAttribution(PatternNet):
+    """Relevance with the patterns' directions as roots: deep Taylor decomposition with learned roots.
+
+    The root of a unit is x − a·wᵀx, the input without its signal, so that input i gets w_i a_i of the
+    relevance. These shares of a unit add up to one, and so the values to the output where all units on the
+    way are active. Kindermans et al., ICLR (2018). Parameters are those of `PatternNet`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> x = torch.randn(200, 2, generator=torch.Generator().manual_seed(0))
+    >>> model = torch.nn.Linear(2, 1, bias=False).eval()
+    >>> found = PatternAttribution(model).fit(x).explain([[2.0, 1.0]])
+    >>> bool(abs(found.residual).max() < 1e-5)
+    True
+    """
+
+    kind = "attribution"
+
+    def directions(self, layer: LinearMap, pattern: Tensor) -> Tensor:
+        """Weights times patterns: the shares of the inputs."""
+        return layer.weight * pattern
+
+
+def _check_followed(operations: list[Operation]) -> None:
+    """Refuse operations for which patterns say nothing."""
+    for operation in operations:
+        if operation.kind not in _FOLLOWED and operation.name not in ("dropout", "batch_norm"):
+            raise UnsupportedModel(
+                f"Patterns say nothing of {operation.where}: they are defined for fully connected layers, "
+                "2-D convolutions, ReLU and pools. Use LRP."
+            )
+
+
+def _loaded(X: Any) -> Iterator[Any]:
+    """The rows of an array, or of each batch of a loader."""
+    if isinstance(X, (Tensor, np.ndarray)) or not isinstance(X, Iterable):
+        yield X
+        return
+    for batch in X:
+        yield batch[0] if isinstance(batch, (tuple, list)) else batch
