@@ -26,6 +26,7 @@ from tellwhy.views.cli.explain import explain_command
 from tellwhy.views.cli.fit_svm import fit_svm_command
 from tellwhy.views.cli.insight import insight_command
 from tellwhy.views.cli.models.fit import fit_command
+from tellwhy.views.cli.models.mark import mark_command
 from tellwhy.views.cli.options import Json
 from tellwhy.views.cli.terminal import abandon, prepare_streams
 
@@ -121,6 +122,7 @@ def methods_command(*, json: Json = False) -> None:
 # In this order `tellwhy --help` lists them.
 app.command("explain")(guarded(explain_command))
 app.command("fit")(guarded(fit_command))
+app.command("mark")(guarded(mark_command))
 app.command("check")(guarded(check_command))
 app.command("diff")(guarded(diff_command))
 app.command("compare")(guarded(compare_command))

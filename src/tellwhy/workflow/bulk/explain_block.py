@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ from tellwhy.workflow.bulk.blocks import Block, ReadBlock, read_block
 from tellwhy.workflow.bulk.parts import Record, part_name, write_part, write_record
 from tellwhy.workflow.models.explain_new import Judged, changed_request, judge
 from tellwhy.workflow.models.files import load_table_model
+from tellwhy.workflow.models.marks import is_marked
 from tellwhy.workflow.models.table_model import TableModel
 from tellwhy.workflow.run import Anomaly
 from tellwhy.workflow.tables.as_written import as_written
@@ -93,10 +94,11 @@ def _explained(job: Job, model: TableModel, block: Block, read: ReadBlock) -> Re
     except TellwhyError as error:  # columns that are gone in one file of many
         failed = [*read.failed, (", ".join(sorted(set(read.files))), str(error))]
         return Record(block.number, failed=[list(each) for each in failed])
-    explained = list(_anomalies(job, judged))
-    anomalies = [anomaly for anomaly, _ in explained]
+    every = list(_anomalies(job, model, judged))
+    explained = [each for each in every if not each.is_held]
+    held = [each.anomaly.row for each in every if each.is_held]
     out = Path(job.out)
-    tables = {"scores": _scores(judged, read), "alarms": _alarms(judged, read, explained)}
+    tables = {"scores": _scores(judged, read, held), "alarms": _alarms(judged, read, explained)}
     if job.explain_all:
         tables["attributions"] = _attributions(job, judged, read)
     names = {what: part_name(block.number, what) for what in tables}
@@ -104,18 +106,24 @@ def _explained(job: Job, model: TableModel, block: Block, read: ReadBlock) -> Re
     return Record(
         block.number,
         n_rows=len(judged.ranking.scores),
-        n_alarms=judged.ranking.n_above,
-        n_explained=sum(anomaly.note != NOT_EXPLAINED for anomaly in anomalies),
+        n_alarms=len(explained),
+        n_explained=sum(each.anomaly.note != NOT_EXPLAINED for each in explained),
+        n_held_back=sum(judged.held.values()) + len(held),
         parts=written,
         failed=[list(each) for each in read.failed],
         findings=_findings(judged),
     )
 
 
-Explained = tuple[Anomaly, list[float]]  # an alarm, and the attributions of its columns; none without reasons
+class Explained(NamedTuple):
+    """An alarm, the attributions of its columns (none without reasons), and whether a mark holds it back."""
+
+    anomaly: Anomaly
+    values: list[float]
+    is_held: bool = False
 
 
-def _anomalies(job: Job, judged: Judged) -> Iterator[Explained]:
+def _anomalies(job: Job, model: TableModel, judged: Judged) -> Iterator[Explained]:
     """The alarms of a block, the oddest first, with their reasons; without, once the time is up."""
     ranking = judged.ranking
     alarms = np.argsort(-ranking.scores, kind="stable")[: ranking.n_above]
@@ -123,15 +131,17 @@ def _anomalies(job: Job, judged: Judged) -> Iterator[Explained]:
     for start in range(0, len(alarms), EXPLAINED_AT_ONCE):
         some = alarms[start : start + EXPLAINED_AT_ONCE]
         if time.monotonic() < until:
-            yield from _told(judged, some)
+            yield from _told(model, judged, some)
         else:
-            yield from ((_bare(judged, int(position)), []) for position in some)
+            yield from (Explained(_bare(judged, int(position)), []) for position in some)
 
 
-def _told(judged: Judged, positions: Integers) -> list[Explained]:
+def _told(model: TableModel, judged: Judged, positions: Integers) -> list[Explained]:
     chosen = replace(judged.ranking, positions=positions, percentiles=np.full(len(positions), 100.0))
     run = run_of(judged.table, judged.request, judged.fitted, chosen, judged.found, with_evidence=False)
-    return list(zip(run.anomalies, run.explanation.values.tolist(), strict=True))
+    causes = {mark.cause for mark in model.marks}
+    pairs = zip(run.anomalies, run.explanation.values.tolist(), strict=True)
+    return [Explained(a, values, bool(is_marked(a, run.typical, causes))) for a, values in pairs]
 
 
 def _bare(judged: Judged, position: int) -> Anomaly:
@@ -151,16 +161,17 @@ def _places(read: ReadBlock, rows: Integers) -> dict[str, Any]:
     }
 
 
-def _scores(judged: Judged, read: ReadBlock) -> pa.Table:
+def _scores(judged: Judged, read: ReadBlock, held: list[int]) -> pa.Table:
     ranking = judged.ranking
     places = _places(read, judged.fitted.selection.rows)
     is_alarm = ranking.scores > ranking.threshold
+    is_alarm &= ~np.isin(judged.fitted.selection.rows, held)
     return pa.table({**places, "score": ranking.scores, "is_alarm": is_alarm})
 
 
 def _alarms(judged: Judged, read: ReadBlock, explained: list[Explained]) -> pa.Table:
     """One line per alarm: where it is, why, the row as the table has it, and all that a run tells of it."""
-    anomalies = [anomaly for anomaly, _ in explained]
+    anomalies = [each.anomaly for each in explained]
     rows = np.array([anomaly.row for anomaly in anomalies], dtype=np.int64)
     reasons = [[reason.text for reason in anomaly.reasons[:3]] for anomaly in anomalies]
     told = {
@@ -178,7 +189,7 @@ def _alarms(judged: Judged, read: ReadBlock, explained: list[Explained]) -> pa.T
             "holds": pa.array([anomaly.holds for anomaly in anomalies], pa.bool_()),
             "note": pa.array([anomaly.note for anomaly in anomalies], pa.string()),
             "cells": pa.array([_json(_cells(cells)) for cells in written], pa.string()),
-            "values": pa.array([values for _, values in explained], pa.list_(pa.float64())),
+            "values": pa.array([each.values for each in explained], pa.list_(pa.float64())),
             "anomaly": pa.array([_json(asdict(anomaly)) for anomaly in anomalies], pa.string()),
         }
     )

@@ -83,6 +83,7 @@ def whole_run(plan: Plan, records: Sequence[Record]) -> Run | None:
         findings=merged_findings(records),
         alarms=rule,
         created=_newest(plan),
+        settings={**base.settings, "model": plan.job.model},
         fingerprint=plan.job.checksum,
     )
     told = _with_alarms(told, list(_oddest(plan, records))) if n_alarms else told
@@ -124,7 +125,19 @@ def _all_scores(plan: Plan, records: Sequence[Record], n_rows: int) -> Floats:
     """Scores of all rows in order; of very many, none: they are in the parts."""
     if n_rows > MOST_SCORES:
         return np.zeros(0)
-    return np.concatenate([_scores_of(plan, record) for record in records if record.n_rows])
+    return np.concatenate([_told_scores(plan, record) for record in records if record.n_rows])
+
+
+def _told_scores(plan: Plan, record: Record) -> Floats:
+    """Scores of a block; a row that a mark holds back is at the line, as no alarm is above it."""
+    path = Path(plan.job.out) / PARTS / part_name(record.number, "scores")
+    table = pq.read_table(path, columns=["score", "is_alarm"])
+    scores = np.asarray(table.column("score").to_numpy())
+    is_alarm = np.asarray(table.column("is_alarm").to_numpy())
+    if not record.n_held_back:
+        return scores
+    line = load_table_model(plan.job.model).threshold
+    return np.where(is_alarm, scores, np.minimum(scores, line))
 
 
 def _oddest(plan: Plan, records: Sequence[Record]) -> Iterator[_Alarm]:
@@ -214,9 +227,12 @@ def _summary(plan: Plan, model: TableModel, n_rows: int, n_alarms: int) -> str:
 
 def _notices(records: Sequence[Record], n_rows: int) -> list[str]:
     failed = [each for record in records for each in record.failed]
+    n_held = sum(record.n_held_back for record in records)
     told = [f"{each[0]} was left out: {each[1]}" for each in failed[:20]]
     if len(failed) > 20:
         told.append(f"{len(failed) - 20} more pieces were left out; parts.json names them.")
+    if n_held:
+        told.append(f"{n_held:,} rows were held back by marks of the model.")
     if n_rows > MOST_SCORES:
         told.append(f"The scores of {n_rows:,} rows are in the parts, not here.")
     return told

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, replace
+import os
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from tellwhy.data.table import TableLike
 from tellwhy.workflow.context.rare_labels import find_rare_labels
 from tellwhy.workflow.context.relative import context_of
 from tellwhy.workflow.context.segments import nested_segments
+from tellwhy.workflow.models.marks import held_back, without_marked
 from tellwhy.workflow.models.new_data import NewData, new_data_of
 from tellwhy.workflow.models.new_rows import NewRows, read_new_rows, with_hours, without_later_dates
 from tellwhy.workflow.models.table_model import TableModel
@@ -52,6 +55,8 @@ class Judged:
         What is wrong with them as data.
     cleaned
         The rows as they were read; cells that a finding explains are missing.
+    held
+        How many rows each mark of the model held back.
     """
 
     table: Table
@@ -60,6 +65,7 @@ class Judged:
     ranking: Ranking
     found: RowFindings
     cleaned: pd.DataFrame
+    held: Counter[str] = field(default_factory=Counter)
 
 
 def explain_new(model: TableModel, data: str | Path | TableLike, **settings: Any) -> Run:
@@ -100,12 +106,14 @@ def explain_and_compare(
     run = judged_run(model, judged)
     stage("comparing with the rows of the fitting")
     compared = new_data_of(model, table, judged.cleaned)
-    return replace(run, settings={**run.settings, "model": str(model_file)}), compared
+    place = os.path.abspath(model_file) if model_file else ""
+    return replace(run, settings={**run.settings, "model": place}), compared
 
 
 def judged_run(model: TableModel, judged: Judged) -> Run:
     """Explain the alarms among judged rows."""
     run = run_of(judged.table, judged.request, judged.fitted, judged.ranking, judged.found)
+    run = held_back(run, model.marks, judged.held)
     return replace(run, settings={**run.settings, "fitted_to": model.source})
 
 
@@ -136,6 +144,7 @@ def judge(model: TableModel, table: Table, request: Request, *, finds_learned: b
     selection = _selection(model, new, quality.frame if model.request.missing == "impute" else new.frame)
     selection, rare = _in_segments(model, table, selection)
     found = found.with_more(rare)
+    found, held = without_marked(found, table.frame, model.marks)
     kept = np.arange(len(selection.frame))
     if request.missing == "drop":
         kept = model.encoder.kept_rows(selection.frame)
@@ -143,7 +152,7 @@ def judge(model: TableModel, table: Table, request: Request, *, finds_learned: b
     fitted = replace(_fitted(model, selection), finds_learned=finds_learned)
     found = found.without(kept)
     ranking = _ranked(model, fitted, request, found)
-    return Judged(table, request, fitted, ranking, found, quality.frame)
+    return Judged(table, request, fitted, ranking, found, quality.frame, held)
 
 
 def _selection(model: TableModel, new: NewRows, frame: pd.DataFrame) -> Selection:

@@ -79,6 +79,33 @@ def test_a_budget_may_be_asked(place):
     assert json.loads(run(*words, "--alarms", "5", "--json").stdout)["n_flagged"] == 5
 
 
+def test_marks(place, tmp_path):
+    own = tmp_path / "m.tellwhy"
+    own.write_bytes((place / "m.tellwhy").read_bytes())
+    words = ["explain", place / "feb.csv", "--model", own, "--out", tmp_path / "run", "--json"]
+    before = json.loads(run(*words).stdout)
+    row = before["anomalies"][0]["row"]
+    done = run("mark", tmp_path / "run", "--row", row, "--benign", "a large customer")
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith("Marked: ")
+    after = json.loads(run(*words).stdout)
+    assert row not in [each["row"] for each in after["anomalies"] if each["above_threshold"]]
+    assert after["n_flagged"] < before["n_flagged"]
+    assert any("held back" in text and "a large customer" in text for text in after["notices"])
+    assert "1. a large customer: " in run("mark", tmp_path / "run").stdout
+    told = json.loads(run("mark", tmp_path / "run", "--forget", "1", "--json").stdout)
+    assert told["marks"] == []
+    assert json.loads(run(*words).stdout)["n_flagged"] == before["n_flagged"]
+
+
+def test_marks_that_cannot_be(place, tmp_path):
+    run("explain", place / "feb.csv", "--out", tmp_path / "run")
+    done = run("mark", tmp_path / "run", "--row", "3", "--benign", "x")
+    assert done.exit_code == 1
+    assert "was made without a model" in done.stderr
+    assert run("mark", tmp_path / "run", "--row", "3").exit_code == 1
+
+
 def test_diff_with_a_model(place):
     done = run("diff", place / "m.tellwhy", place / "feb.csv")
     assert done.exit_code == 0, done.output
