@@ -1,9 +1,10 @@
 """Feedback: what somebody knows to be no trouble is not raised again, by its cause and not by its row.
 
-The cause of an alarm is what made it odd. For a finding of the quality pass that is its kind, its columns and,
-where the finding is about one value (a placeholder, a new label), that value. For a reason of the detector it
-is the columns that make the row odd, each with its label, or the side on which its number lies beyond what is
-usual. Another row that is odd for the same cause is held back too; one that is odd for more than that is not.
+The cause of an alarm is what made it odd. For a finding of the quality pass that is its kind, its columns
+and, where the finding is about one value (a placeholder, a new label), that value. For a reason of the
+detector it is the columns that make the row odd, each with its label, or the side on which its number lies
+beyond what is usual. Another row that is odd for the same cause is held back too; one that is odd for more
+than that is not.
 """
 
 from __future__ import annotations

@@ -93,8 +93,10 @@ def test_marks(place, tmp_path):
     assert after["n_flagged"] < before["n_flagged"]
     assert any("held back" in text and "a large customer" in text for text in after["notices"])
     assert "1. a large customer: " in run("mark", tmp_path / "run").stdout
-    told = json.loads(run("mark", tmp_path / "run", "--forget", "1", "--json").stdout)
-    assert told["marks"] == []
+    n_marks = len(json.loads(run("mark", tmp_path / "run", "--json").stdout)["marks"])
+    for left in reversed(range(n_marks)):
+        told = json.loads(run("mark", tmp_path / "run", "--forget", "1", "--json").stdout)
+        assert len(told["marks"]) == left
     assert json.loads(run(*words).stdout)["n_flagged"] == before["n_flagged"]
 
 
