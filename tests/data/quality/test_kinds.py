@@ -191,6 +191,23 @@ def test_a_single_price_a_hundred_times_too_small_is_near_the_others_in_pounds_b
     assert found >= 9
 
 
+def test_dates_are_not_told_as_multiples_of_each_other(rng):
+    ordered = pd.Timestamp("2025-01-01") + pd.to_timedelta(rng.uniform(0, 150, 1_500), unit="D")
+    delivered = (ordered + pd.to_timedelta(rng.integers(1, 12, 1_500), unit="D")).normalize()
+    frame = pd.DataFrame({"ordered": ordered, "delivered": delivered, "x": rng.normal(size=1_500)})
+    frame.loc[[3, 9], "delivered"] = pd.Timestamp("2024-01-02")
+    finding = the_only(frame, "broken_order", "delivered", [3, 9])
+    assert "delivered lies before ordered" in finding.text
+
+
+def test_a_date_that_is_another_one_and_a_number_of_days(rng):
+    opened = pd.Timestamp("2025-01-01") + pd.to_timedelta(rng.integers(0, 300, 1_500), unit="D")
+    days = rng.integers(1, 90, 1_500)
+    frame = pd.DataFrame({"opened": opened, "days": days, "due": opened + pd.to_timedelta(days, unit="D")})
+    frame.loc[[3, 9], "due"] += pd.Timedelta(days=40)
+    assert "due = days + opened" in the_only(frame, "broken_relation", "due", [3, 9]).text
+
+
 def test_ranges_in_texts_have_four_digits(rng):
     values = rng.uniform(20.123456789, 260.123456789, 1_500)
     values[3:6] = -999

@@ -65,7 +65,7 @@ def test_the_sentences_stand_on_top(run: Run, page: Page) -> None:
     places = [words.index(sentence) for sentence in run.headline]
     assert places == sorted(places)
     assert places[-1] < words.index(run.summary)
-    assert "24 of 25" in words  # reasons verified
+    assert "24 of 25" in words  # reasons that hold
 
 
 def test_findings_have_count_example_lines_and_what_was_done(run: Run, page: Page) -> None:

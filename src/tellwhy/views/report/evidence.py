@@ -125,7 +125,9 @@ def _verified(run: Run) -> list[Finding]:
     n_held = sum(anomaly.holds for anomaly in alarms)
     figure = f"{wording.number(n_held)} of {wording.count(len(alarms), 'alarm')}"
     if n_held >= MOST_HOLD * len(alarms):
-        words = "With usual values in the named columns a row is ordinary; with usual values elsewhere, not."
+        words = (
+            "Usual values in the named columns make a row ordinary, or an error in the data was found there."
+        )
         return [Finding(title, "strong", figure, words)]
     if n_held >= HALF_AGREE * len(alarms):
         words = "Most do. The others are marked uncertain: look at those rows before acting."

@@ -62,7 +62,7 @@ def _sureness(run: Run) -> tuple[str, Text]:
     if run.alarms is None or not alarms:
         return "explained by", clipped(run.explanation.method, 24)
     n_held = sum(anomaly.holds for anomaly in alarms)
-    return "reasons verified", f"{wording.number(n_held)} of {wording.number(len(alarms))}"
+    return "reasons that hold", f"{wording.number(n_held)} of {wording.number(len(alarms))}"
 
 
 def _file_name(source: str) -> str:

@@ -13,7 +13,7 @@ import pandas as pd
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.data import quality
-from tellwhy.data.quality.words import number_text
+from tellwhy.data.quality.words import number_text, rows_words
 from tellwhy.workflow.run import Anomaly, Finding, Reason, Typical
 from tellwhy.workflow.verdicts.reasons import is_usual, usual_values
 from tellwhy.workflow.verdicts.words import cell_words, is_number, plain_cell
@@ -24,6 +24,7 @@ MOST_ADDED = 25.0
 LEAST_ADDED = 12.0
 GUILTY_PART = 0.6  # of what a finding adds, for its first column; the others share the rest
 MOST_LISTED = 3
+ONE_ROW = rows_words(1)
 ODD_TOGETHER = "odd_rows"  # kind of the findings that are made of alarms
 
 
@@ -175,7 +176,7 @@ def cause_words(finding: quality.Finding) -> str:
     parts = finding.text.removesuffix(".").split(": ", maxsplit=1)
     if len(parts) < 2 or not parts[0][:1].isdigit():
         return parts[-1] if len(parts) < 2 else finding.text.removesuffix(".")
-    return f"{parts[1]}; {parts[0]}"
+    return parts[1] if parts[0] == ONE_ROW else f"{parts[1]}; {parts[0]}"
 
 
 def told_findings(

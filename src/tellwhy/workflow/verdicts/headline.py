@@ -51,7 +51,8 @@ def _count(expected: float) -> str:
 def _foremost(anomaly: Anomaly) -> str:
     name = f"row {anomaly.row}" if anomaly.id is None else anomaly.id
     why = anomaly.reasons[0].text if anomaly.reasons else "no column stands out"
-    return f"The oddest is {name}: {why}."
+    why = why.rpartition(" · ")[0] or why  # without its share of the score
+    return f"The oddest is {name}: {why}{'' if why.endswith('?') else '.'}"
 
 
 def _how_sure(flagged: Sequence[Anomaly], by_finding: Collection[int]) -> str:

@@ -15,6 +15,7 @@ from tellwhy.data.quality.words import number_words
 
 Mask = NDArray[np.bool_]
 BEFORE = " of the row before"
+MOMENT = 2 / 86_400  # two seconds in days: what rounding does to dates
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +40,8 @@ class Relation:
     def tolerance(self, facts: Facts, x: Columns, predicted: Floats) -> Floats:
         """Half of the last decimal of the first column, and the slack."""
         grain = term_grain(facts, self.columns[0])
+        if self.columns[0] in facts.dates:  # counted from an arbitrary day: a share of it means nothing
+            return np.full(len(predicted), 0.51 * grain + MOMENT)
         size = np.maximum(np.abs(x[0]), np.abs(predicted))
         for column in x[1:]:
             if not self.form.is_product:  # digits are lost by the largest part of a sum

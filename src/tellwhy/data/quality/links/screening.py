@@ -24,7 +24,7 @@ from tellwhy.data.quality.links.forms import (
     Form,
     signed_sum,
 )
-from tellwhy.data.quality.links.relation import BEFORE, Relation, term_grain, term_values
+from tellwhy.data.quality.links.relation import BEFORE, MOMENT, Relation, term_grain, term_values
 
 ROWS = 128
 MOST_COLUMNS = 40
@@ -67,7 +67,9 @@ def screen_of(facts: Facts) -> Screen:
     rows = evenly_spread(facts.n, ROWS)
     X = np.column_stack([term_values(facts, name)[rows] for name in names]) if names else np.zeros((0, 0))
     grain = np.array([term_grain(facts, name) for name in names])
-    return Screen(names, X, 0.51 * grain + SLACK * np.abs(X), grain, list(range(n_targets)))
+    is_date = np.array([name in facts.dates for name in names])
+    slack = 0.51 * grain + np.where(is_date, MOMENT, SLACK * np.abs(X))
+    return Screen(names, X, slack, grain, list(range(n_targets)))
 
 
 def candidates(facts: Facts) -> Iterator[Relation]:
