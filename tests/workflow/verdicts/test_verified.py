@@ -123,7 +123,8 @@ def test_the_headline_counts_alarms_and_says_what_was_verified():
     run = explain_table(X)
     assert run.headline[0].startswith(f"{run.n_flagged} of 800 rows are alarms (at most 10 % false alarms")
     assert run.headline[1].startswith("The oddest is row 5: ")
-    assert run.headline[1].endswith((".", "?")) and " · " not in run.headline[1]
+    assert run.headline[1].endswith((".", "?"))
+    assert " · " not in run.headline[1]
     assert "were verified" in run.headline[2]
     assert run.headline[2].endswith("1 is odd in more than 3 columns at once.")
     by_row = {a.row: a for a in run.anomalies}
