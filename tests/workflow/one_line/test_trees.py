@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 from sklearn.ensemble import GradientBoostingClassifier, IsolationForest, RandomForestClassifier
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -9,7 +10,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
 import tellwhy
-from tellwhy.core.errors import InvalidParameter
+from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.explainers import KernelShap, Occlusion, Sensitivity, TreeShapley
 
 RNG = np.random.default_rng(0)
@@ -100,3 +101,14 @@ def test_slips_in_the_parameters_of_explainers_are_answered():
         TreeShapley(None, n_job=2)
     with pytest.raises(InvalidParameter, match=r"KernelShap\(model\)\.explain\(X, progress=True\)"):
         KernelShap(None, progress=True)
+
+
+def test_sparse_zeros_of_xgboost_are_empty_cells():
+    xgboost = pytest.importorskip("xgboost")
+    rows = np.where(X > 0.5, X, 0.0)
+    sparse = csr_matrix(rows)
+    model = xgboost.XGBRegressor(n_estimators=5).fit(sparse, X[:, 0])
+    with pytest.raises(InvalidInput, match=r"dense\[dense == 0\] = numpy.nan"):
+        tellwhy.explain(model, sparse)
+    found = tellwhy.explain(model, np.where(rows == 0, np.nan, rows))
+    np.testing.assert_allclose(found.scores, model.predict(sparse), atol=1e-5)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from tellwhy.core.capabilities import GivesScore, IsPrediction
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel
@@ -29,6 +30,7 @@ from tellwhy.workflow.one_line.trees import trees_of
 
 TASKS = ("auto", "anomaly", "prediction")
 _BOOSTERS = {"xgboost.core.Booster": True, "lightgbm.basic.Booster": True}
+_SPARSE_GAPS = {"xgboost.core.Booster": True, "xgboost.sklearn.XGBModel": True}
 _TRIED = 20  # rows on which weights are compared with what the model gives
 
 
@@ -51,6 +53,7 @@ def task_of(model: Any, asked: Asked) -> str:
 def read_score(model: Any, X: Any, background: Any, asked: Asked, *, as_trees: bool = False) -> ScoreFunction:
     """Return what is explained, as a score of rows like X; of trees as such where that is asked for."""
     validate_value("explain", "task", asked.task, one_of(*TASKS))
+    _refuse_sparse_gaps(model, X)
     refuse_sparse(X)
     refuse_classes(model)
     refuse_one_row(X)
@@ -69,6 +72,16 @@ def read_score(model: Any, X: Any, background: Any, asked: Asked, *, as_trees: b
         target = PREDICTED if asked.target is None else asked.target
         score = as_prediction(model, target=target, output=asked.output)
     return _of_rows(score, X, background)
+
+
+def _refuse_sparse_gaps(model: Any, X: Any) -> None:
+    """Refuse sparse rows of XGBoost, to which the zeros that they leave out are empty cells."""
+    if issparse(X) and lookup(_SPARSE_GAPS, model) is not None:
+        raise InvalidInput(
+            f"X is a sparse {type(X).__name__} of shape {X.shape}, and XGBoost takes the zeros that it leaves "
+            "out for empty cells. Pass an array that says so: dense = X.toarray(); "
+            "dense[dense == 0] = numpy.nan."
+        )
 
 
 def refuse_one_row(X: Any) -> None:
