@@ -52,12 +52,16 @@ def main() -> None:
     counts = counts[["exact", "approximate", "refused", "wrong"]]
     counts.loc["all"] = counts.sum()
     planted = table[table["checked by"].str.startswith("planted")]
+    again = table["model"].str.endswith("24 reference rows").sum()
     asked = table["model"].str.contains("asked for rows").sum()
     publish(
         "any_model",
         "Any model through the one-liner: exact, approximate, refused, wrong",
         [
-            (f"{len(table)} models, by what came out.", counts.reset_index()),
+            (
+                f"{len(table) - again} models, {again} of them in two ways: {len(table)} results, by what came out.",
+                counts.reset_index(),
+            ),
             (
                 f"Each model. Errors are shares of the largest value. {len(planted)} detectors are judged by the column "
                 f"that was planted; {asked} of them keep nothing that tells what is ordinary, and asked for the rows that "

@@ -78,8 +78,8 @@ def _refuse_sparse_gaps(model: Any, X: Any) -> None:
     """Refuse sparse rows of XGBoost, to which the zeros that they leave out are empty cells."""
     if issparse(X) and lookup(_SPARSE_GAPS, model) is not None:
         raise InvalidInput(
-            f"X is a sparse {type(X).__name__} of shape {X.shape}, and XGBoost takes zeros that it leaves out "
-            "for empty cells. Pass an array that says so: dense = X.toarray(); "
+            f"X is a sparse {type(X).__name__} of shape {X.shape}, and XGBoost takes zeros that it leaves "
+            "out for empty cells. Pass an array that says so: dense = X.toarray(); "
             "dense[dense == 0] = numpy.nan."
         )
 
