@@ -16,7 +16,7 @@ import platform
 import time
 import warnings
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,10 @@ def by_autolrp(model: Callable[[Tensor], Tensor], x: Tensor, rules: str) -> Tens
     return wrapped.relevance
 
 
+patched = cache(patched_vit)
+lxt_rules = cache(LxtRules)
+
+
 def vit(options: argparse.Namespace) -> tuple[str, dict[str, Callable[[], Tensor]], int]:
     size = 32 if options.small else 224
     settings = {"image_size": size} if options.small else {}
@@ -66,7 +70,8 @@ def vit(options: argparse.Namespace) -> tuple[str, dict[str, Callable[[], Tensor
     ways: dict[str, Callable[[], Tensor]] = {
         "PyTorch, gradient": partial(by_gradient, model, x, times_input=False),
         **{name: partial(_ours, explainer, x) for name, explainer in ours.items()},
-        "LXT, weights detached": partial(by_gradient, patched_vit(model), x),
+        # Made when their turn comes: a peer that cannot be loaded fails alone.
+        "LXT, weights detached": lambda: by_gradient(patched(model), x),
         "autoLRP, AttnLRP": partial(by_autolrp, model, x, "ATTNLRP"),
     }
     return "ViT-B/16", ways, batch
@@ -83,10 +88,9 @@ def decoder(options: argparse.Namespace) -> tuple[str, dict[str, Callable[[], Te
     tokens = tokens.to(options.device)
     embedded = model.embed(tokens).detach()
     settings = {"rule": "z", "batch_size": batch}
-    by_lxt = LxtRules()
 
     def lxt() -> Tensor:
-        model.by, plain = by_lxt, model.by
+        model.by, plain = lxt_rules(), model.by
         try:
             return by_gradient(model.from_embeddings, embedded).sum(dim=-1)
         finally:

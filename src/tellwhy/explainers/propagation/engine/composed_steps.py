@@ -93,6 +93,7 @@ class BiasStep(LayerStep):
 
     def hand_down(self, c: Tensor, inputs: list[Tensor], out: Tensor) -> Cotangents:
         """By the rule of the layer with its bias; a gradient goes through the addition."""
+        inputs = inputs or self.rooms(c)
         rule = self.operation.rule
         if self.carries == "gradient" or rule is None:
             return [None, c]

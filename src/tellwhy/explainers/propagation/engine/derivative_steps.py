@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from tellwhy.explainers.propagation.engine.steps import Compute, Cotangents, Step, shape_of
+from tellwhy.explainers.propagation.engine.steps import Compute, Cotangents, Step
 from tellwhy.explainers.propagation.operations.normalisation import Normalisation
 from tellwhy.explainers.propagation.rules import quotient
 
@@ -109,15 +109,15 @@ class NormalisationStep(DerivativeStep):
 
     def kept(self, inputs: tuple[Tensor, ...]) -> Sequence[Tensor]:
         """Return the input, unless 1/s tells enough."""
-        return [shape_of(inputs[0])] if self.is_short else inputs
+        return () if self.is_short else inputs
 
     def hand_down(self, c: Tensor, inputs: list[Tensor], out: Tensor) -> Cotangents:
         """Through the centring and the factors, not through the standard deviation."""
         if self.carries == "gradient" or self.normalisation is None:
             return self.derivative(c)
-        x = inputs[0]
         if self.inverse is not None:
             return [self.normalisation.backward_layer_norm(c, self.inverse)]
+        x = inputs[0]
         if self.carries == "relevance":
             return [x * self.normalisation.backward(x, quotient(c, out))]
         return [self.normalisation.backward(x, c)]

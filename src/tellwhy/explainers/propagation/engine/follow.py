@@ -180,5 +180,5 @@ def _merged(capture: Capture, call: Call, operation: Operation, origin: Origin |
     if any(method.carries == "gradient" for method in capture.methods):
         inputs.append(normalised)
     norm = read_batch_norm(call)
-    step = MergedStep(operation, capture.current, layer, capture.needs_layer_inputs, norm)
+    step = MergedStep(operation, capture.current, layer, capture.needs_layer_inputs, norm=norm)
     return Followed.apply(step, lambda _: call.run_detached(), *inputs)

@@ -43,10 +43,10 @@ class Followed(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, cotangent: Tensor | None) -> tuple[Any, ...]:
         """Hand down what came; nothing comes where the method took another way to the inputs."""
-        *inputs, out = ctx.saved_tensors
         # `step` and `compute` were the first two arguments: they have no gradient.
         if cotangent is None:
-            return None, None, *[None] * len(inputs)
+            return None, None, *[None] * (len(ctx.needs_input_grad) - 2)
+        *inputs, out = ctx.saved_tensors
         return None, None, *ctx.step.hand_down(cotangent, inputs, out)
 
 
@@ -90,23 +90,33 @@ class LayerStep(Step):
 
     layer: LinearMap
     needs_inputs: bool = True
+    shapes: Sequence[torch.Size] = ()
 
     def kept(self, inputs: tuple[Tensor, ...]) -> Sequence[Tensor]:
-        """Return the inputs, or tensors of their shapes that take no memory."""
-        return inputs if self.needs_inputs else [shape_of(t) for t in inputs]
+        """Return the inputs, or none of them: their shapes are enough."""
+        if self.needs_inputs:
+            return inputs
+        self.shapes = [t.shape for t in inputs]
+        return ()
+
+    def rooms(self, c: Tensor) -> list[Tensor]:
+        """Tensors of the inputs' shapes, in the order of c in memory, which nobody reads."""
+        images = c.ndim == 4 and not c.is_contiguous() and c.is_contiguous(memory_format=torch.channels_last)
+        order = torch.channels_last if images else torch.contiguous_format
+        return [
+            torch.empty(
+                shape, dtype=c.dtype, device=c.device, memory_format=order if len(shape) == 4 else None
+            )
+            for shape in self.shapes
+        ]
 
     def hand_down(self, c: Tensor, inputs: list[Tensor], out: Tensor) -> Cotangents:
         """By the rule, or by the transposed weights for a gradient."""
-        x = inputs[0]
+        x = (inputs or self.rooms(c))[0]
         rule = self.operation.rule
         if self.carries == "gradient" or rule is None:
             return [self.layer.backward(x, self.layer.weight, c)]
         return [self.by_rule(rule, self.layer, x, out, c)]
-
-
-def shape_of(x: Tensor) -> Tensor:
-    """A tensor of the same shape, type and device whose elements are one number in memory."""
-    return x.new_zeros(()).expand(x.shape)
 
 
 @dataclass
@@ -122,6 +132,7 @@ class MergedStep(LayerStep):
 
     def hand_down(self, c: Tensor, inputs: list[Tensor], out: Tensor) -> Cotangents:
         """By the rule of the merged layer."""
+        inputs = inputs or self.rooms(c)
         x = inputs[0]
         rule = self.operation.rule
         assert self.norm is not None

@@ -57,10 +57,6 @@ class LinearMap:
 
     def _convolution_backward(self, x: Tensor, weight: Tensor, s: Tensor) -> Tensor:
         n = weight.ndim - 2  # axes of space
-        if x.stride(0) == 0:  # its shape alone was kept: room in the order of s, which nobody reads
-            last = n == 2 and not s.is_contiguous() and s.is_contiguous(memory_format=torch.channels_last)
-            order = torch.channels_last if last else torch.contiguous_format
-            x = torch.empty(x.shape, dtype=x.dtype, device=x.device, memory_format=order)
 
         def each(value: Any) -> list[int]:
             return [value] * n if isinstance(value, int) else [*value] * (n // len(value))
