@@ -27,6 +27,7 @@ from tellwhy.core.errors import UnreadableFile
 from tellwhy.explainers.surrogate import checkpoint, sampler
 from tellwhy.explainers.surrogate.conditionals import _compiled
 from tellwhy.explainers.surrogate.conditionals.state import design
+from tellwhy.explainers.surrogate.convergence import GOAL
 from tellwhy.explainers.surrogate.priors import PRESETS, Priors
 from tellwhy.explainers.surrogate.sampler import Settings, sample
 
@@ -192,6 +193,7 @@ import os, signal, sys
 import numpy as np
 from tellwhy.explainers.surrogate import checkpoint, sampler
 from tellwhy.explainers.surrogate.conditionals.state import design
+from tellwhy.explainers.surrogate.convergence import GOAL
 from tellwhy.explainers.surrogate.priors import Priors
 
 saves, savez = [], np.savez
@@ -267,3 +269,61 @@ def test_published_settings():
     for name, (J, e, f, K, R, L, V, a, b) in TABLE_4.items():
         priors = Priors(e, f, R, L, V / 2, a, b)
         assert PRESETS[name] == {"n_components": J, "n_elastic_nets": K, "priors": priors}
+
+
+@pytest.fixture
+def two_regimes():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 3))
+    y = np.where(X[:, 0] > 0, 2 * X[:, 1], -2 * X[:, 2]) + 0.5 * rng.normal(size=120)
+    return design(X, y / y.std())
+
+
+def test_chains_go_on_until_they_agree(two_regimes):
+    """Eight sweeps without burn-in do not agree; with time, rounds of twice the length follow until they do."""
+    short = {"n_components": 4, "n_sweeps": 8, "n_burn": 0, "n_chains": 4}
+    brief = sample(two_regimes, Priors(), Settings(**short), rng=np.random.default_rng(1))
+    assert brief.convergence.worst_r_hat > GOAL
+    found = sample(two_regimes, Priors(), Settings(**short, max_seconds=60), rng=np.random.default_rng(1))
+    assert found.convergence.worst_r_hat <= GOAL
+    assert found.coef.shape == brief.coef.shape, "as many draws, further apart"
+
+
+def test_no_round_is_begun_that_would_not_be_done_in_time(two_regimes, monkeypatch):
+    """A clock on which every look costs a second: the first run takes some, a round twice as long does not fit."""
+    now = iter(range(10**6))
+    monkeypatch.setattr(sampler.time, "monotonic", lambda: float(next(now)))
+    sweeps = []
+    run = sampler._run
+    monkeypatch.setattr(sampler, "_run", lambda *given: (sweeps.append(given[3]), run(*given)))
+    settings = Settings(n_components=4, n_sweeps=8, n_burn=0, n_chains=1, max_seconds=2.0)
+    sample(two_regimes, Priors(), settings, rng=np.random.default_rng(1))
+    assert sum(sweeps) == 8
+
+
+def test_chains_that_agree_do_not_go_on(two_regimes):
+    settings = {"n_components": 1, "n_sweeps": 400, "n_burn": 50, "n_chains": 4}
+    plain = sample(two_regimes, Priors(), Settings(**settings), rng=np.random.default_rng(1))
+    assert plain.convergence.worst_r_hat <= GOAL
+    timed = sample(two_regimes, Priors(), Settings(**settings, max_seconds=60), rng=np.random.default_rng(1))
+    np.testing.assert_array_equal(plain.coef, timed.coef)
+
+
+def test_chains_that_went_on_are_resumed_with_the_same_bits(two_regimes, tmp_path, monkeypatch):
+    monkeypatch.setattr(sampler, "SAVE_SECONDS", 0.0)
+    settings = Settings(n_components=4, n_sweeps=8, n_burn=0, n_chains=4, max_seconds=60)
+    whole = sample(two_regimes, Priors(), settings, rng=np.random.default_rng(1))
+    saves, save = [], checkpoint.save
+
+    def cut_off(*arguments):
+        save(*arguments)
+        saves.append(1)
+        if len(saves) == 4:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(checkpoint, "save", cut_off)
+    with pytest.raises(KeyboardInterrupt):
+        sample(two_regimes, Priors(), settings, rng=np.random.default_rng(1), folder=tmp_path / "c")
+    monkeypatch.setattr(checkpoint, "save", save)
+    resumed = sample(two_regimes, Priors(), settings, rng=np.random.default_rng(1), folder=tmp_path / "c")
+    np.testing.assert_array_equal(whole.coef, resumed.coef)

@@ -28,7 +28,11 @@ _CACHED = ("gram", "moment", "member")  # summed anew at the start of every bloc
 
 def fingerprint(data: Data, numbers: Numbers, settings: Settings) -> str:
     """SHA-256 of all that the draws depend on but the seed."""
-    digest = hashlib.sha256(json.dumps([list(numbers), asdict(settings)]).encode())
+    sizes = asdict(settings)
+    sizes.pop(
+        "max_seconds"
+    )  # how long chains may take does not change their draws: they go on with more time
+    digest = hashlib.sha256(json.dumps([list(numbers), sizes]).encode())
     for array in data:
         digest.update(repr(array.shape).encode() + np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()

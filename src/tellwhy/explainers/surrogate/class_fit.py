@@ -87,6 +87,7 @@ def explain_by_class(
             "coefficients": np.array([row.coefficients for row in found]),
             "interval": np.array([row.interval for row in found]),
             "coefficient_interval": np.array([row.coefficient_interval for row in found]),
+            "r_hat": np.array([row.r_hat for row in found]),
         },
     )
 

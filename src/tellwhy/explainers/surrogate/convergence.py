@@ -9,11 +9,12 @@ import numpy as np
 from tellwhy.core.score_function import Floats
 
 R_HAT = 1.1  # chains agree below this
+GOAL = 1.05  # chains that may go on do so until they agree this well
 
 
 @dataclass(frozen=True)
 class Convergence:
-    """Split-R̂ and effective sample size of quantities that do not depend on the components' labels.
+    """Split-R̂ and effective sample size of what is reported: none of it depends on the components' labels.
 
     Attributes
     ----------

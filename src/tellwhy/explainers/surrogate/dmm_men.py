@@ -71,7 +71,10 @@ class DMMMEN(InputExplainer):
     n_components, n_elastic_nets
         The most components, and the number of elastic nets they choose from.
     n_sweeps, n_burn, n_chains
-        Sweeps kept and thrown away, of each chain.
+        Sweeps kept and thrown away, of each chain. Four chains tell more surely whether they agree.
+    max_seconds
+        None: so many sweeps and no more. A number: where chains do not agree on what is reported (split-R̂
+        above 1.05), they go on in rounds, each twice as long as the one before, for about as long per class.
     priors
         `Priors`; `PRESETS` has the published ones: `DMMMEN(model, **PRESETS["mnist"])`.
     features
@@ -116,6 +119,7 @@ class DMMMEN(InputExplainer):
         "n_sweeps": integer(8),
         "n_burn": integer(0),
         "n_chains": integer(1),
+        "max_seconds": (none, real(0.0)),
         "priors": (none, instance_of(Priors, words="a Priors object")),
         "features": (none, integer(1), one_of("segments"), groups_rule),
         "assignment": one_of("component", "mode"),
@@ -139,6 +143,7 @@ class DMMMEN(InputExplainer):
         n_sweeps: int = 1000,
         n_burn: int = 500,
         n_chains: int = 2,
+        max_seconds: float | None = None,
         priors: Priors | None = None,
         features: int | str | Groups | None = None,
         assignment: str = "component",
@@ -158,6 +163,7 @@ class DMMMEN(InputExplainer):
         self.n_sweeps = n_sweeps
         self.n_burn = n_burn
         self.n_chains = n_chains
+        self.max_seconds = max_seconds
         self.priors = priors
         self.features = features
         self.assignment = assignment
@@ -270,7 +276,14 @@ class DMMMEN(InputExplainer):
         return super().explain(X, progress=progress)
 
     def _plan(self) -> Plan:
-        settings = Settings(self.n_components, self.n_elastic_nets, self.n_sweeps, self.n_burn, self.n_chains)
+        settings = Settings(
+            self.n_components,
+            self.n_elastic_nets,
+            self.n_sweeps,
+            self.n_burn,
+            self.n_chains,
+            self.max_seconds,
+        )
         n_used = int(self.features) if isinstance(self.features, (int, np.integer)) else None
         return Plan(
             settings,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tellwhy.core.rows.scaling import ColumnSpread
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.tables import evenly_spread
+from tellwhy.explainers.surrogate.convergence import Convergence, convergence
 from tellwhy.explainers.surrogate.mixture import Surrogate
 from tellwhy.explainers.surrogate.modes import relabel
 
@@ -52,6 +53,9 @@ class Insight:
         apart.
     credibility
         Probability of the intervals.
+    r_hat, n_effective
+        Largest split-R̂ and least effective number of draws of its main coefficients. Infinite and 0 where the
+        component is not there in every draw: then it is no sure pattern.
     examples, others
         Some of the rows it describes, and some of the rows of other targets (or, without any, of other
         components).
@@ -72,6 +76,8 @@ class Insight:
     credibility: float
     examples: Floats
     others: Floats
+    r_hat: float = np.nan
+    n_effective: float = np.nan
 
     def ranking(self, baseline: float = 0.0) -> Integers:
         """Features by what their mean value adds to the output against a baseline, largest first."""
@@ -166,6 +172,7 @@ def _insight(fitted: Fitted, pattern: _Pattern, *, k: int, credibility: float) -
     rows = np.flatnonzero(pattern.members)
     low, high = np.quantile(pattern.shares, tails)
     others = fitted.others if len(fitted.others) else X[~pattern.members]
+    agreement = _agreement(fitted, pattern.slopes[:, top])
     return Insight(
         target=fitted.target,
         component=pattern.component,
@@ -182,7 +189,21 @@ def _insight(fitted: Fitted, pattern: _Pattern, *, k: int, credibility: float) -
         credibility=credibility,
         examples=_some(X[rows]).reshape(-1, *shape),
         others=_some(others).reshape(-1, *shape),
+        r_hat=agreement.worst_r_hat,
+        n_effective=agreement.least_ess,
     )
+
+
+def _agreement(fitted: Fitted, slopes: Floats) -> Convergence:
+    """How far chains agree on main coefficients (draws, features)."""
+    posterior = fitted.surrogate.posterior
+    n_draws = len(posterior.z)
+    if len(slopes) < n_draws or n_draws < 4 * posterior.n_chains:
+        return Convergence({"chains": np.inf}, {"chains": 0.0})
+    if not slopes.shape[1]:
+        return Convergence({"chains": 1.0}, {"chains": float(n_draws)})
+    draws = posterior.by_chain(slopes)
+    return convergence({str(k): draws[:, :, k] for k in range(draws.shape[2])})
 
 
 def _some(X: Floats) -> Floats:

@@ -13,12 +13,13 @@ from tellwhy.core.errors import InvalidInput
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.explainers.surrogate.columns import Columns, Gate, choose_columns, choose_gate
 from tellwhy.explainers.surrogate.conditionals.state import design
-from tellwhy.explainers.surrogate.convergence import effective_draws
+from tellwhy.explainers.surrogate.convergence import effective_draws, split_r_hat
 from tellwhy.explainers.surrogate.modes import mode_coefficients
 from tellwhy.explainers.surrogate.priors import Priors
 from tellwhy.explainers.surrogate.sampler import Posterior, Settings, sample
 
 LARGEST = 1e150  # squares of larger numbers overflow
+LEADING = 10  # values of a row whose agreement between chains is watched
 DIGITS = 8  # of the scaled target that are kept: a model's rounding errors must not steer the draws
 
 
@@ -60,6 +61,7 @@ class Local:
     coefficient_interval: Floats  # (p, 2)
     base: float
     weights: Floats  # (J,) mean posterior probability of each component
+    r_hat: float  # largest split-R̂ of the leading values
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +164,16 @@ class Surrogate:
             coefficient_interval=np.quantile(drawn_slopes, [tail, 1.0 - tail], axis=0).T,
             base=float(self._at_origin(expected.mean(axis=0))),
             weights=weights.mean(axis=0),
+            r_hat=self._agreement(values),
         )
+
+    def _agreement(self, values: Floats) -> float:
+        """Largest split-R̂ of the values (draws, columns) that matter most; infinite for too few draws."""
+        draws = self.posterior.by_chain(values)
+        if draws.shape[1] < 4:
+            return float(np.inf)
+        leading = np.argsort(-np.abs(values.mean(axis=0)), kind="stable")[:LEADING]
+        return float(split_r_hat(draws[:, :, leading]).max(initial=1.0))
 
     def slopes(self, coef: Floats) -> Floats:
         """Coefficients (…, 1 + p) as slopes in the user's units, over all columns."""

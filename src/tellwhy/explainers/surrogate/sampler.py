@@ -13,7 +13,6 @@ from threadpoolctl import threadpool_limits
 from tellwhy.core.parallel import thread_map
 from tellwhy.core.progress import track
 from tellwhy.core.score_function import Floats
-from tellwhy.core.tables import evenly_spread
 from tellwhy.explainers.surrogate import checkpoint
 from tellwhy.explainers.surrogate.conditionals._compiled import draw_coefficients, run_sweeps
 from tellwhy.explainers.surrogate.conditionals.state import (
@@ -24,12 +23,12 @@ from tellwhy.explainers.surrogate.conditionals.state import (
     empty_state,
     kept_arrays,
 )
-from tellwhy.explainers.surrogate.convergence import Convergence, convergence
+from tellwhy.explainers.surrogate.convergence import GOAL, Convergence, convergence
 from tellwhy.explainers.surrogate.priors import Priors
+from tellwhy.explainers.surrogate.reported import quantities
 
 MOST_DRAWS = 200  # kept per chain
 BLOCK = 20  # sweeps between checkpoints and reports
-WATCHED = 8  # rows whose fitted values are watched for convergence
 SAVE_SECONDS = 20.0  # between checkpoints
 HOT = 50.0  # temperature of the first sweeps
 ANNEALED = 0.7  # part of the burn-in in which it falls to 1
@@ -37,13 +36,18 @@ ANNEALED = 0.7  # part of the burn-in in which it falls to 1
 
 @dataclass(frozen=True)
 class Settings:
-    """Size of the mixture and length of the chains: `n_burn` sweeps thrown away, then `n_sweeps`."""
+    """Size of the mixture and length of the chains: `n_burn` sweeps thrown away, then `n_sweeps`.
+
+    With `max_seconds`, chains that do not agree yet go on for about as long, in rounds: each throws away what
+    was kept, and runs twice as far as the one before.
+    """
 
     n_components: int = 10
     n_elastic_nets: int = 3
     n_sweeps: int = 1000
     n_burn: int = 500
     n_chains: int = 2
+    max_seconds: float | None = None
 
     @property
     def thin(self) -> int:
@@ -73,7 +77,7 @@ class Posterior:
     n_chains
         The first D/n_chains draws are those of the first chain, and so on.
     convergence
-        Split-R̂ and effective draws of label-invariant quantities.
+        Split-R̂ and effective draws of what is reported.
     """
 
     coef: Floats
@@ -141,18 +145,72 @@ def sample(
     mark = checkpoint.fingerprint(data, numbers, settings)
     if folder is not None:
         checkpoint.resume(folder, mark, chains)
-    blocks = _blocks(settings)
-    first = sum(np.cumsum([0, *blocks])[1:] <= chains[0].done)  # blocks that a checkpoint has behind it
-    saved_at = time.monotonic()
-    progress = track(blocks[first:], len(blocks) - first, lambda: f"{label} ({_so_far(chains, data)})")
+    run = _Run(chains, data, numbers, settings, n_jobs=n_jobs, folder=folder, mark=mark, label=label)
     with threadpool_limits(1, user_api="blas"):  # threads are those of the chains
-        for n_sweeps in progress:
-            _run_block(chains, data, numbers, settings, n_sweeps=n_sweeps, n_jobs=n_jobs)
-            is_last = chains[0].done >= sum(blocks)
-            if folder is not None and (time.monotonic() - saved_at > SAVE_SECONDS or is_last):
-                checkpoint.save(folder, mark, chains)
+        run.to_the_end()
+    return _posterior(chains)
+
+
+@dataclass(eq=False)
+class _Run:
+    """Chains on their way through the burn-in, the sweeps that are kept and, where allowed, further rounds."""
+
+    chains: list[Chain]
+    data: Data
+    numbers: Numbers
+    settings: Settings
+    n_jobs: int
+    folder: Path | None
+    mark: str
+    label: str
+
+    def to_the_end(self) -> None:
+        """Run what the settings say, then rounds of twice the length until the chains agree or time is up."""
+        began = time.monotonic()
+        done_before = self.chains[0].done
+        end = self._through(_blocks(self.settings), start=0, thin=self.settings.thin)
+        limit = self.settings.max_seconds
+        thin = self.settings.thin
+        while limit is not None and not (self._is_at(end) and self._agree()):
+            thin *= 2
+            length = self.settings.n_draws * thin
+            seconds = time.monotonic() - began
+            swept = self.chains[0].done - done_before
+            # A round is not broken off: one that would not be done in time is not begun.
+            if self._is_at(end) and swept and seconds * (1.0 + length / swept) > limit:
+                return
+            end = self._through(_even(length, thin), start=end, thin=thin)
+
+    def _block(self, n_sweeps: int, thin: int) -> None:
+        """Run one block of sweeps of every chain; draws are kept once the burn-in is over."""
+        kept = 0 if self.chains[0].done < self.settings.n_burn else thin
+        _set_temperature(self.chains, self.settings.n_burn)
+        thread_map(
+            lambda chain: _run(chain, self.data, self.numbers, n_sweeps, kept), self.chains, self.n_jobs
+        )
+
+    def _is_at(self, sweeps: int) -> bool:
+        return self.chains[0].done == sweeps
+
+    def _agree(self) -> bool:
+        return self.chains[0].n_kept >= 4 and convergence(quantities(self.chains)).worst_r_hat <= GOAL
+
+    def _through(self, blocks: list[int], *, start: int, thin: int) -> int:
+        """Run the blocks that a checkpoint has not behind it; return the number of sweeps at their end."""
+        end = start + sum(blocks)
+        if self._is_at(start):
+            for chain in self.chains:
+                chain.n_kept = 0
+        ends = start + np.cumsum(blocks)
+        left = [block for block, after in zip(blocks, ends, strict=True) if after > self.chains[0].done]
+        saved_at = time.monotonic()
+        for n_sweeps in track(left, len(left), lambda: f"{self.label} ({_so_far(self.chains)})"):
+            self._block(n_sweeps, thin)
+            is_last = self._is_at(end)
+            if self.folder is not None and (time.monotonic() - saved_at > SAVE_SECONDS or is_last):
+                checkpoint.save(self.folder, self.mark, self.chains)
                 saved_at = time.monotonic()
-    return _posterior(chains, data)
+        return end
 
 
 def _new_chain(data: Data, settings: Settings, numbers: Numbers, rng: np.random.Generator) -> Chain:
@@ -161,22 +219,17 @@ def _new_chain(data: Data, settings: Settings, numbers: Numbers, rng: np.random.
     return Chain(rng, origin, state, kept_arrays(state, settings.n_draws))
 
 
-def _run_block(
-    chains: list[Chain], data: Data, numbers: Numbers, settings: Settings, *, n_sweeps: int, n_jobs: int
-) -> None:
-    """Run one block of sweeps of every chain; draws are kept once the burn-in is over."""
-    thin = 0 if chains[0].done < settings.n_burn else settings.thin
-    _set_temperature(chains, settings.n_burn)
-    thread_map(lambda chain: _run(chain, data, numbers, n_sweeps, thin), chains, n_jobs)
-
-
 def _blocks(settings: Settings) -> list[int]:
     """Sweeps per block: the burn-in, then the rest in multiples of the thinning."""
     # Burn-in and what is kept have blocks of their own: a block keeps draws, or it does not.
-    size = settings.thin * max(1, BLOCK // settings.thin)
-    total = settings.n_draws * settings.thin
     burn = [min(BLOCK, settings.n_burn - s) for s in range(0, settings.n_burn, BLOCK)]
-    return burn + [min(size, total - s) for s in range(0, total, size)]
+    return burn + _even(settings.n_draws * settings.thin, settings.thin)
+
+
+def _even(total: int, thin: int) -> list[int]:
+    """Blocks of a number of sweeps, each a multiple of the thinning."""
+    size = thin * max(1, BLOCK // thin)
+    return [min(size, total - s) for s in range(0, total, size)]
 
 
 def _set_temperature(chains: list[Chain], n_burn: int) -> None:
@@ -195,35 +248,18 @@ def _run(chain: Chain, data: Data, numbers: Numbers, n_sweeps: int, thin: int) -
     chain.n_kept += n_kept
 
 
-def _so_far(chains: list[Chain], data: Data) -> str:
+def _so_far(chains: list[Chain]) -> str:
     """How far the chains agree, in a few words."""
     if chains[0].n_kept < 8:
         return "burn-in"
-    return convergence(quantities(chains, data)).words()
+    return convergence(quantities(chains)).words()
 
 
-def quantities(chains: list[Chain], data: Data) -> dict[str, Floats]:
-    """Quantities of the kept draws that do not depend on the numbers of components, each (chains, draws)."""
-    n = len(data.y)
-    watched = evenly_spread(n, WATCHED)
-    found: dict[str, list[Floats]] = {}
-    for chain in chains:
-        draw = np.arange(chain.n_kept)[:, None]
-        z = chain.kept.z[: chain.n_kept].astype(np.int64)
-        coef = chain.kept.coef[: chain.n_kept]
-        of_rows = np.log(chain.kept.sigma2[draw, z])
-        fitted = np.einsum("dik,ik->di", coef[draw, z[:, watched]], data.X[watched])
-        found.setdefault("mean log variance of the rows", []).append(of_rows.mean(axis=1))
-        for k, row in enumerate(watched):
-            found.setdefault(f"fitted value of row {row}", []).append(fitted[:, k])
-    return {name: np.array(draws) for name, draws in found.items()}
-
-
-def _posterior(chains: list[Chain], data: Data) -> Posterior:
+def _posterior(chains: list[Chain]) -> Posterior:
     """Join the chains, and measure how far they agree."""
     is_short = chains[0].n_kept < 4  # halves of fewer draws have no variance
     unknown = Convergence({"chains": np.inf}, {"chains": 0.0})
-    measured = unknown if is_short else convergence(quantities(chains, data))
+    measured = unknown if is_short else convergence(quantities(chains))
     return Posterior(
         coef=np.concatenate([chain.kept.coef for chain in chains]),
         log_pi=np.concatenate([chain.kept.log_pi for chain in chains]),

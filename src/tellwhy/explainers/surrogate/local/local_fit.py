@@ -113,10 +113,9 @@ class Chosen(NamedTuple):
 
 
 class _OneFit(NamedTuple):
-    """What the mixture of one row says of its segments, how far its chains agree, and the answer."""
+    """What the mixture of one row says of its segments, and the answer to a declared question."""
 
     local: Local
-    r_hat: float
     chosen: Chosen | None
 
 
@@ -168,7 +167,7 @@ def explain_locally(X: Floats, explained: Explained, how: LocalPlan) -> RowFits:
         fit = _fit_one(_Segments.of(X[i], label, how), explained.scores[i], int(explained.targets[i]))
         local = fit.local
         sizes = np.bincount(label)[label]  # of the segment that each cell belongs to
-        r_hat[i] = fit.r_hat
+        r_hat[i] = local.r_hat
         base[i] = local.base
         cells["values"][i] = local.values[label] / sizes
         cells["stderr"][i] = _error(local, how)[label] / sizes
@@ -230,8 +229,7 @@ def _fit_one(row: _Segments, score: float, target: int) -> _OneFit:
         credibility=how.credibility,
         owner=None,
     )
-    r_hat = surrogate.posterior.convergence.worst_r_hat
-    return _OneFit(local, r_hat, _choose(row, local, target, len(answers.masks)))
+    return _OneFit(local, _choose(row, local, target, len(answers.masks)))
 
 
 def _asked(row: _Segments, target: int, rng: np.random.Generator) -> Answers:
