@@ -32,18 +32,19 @@ def relabelled(one, rng):
 def test_labels_do_not_matter():
     rng = np.random.default_rng(0)
     one = chain(rng)
-    for name, draws in quantities([one]).items():
-        np.testing.assert_allclose(quantities([relabelled(one, rng)])[name], draws, err_msg=name)
+    for name, draws in quantities([one], np.ones(14)).items():
+        np.testing.assert_allclose(quantities([relabelled(one, rng)], np.ones(14))[name], draws, err_msg=name)
 
 
-def test_mean_coefficients_are_those_of_the_rows():
+def test_effects_are_mean_coefficients_of_the_rows_times_the_spread():
     one = chain(np.random.default_rng(1))
-    found = quantities([one])
+    spread = np.linspace(0.1, 1.0, 14)[::-1]
+    found = quantities([one], spread)
     draw = np.arange(one.n_kept)[:, None]
-    by_hand = one.kept.coef[draw, one.kept.z].mean(axis=1)[:, 1:]
+    by_hand = one.kept.coef[draw, one.kept.z].mean(axis=1)[:, 1:] * spread
     largest = np.argsort(-np.abs(by_hand.mean(axis=0)))
     for k in range(WATCHED):
-        np.testing.assert_allclose(found[f"mean coefficient {k + 1} by size"][0], by_hand[:, largest[k]])
+        np.testing.assert_allclose(found[f"effect {k + 1} by size"][0], by_hand[:, largest[k]])
     variance = np.log(one.kept.sigma2[draw, one.kept.z]).mean(axis=1)
     np.testing.assert_allclose(found["mean log variance of the rows"][0], variance)
     first = set(largest[:WATCHED])

@@ -26,7 +26,7 @@ def odds(X):
     p = 1 / (1 + np.exp(-np.asarray(X).reshape(len(X), -1)[:, 5]))
     return np.column_stack([1 - p, p])
 """
-SHORT = ("--sweeps", "60", "--components", "2")
+SHORT = ("--sweeps", "60", "--components", "2", "--chains", "2", "--minutes", "0")
 
 
 @pytest.fixture
@@ -53,7 +53,9 @@ def test_table(folder):
     assert "[" in line, "intervals are shown"
     assert "1 that may be 0" in " ".join(result.stdout.split())
     assert "effective draws" in " ".join(result.stdout.split())
-    assert (folder / "tellwhy-insight-rows" / "insights.html").stat().st_size > 1e5
+    assert (folder / "tellwhy-insight-rows" / "insights.html").read_text(encoding="utf-8").count(
+        "article"
+    ) > 0
     stored = json.loads((folder / "tellwhy-insight-rows" / "insights.json").read_text())
     assert stored["insights"][0]["features"][0]["feature"] == "a"
 
@@ -83,9 +85,11 @@ def test_checkpoint_is_gone_on_from(folder):
 
 
 def test_nothing_that_surely_matters_and_what_to_do(folder):
-    result = run("own_models_of_test:noise", "rows.csv", "--sweeps", "8", "--components", "6")
+    result = run(
+        "own_models_of_test:noise", "rows.csv", "--sweeps", "8", "--components", "6", "--minutes", "0"
+    )
     assert "all may be 0" in " ".join(result.stdout.split())
-    assert "Raise --sweeps, or lower --components" in " ".join(result.stderr.split())
+    assert "Raise --minutes or --sweeps, or lower --components" in " ".join(result.stderr.split())
 
 
 def test_a_folder_of_others_is_refused_before_the_model_is_asked(folder):

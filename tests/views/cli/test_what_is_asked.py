@@ -139,10 +139,9 @@ def test_comparisons(asked: Any) -> None:
 def test_insights(asked: Any) -> None:
     function = "tellwhy.workflow.insights.insight_run.learn_insights"
     plain = asked(function, "insight", "m:f", "t.csv")
-    assert (plain["n_sweeps"], plain["n_burn"], plain["n_chains"]) == (1000, 500, 2)
-    words = (
-        "--top 3 --components 4 --features 5 --sweeps 60 --chains 6 --scale common --seed 7 --checkpoint c"
-    )
+    assert (plain["n_sweeps"], plain["n_burn"], plain["n_chains"]) == (1000, 500, 4)
+    assert plain["max_seconds"] == 300
+    words = "--top 3 --components 4 --features 5 --sweeps 60 --chains 6 --minutes 0 --scale common --seed 7 --checkpoint c"
     assert asked(function, "insight", "m:f", "t.csv", *words.split()) == {
         "args": ("m:f", Path("t.csv")),
         "top": 3,
@@ -152,6 +151,7 @@ def test_insights(asked: Any) -> None:
         "n_sweeps": 60,
         "n_burn": 30,  # half as many
         "n_chains": 6,
+        "max_seconds": None,
         "scale": "common",
         "random_state": 7,
     }

@@ -54,8 +54,8 @@ class Insight:
     credibility
         Probability of the intervals.
     r_hat, n_effective
-        Largest split-R̂ and least effective number of draws of its main coefficients. Infinite and 0 where the
-        component is not there in every draw: then it is no sure pattern.
+        Largest split-R̂ and least effective number of draws of its main coefficients. Infinite and 0 where
+        the component is not there in every draw: then it is no sure pattern.
     examples, others
         Some of the rows it describes, and some of the rows of other targets (or, without any, of other
         components).

@@ -25,7 +25,7 @@ from tellwhy.explainers.surrogate.conditionals.state import (
 )
 from tellwhy.explainers.surrogate.convergence import GOAL, Convergence, convergence
 from tellwhy.explainers.surrogate.priors import Priors
-from tellwhy.explainers.surrogate.reported import quantities
+from tellwhy.explainers.surrogate.reported import quantities, spread_of
 
 MOST_DRAWS = 200  # kept per chain
 BLOCK = 20  # sweeps between checkpoints and reports
@@ -148,12 +148,12 @@ def sample(
     run = _Run(chains, data, numbers, settings, n_jobs=n_jobs, folder=folder, mark=mark, label=label)
     with threadpool_limits(1, user_api="blas"):  # threads are those of the chains
         run.to_the_end()
-    return _posterior(chains)
+    return _posterior(chains, data)
 
 
 @dataclass(eq=False)
 class _Run:
-    """Chains on their way through the burn-in, the sweeps that are kept and, where allowed, further rounds."""
+    """Chains on their way: the burn-in, the sweeps that are kept and, where allowed, further rounds."""
 
     chains: list[Chain]
     data: Data
@@ -193,7 +193,10 @@ class _Run:
         return self.chains[0].done == sweeps
 
     def _agree(self) -> bool:
-        return self.chains[0].n_kept >= 4 and convergence(quantities(self.chains)).worst_r_hat <= GOAL
+        return (
+            self.chains[0].n_kept >= 4
+            and convergence(quantities(self.chains, spread_of(self.data))).worst_r_hat <= GOAL
+        )
 
     def _through(self, blocks: list[int], *, start: int, thin: int) -> int:
         """Run the blocks that a checkpoint has not behind it; return the number of sweeps at their end."""
@@ -204,7 +207,7 @@ class _Run:
         ends = start + np.cumsum(blocks)
         left = [block for block, after in zip(blocks, ends, strict=True) if after > self.chains[0].done]
         saved_at = time.monotonic()
-        for n_sweeps in track(left, len(left), lambda: f"{self.label} ({_so_far(self.chains)})"):
+        for n_sweeps in track(left, len(left), lambda: f"{self.label} ({_so_far(self.chains, self.data)})"):
             self._block(n_sweeps, thin)
             is_last = self._is_at(end)
             if self.folder is not None and (time.monotonic() - saved_at > SAVE_SECONDS or is_last):
@@ -248,18 +251,18 @@ def _run(chain: Chain, data: Data, numbers: Numbers, n_sweeps: int, thin: int) -
     chain.n_kept += n_kept
 
 
-def _so_far(chains: list[Chain]) -> str:
+def _so_far(chains: list[Chain], data: Data) -> str:
     """How far the chains agree, in a few words."""
     if chains[0].n_kept < 8:
         return "burn-in"
-    return convergence(quantities(chains)).words()
+    return convergence(quantities(chains, spread_of(data))).words()
 
 
-def _posterior(chains: list[Chain]) -> Posterior:
+def _posterior(chains: list[Chain], data: Data) -> Posterior:
     """Join the chains, and measure how far they agree."""
     is_short = chains[0].n_kept < 4  # halves of fewer draws have no variance
     unknown = Convergence({"chains": np.inf}, {"chains": 0.0})
-    measured = unknown if is_short else convergence(quantities(chains))
+    measured = unknown if is_short else convergence(quantities(chains, spread_of(data)))
     return Posterior(
         coef=np.concatenate([chain.kept.coef for chain in chains]),
         log_pi=np.concatenate([chain.kept.log_pi for chain in chains]),

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from tellwhy.workflow.results import Convergence, Insight
 
 MOST_SHOWN = 8  # features per line; the files hold all
-OPTIONS = {"Raise n_burn and n_sweeps, or lower n_components": "Raise --sweeps, or lower --components"}
+OPTIONS = {
+    "Raise n_burn and n_sweeps, or lower n_components": "Raise --minutes or --sweeps, or lower --components"
+}
 
 
 def insight_command(
@@ -33,7 +35,11 @@ def insight_command(
     sweeps: Annotated[
         int, typer.Option(min=8, help="Sweeps of each chain, after half as many of burn-in.")
     ] = 1000,
-    chains: Annotated[int, typer.Option(min=1, help="Chains.")] = 2,
+    chains: Annotated[int, typer.Option(min=1, help="Chains, which must agree.")] = 4,
+    minutes: Annotated[
+        float,
+        typer.Option(min=0.0, help="Chains that disagree go on for up to this long per class; 0: they stop."),
+    ] = 5.0,
     scale: Annotated[
         str, typer.Option(help="columns, or common: pixels and other columns of one unit.")
     ] = "columns",
@@ -51,7 +57,7 @@ def insight_command(
     """Tell what a model has learned, with credible intervals.
 
     Fits a Bayesian mixture of sparse regressions to the model's outputs on the rows, and writes a folder with
-    `insights.html` (a gallery of the patterns) and `insights.json`.
+    `insights.html` (a page on the patterns) and `insights.json`.
 
     Examples
     --------
@@ -73,22 +79,23 @@ def insight_command(
             n_sweeps=sweeps,
             n_burn=max(1, sweeps // 2),
             n_chains=chains,
+            max_seconds=60.0 * minutes or None,
             scale=scale,
             random_state=seed,
         )
-        save_insights(run, folder, add=lambda work: _write_gallery(run, work / "insights.html"))
+        save_insights(run, folder, add=lambda work: _write_page(run, work / "insights.html"))
     if json:
         screen.print_json({**run_record(run), "out": str(folder)})
         return
     screen.notes(run.notices, quiet=quiet)
     show_insights(run)
-    screen.say(f"Gallery: {folder / 'insights.html'}")
+    screen.say(f"Page: {folder / 'insights.html'}")
 
 
-def _write_gallery(run: InsightRun, path: Path) -> None:
-    from tellwhy.views.plots import insights
+def _write_page(run: InsightRun, path: Path) -> None:
+    from tellwhy.views.insight_page import write_insight_report
 
-    insights(run.insights).write_html(path, include_plotlyjs=True)
+    write_insight_report(run, path)
 
 
 def show_insights(run: InsightRun) -> None:

@@ -123,9 +123,16 @@ def insight_record(insight: Insight) -> dict[str, Any]:
         "share": insight.share,
         "share_interval": insight.share_interval,
         "credibility": insight.credibility,
+        "r_hat": _finite(insight.r_hat),
+        "effective_draws": _finite(insight.n_effective),
         "features": insight.to_frame().to_dict("records"),
         "applies": [{"feature": name, "from": low, "to": high} for name, low, high in insight.applies],
     }
+
+
+def _finite(number: float) -> float | None:
+    """A number that JSON can hold; None for one that is not known, or without end."""
+    return float(number) if np.isfinite(number) else None
 
 
 def run_record(run: InsightRun) -> dict[str, Any]:
