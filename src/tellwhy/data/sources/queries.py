@@ -5,21 +5,24 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow.parquet as pq
 
 from tellwhy.core.errors import InvalidParameter, UnreadableFile
 from tellwhy.core.optional import require
+from tellwhy.core.storage.files import new_file
 from tellwhy.data.reading.arrow_frames import frame_from_arrow
 from tellwhy.data.reading.byte_source import ByteSource, locate
 from tellwhy.data.reading.records import frame_from_records
 from tellwhy.data.sources.several import join_frames
 from tellwhy.data.table import Table, check_unique, frame_fingerprint
 
+_GROUP = 65_536
 _BATCH = 50_000  # rows of SQLite that are held as Python's values at a time
 _ONE_SELECT = "expected a single SELECT (or WITH … SELECT) that ends there"
 _SELECT = re.compile(r"(\s|--[^\n]*(\n|$)|/\*.*?\*/|\()*(SELECT|WITH|VALUES)\b", re.IGNORECASE | re.DOTALL)
@@ -64,6 +67,28 @@ def read_query(query: str, db: str | os.PathLike[str]) -> Table:
         )
     notice = f"Rows of the query: {' '.join(query.split())}"
     return Table(frame, str(db), (notice,), frame_fingerprint(frame))
+
+
+def write_query(query: str, db: str | os.PathLike[str], target: Path) -> int:
+    """Write the rows that one SELECT of a DuckDB file gives to a Parquet file, some at a time; return how many.
+
+    Row groups have 65,536 rows. A file that is there already is replaced.
+    """
+    path = Path(db)
+    if _kind(locate(path)) != "duckdb":
+        raise InvalidParameter(
+            f"{path} is a SQLite database, whose rows are read at once only. Leave --workers out, or export "
+            "the query to a Parquet or CSV file."
+        )
+    n_rows = 0
+    with _duckdb(path) as (connection, refused), refused():
+        relation = _duckdb_relation(connection, query, path)
+        reader = relation.to_arrow_reader(_GROUP)
+        with new_file(target) as work, pq.ParquetWriter(work, reader.schema) as writer:
+            for batch in reader:
+                writer.write_batch(batch)
+                n_rows += batch.num_rows
+    return n_rows
 
 
 def _kind(source: ByteSource) -> str:
@@ -116,23 +141,35 @@ def _plain(cell: Any) -> Any:
 
 
 def _ask_duckdb(query: str, path: Path) -> pd.DataFrame:
+    with _duckdb(path) as (connection, refused), refused():
+        found = _duckdb_relation(connection, query, path).to_arrow_table()
+    return frame_from_arrow(found)
+
+
+@contextmanager
+def _duckdb(path: Path) -> Iterator[tuple[Any, Callable[[], AbstractContextManager[None]]]]:
+    """Give a connection for reading, and a context in which errors are those of the query."""
     duckdb = require("duckdb", "Reading DuckDB databases")
     try:
         with closing(duckdb.connect(str(path), read_only=True, config=dict(_DUCKDB_SETTINGS))) as connection:
             tables = [row[0] for row in connection.execute("SHOW TABLES").fetchall()]
-            try:
-                found = _duckdb_rows(connection, query, path)
-            except duckdb.Error as error:
-                raise _refused(path, str(error).splitlines()[0], tables) from error
+
+            @contextmanager
+            def refused() -> Iterator[None]:
+                try:
+                    yield
+                except duckdb.Error as error:
+                    raise _refused(path, str(error).splitlines()[0], tables) from error
+
+            yield connection, refused
     except duckdb.Error as error:
         raise UnreadableFile(
             f"{path} cannot be opened: {str(error).splitlines()[0]} Close other programs that write to it, "
             "or open it with the version of DuckDB that wrote it."
         ) from error
-    return frame_from_arrow(found)
 
 
-def _duckdb_rows(connection: Any, query: str, path: Path) -> Any:
+def _duckdb_relation(connection: Any, query: str, path: Path) -> Any:
     statements = connection.extract_statements(query)
     kinds = [str(statement.type).rpartition(".")[2] for statement in statements]
     if kinds != ["SELECT"]:
@@ -140,7 +177,7 @@ def _duckdb_rows(connection: Any, query: str, path: Path) -> Any:
         raise _refused(path, f"{_ONE_SELECT}, got {got}", ())
     relation = connection.sql(query)
     _check_names([str(name) for name in relation.columns], path)
-    return relation.to_arrow_table()
+    return relation
 
 
 def _check_names(names: list[str], path: Path) -> None:

@@ -189,8 +189,8 @@ def explain_command(
     asked |= {**table_only, "detector": detector, "method": method, "missing": missing, **kinds}
     blocks = {"workers": workers, "all": all, "budget": budget, "ray": ray}
     if bulk.is_bulk(files, blocks):
-        bulk.check_source(sheet, db, fail_on_alarms)
-        bulk.explain_in_blocks(files, folder, model, asked, blocks, as_json=json, quiet=quiet)
+        bulk.check_source(sheet, fail_on_alarms)
+        bulk.explain_in_blocks(files, folder, model, asked, blocks, db=db, as_json=json, quiet=quiet)
         return
     if model is None:
         run = _explain_rows(named, folder, asked, as_json=json, quiet=quiet)

@@ -17,7 +17,7 @@ from tellwhy.workflow.bulk.explain_block import Job
 
 PLAN = "bulk.json"
 SCHEMA = 1
-OURS = ("model.tellwhy",)  # what may be in the folder before a run begins: the model that was fitted for it
+OURS = ("model.tellwhy", "query.parquet", "query.json")  # what may be in the folder before a run begins
 
 
 @dataclass(frozen=True)

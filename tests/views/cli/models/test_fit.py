@@ -130,10 +130,31 @@ def test_a_folder_is_explained_block_by_block(place):
     assert told["n_rows"] == 120
     assert told["n_resumed"] == told["n_blocks"] == 1
     assert told["n_alarms"] >= 8
-    for words, option in ((["--alarms", "3"], "--alarms"), (["--db", "x.db"], "--db")):
+    for words, option in ((["--alarms", "3"], "--alarms"), (["--sheet", "2"], "--sheet")):
         wrong = run("explain", place / "year", "--model", place / "m.tellwhy", *words)
         assert wrong.exit_code == 1
         assert f"{option} cannot be used block by block" in wrong.stderr
+
+
+def test_a_query_is_explained_block_by_block(place, tmp_path):
+    import duckdb
+
+    with duckdb.connect(str(tmp_path / "shop.duckdb")) as base:
+        february = orders(90, seed=2, month=2, bad=True)
+        base.register("february", february)
+        base.execute("CREATE TABLE orders AS SELECT * FROM february")
+    words = ["explain", "SELECT * FROM orders WHERE qty > 0", "--db", tmp_path / "shop.duckdb"]
+    words += ["--model", place / "m.tellwhy", "--out", tmp_path / "run", "--workers", "1", "--json"]
+    told = json.loads(run(*words).stdout)
+    assert (told["n_rows"], told["n_resumed"]) == (90, 0)
+    assert told["n_alarms"] >= 4
+    assert json.loads(run(*words).stdout)["n_resumed"] == 1
+    words[1] = "SELECT * FROM orders WHERE qty > 5"
+    wrong = run(*words)
+    assert wrong.exit_code == 1
+    assert "another query" in wrong.stderr
+    words[1] = "DROP TABLE orders"
+    assert run(*words, "--out", tmp_path / "run2").exit_code == 1
 
 
 def test_a_folder_is_fitted_in_passes(place):

@@ -35,9 +35,9 @@ def is_large(files: Sequence[str]) -> bool:
     return any(path.is_dir() for path in paths) or sum(sizes) > LARGE
 
 
-def check_source(sheet: str | None, db: Path | None, fail_on_alarms: int | None) -> None:
+def check_source(sheet: str | None, fail_on_alarms: int | None) -> None:
     """Raise for what cannot be asked of files that are read block by block."""
-    given = {"--sheet": sheet, "--db": db, "--fail-on-alarms": fail_on_alarms}
+    given = {"--sheet": sheet, "--fail-on-alarms": fail_on_alarms}
     named = [name for name, value in given.items() if value is not None]
     if named:
         raise InvalidParameter(
@@ -53,6 +53,7 @@ def explain_in_blocks(
     asked: Mapping[str, Any],
     told: Mapping[str, Any],
     *,
+    db: Path | None = None,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -62,12 +63,13 @@ def explain_in_blocks(
 
     _check(asked)
     with _resumable(folder), screen.progress_bar(quiet=quiet), screen.warnings_as_notes():
-        place = _fitted(files, folder, asked) if model is None else model
+        names = list(files) if db is None else [_queried(files, db, folder)]
+        place = _fitted(names, folder, asked) if model is None else model
         settings = {"method": asked["method"], "id_column": asked["id_column"]}
         if model is not None:
             asked_of_model(asked)
         result = explain_bulk(
-            list(files),
+            names,
             model=place,
             out=folder,
             workers=told["workers"] or 1,
@@ -103,6 +105,15 @@ def _check(asked: Mapping[str, Any]) -> None:
             f"{words} cannot be used block by block: where alarms begin is decided in fitting. Say so to "
             "`tellwhy fit`, and pass its model."
         )
+
+
+def _queried(files: Sequence[str], db: Path, folder: Path) -> str:
+    """Write the rows of a query beside the parts; those of an earlier run that goes on are used."""
+    from tellwhy.workflow.bulk.query_rows import rows_of_query
+
+    if len(files) != 1:
+        raise InvalidParameter(f"With --db, give one query and nothing else to read; got {len(files)}.")
+    return str(rows_of_query(files[0], db, folder))
 
 
 def _fitted(files: Sequence[str], folder: Path, asked: Mapping[str, Any]) -> Path:
