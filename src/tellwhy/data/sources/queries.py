@@ -70,9 +70,9 @@ def read_query(query: str, db: str | os.PathLike[str]) -> Table:
 
 
 def write_query(query: str, db: str | os.PathLike[str], target: Path) -> int:
-    """Write the rows that one SELECT of a DuckDB file gives to a Parquet file, some at a time; return how many.
+    """Write the rows that one SELECT of a DuckDB file gives to a Parquet file; return how many.
 
-    Row groups have 65,536 rows. A file that is there already is replaced.
+    They are held some at a time. Row groups have 65,536 rows. A file that is there already is replaced.
     """
     path = Path(db)
     if _kind(locate(path)) != "duckdb":

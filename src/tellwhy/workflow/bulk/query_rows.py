@@ -1,4 +1,4 @@
-"""Rows of a query, kept as a Parquet file beside the parts: they are read in blocks, and again after a stop."""
+"""Rows of a query, kept as a Parquet file beside the parts: read in blocks, and again after a stop."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from tellwhy.core.errors import CannotWrite, UnreadableFile
 from tellwhy.core.progress import stage
 from tellwhy.core.storage.files import new_file
 from tellwhy.data.sources.queries import write_query
-from tellwhy.workflow.bulk.plan import PLAN
 
 ROWS = "query.parquet"
 QUERY = "query.json"

@@ -7,8 +7,10 @@ network disk). A worker or a machine that dies costs its blocks one more try.
 from __future__ import annotations
 
 import os
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import redirect_stdout
 from typing import Any
 
 from tellwhy.core.optional import require
@@ -34,11 +36,12 @@ def run_on_ray(job: Job, blocks: Sequence[Block], address: str, n_workers: int) 
         Processes of a local cluster; one elsewhere is used whole.
     """
     ray: Any = require("ray", "--ray")
-    _connect(ray, address, n_workers)
-    try:
-        yield from _records(ray, job, blocks)
-    finally:
-        ray.shutdown()
+    with redirect_stdout(sys.stderr):  # Ray tells of dead workers where results are printed
+        _connect(ray, address, n_workers)
+        try:
+            yield from _records(ray, job, blocks)
+        finally:
+            ray.shutdown()
 
 
 def _connect(ray: Any, address: str, n_workers: int) -> None:
