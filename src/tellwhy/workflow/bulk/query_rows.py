@@ -16,7 +16,7 @@ QUERY = "query.json"
 
 
 def rows_of_query(query: str, db: Path, out: Path) -> Path:
-    """Ask a DuckDB file once, and return the file of rows; a run that goes on reads the rows it began with."""
+    """Ask a DuckDB file once, and return the file of rows; a run that goes on reads those it began with."""
     told = {"query": query, "db": str(Path(db).resolve())}
     target = out / ROWS
     if (out / QUERY).exists() and target.exists():
@@ -24,9 +24,7 @@ def rows_of_query(query: str, db: Path, out: Path) -> Path:
             raise CannotWrite(f"{out} holds a run of another query: choose another folder, or remove it.")
         return target
     if out.exists() and any(path.name not in (ROWS, QUERY, "model.tellwhy") for path in out.iterdir()):
-        raise CannotWrite(
-            f"{out} exists and holds something else ({PLAN} is of another run): choose another."
-        )
+        raise CannotWrite(f"{out} exists and holds something else than this run: choose another folder.")
     stage(f"asking {db}")
     try:
         out.mkdir(parents=True, exist_ok=True)
