@@ -40,6 +40,7 @@ METHODS: dict[str, Callable[[Any], Any]] = {
     "COMP": Compensation,
     "ASH": AnomalyShapley,
 }
+PLAIN_METHODS = METHODS | {"ASH": lambda model: AnomalyShapley(model, gamma=0.01, characteristic="relaxed")}
 
 
 def methods_for(detector: str) -> list[str]:
@@ -66,22 +67,25 @@ def split(name: str) -> Split:
 
 
 @cache
-def fitted(name: str, detector: str, models: Path | None = None) -> Any:
+def fitted(name: str, detector: str, models: Path | None = None, *, is_plain: bool = False) -> Any:
     """A detector of the paper, fitted to the rows of train and valid together and kept in the folder `models`.
+
+    `is_plain`: as the paper describes it, without what we added (linear maps beside the VAE's layers, its choice by
+    localisation, an anchor of DAGMM, a chosen regularisation); K of mixtures and of DAGMM is 2, 3 or 4.
 
     Each holds out a fifth of them, the paper's share, to choose its size, its regularisation (mixtures) and when to
     stop (networks). (The paper's published program takes, of its candidates, those that detect the labelled anomalies
     among the test rows best.)
     """
     if detector == "VAE-r":
-        return copy(fitted(name, "VAE-e", models)).set_params(
-            score="reconstruction"
-        )  # one network, two scores
+        one = fitted(name, "VAE-e", models, is_plain=is_plain)  # one network, two scores
+        return copy(one).set_params(score="reconstruction")
+    train = _plain if is_plain else _trained
     if models is None:
-        return _trained(name, detector)
-    place = models / f"{name}_{detector}"
+        return train(name, detector)
+    place = models / f"{name}_{detector}{'_plain' if is_plain else ''}"
     if not place.exists():
-        _trained(name, detector).save(place)
+        train(name, detector).save(place)
     return load(place)
 
 
@@ -89,10 +93,21 @@ def _trained(name: str, detector: str) -> Any:
     data = split(name)
     both = np.vstack([data.train, data.valid])
     if detector == "GMM":
-        return GaussianMixture(candidates=COMPONENTS, regularisation="auto").fit(both)
+        return GaussianMixture(regularisation="auto").fit(both)
     if detector == "DAGMM":
         return DAGMM(device="cpu").fit(both)
     return VAE("elbo", "bernoulli" if data.is_binary else "gaussian", device="cpu").fit(both)
+
+
+def _plain(name: str, detector: str) -> Any:
+    data = split(name)
+    both = np.vstack([data.train, data.valid])
+    if detector == "GMM":
+        return GaussianMixture(candidates=COMPONENTS, regularisation=1e-6).fit(both)
+    if detector == "DAGMM":
+        return DAGMM(n_components="auto", anchor=0.0, device="cpu").fit(both)
+    likelihood = "bernoulli" if data.is_binary else "gaussian"
+    return VAE("elbo", likelihood, bypass=False, criterion="bound", device="cpu").fit(both)
 
 
 @cache
@@ -109,9 +124,9 @@ def injected(
     return np.vstack([d.X for d in draws]), np.vstack([d.truth for d in draws])
 
 
-def explainer(method: str, model: Any, train: np.ndarray) -> Any:
+def explainer(method: str, model: Any, train: np.ndarray, *, is_plain: bool = False) -> Any:
     """A method with the training rows as background."""
-    made = METHODS[method](model)
+    made = (PLAIN_METHODS if is_plain else METHODS)[method](model)
     return made.fit(train) if hasattr(made, "fit") else made
 
 

@@ -54,6 +54,7 @@ class Asked(NamedTuple):
     rows: int
     models: Path
     methods: list[str]
+    with_plain: bool = True
 
     def methods_for(self, detector: str) -> list[str]:
         """The methods asked for that apply to a detector."""
@@ -83,6 +84,12 @@ def located(made: Any, X: np.ndarray, truth: np.ndarray) -> Figures:
 def synthetic(asked: Asked, name: str, detector: str, method: str, d_anom: int) -> Figures:
     made = explainer(method, fitted(name, detector, asked.models), split(name).train)
     return located(made, *injected(name, d_anom, asked.tries, asked.rows))
+
+
+def plain(asked: Asked, name: str, detector: str, method: str) -> Figures:
+    model = fitted(name, detector, asked.models, is_plain=True)
+    made = explainer(method, model, split(name).train, is_plain=True)
+    return located(made, *injected(name, 1, asked.tries, asked.rows))
 
 
 def local(asked: Asked, name: str, detector: str) -> Figures:
@@ -179,9 +186,18 @@ def measure(measured: Measured, asked: Asked) -> None:
                 key = (name, detector, method, d_anom)
                 measured.take(partial(synthetic, asked, *key), "synthetic", *key)
         if d_anom == 1:
+            plain_tables(measured, asked)
             smaller_tables(measured, asked)
     if not asked.tables & {2, 3}:
         smaller_tables(measured, asked)
+
+
+def plain_tables(measured: Measured, asked: Asked) -> None:
+    """Table 2 with the detectors as the paper describes them."""
+    for name, detector in asked.pairs:
+        for method in asked.methods_for(detector) if asked.with_plain else ():
+            key = (name, detector, method)
+            measured.take(partial(plain, asked, *key), "plain", *key)
 
 
 def smaller_tables(measured: Measured, asked: Asked) -> None:
@@ -395,6 +411,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--fit-only", action="store_true", help="fit the networks and keep them, measure nothing"
     )
+    parser.add_argument("--without-plain", action="store_true", help="our detectors alone")
     parser.add_argument("--note", default="", help="a sentence about where the cache comes from")
     parser.add_argument(
         "--write-only", action="store_true", help="write the tables from the cache, measure nothing"
@@ -414,5 +431,7 @@ if __name__ == "__main__":
             fitted(*pair, models)
         raise SystemExit
     if not asked.write_only:
-        measure(kept, Asked(tables, pairs, asked.tries, asked.rows, models, asked.methods.split(",")))
+        chosen_methods = asked.methods.split(",")
+        with_plain = not asked.without_plain
+        measure(kept, Asked(tables, pairs, asked.tries, asked.rows, models, chosen_methods, with_plain))
     write(kept, f" {asked.note}" if asked.note else "")

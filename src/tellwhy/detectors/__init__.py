@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tellwhy.detectors.kernel.svdd import SVDD as SVDD
     from tellwhy.detectors.lccad.lccad import LCCAD as LCCAD
     from tellwhy.detectors.lccad.suggest import suggest_lccad as suggest_lccad
+    from tellwhy.detectors.mixed_marginals import MixedMarginals as MixedMarginals
     from tellwhy.detectors.model_io import load as load
     from tellwhy.detectors.nearest_neighbours import NearestNeighbours as NearestNeighbours
     from tellwhy.detectors.networks.dagmm import DAGMM as DAGMM
@@ -28,6 +29,7 @@ _PLACES = {
     "GaussianMixture": "gaussian_mixture",
     "KernelDensity": "kernel.kernel_density",
     "LCCAD": "lccad.lccad",
+    "MixedMarginals": "mixed_marginals",
     "NearestNeighbours": "nearest_neighbours",
     "OneClassSVM": "kernel.one_class_svm",
     "PCADetector": "pca_detector",

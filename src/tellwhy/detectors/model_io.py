@@ -26,6 +26,8 @@ from tellwhy.core.storage.values import Fit, Part, by_name
 from tellwhy.detectors.base import Detector
 from tellwhy.detectors.committee.saving import COMMITTEE_PARTS
 from tellwhy.detectors.lccad.saving import LCCAD_PART, LCCAD_PARTS
+from tellwhy.detectors.mixed_columns import MixedColumns
+from tellwhy.detectors.mixed_marginals import Dependence
 from tellwhy.detectors.patches.saving import PATCH_PART, PATCH_PARTS
 from tellwhy.kernels import Exponential, StudentT
 from tellwhy.scoring import Projection, ScaledMixture
@@ -166,6 +168,29 @@ def _projection(projection: Projection) -> Iterator[Fit]:
     yield "mean", projection.mean.shape, projection.components.shape[1:]
 
 
+def _mixed_columns(columns: MixedColumns) -> Iterator[Fit]:
+    d = len(columns.scales)
+    yield "starts", (columns.starts.shape, columns.starts.dtype), ((d + 1,), np.dtype(np.int64))
+    steps = np.diff(columns.starts)
+    yield "starts", bool((steps >= 0).all() and columns.starts[0] == 0), True
+    yield "atoms", len(columns.atoms), int(columns.starts[-1])
+    for name in ("masses", "levels"):
+        yield name, getattr(columns, name).shape, columns.atoms.shape
+    for name in ("rest", "widths"):
+        yield name, getattr(columns, name).shape, (d,)
+    yield "widths", bool((columns.widths > 0).all() and (columns.scales > 0).all()), True
+    for name in ("centres", "quantiles"):
+        yield name, len(getattr(columns, name)), d
+
+
+def _dependence(dependence: Dependence) -> Iterator[Fit]:
+    d = len(dependence.centre)
+    yield "excess", dependence.excess.shape, (d, d)
+    yield "scale", dependence.scale.shape, (d,)
+    yield "scale", bool((dependence.scale > 0).all()), True
+    yield "means", dependence.means.shape, (d,)
+
+
 def _observed(observed: Observed) -> Iterator[Fit]:
     yield "rows", _is_matrix(observed.rows), True
     for name, array in (("low", observed.low), ("high", observed.high), ("whole", observed.whole)):
@@ -185,6 +210,8 @@ _PARTS = by_name(
     Part(StudentT, _kernel),
     Part(ScaledMixture, _mixture),
     Part(Projection, _projection),
+    Part(MixedColumns, _mixed_columns),
+    Part(Dependence, _dependence),
     Part(Observed, _observed),
     Part(Scaling, _scaling),
 )

@@ -1,0 +1,199 @@
+"""Columns of point masses and smooth parts, bound together by a Gaussian copula."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.covariance import ledoit_wolf_shrinkage
+from sklearn.utils.validation import check_is_fitted
+
+from tellwhy.core.errors import InvalidInput
+from tellwhy.core.parallel import tracked_batches
+from tellwhy.core.params import Rules, one_of, real
+from tellwhy.core.registry import register
+from tellwhy.core.score_function import Floats, Integers
+from tellwhy.core.tables import as_floats, random_sample
+from tellwhy.detectors.base import Detector, calibration_rows
+from tellwhy.detectors.mixed_columns import N_CENTRES, MixedColumns
+from tellwhy.scoring.model_rows import check_columns
+
+FOLDS = 5
+LEARNED_ROWS = 100_000  # at most: shares and correlations are then known to a few thousandths
+LEAST_SHRINKAGE = 0.01  # columns that determine each other would otherwise have no inverse
+
+
+@dataclass(frozen=True, eq=False)
+class Dependence:
+    """A Gaussian copula: correlations of normal scores, and what ordinary rows have on average."""
+
+    centre: Floats  # (d,) of the normal scores
+    scale: Floats  # (d,)
+    excess: Floats  # (d, d) Q = R⁻¹ − I
+    offset: float  # ½ log det R
+    means: Floats  # (d,) of each column's part, over the rows that were learned from
+
+
+@register(
+    "detector",
+    needs="numeric columns, also with values that many rows share",
+    cost="fit O(n d² + d³); score O(n d (d + 64))",
+    exactness="closed form, by ranks",
+    citation="Nelsen, An Introduction to Copulas (2006); Ledoit, Wolf, J. Multivariate Analysis 88 (2004)",
+)
+class MixedMarginals(Detector):
+    """Columns with repeated values: how rare each value is, and how rare the values are together.
+
+    e(x) = Σ_j m_j(x_j) + ½ zᵀ(R⁻¹ − I)z + ½ log det R. A value that at least 5 % of the rows share is a point
+    mass, and m is −log of its share; all others have m = −log of a density, in units of the column's standard
+    deviation. So a cell beside the one value that nearly all rows have is odd, however small the difference,
+    and a rare code is as odd as it is rare. z are normal scores (the cell's rank, as a quantile of the normal
+    distribution), and R is their correlation matrix, shrunk towards independence. No share depends on units.
+
+    Its explanation is in closed form: shares are the Shapley values of the score against all rows that were
+    learned from. What they leave over is the mean score of these rows.
+
+    Parameters
+    ----------
+    shrinkage
+        Weight of independence in R: at least 0.01; 'auto' is Ledoit and Wolf's.
+    false_alarms
+        Share of training rows, each scored as if it were new, above the threshold that `fit` sets.
+
+    Attributes
+    ----------
+    columns_
+        Point masses, densities and ranks of each column.
+    dependence_
+        The copula.
+    shrinkage_
+        Weight in use.
+    training_scores_
+        Scores of training rows (at most 20,000), each by what four fifths of them without it taught.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.column_stack([rng.normal(size=500), np.zeros(500)])
+    >>> X[::50, 1] = 1.0
+    >>> MixedMarginals(false_alarms=0.05).fit(X).predict([[0.3, 0.0], [0.3, 0.2]])
+    array([ 1, -1])
+    """
+
+    _parameters: ClassVar[dict[str, Rules]] = {
+        "shrinkage": (one_of("auto"), real(0, 1, closed="both")),
+        "false_alarms": real(0, 0.5, closed="right"),
+    }
+
+    def __init__(self, *, shrinkage: str | float = "auto", false_alarms: float = 0.1):
+        self.shrinkage = shrinkage
+        self.false_alarms = false_alarms
+
+    def _fit(self, X: Floats) -> None:
+        learned = X[np.sort(random_sample(len(X), LEARNED_ROWS, np.random.default_rng(0)))]
+        self.columns_ = MixedColumns.of(learned)
+        self.shrinkage_ = self._weight(self.columns_, learned)
+        self.dependence_ = _dependence(self.columns_, learned, self.shrinkage_)
+        self.training_scores_ = self._left_out(X[calibration_rows(len(X))])
+        self.set_threshold(contamination=self.false_alarms)
+
+    def _weight(self, columns: MixedColumns, X: Floats) -> float:
+        if not isinstance(self.shrinkage, str):
+            return max(float(self.shrinkage), LEAST_SHRINKAGE)
+        Z = _standardised(columns.normal_scores(X))[0]
+        return float(np.clip(ledoit_wolf_shrinkage(Z, assume_centered=True), LEAST_SHRINKAGE, 1.0))
+
+    def _left_out(self, X: Floats) -> Floats:
+        """Score each row by what the rows of the other folds taught."""
+        folds = np.random.default_rng(0).permutation(len(X)) % min(FOLDS, len(X))
+        scores = np.empty(len(X))
+        for fold in range(folds.max() + 1):
+            others = X[folds != fold]
+            columns = MixedColumns.of(others)
+            taught = MixedScore(columns, _dependence(columns, others, self.shrinkage_))
+            scores[folds == fold] = taught.value(X[folds == fold])
+        return scores
+
+    def to_score(self) -> MixedScore:
+        """Return the outlierness as a score function that knows its shares."""
+        check_is_fitted(self)
+        return MixedScore(
+            self.columns_,
+            self.dependence_,
+            feature_names=self._names,
+            describes="surprise −log p(x) of MixedMarginals, columns in standard deviations",
+            threshold=self._known_threshold,
+        )
+
+
+class MixedScore:
+    """e(x) = Σ_j m_j(x_j) + ½ zᵀQz + offset, with closed-form shares of the columns."""
+
+    def __init__(
+        self,
+        columns: MixedColumns,
+        dependence: Dependence,
+        *,
+        feature_names: Sequence[str] | None = None,
+        describes: str = "surprise −log p(x)",
+        threshold: float | None = None,
+    ):
+        self.columns = columns
+        self.dependence = dependence
+        self.feature_shape = columns.scales.shape
+        self.feature_names = feature_names
+        self.describes = describes
+        self.threshold = threshold
+
+    def value(self, X: Any) -> Floats:
+        """Return the surprise of each row."""
+        return np.asarray(self._parts(X).sum(axis=1) + self.dependence.offset)
+
+    def shares(self, X: Any, *_: Integers) -> Floats:
+        """Return the Shapley value of each column against all rows that were learned from.
+
+        The score is a sum of terms of one column and of products of two. The value of column j in a product
+        z_j z_k, against a reference row b, is ½(z_j − b_j)(z_k + b_k); normal scores have mean 0, so that its
+        mean over the reference rows is ½(z_j z_k − mean b_j b_k).
+        """
+        return np.asarray(self._parts(X) - self.dependence.means)
+
+    def _parts(self, X: Any) -> Floats:
+        """Each column's own term, and half of its products with the others."""
+        check_columns(X, self.feature_names)
+        X = as_floats(X, n_columns=self.feature_shape[0])
+        parts = np.empty_like(X)
+        for rows in tracked_batches(len(X), 8 * (3 * N_CENTRES + 6 * X.shape[1]), "scoring rows"):
+            parts[rows] = _parts(self.columns, self.dependence, X[rows])
+        return parts
+
+
+def _parts(columns: MixedColumns, dependence: Dependence, X: Floats) -> Floats:
+    Z = (columns.normal_scores(X) - dependence.centre) / dependence.scale
+    return columns.surprises(X) + 0.5 * Z * (Z @ dependence.excess)
+
+
+def _standardised(Z: Floats) -> tuple[Floats, tuple[Floats, Floats]]:
+    """Normal scores with mean 0 and deviation 1 (0 in a column of one value), their centre and scale."""
+    centre = Z.mean(axis=0)
+    deviation = Z.std(axis=0)
+    scale = np.where(deviation > 0, deviation, 1.0)
+    return (Z - centre) / scale, (centre, scale)
+
+
+def _dependence(columns: MixedColumns, X: Floats, shrinkage: float) -> Dependence:
+    """Learn the copula of rows."""
+    Z, (centre, scale) = _standardised(columns.normal_scores(X))
+    R = (1.0 - shrinkage) * (Z.T @ Z / len(Z))
+    np.fill_diagonal(R, 1.0)
+    sign, log_det = np.linalg.slogdet(R)
+    if sign <= 0:
+        raise InvalidInput("The correlations of X have no inverse: raise the shrinkage.")
+    excess = np.linalg.inv(R) - np.eye(len(R))
+    found = Dependence(centre, scale, excess, 0.5 * float(log_det), np.zeros(len(R)))
+    total = np.zeros(len(R))
+    for rows in tracked_batches(len(X), 8 * (3 * N_CENTRES + 6 * X.shape[1]), "learning from rows"):
+        total += _parts(columns, found, X[rows]).sum(axis=0)
+    return Dependence(centre, scale, excess, found.offset, total / len(X))
