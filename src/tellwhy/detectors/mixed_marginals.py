@@ -26,7 +26,7 @@ LEAST_SHRINKAGE = 0.01  # columns that determine each other would otherwise have
 
 
 @dataclass(frozen=True, eq=False)
-class Dependence:
+class GaussianCopula:
     """A Gaussian copula: correlations of normal scores, and what ordinary rows have on average."""
 
     centre: Floats  # (d,) of the normal scores
@@ -134,7 +134,7 @@ class MixedScore:
     def __init__(
         self,
         columns: MixedColumns,
-        dependence: Dependence,
+        dependence: GaussianCopula,
         *,
         feature_names: Sequence[str] | None = None,
         describes: str = "surprise −log p(x)",
@@ -170,7 +170,7 @@ class MixedScore:
         return parts
 
 
-def _parts(columns: MixedColumns, dependence: Dependence, X: Floats) -> Floats:
+def _parts(columns: MixedColumns, dependence: GaussianCopula, X: Floats) -> Floats:
     Z = (columns.normal_scores(X) - dependence.centre) / dependence.scale
     return columns.surprises(X) + 0.5 * Z * (Z @ dependence.excess)
 
@@ -183,7 +183,7 @@ def _standardised(Z: Floats) -> tuple[Floats, tuple[Floats, Floats]]:
     return (Z - centre) / scale, (centre, scale)
 
 
-def _dependence(columns: MixedColumns, X: Floats, shrinkage: float) -> Dependence:
+def _dependence(columns: MixedColumns, X: Floats, shrinkage: float) -> GaussianCopula:
     """Learn the copula of rows."""
     Z, (centre, scale) = _standardised(columns.normal_scores(X))
     R = (1.0 - shrinkage) * (Z.T @ Z / len(Z))
@@ -192,8 +192,8 @@ def _dependence(columns: MixedColumns, X: Floats, shrinkage: float) -> Dependenc
     if sign <= 0:
         raise InvalidInput("The correlations of X have no inverse: raise the shrinkage.")
     excess = np.linalg.inv(R) - np.eye(len(R))
-    found = Dependence(centre, scale, excess, 0.5 * float(log_det), np.zeros(len(R)))
+    found = GaussianCopula(centre, scale, excess, 0.5 * float(log_det), np.zeros(len(R)))
     total = np.zeros(len(R))
     for rows in tracked_batches(len(X), 8 * (3 * N_CENTRES + 6 * X.shape[1]), "learning from rows"):
         total += _parts(columns, found, X[rows]).sum(axis=0)
-    return Dependence(centre, scale, excess, found.offset, total / len(X))
+    return GaussianCopula(centre, scale, excess, found.offset, total / len(X))

@@ -27,7 +27,7 @@ from tellwhy.detectors.base import Detector
 from tellwhy.detectors.committee.saving import COMMITTEE_PARTS
 from tellwhy.detectors.lccad.saving import LCCAD_PART, LCCAD_PARTS
 from tellwhy.detectors.mixed_columns import MixedColumns
-from tellwhy.detectors.mixed_marginals import Dependence
+from tellwhy.detectors.mixed_marginals import GaussianCopula
 from tellwhy.detectors.patches.saving import PATCH_PART, PATCH_PARTS
 from tellwhy.kernels import Exponential, StudentT
 from tellwhy.scoring import Projection, ScaledMixture
@@ -183,7 +183,7 @@ def _mixed_columns(columns: MixedColumns) -> Iterator[Fit]:
         yield name, len(getattr(columns, name)), d
 
 
-def _dependence(dependence: Dependence) -> Iterator[Fit]:
+def _dependence(dependence: GaussianCopula) -> Iterator[Fit]:
     d = len(dependence.centre)
     yield "excess", dependence.excess.shape, (d, d)
     yield "scale", dependence.scale.shape, (d,)
@@ -211,7 +211,7 @@ _PARTS = by_name(
     Part(ScaledMixture, _mixture),
     Part(Projection, _projection),
     Part(MixedColumns, _mixed_columns),
-    Part(Dependence, _dependence),
+    Part(GaussianCopula, _dependence),
     Part(Observed, _observed),
     Part(Scaling, _scaling),
 )
