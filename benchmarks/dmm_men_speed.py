@@ -1,4 +1,4 @@
-"""Time of DMM-MEN (one local explanation, one class of MNIST, scaling in n, p and J) and stability between seeds."""
+"""Time of DMM-MEN: one local explanation, one class of MNIST, scaling in n, p and J."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import argparse
 import time
 import warnings
 from collections.abc import Callable
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ import torch
 from _results import publish
 
 from _dmm_men import LOCAL, N_SEGMENTS, SAMPLES, Results, images, lime, trained
-from tellwhy.core.explanation import Explanation
 from tellwhy.explainers import DMMMEN, PRESETS, Priors
 from tellwhy.explainers.surrogate.conditionals.state import design
 from tellwhy.explainers.surrogate.sampler import Settings, sample
@@ -111,51 +109,6 @@ def scaling(results: Results) -> None:
             results.add(key, parameter=name, size=size, milliseconds=1000.0 * busy / N_SWEEPS)
 
 
-def top_segments(explanation: Explanation, k: int = 10) -> list[list[int]]:
-    found = []
-    for values, label in zip(explanation.values, explanation.extras["segments"], strict=True):
-        worth = np.bincount(label.ravel(), values.ravel())
-        found.append(np.argsort(-worth, kind="stable")[:k].tolist())
-    return found
-
-
-def overlap(runs: list[list[list[int]]]) -> float:
-    """Mean share of the top segments that two seeds have in common."""
-    shares = [
-        len(set(a) & set(b)) / len(a) for x, y in combinations(runs, 2) for a, b in zip(x, y, strict=True)
-    ]
-    return float(np.mean(shares))
-
-
-def stability(model: Any, X: np.ndarray, results: Results, seeds: int) -> None:
-    for questions in QUESTIONS:
-        for seed in range(seeds):
-            for method in ("DMM-MEN", "LIME"):
-                key = f"stability:{questions:05d}:{method}:{seed}"
-                if key in results:
-                    continue
-                if method == "LIME":
-                    found = lime(model, X, seed=seed, samples=questions)
-                else:
-                    found = local_explainer(model, seed, questions).fit(X).explain(X)
-                results.add(key, top=top_segments(found))
-
-
-def stability_table(results: Results) -> pd.DataFrame:
-    lines = []
-    for questions in QUESTIONS:
-        line: dict[str, Any] = {"questions to the network": questions}
-        for method in ("DMM-MEN", "LIME"):
-            runs = [found["top"] for found in results.starting(f"stability:{questions:05d}:{method}:")]
-            line |= {
-                method: overlap(runs) if len(runs) > 1 else float("nan"),
-                "images": len(runs[0]) if runs else 0,
-            }
-            line[f"seeds, {method}"] = len(runs)
-        lines.append(line)
-    return pd.DataFrame(lines)
-
-
 def time_table(results: Results) -> pd.DataFrame:
     columns = ["MNIST", "wall s", "processor s", "LIME, wall s", "LIME, processor s", "published"]
     lines: list[tuple[Any, ...]] = [
@@ -184,7 +137,7 @@ def report(results: Results) -> None:
     agreement = f" (R̂ {results.found['global']['r_hat']:.2f})" if "global" in results else ""
     publish(
         "dmm_men_speed",
-        "DMM-MEN: time and stability",
+        "DMM-MEN: time",
         [
             (
                 f"Two chains in two threads. Local: medians over images, about {N_SEGMENTS} segments, {LOCAL}. Global: "
@@ -195,10 +148,6 @@ def report(results: Results) -> None:
                 f"One chain, processor time, otherwise n = {USUAL['n']}, p = {USUAL['p']}, J = {USUAL['J']} "
                 "([picture](../images/dmm-men-scaling.png)).",
                 scale,
-            ),
-            (
-                "Share of the top 10 segments that two seeds have in common (mean over images and pairs of seeds).",
-                stability_table(results),
             ),
         ],
         peers=("torch",),
@@ -233,7 +182,6 @@ if __name__ == "__main__":
     parser.add_argument("--cache", type=Path, default=Path("dmm-men-cache"), help="networks and results")
     parser.add_argument("--results", type=Path, help="file of results; by default speed.jsonl in the cache")
     parser.add_argument("--images", type=int, default=30)
-    parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--sweeps", type=int, default=500, help="burn-in of the global fit, and as many more")
     parser.add_argument(
         "--tables", action="store_true", help="only write the tables and the picture from the results"
@@ -248,6 +196,5 @@ if __name__ == "__main__":
         scaling(stored)
         local_seconds(network, rows, stored)
         global_seconds(network, stored, chosen.sweeps)
-        stability(network, rows, stored, chosen.seeds)
     report(stored)
     draw(stored)
