@@ -91,6 +91,13 @@ def pictures(scale):
     return scale * np.random.default_rng(0).normal(size=(12, 1, 12, 12))
 
 
+PATCHES = replace(
+    CASES["patch explainer"],
+    fit=lambda waves: PatchModel(KernelDensity(), patch_size=4).fit(waves),
+    scores=lambda model, waves: model.outlierness(waves),
+    settings={},
+)
+
 # Explainers that the model of their role's case is nothing for.
 OWN_CASES = {
     "CommitteeShares": replace(CASES["explainer"], fit=lambda X: Committee().fit(X)),
@@ -107,12 +114,8 @@ OWN_CASES = {
         given=as_prediction,
         scores=lambda model, X: model.predict(X),
     ),
-    "PatchRelevance": replace(
-        CASES["patch explainer"],
-        fit=lambda waves: PatchModel(KernelDensity(), patch_size=4).fit(waves),
-        scores=lambda model, waves: model.outlierness(waves),
-        settings={},
-    ),
+    "PatchRelevance": PATCHES,
+    "Sobel": PATCHES,
     "TreeShapley": replace(CASES["explainer"], fit=boosted, scores=lambda model, X: model.predict(X)),
 }
 

@@ -4,6 +4,8 @@ from tellwhy.evaluation.adversarial import Vulnerabilities, adversarial
 from tellwhy.evaluation.compare import compare
 from tellwhy.evaluation.fidelity import Fidelity, fidelity
 from tellwhy.evaluation.flipping import Flipping, flipping
+from tellwhy.evaluation.images.maps import au_pro, pixel_auroc
+from tellwhy.evaluation.images.patch_flipping import PatchFlipping, patch_flipping
 from tellwhy.evaluation.injection import Injected, inject_anomalies
 from tellwhy.evaluation.keep_top import KeepTop, keep_top
 from tellwhy.evaluation.localisation import Localisation, localisation
@@ -16,10 +18,12 @@ __all__ = [
     "Injected",
     "KeepTop",
     "Localisation",
+    "PatchFlipping",
     "Randomisation",
     "RegionFlipping",
     "Vulnerabilities",
     "adversarial",
+    "au_pro",
     "compare",
     "fidelity",
     "flipping",
@@ -27,5 +31,7 @@ __all__ = [
     "keep_top",
     "localisation",
     "parameter_randomisation",
+    "patch_flipping",
+    "pixel_auroc",
     "region_flipping",
 ]

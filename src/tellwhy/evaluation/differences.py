@@ -102,7 +102,7 @@ def difference_curves(
         The training row that each row leaves out of the model, −1 for none. None: rows that the model was
         trained on leave themselves out.
     """
-    points, pool = _pooling(score)
+    points, pool = pooling(score)
     columns = np.argsort(owner, kind="stable")
     removal = _Removal(
         points_by_column=np.ascontiguousarray(points.scaled.T),
@@ -144,7 +144,7 @@ def _points_left_out(training_rows: Integers | None, score: Any, X: Floats) -> I
     return score.leave_some(given) if isinstance(score, LeavesRowsOut) else given
 
 
-def _pooling(score: Any) -> _Pooling:
+def pooling(score: Any) -> _Pooling:
     """Return the support points of a score and its way of pooling distances, by what it is made of."""
     expansion = score.expansion
     if isinstance(expansion, KernelExpansion):

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         IntegratedGradients as IntegratedGradients,
         Sensitivity as Sensitivity,
         SimpleTaylor as SimpleTaylor,
+        Sobel as Sobel,
     )
     from tellwhy.explainers.perturbation import (
         AnomalyContribution as AnomalyContribution,
@@ -105,6 +106,7 @@ _PLACES = {
     "Sensitivity": "gradients",
     "SequentialFeature": "decomposition",
     "SimpleTaylor": "gradients",
+    "Sobel": "gradients",
     "SmoothGrad": "propagation",
     "SupportExplanation": "decomposition",
     "TreeShapley": "trees",

@@ -58,6 +58,7 @@ def model_and_rows(name):
         "LinearRelevance": lambda: (LogisticRegression().fit(X, X[:, 0] > 0), ODD, {}),
         "LinearShapley": lambda: (LinearRegression().fit(X, X[:, 0]), ODD, {"background": X}),
         "PatchRelevance": lambda: (PatchModel(KernelDensity(), 3).fit(X), ODD, {}),
+        "Sobel": lambda: (PatchModel(KernelDensity(), 3).fit(X), ODD, {}),
         "TreeShapley": lambda: (DecisionTreeRegressor(max_depth=3).fit(X, X[:, 0]), ODD, {}),
     }
     return special.get(name, lambda: (MODEL, ODD, {"background": X}))()

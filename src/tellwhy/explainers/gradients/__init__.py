@@ -9,11 +9,13 @@ if TYPE_CHECKING:
     from tellwhy.explainers.gradients.integrated_gradients import IntegratedGradients as IntegratedGradients
     from tellwhy.explainers.gradients.sensitivity import Sensitivity as Sensitivity
     from tellwhy.explainers.gradients.simple_taylor import SimpleTaylor as SimpleTaylor
+    from tellwhy.explainers.gradients.sobel import Sobel as Sobel
 
 _PLACES = {
     "IntegratedGradients": "integrated_gradients",
     "Sensitivity": "sensitivity",
     "SimpleTaylor": "simple_taylor",
+    "Sobel": "sobel",
 }
 __getattr__, __dir__ = lazy_names(__name__, _PLACES)
 announce(__name__, _PLACES.values())

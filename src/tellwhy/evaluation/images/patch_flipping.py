@@ -1,0 +1,138 @@
+"""Flipping of whole pictures and series: cells stop differing from the support points, most relevant first.
+
+Algorithm 4 of the One-Class DTD paper, for the sum over patches: a cell that is taken away is taken away in
+every patch that covers it, for all of its channels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tellwhy.core.capabilities import HasExpansion, LeavesRowsOut
+from tellwhy.core.errors import InvalidInput, UnsupportedModel
+from tellwhy.core.explanation import Explanation
+from tellwhy.core.parallel import in_threads
+from tellwhy.core.params import integer, validate_value
+from tellwhy.core.score_function import Floats
+from tellwhy.data.patch_rows import HasPatches
+from tellwhy.data.patches import Piece
+from tellwhy.evaluation.differences import HasOffset, pooling
+from tellwhy.scoring import as_score
+
+
+@dataclass(frozen=True, eq=False)
+class PatchFlipping:
+    """Curves of flipping.
+
+    Attributes
+    ----------
+    curves
+        Score of each input after 0, 1, …, n_steps equal parts of its cells were taken away, brought to 1 with
+        all of them and 0 with none, shape (n, n_steps + 1).
+    """
+
+    curves: Floats
+
+    @property
+    def areas(self) -> Floats:
+        """Area below each curve, between 0 and 1: lower is better."""
+        return np.asarray(np.trapezoid(self.curves, dx=1.0 / (self.curves.shape[1] - 1), axis=1))
+
+    @property
+    def area(self) -> float:
+        """Mean area."""
+        return float(self.areas.mean())
+
+
+def patch_flipping(model: object, explanation: Explanation, *, n_steps: int = 20) -> PatchFlipping:
+    """Take cells away in the order of their relevance, and score what is left.
+
+    Parameters
+    ----------
+    model
+        A `PatchModel` whose detector is made of distances (kernel, neighbours or centres), or its score.
+    explanation
+        Of pictures or series by that model, by any method; channels of a cell are added up.
+    n_steps
+        Steps in which all cells are taken away.
+
+    Examples
+    --------
+    >>> from tellwhy.detectors import KernelDensity, PatchModel
+    >>> from tellwhy.explainers import PatchRelevance
+    >>> X = np.random.default_rng(0).normal(size=(4, 9, 9))
+    >>> model = PatchModel(KernelDensity(), (3, 3)).fit(X)
+    >>> odd = np.array(X[:1])
+    >>> odd[0, 4, 4] = 9.0
+    >>> bool(patch_flipping(model, PatchRelevance(model).explain(odd)).area < 0.5)
+    True
+    """
+    validate_value("patch_flipping", "n_steps", n_steps, integer(1))
+    score: Any = as_score(model)
+    if not isinstance(score, HasPatches):
+        raise UnsupportedModel(f"patch_flipping needs a PatchModel; {score.describes} has no patches.")
+    if explanation.data is None:
+        raise InvalidInput("patch_flipping needs the explained inputs: this explanation holds no data.")
+    inputs = score.checked(explanation.data)
+    ranks = _ranks(explanation.values, len(score.patch_rows.windows.size))
+    n_cells = ranks[0].size
+    curves = np.empty((len(inputs), n_steps + 1))
+    for step in range(n_steps + 1):
+        is_there = ranks >= round(step * n_cells / n_steps)
+        curves[:, step] = _summed(score, inputs, is_there)
+    # The score without any cell is the same for every order: a floor, as in `flipping`.
+    height = curves[:, :1] - curves[:, -1:]
+    return PatchFlipping((curves - curves[:, -1:]) / np.where(height > 0, height, 1.0))
+
+
+def _ranks(values: Floats, n_axes: int) -> Any:
+    """Place of each cell in the order in which cells are taken away, shape (n, *axes)."""
+    by_cell = values.reshape(*values.shape[: 1 + n_axes], -1).sum(axis=-1)
+    flat = by_cell.reshape(len(by_cell), -1)
+    order = np.argsort(-flat, axis=1, kind="stable")
+    ranks = np.empty_like(order)
+    np.put_along_axis(ranks, order, np.arange(flat.shape[1])[None, :], axis=1)
+    return ranks.reshape(by_cell.shape)
+
+
+def _summed(score: Any, inputs: Floats, is_there: Any) -> Floats:
+    """Score of each input whose absent cells differ from no support point."""
+    rules = score.patch_rows
+    prepared = rules.prepared(inputs)
+    has_channels = inputs.ndim > is_there.ndim
+    there = np.broadcast_to(is_there[..., None], inputs.shape) if has_channels else is_there
+    masks = there.astype(np.float64)
+    tasks = score.pieces_and_scores(inputs.shape)
+    totals = np.zeros(len(inputs))
+
+    def scores_of(task: tuple[Piece, Any]) -> Floats:
+        piece, inner = task
+        rows = rules.cut(prepared, piece)
+        kept = np.ones_like(rows)
+        cells = rules.windows.cut(masks, piece)
+        kept[:, : cells.shape[1]] = cells  # the place of a patch, where it counts, stays
+        return _masked(inner, rows, kept)
+
+    for (piece, _), found in zip(tasks, in_threads(scores_of, tasks, "flipping"), strict=True):
+        n = len(range(*piece.inputs.indices(len(inputs))))
+        totals[piece.inputs] += found.reshape(n, -1).sum(axis=1)
+    return totals
+
+
+def _masked(inner: Any, rows: Floats, kept: Floats) -> Floats:
+    """Score rows by their distances in the columns that are kept."""
+    if not isinstance(inner, HasExpansion):
+        raise UnsupportedModel(
+            f"patch_flipping needs a detector made of distances; {inner.describes} is not."
+        )
+    points, pool = pooling(inner)
+    Z = points.rescale(rows)
+    # Σ_i k_i (z_i − v_i)² in three products; a sum of squares is not negative, but for rounding.
+    squares = (kept * Z * Z).sum(axis=1)[:, None] - 2.0 * (kept * Z) @ points.scaled.T
+    squares += kept @ (points.scaled**2).T
+    left_out = inner.match(rows) if isinstance(inner, LeavesRowsOut) else np.full(len(rows), -1)
+    found = pool(np.ascontiguousarray(np.maximum(squares, 0.0)), left_out)
+    return found + (inner.offset if isinstance(inner, HasOffset) else 0.0)
