@@ -50,8 +50,8 @@ def difference(ours: np.ndarray, theirs: np.ndarray) -> str:
 def main() -> None:
     """Write the tables."""
     asked = argparse.ArgumentParser()
-    asked.add_argument("--patches", type=int, default=1500)
-    asked.add_argument("--images", type=int, default=16)
+    asked.add_argument("--patches", type=int, default=800)
+    asked.add_argument("--images", type=int, default=12)
     asked.add_argument("--data", help="an .npz file with X_train and X_test, in the place of the whole set")
     sizes = asked.parse_args()
     data = fetch("cifar10_12k") if sizes.data is None else dict(np.load(sizes.data))
