@@ -15,7 +15,7 @@ import pytest
 
 import tellwhy
 from tellwhy.core.errors import CannotWrite, UnreadableFile
-from tellwhy.workflow import explain_new, load_run
+from tellwhy.workflow import explain_new, fit_model, load_run
 from tellwhy.workflow.bulk import blocks as blocks_module, explain_block as block_module
 from tellwhy.workflow.bulk.blocks import plan_blocks
 from tellwhy.workflow.bulk.bulk_run import explain_bulk
@@ -276,3 +276,18 @@ def test_without_alarms_the_oddest_rows_are_told_by_their_numbers(place, tmp_pat
     oddest = result.run.anomalies[0]
     assert oddest.row == int(np.argmax(result.run.scores))
     assert result.run.table_rows["b"].iloc[0] == frame["b"].iloc[oddest.row]
+
+
+def test_rows_with_gaps_that_are_dropped_keep_the_numbers_of_the_others(tmp_path, small_blocks, in_process):
+    model = fit_model(readings(240, 0).query("b < 20"), missing="drop")
+    path = tellwhy.save(model, tmp_path / "m.tellwhy")
+    frame = readings(3 * GROUP, 1)
+    frame.loc[[2, 3, 70, 71, 72], "a"] = np.nan
+    frame.to_parquet(tmp_path / "gaps.parquet", row_group_size=GROUP, index=False)
+    result = explain_bulk(tmp_path / "gaps.parquet", model=path, out=tmp_path / "out")
+    assert result.n_rows == 3 * GROUP - 5
+    odd = set(frame.index[(frame["b"] > 20) & frame["a"].notna()])
+    assert {anomaly.row for anomaly in result.run.anomalies} == odd
+    assert set(result.run.rows[result.run.scores > result.run.threshold]) == odd
+    part = pd.read_parquet(tmp_path / "out" / "parts" / "00001-scores.parquet")
+    assert part.index[part["score"].isna()].tolist() == [10, 11, 12]

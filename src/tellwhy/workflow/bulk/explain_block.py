@@ -105,6 +105,7 @@ def _explained(job: Job, model: TableModel, block: Block, read: ReadBlock) -> Re
     written = {names[what]: write_part(out, names[what], table) for what, table in tables.items()}
     return Record(
         block.number,
+        n_read=len(read.rows),
         n_rows=len(judged.ranking.scores),
         n_alarms=len(explained),
         n_explained=sum(each.anomaly.note != NOT_EXPLAINED for each in explained),
@@ -162,11 +163,15 @@ def _places(read: ReadBlock, rows: Integers) -> dict[str, Any]:
 
 
 def _scores(judged: Judged, read: ReadBlock, held: list[int]) -> pa.Table:
+    """Every row that was read; one that was dropped for its gaps has no score."""
     ranking = judged.ranking
-    places = _places(read, judged.fitted.selection.rows)
-    is_alarm = ranking.scores > ranking.threshold
-    is_alarm &= ~np.isin(judged.fitted.selection.rows, held)
-    return pa.table({**places, "score": ranking.scores, "is_alarm": is_alarm})
+    judged_rows = judged.fitted.selection.rows
+    scores = np.full(len(read.rows), np.nan)
+    scores[judged_rows] = ranking.scores
+    is_alarm = np.nan_to_num(scores, nan=-np.inf) > ranking.threshold
+    is_alarm[held] = False
+    places = _places(read, np.arange(len(scores)))
+    return pa.table({**places, "score": pa.array(scores, from_pandas=True), "is_alarm": is_alarm})
 
 
 def _alarms(judged: Judged, read: ReadBlock, explained: list[Explained]) -> pa.Table:

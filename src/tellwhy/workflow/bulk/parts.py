@@ -36,8 +36,9 @@ class Record:
     ----------
     number
         Of the block.
-    n_rows, n_alarms, n_explained, n_held_back
-        Rows that were judged, alarms among them, rows that were explained, and alarms that marks held back.
+    n_read, n_rows, n_alarms, n_explained, n_held_back
+        Rows that were read, those that were judged (not rows with gaps, where these are dropped), alarms
+        among them, rows that were explained, and alarms that marks held back.
     parts
         Size and checksum of each file, by name.
     failed
@@ -47,6 +48,7 @@ class Record:
     """
 
     number: int
+    n_read: int = 0
     n_rows: int = 0
     n_alarms: int = 0
     n_explained: int = 0

@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from tellwhy.core.explanation import Explanation
-from tellwhy.core.score_function import Floats
+from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.storage.files import new_file, plain
 from tellwhy.workflow.bulk.blocks import read_block
 from tellwhy.workflow.bulk.parts import PARTS, Record, part_name
@@ -72,14 +72,14 @@ def whole_run(plan: Plan, records: Sequence[Record]) -> Run | None:
     n_alarms = sum(record.n_alarms for record in records)
     line = line_of(model, n_rows)
     rule = AlarmRule(line.rule, n_alarms, line.expected_false)
-    scores = _all_scores(plan, records, n_rows)
+    scores, rows = _all_scores(plan, records, n_rows)
     told = replace(
         base,
         source=_source(plan),
         summary=_summary(plan, model, n_rows, n_alarms),
         notices=[*base.notices, *_notices(records, n_rows)],
         scores=scores,
-        rows=np.arange(len(scores)),
+        rows=rows,
         findings=merged_findings(records),
         alarms=rule,
         created=_newest(plan),
@@ -93,7 +93,7 @@ def whole_run(plan: Plan, records: Sequence[Record]) -> Run | None:
 def _run_of_oddest_block(plan: Plan, records: Sequence[Record], model: TableModel) -> Run:
     """The run of the oddest rows of one block: what is usual, and how far explanations can be trusted."""
     number = max((r for r in records if r.n_rows), key=lambda record: _highest(plan, record)).number
-    first = sum(record.n_rows for record in records if record.number < number)
+    first = sum(record.n_read for record in records if record.number < number)
     read = read_block(plan.blocks[number], required=[*model.encoder.columns_, *model.by_roles])
     if read.table is None:
         raise AssertionError("a block that was judged can be read")
@@ -102,10 +102,8 @@ def _run_of_oddest_block(plan: Plan, records: Sequence[Record], model: TableMode
         settings["id_column"] = plan.job.id_column
     request = changed_request(model, settings)
     scores = _scores_of(plan, records[number])
-    if len(scores) != len(read.table.frame):  # rows with gaps were dropped: which, the whole block tells
-        chosen = np.arange(len(read.table.frame))
-    else:
-        chosen = np.sort(np.argsort(-scores, kind="stable")[:MOST_JUDGED])
+    filled = np.flatnonzero(np.isfinite(scores))
+    chosen = np.sort(filled[np.argsort(-scores[filled], kind="stable")[:MOST_JUDGED]])
     some = replace(read.table, frame=read.table.frame.iloc[chosen].reset_index(drop=True))
     run = judged_run(model, judge(model, some, request, finds_learned=plan.job.is_own))
     moved = [replace(each, row=first + int(chosen[each.row]), line=None) for each in run.anomalies]
@@ -118,14 +116,24 @@ def _scores_of(plan: Plan, record: Record) -> Floats:
 
 
 def _highest(plan: Plan, record: Record) -> float:
-    return float(_scores_of(plan, record).max())
+    return float(np.nanmax(_scores_of(plan, record)))
 
 
-def _all_scores(plan: Plan, records: Sequence[Record], n_rows: int) -> Floats:
-    """Scores of all rows in order; of very many, none: they are in the parts."""
+def _all_scores(plan: Plan, records: Sequence[Record], n_rows: int) -> tuple[Floats, Integers]:
+    """Scores of all rows in order, and the rows; of very many, none: they are in the parts."""
     if n_rows > MOST_SCORES:
-        return np.zeros(0)
-    return np.concatenate([_told_scores(plan, record) for record in records if record.n_rows])
+        return np.zeros(0), np.zeros(0, dtype=np.int64)
+    scores = np.concatenate([_told_scores(plan, record) for record in records if record.n_rows])
+    firsts = np.cumsum([0, *(record.n_read for record in records)])[:-1]
+    rows = np.concatenate(
+        [
+            np.arange(record.n_read) + first
+            for record, first in zip(records, firsts, strict=True)
+            if record.n_rows
+        ]
+    )
+    is_judged = np.isfinite(scores)
+    return scores[is_judged], rows[is_judged].astype(np.int64)
 
 
 def _told_scores(plan: Plan, record: Record) -> Floats:
@@ -152,7 +160,7 @@ def _oddest(plan: Plan, records: Sequence[Record]) -> Iterator[_Alarm]:
             scores = pq.read_table(path, columns=["score"]).column(0).to_pylist()
             found = [(float(score), -place, record.number) for place, score in enumerate(scores)]
             best = heapq.nlargest(MOST_TOLD, [*best, *found], key=lambda each: (each[0], -each[2], each[1]))
-        first += record.n_rows
+        first += record.n_read
     is_single = len(plan.files) == 1
     for _, place, number in best:
         yield _alarm(plan, number, -place, firsts[number], is_single=is_single)
