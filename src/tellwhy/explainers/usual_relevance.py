@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -19,15 +22,22 @@ MOST_ROWS = 300  # ordinary rows, and as many with one column moved: their expla
 LEAST_ROWS = 20  # fewer do not tell what is usual
 
 
+# What was found for a model is kept as long as its expansion is, by whose `id` it is known: explaining rows
+# one by one must not find it each time. Only numbers are kept, nothing that would keep the model itself.
+_FOUND: dict[int, dict[tuple[str, bytes], Any]] = {}
+
+
 @dataclass(frozen=True, eq=False)
 class OrdinaryRows:
     """Rows that a model was trained on or that were given as ordinary, each judged without itself.
 
-    `rows` are at most 300 of them, in the columns that the score sees, and `known` all that are known.
+    `some` are at most 300 of them, in the columns that the score sees, and `known` all that are known.
+    `are_given` tells that they are not the model's own.
     """
 
-    rows: Rows
+    some: Rows
     known: Floats
+    are_given: bool
 
     @classmethod
     def of(cls, explained: Rows, given: Floats | None) -> OrdinaryRows | None:
@@ -38,21 +48,48 @@ class OrdinaryRows:
             X = None if kept is None else np.asarray(kept.rows, dtype=np.float64)
         if X is None or len(X) < LEAST_ROWS:
             return None
-        known = X
-        X = X[evenly_spread(len(X), MOST_ROWS)]
-        score = explained.score
-        left_out = score.match(X) if isinstance(score, LeavesRowsOut) else None
-        return cls(replace(explained, X=X, left_out=left_out, output=None), known)
+        some = X[evenly_spread(len(X), MOST_ROWS)]
+        return cls(replace(explained, X=some, left_out=None, output=None), X, given is not None)
+
+    @cached_property
+    def rows(self) -> Rows:
+        """The rows, with what each of them leaves out."""
+        score = self.some.score
+        if not isinstance(score, LeavesRowsOut):
+            return self.some
+        return replace(self.some, left_out=score.match(self.some.X))
 
     @cached_property
     def usual(self) -> Floats:
         """The relevance that each of the user's columns usually has."""
-        values, scores = relevance(self.rows.score, self.rows.X, self.rows.skipped)
-        return usual_relevance(self.rows.by_owner(values), scores)
+        found: Floats = self._found_once("usual", self._find_usual)
+        return found
 
     @cached_property
     def naming(self) -> Naming:
         """Which form names the moved column of altered ordinary rows; the same rows every time."""
+        found: Naming = self._found_once("naming", self._find_naming)
+        return found
+
+    def _found_once(self, what: str, find: Callable[[], Any]) -> Any:
+        """Find something, or take what was found before for the same model and columns."""
+        if self.are_given:
+            return find()
+        expansion = self.some.score.expansion
+        if id(expansion) not in _FOUND:
+            _FOUND[id(expansion)] = {}
+            weakref.finalize(expansion, _FOUND.pop, id(expansion), None)
+        found = _FOUND[id(expansion)]
+        key = (what, self.some.owner.tobytes())
+        if key not in found:
+            found[key] = find()
+        return found[key]
+
+    def _find_usual(self) -> Floats:
+        values, scores = relevance(self.rows.score, self.rows.X, self.rows.skipped)
+        return usual_relevance(self.rows.by_owner(values), scores)
+
+    def _find_naming(self) -> Naming:
         rows = self.rows
         rng = np.random.default_rng(0)
         moved = MovedColumns.drawn(rows.X, rows.owner, MOST_ROWS, rng, known=self.known)

@@ -1,5 +1,8 @@
 """One-Class DTD beside what is usual: against loops, what adds up to what, and which form is shown."""
 
+import gc
+import weakref
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,6 +17,7 @@ from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.explanation import Explanation
 from tellwhy.detectors import SVDD, KernelDensity, NearestNeighbours, OneClassSVM
 from tellwhy.explainers import OneClassDTD
+from tellwhy.explainers.usual_relevance import OrdinaryRows
 
 
 def noisy_columns(n=200, d=12, seed=0):
@@ -195,3 +199,26 @@ def test_altered_rows_are_judged_without_the_row_they_were_made_from():
     ranks = [float(word.strip(")")) for word in words.split() if word.startswith("0.")]
     assert len(ranks) == 2
     assert max(ranks) < 0.6
+
+
+def test_what_is_usual_is_found_once_for_a_model_and_does_not_keep_it(monkeypatch):
+    calls = []
+    find = OrdinaryRows._find_usual
+
+    def counted(self):
+        calls.append(1)
+        return find(self)
+
+    monkeypatch.setattr(OrdinaryRows, "_find_usual", counted)
+    X = noisy_columns(100)
+    model = OneClassSVM().fit(X)
+    first = tellwhy.explain(model, X[:1], relative=True)
+    again = tellwhy.explain(model, X[:1], relative=True)
+    assert len(calls) == 1
+    np.testing.assert_array_equal(first.values, again.values)
+    tellwhy.explain(model, X[:1], background=X[:50], relative=True)  # other ordinary rows
+    assert len(calls) == 2
+    gone = weakref.ref(model.expansion_)
+    del model, first, again
+    gc.collect()
+    assert gone() is None
