@@ -39,6 +39,15 @@ def test_json_has_rows_and_lines(file):
     assert (told["n_rows"], told["n_cells_set_missing"]) == (400, 2)
 
 
+def test_columns_are_left_out_and_read_as_told(file):
+    left = json.loads(run(file, "--ignore", "age", "--json").stdout)
+    assert left["findings"] == []
+    told = json.loads(run(file, "--category", "age", "--json").stdout)
+    assert [f["kind"] for f in told["findings"]] != ["placeholder"]  # of numbers, that is
+    assert "Did you mean 'age'?" in run(file, "--ignore", "agee", expect=1).output
+    assert "at least one" in run(file, "--ignore", "age,pay", expect=1).output
+
+
 def test_nothing_found_is_said(tmp_path):
     frame = pd.DataFrame({"pay": np.random.default_rng(0).normal(50, 9, size=300)})
     frame.to_csv(tmp_path / "clean.csv", index=False)

@@ -18,6 +18,12 @@ def check_command(
     sheet: options.Sheet = None,
     db: options.Database = None,
     reference: options.Reference = None,
+    exclude: options.Exclude = None,
+    ignore: options.Ignore = None,
+    category: options.Category = None,
+    number: options.Number = None,
+    date: options.Date = None,
+    text: options.Text = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -29,7 +35,12 @@ def check_command(
     from tellwhy.workflow.tables.selection import named_source
 
     with screen.progress_bar(quiet=quiet), screen.warnings_as_notes():
-        checked = check_file(named_source(files, sheet=sheet, db=db), reference=reference)
+        checked = check_file(
+            named_source(files, sheet=sheet, db=db),
+            reference=reference,
+            exclude=options.listed([*(exclude or []), *(ignore or [])]) or (),
+            **options.column_kinds(category, number, date, text),
+        )
     if json:
         screen.print_json(as_json(checked))
         return

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.progress import stage
 from tellwhy.data import Table
-from tellwhy.data.columns.roles import read_columns
+from tellwhy.data.columns.choosing import chosen_columns
 from tellwhy.data.places import file_of, line_of
 from tellwhy.data.quality import Finding, Quality, check_table
 from tellwhy.data.table import TableLike
-from tellwhy.workflow.tables.selection import as_source
+from tellwhy.workflow.tables.selection import as_source, read_as_told
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +37,14 @@ class FileQuality:
 
 
 def check_file(
-    data: str | Path | TableLike, *, reference: str | Path | TableLike | None = None
+    data: str | Path | TableLike,
+    *,
+    reference: str | Path | TableLike | None = None,
+    exclude: Sequence[str] = (),
+    category: Sequence[str] = (),
+    number: Sequence[str] = (),
+    date: Sequence[str] = (),
+    text: Sequence[str] = (),
 ) -> FileQuality:
     """Read a table and check it as data: placeholders, repeats, broken relations, levels, dates.
 
@@ -46,23 +54,34 @@ def check_file(
         A file, or a table in memory.
     reference
         An earlier file of the same columns: levels, ranges and relations are learned from it.
+    exclude
+        Columns to leave out.
+    category, number, date, text
+        Columns that are to be read so, whatever they look like; a date may be 'COLUMN=FORMAT'.
     """
     table = as_source(data)
     other = None if reference is None else as_source(reference)
     stage("reading columns")
-    read = read_columns(table.frame)
-    same = None if other is None else read_columns(other.frame[_shared(other, table)], roles=read.roles).frame
+    names = chosen_columns(table.frame, None, exclude)
+    if not names:
+        raise InvalidInput(f"All columns of {table.source} are left out; expected at least one to check.")
+    told = {"category": category, "number": number, "date": date, "text": text}
+    read = read_as_told(table.frame[names], None, told)
+    same = (
+        None if other is None else read_as_told(other.frame[_shared(other, names, table)], read.roles, told)
+    )
     stage("checking the data")
-    quality = check_table(read.frame, read.roles, reference=same, raw=table.frame)
+    known = None if same is None else same.frame
+    quality = check_table(read.frame, read.roles, reference=known, raw=table.frame[names])
     return FileQuality(table, quality, [*table.notices, *read.notices])
 
 
-def _shared(reference: Table, table: Table) -> list[str]:
+def _shared(reference: Table, names: list[str], table: Table) -> list[str]:
     """Columns of the checked table, all of which the reference must have."""
-    gone = [name for name in table.frame.columns if name not in reference.frame.columns]
+    gone = [name for name in names if name not in reference.frame.columns]
     if gone:
         raise InvalidInput(
             f"The reference {reference.source} lacks the columns {', '.join(map(repr, gone[:5]))} of "
             f"{table.source}; expected the same columns. Rename or add them, or check without a reference."
         )
-    return list(table.frame.columns)
+    return names

@@ -85,7 +85,10 @@ def compare_table(
         background=background,
         random_state=request.random_state,
     )
-    notices = [*source.notices, *encoder.notices_]
+    cheaper = (
+        f"{' and '.join(sorted(SAMPLING))} ask {COALITIONS} coalitions a row here, fewer than by themselves."
+    )
+    notices = [*source.notices, *encoder.notices_, cheaper]
     return TableComparison(table, source.source, fitted.words, len(ordinary), notices, recommendation(table))
 
 
