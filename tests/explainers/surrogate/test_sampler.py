@@ -279,13 +279,18 @@ def two_regimes():
     return design(X, y / y.std())
 
 
-def test_chains_go_on_until_they_agree(two_regimes):
+def test_chains_go_on_until_they_agree(two_regimes, tmp_path):
     """Eight sweeps without burn-in do not agree; with time, rounds of twice the length follow until they do."""
     short = {"n_components": 4, "n_sweeps": 8, "n_burn": 0, "n_chains": 4}
     brief = sample(two_regimes, Priors(), Settings(**short), rng=np.random.default_rng(1))
     assert brief.convergence.worst_r_hat > GOAL
-    found = sample(two_regimes, Priors(), Settings(**short, max_seconds=60), rng=np.random.default_rng(1))
+    longer = Settings(**short, max_seconds=60)
+    found = sample(two_regimes, Priors(), longer, rng=np.random.default_rng(1), folder=tmp_path / "chains")
     assert found.convergence.worst_r_hat <= GOAL
+    done = json.loads((tmp_path / "chains" / "chains.json").read_text())["chains"][0]["done"]
+    rounds = int(np.log2(done / 8 + 1))
+    assert done == 8 * (2**rounds - 1), "8 + 16 + 32 + … sweeps"
+    assert rounds > 1
     assert found.coef.shape == brief.coef.shape, "as many draws, further apart"
 
 
