@@ -9,12 +9,21 @@ from tellwhy.evaluation.images.patch_flipping import PatchFlipping, patch_flippi
 from tellwhy.evaluation.injection import Injected, inject_anomalies
 from tellwhy.evaluation.keep_top import KeepTop, keep_top
 from tellwhy.evaluation.localisation import Localisation, localisation
+from tellwhy.evaluation.networks.quality import (
+    Infidelity,
+    complexity,
+    infidelity,
+    max_sensitivity,
+    pointing_game,
+    sparseness,
+)
 from tellwhy.evaluation.networks.randomisation import Randomisation, parameter_randomisation
 from tellwhy.evaluation.networks.region_flipping import RegionFlipping, region_flipping
 
 __all__ = [
     "Fidelity",
     "Flipping",
+    "Infidelity",
     "Injected",
     "KeepTop",
     "Localisation",
@@ -25,13 +34,18 @@ __all__ = [
     "adversarial",
     "au_pro",
     "compare",
+    "complexity",
     "fidelity",
     "flipping",
+    "infidelity",
     "inject_anomalies",
     "keep_top",
     "localisation",
+    "max_sensitivity",
     "parameter_randomisation",
     "patch_flipping",
     "pixel_auroc",
+    "pointing_game",
     "region_flipping",
+    "sparseness",
 ]
