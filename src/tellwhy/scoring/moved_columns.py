@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tellwhy.core.rows.scaling import ColumnSpread
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.tables import canonical_order
 
@@ -125,4 +126,4 @@ def _moved(X: Floats, before: Floats, steps: Floats) -> Floats:
     is_common = (share >= RARER_SHARE) & (share <= 1 - RARER_SHARE)
     is_pair = is_common & ((low == X) | (high == X)).all(axis=0)
     other = np.where(before == low, high, low)
-    return np.where(is_pair, other, before + steps[:, None] * X.std(axis=0))
+    return np.where(is_pair, other, before + steps[:, None] * ColumnSpread.of(X).deviation)

@@ -44,6 +44,14 @@ def test_it_is_the_same_in_every_fit_and_for_every_order_of_columns():
     assert shuffled == pytest.approx(widths.pop(), rel=1e-9)
 
 
+@pytest.mark.parametrize("unit", [1e-300, 1e-160, 1e150])
+def test_extreme_units_choose_the_same_share(unit):
+    X = clustered(150)
+    one = KernelDensity(bandwidth="localisation").fit(X)
+    other = KernelDensity(bandwidth="localisation").fit(unit * X)
+    assert other.bandwidth_ / unit == pytest.approx(one.bandwidth_, rel=1e-6)
+
+
 def test_units_only_scale_it():
     X = clustered(150)
     one = KernelDensity(bandwidth="localisation").fit(X).bandwidth_
