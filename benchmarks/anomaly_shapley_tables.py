@@ -1,4 +1,4 @@
-"""Tables 2-9 of Takeishi and Kawahara (TMLR 2023): which method names the columns that were made odd?
+"""Tables 2-6, 8 and 9 of Takeishi and Kawahara (TMLR 2023): which method names the columns that were made odd?
 
 The figures of the paper stand beside ours. A run that is interrupted continues from the folder given by --cache.
 """
@@ -272,6 +272,26 @@ def below_paper(measured: Measured) -> pd.DataFrame:
     return pd.DataFrame(lines or [{"set": "none"}])
 
 
+def intervals(measured: Measured) -> pd.DataFrame:
+    """The general methods, each beside ASH over the pairs where both were run."""
+    pairs = dict.fromkeys(k[:2] for k in BY_METHOD[2])
+    lines = []
+    for words, key in (("ours", ("synthetic", 1)), ("as published", ("plain",))):
+        for m in GENERAL[:-1]:
+            found = [[measured.get(key[0], *p, each, *key[1:]) for each in (m, "ASH")] for p in pairs]
+            both_run = np.array([[f["mrr"] for f in pair] for pair in found if all(pair)])
+            if not len(both_run):
+                continue
+            draws = np.random.default_rng(0).integers(len(both_run), size=(10_000, len(both_run)))
+            above = (both_run[:, 1] - both_run[:, 0])[draws].mean(axis=1)
+            low, high = np.quantile(above, [0.025, 0.975])
+            medians = np.median(both_run, axis=0)
+            line = {"protocol": words, "method": m, "pairs": len(both_run)}
+            line |= {"its median": f"{medians[0]:.3f}", "ASH's median": f"{medians[1]:.3f}"}
+            lines.append(line | {"ASH above it": f"{above.mean():+.3f} ({low:+.3f} to {high:+.3f})"})
+    return pd.DataFrame(lines)
+
+
 def characteristics(measured: Measured) -> pd.DataFrame:
     lines = []
     for pair in [(name, detector) for name in LOCAL_SETS for detector in DETECTORS]:
@@ -304,20 +324,6 @@ def by_gamma(measured: Measured) -> pd.DataFrame:
                 for g, f in zip(GAMMAS, found, strict=True)
             }
             lines.append({"set": name, **line, **{f"γ = {g}": own[g] for g in GAMMAS if isinstance(g, str)}})
-    return pd.DataFrame(lines)
-
-
-def by_time(measured: Measured) -> pd.DataFrame:
-    """Milliseconds per row of ASH on one core, ours / paper."""
-    lines = []
-    for name in SETS:
-        found = {d: measured.get("synthetic", name, d, "ASH", 1) for d in DETECTORS}
-        cells = {
-            d: f"{1e3 * f['seconds']:.3g} / {1e3 * SECONDS[name, d]:.0f}" if f else "—"
-            for d, f in found.items()
-        }
-        if any(found.values()):
-            lines.append({"set": name, "columns": split(name).train.shape[1], **cells})
     return pd.DataFrame(lines)
 
 
@@ -361,6 +367,19 @@ def write(measured: Measured, note: str) -> None:
     parts.insert(
         2, (f"Pairs where ASH is more than {BELOW} below the paper's table 2.", below_paper(measured))
     )
+    plain_words = (
+        "Table 2 under the paper's plain protocol: detectors as it describes them (VAE without linear maps, chosen by "
+        "its bound; DAGMM as published, K of 2, 3, 4; mixtures with K of 2, 3, 4 and a regularisation of 0.000001), "
+        "ASH relaxed with γ = 0.01; ours / paper."
+    )
+    interval_words = (
+        "The general methods in table 2 beside ASH, over the pairs where both were run: medians, and the mean of what "
+        "ASH is above, with an interval of 95 % (pairs drawn again 10,000 times)."
+    )
+    parts[1:1] = [
+        (plain_words, by_method(measured, 2, "mrr", lambda s, d, m: ("plain", s, d, m))),
+        (interval_words, intervals(measured)),
+    ]
     table_4 = (
         "Table 4. Real anomalies: mean reciprocal rank of the column that a classifier which knows the labels names.",
         by_method(measured, 4, "mrr", lambda s, d, m: ("real", s, d, m)),
@@ -372,23 +391,20 @@ def write(measured: Measured, note: str) -> None:
             characteristics(measured),
         ),
         (
-            "Table 6. Mean reciprocal rank by γ, Gaussian mixture; ours / paper. The paper's published program divides "
-            "the score by the number of columns d, so that its γ = 0.01 weighs as d/100 does here.",
+            "Table 6. Mean reciprocal rank by γ, Gaussian mixture; ours / paper. Ours counts in units of the score "
+            "(how far the scores of training rows are apart), the paper's in units of the score over the columns d.",
             by_gamma(measured),
         ),
         (
-            "Table 7. Time per row of ASH, ms; ours, on one core and 120 rows together / paper.",
-            by_time(measured),
-        ),
-        (
             "Beyond the paper: mean reciprocal rank of ASH by the regularisation of the Gaussian mixture (variance "
-            "added to each standardised column), K by validation likelihood; chosen: by 'auto', for the tables above.",
+            "added to each standardised column), fitted to the training rows alone, K of 2, 3, 4 by the likelihood of "
+            "the validation rows; chosen: by 'auto' from both together, which is what the tables above have.",
             by_regularisation(measured),
         ),
     ]
     shown = [
         (text, table)
-        for text, table in (*parts[:3], *small, *parts[3:])
+        for text, table in (*parts[:5], *small, *parts[5:])
         if "ASH" not in table or len(table) > 3
     ]
     publish(

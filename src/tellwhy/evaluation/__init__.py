@@ -1,6 +1,7 @@
 """How far an explanation can be trusted."""
 
 from tellwhy.evaluation.adversarial import Vulnerabilities, adversarial
+from tellwhy.evaluation.choice import Choice, choose_by_injection
 from tellwhy.evaluation.compare import compare
 from tellwhy.evaluation.fidelity import Fidelity, fidelity
 from tellwhy.evaluation.flipping import Flipping, flipping
@@ -21,6 +22,7 @@ from tellwhy.evaluation.networks.randomisation import Randomisation, parameter_r
 from tellwhy.evaluation.networks.region_flipping import RegionFlipping, region_flipping
 
 __all__ = [
+    "Choice",
     "Fidelity",
     "Flipping",
     "Infidelity",
@@ -33,6 +35,7 @@ __all__ = [
     "Vulnerabilities",
     "adversarial",
     "au_pro",
+    "choose_by_injection",
     "compare",
     "complexity",
     "fidelity",
