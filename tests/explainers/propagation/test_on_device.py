@@ -1,5 +1,7 @@
 """Explanations as tensors, gradients by PyTorch's own path, and memory that is given back."""
 
+import gc
+
 import numpy as np
 import pytest
 
@@ -100,3 +102,26 @@ def test_rules_that_need_no_inputs_keep_none():
             LRP(model, rule=rule).explain(torch.rand(16, 8))
         kept[rule] = sum(sizes.values())
     assert kept["epsilon"] <= 0.6 * kept["z_plus"]
+
+
+class Alive(nn.Module):
+    """Counts the tensors of a shape that Python still holds when the model comes here."""
+
+    def forward(self, x):
+        gc.collect()
+        held = [t for t in gc.get_objects() if type(t) is torch.Tensor and t.shape == x.shape]
+        self.count = len({t.untyped_storage().data_ptr() for t in held})
+        return x
+
+
+@pytest.mark.parametrize("inplace", [True, False])
+def test_one_tensor_is_held_for_each_layer(inplace):
+    """Neither the record of where activations came from, nor that of changes in place."""
+    counts = {}
+    for depth in (3, 9):
+        probe = Alive()
+        blocks = [part for _ in range(depth) for part in (nn.Conv2d(7, 7, 1), nn.ReLU(inplace=inplace))]
+        model = nn.Sequential(*blocks, probe, nn.Flatten(), nn.Linear(7 * 11 * 11, 2)).eval()
+        LRP(model).explain(torch.rand(2, 7, 11, 11))
+        counts[depth] = probe.count
+    assert counts[9] - counts[3] == 6  # the output of each layer, which its rule looks at, and nothing else

@@ -37,7 +37,8 @@ class Relu(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, z: Tensor) -> Tensor:
         """Cut off what is below zero."""
-        ctx.save_for_backward(z)
+        # Not z itself: autograd would keep that object alive, and with it all that is known of it.
+        ctx.save_for_backward(z.detach())
         return z.relu()
 
     @staticmethod
