@@ -8,6 +8,9 @@ import pytest
 
 import tellwhy
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnreadableFile
+from tellwhy.data.columns.roles import read_columns
+from tellwhy.data.quality import check_table
+from tellwhy.data.quality.facts import facts_of
 from tellwhy.detectors import KernelDensity
 from tellwhy.workflow import explain_new, explain_table, fit_model
 from tellwhy.workflow.models import table_model
@@ -198,3 +201,27 @@ def test_what_cannot_be_saved_is_told(tmp_path):
     with pytest.raises(tellwhy.core.errors.CannotWrite, match="dict cannot be saved"):
         tellwhy.save({}, tmp_path / "x")
     assert not (tmp_path / "x").exists()
+
+
+def test_what_a_model_remembers_changes_nothing(tmp_path):
+    """The second table is judged with what the first one left behind: as if it were the first."""
+    fitted = fit_model(orders(300, bad=True), id_column="id")
+    path = tellwhy.save(fitted, tmp_path / "m")
+    tables = [orders(90, seed=s, month=2, bad=True) for s in (31, 32, 33)]
+    model = tellwhy.load(path)
+    in_turn = [explain_new(model, table) for table in tables]
+    afresh = [explain_new(tellwhy.load(path), table) for table in tables]
+    for one, other in zip(in_turn, afresh, strict=True):
+        assert np.array_equal(one.scores, other.scores)
+        assert told(one) == told(other)
+        assert [f.text for f in one.findings] == [f.text for f in other.findings]
+
+
+def test_facts_of_a_reference_say_what_the_reference_says():
+    read = read_columns(orders(300, bad=True))
+    new = read_columns(orders(90, seed=31, month=2, bad=True), roles=read.roles)
+    by_table = check_table(new.frame, read.roles, reference=read.frame)
+    facts = facts_of(read.frame, read.roles)
+    for _ in range(2):
+        by_facts = check_table(new.frame, read.roles, reference=facts)
+        assert by_facts.findings == by_table.findings

@@ -57,7 +57,7 @@ def check_table(
     frame: pd.DataFrame,
     roles: Mapping[str, HasKind] | None = None,
     *,
-    reference: pd.DataFrame | None = None,
+    reference: pd.DataFrame | Facts | None = None,
     now: datetime | None = None,
     raw: pd.DataFrame | None = None,
 ) -> Quality:
@@ -73,7 +73,8 @@ def check_table(
     roles
         What each column is, from `read_columns`; told from the columns' types where not given.
     reference
-        An earlier table with the same columns: levels, ranges and relations are learned from it.
+        An earlier table with the same columns: levels, ranges and relations are learned from it. Its facts
+        may be given in its stead, where many tables are checked beside it.
     now
         Dates after this moment are in the future; the present by default.
     raw
@@ -92,7 +93,10 @@ def check_table(
     """
     seen = facts_of(frame, roles, now=now, raw=raw)
     learn = seen
-    if reference is not None and len(reference):
+    if isinstance(reference, Facts):
+        learn = reference.like(seen)
+        seen = seen.like(learn)
+    elif reference is not None and len(reference):
         learn = facts_of(reference[[c for c in frame.columns if c in reference.columns]], seen.roles).like(
             seen
         )

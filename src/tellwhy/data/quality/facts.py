@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
@@ -114,14 +114,19 @@ class Facts:
         """Columns of numbers and of dates."""
         return {**self.numbers, **self.dates}
 
+    @cached_property
+    def remembered(self) -> dict[str, Any]:
+        """What checks learned from these rows, for tables that are checked beside them in turn."""
+        return {}
+
     def like(self, other: Facts) -> Facts:
         """Keep the columns that were read as the same thing in both tables: others cannot be compared."""
-        return replace(
-            self,
-            numbers={c: v for c, v in self.numbers.items() if c in other.numbers},
-            dates={c: v for c, v in self.dates.items() if c in other.dates},
-            labels={c: v for c, v in self.labels.items() if c in other.labels},
-        )
+        numbers = {c: v for c, v in self.numbers.items() if c in other.numbers}
+        dates = {c: v for c, v in self.dates.items() if c in other.dates}
+        labels = {c: v for c, v in self.labels.items() if c in other.labels}
+        if (len(numbers), len(dates), len(labels)) == (len(self.numbers), len(self.dates), len(self.labels)):
+            return self
+        return replace(self, numbers=numbers, dates=dates, labels=labels)
 
     def without(self, findings: list[Finding]) -> Facts:
         """Return the facts with the cells missing that these findings explain."""

@@ -138,7 +138,7 @@ def judge(model: TableModel, table: Table, request: Request, *, finds_learned: b
     stage("reading columns")
     new = read_new_rows(model, table)
     quality = check_table(
-        new.frame, model.roles, reference=model.reference, raw=table.frame.reindex(columns=list(model.roles))
+        new.frame, model.roles, reference=model.facts, raw=table.frame.reindex(columns=list(model.roles))
     )
     found = RowFindings.of(quality.findings, len(new.frame))
     selection = _selection(model, new, quality.frame if model.request.missing == "impute" else new.frame)
@@ -192,7 +192,9 @@ def _fitted(model: TableModel, selection: Selection) -> FittedTable:
     encoder: TableEncoder = model.encoder
     known = KnownRows(encoded_rows(selection, encoder, model.sample), encoder.owner_, list(encoder.columns_))
     score = encoded_score(encoder, model.detector)
-    return FittedTable(selection, _telling(encoder, selection), score, model.words, model.sample, known)
+    told = _telling(encoder, selection)
+    learned = model.remembered.get("learned")
+    return FittedTable(selection, told, score, model.words, model.sample, known, learned_scores=learned)
 
 
 def _telling(encoder: TableEncoder, selection: Selection) -> TableEncoder:
@@ -206,6 +208,7 @@ def _telling(encoder: TableEncoder, selection: Selection) -> TableEncoder:
 def _ranked(model: TableModel, fitted: FittedTable, request: Request, found: RowFindings) -> Ranking:
     scores = fitted.scores()
     reference = fitted.reference_scores(scores)
+    model.remembered["learned"] = reference
     is_asked = any(value is not None for value in (request.alarms, request.contamination, request.fdr))
     drawn = None if is_asked else line_of(model, len(scores))
     return ranking_of(scores, model.calibration, reference, request, found.added, drawn=drawn)

@@ -14,10 +14,11 @@ import pandas as pd
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import generator
 from tellwhy.core.progress import stage
-from tellwhy.core.score_function import Integers
+from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.tables import random_sample
 from tellwhy.data import Table, TableEncoder
 from tellwhy.data.columns.roles import Role, read_columns
+from tellwhy.data.quality.facts import Facts, facts_of
 from tellwhy.data.table import TableLike
 from tellwhy.workflow.context.read_segments import in_segments
 from tellwhy.workflow.models.seen_values import SeenValues, seen_values
@@ -122,6 +123,16 @@ class TableModel:
     def reference(self) -> pd.DataFrame:
         """The rows that were learned from, as they were read."""
         return self.rows.frame()
+
+    @cached_property
+    def facts(self) -> Facts:
+        """The rows that were learned from, as checks of the data see them."""
+        return facts_of(self.reference, self.roles)
+
+    @cached_property
+    def remembered(self) -> dict[str, Floats]:
+        """Scores of the rows that the detector learned from, once somebody needed them."""
+        return {}
 
     @cached_property
     def by_reference(self) -> pd.DataFrame | None:

@@ -47,6 +47,8 @@ class FittedTable:
     finds_learned
         Whether rows learned from may be among the selected ones, and nobody knows which: they are then found
         by their cells.
+    learned_scores
+        Scores of the rows learned from, where they are known already.
     """
 
     selection: Selection
@@ -56,6 +58,7 @@ class FittedTable:
     sample: Integers
     known: KnownRows
     finds_learned: bool = False
+    learned_scores: Floats | None = None
 
     @cached_property
     def learned(self) -> Integers:
@@ -70,7 +73,7 @@ class FittedTable:
         """Scores of the reference rows (if it is separate, of those learned from), each as if it were new."""
         if self.selection.own is not None:
             return scores[self.selection.own]
-        return self._scored(self.learned)
+        return self._scored(self.learned) if self.learned_scores is None else self.learned_scores
 
     def explain(self, positions: Integers, method: str) -> Explanation:
         """Explain some of the selected rows, told by their numbers (see `KnownRows`)."""
@@ -139,7 +142,9 @@ class FittedTable:
         candidates = self.learned[~is_judged[self.learned]]
         if not len(candidates):  # every row is judged: each may then give usual values to the others
             candidates = self.learned
-        scores = self._scored(candidates)
+        scores = self.learned_scores
+        if scores is None or len(candidates) != len(self.learned):
+            scores = self._scored(candidates)
         ordinary = candidates[scores <= np.quantile(scores, ORDINARY_SHARE)]
         cells = max(1, len(positions) * len(self.encoder.columns_))
         n_donors = max(TRIALS, min(DONORS, int(TRIAL_CELLS / cells)))

@@ -42,6 +42,13 @@ def relations_of(seen: Facts, learn: Facts) -> list[Held]:
 
     A relation of more columns is left out where one of fewer of the same columns holds.
     """
+    if "relations" not in learn.remembered:
+        learn.remembered["relations"] = _learned(learn)
+    return [_held(relation, evidence, seen, learn) for relation, evidence in learn.remembered["relations"]]
+
+
+def _learned(learn: Facts) -> list[tuple[Relation, float]]:
+    """Relations that hold in a table, with the evidence for each."""
     tried = math.log(n_candidates(learn))
     exact: list[tuple[Relation, float]] = []
     rough: list[tuple[Relation, float]] = []
@@ -55,7 +62,7 @@ def relations_of(seen: Facts, learn: Facts) -> list[Held]:
     for relation, evidence in rough:
         if not _is_told(relation, kept):
             kept.append((relation, evidence))
-    return [_held(relation, evidence, seen, learn) for relation, evidence in kept]
+    return kept
 
 
 def _is_told(relation: Relation, known: list[tuple[Relation, float]]) -> bool:
