@@ -209,3 +209,24 @@ def test_inputs_that_do_not_matter_get_nothing():
 
     with pytest.raises(UnsupportedModel, match="does not depend on x"):
         LRP(IgnoresAll().eval()).explain((x,))
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_bags_of_tokens_are_explained_like_their_embeddings(mode):
+    class Bag(nn.Module):
+        def __init__(self, by_hand):
+            super().__init__()
+            torch.manual_seed(0)
+            self.bag, self.head = nn.EmbeddingBag(20, 4, mode=mode), nn.Linear(4, 2)
+            self.by_hand = by_hand
+
+        def forward(self, tokens):
+            if not self.by_hand:
+                return self.head(self.bag(tokens))
+            words = nn.functional.embedding(tokens, self.bag.weight)
+            return self.head(words.amax(1) if mode == "max" else getattr(words, mode)(1))
+
+    tokens = torch.randint(0, 20, (3, 6), generator=torch.Generator().manual_seed(0))
+    both = [LRP(Bag(by_hand).double().eval(), rule="z").explain(tokens).values for by_hand in (False, True)]
+    np.testing.assert_allclose(both[0], both[1], atol=1e-12)
+    assert np.abs(both[0]).max() > 0

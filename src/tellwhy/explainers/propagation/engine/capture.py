@@ -26,10 +26,15 @@ from tellwhy.explainers.propagation.engine.lineage import (
 from tellwhy.explainers.propagation.engine.methods import Current, Method
 from tellwhy.explainers.propagation.engine.module_paths import ModulePaths
 from tellwhy.explainers.propagation.engine.origins import Origin, Origins, depth_of
+from tellwhy.explainers.propagation.engine.refusals import (
+    check_evaluation_mode,
+    check_named,
+    check_seen,
+    note_unknown,
+)
 from tellwhy.explainers.propagation.engine.taps import collected, tapped
 from tellwhy.explainers.propagation.operations.calls import Call
-from tellwhy.explainers.propagation.operations.kinds import BUILT_IN, KINDS, kind_of
-from tellwhy.explainers.propagation.operations.named import contradiction
+from tellwhy.explainers.propagation.operations.kinds import KINDS, kind_of
 from tellwhy.explainers.propagation.operations.nested import all_tensors, map_tensors, tensors_in
 from tellwhy.explainers.propagation.operations.operation import Operation, operation_name
 from tellwhy.explainers.propagation.operations.rectifiers import OTHERS, is_rectifier
@@ -100,9 +105,9 @@ class Capture(TorchFunctionMode):
         if places:
             paths.on_output = self._leave_module
         self.origins = Origins()
-        self._kinds = KINDS.copy()
+        self.kinds = KINDS.copy()
         for method in methods:
-            self._kinds.update(method.operations)
+            self.kinds.update(method.operations)
         self._viewed: set[int] = set()  # where in memory those tensors are that have a view
         # Asked at every operation.
         self._follows_rules = any(method.carries != "gradient" for method in methods)
@@ -164,17 +169,23 @@ class Capture(TorchFunctionMode):
         occurring = [t for t in given if self.is_activation(t)]
         activations = occurring if len(occurring) < 2 else list({id(t): t for t in occurring}.values())
         if not activations:
-            with torch.no_grad():  # what depends on parameters alone is a constant
-                result = func(*args, **kwargs)
-            if name == "embedding_bag" and self.tokens:
-                with self:
-                    return WRITTEN_OUT[name](Call(func, args, kwargs, name, False, []), self.is_constant)
-            return self._token_leaf(args, kwargs, result) if name == "embedding" else result
+            return self._constant(Call(func, args, kwargs, name, False, []))
         in_place = in_place or bool(kwargs.get("inplace"))
         times = len(occurring)
         call = Call(func, args, kwargs, name, in_place, activations, times, times == len(given))
         written = self._written_out(call)
         return self._run(call) if written is None else written
+
+    def _constant(self, call: Call) -> Any:
+        """Run a call that does not depend on the input, unless it embeds the explained tokens."""
+        if call.name == "embedding_bag" and self.tokens:
+            with self:
+                written = WRITTEN_OUT[call.name](call, self.is_constant)
+            if written is not None:
+                return written
+        with torch.no_grad():  # what depends on parameters alone is a constant
+            result = call.function(*call.args, **call.kwargs)
+        return self._token_leaf(call.args, call.kwargs, result) if call.name == "embedding" else result
 
     def is_constant(self, tensor: Tensor) -> bool:
         """Whether a tensor does not depend on the explained input."""
@@ -225,15 +236,15 @@ class Capture(TorchFunctionMode):
         operation = Operation(len(self.operations), call.name, kind, self.paths.current, is_first)
         operation.constants = tuple(constants) if any(constants) else ()
         self._look_for_rectifier(call, operation)
-        self._check_seen(call, operation, origins)
+        check_seen(self, call, operation, origins)
         if kind == "unknown":
             result = call.run(call.activations)
             if not any(self.is_activation(t) for t in tensors_in(result)):
                 return result  # x.argmax(), x > 0: nothing can be handed down, no rule is missing
-            self._note_unknown(call, operation)
+            note_unknown(self, call, operation)
         else:
-            self._check_evaluation_mode(call, operation)
-            self._check_named(call, operation)
+            check_evaluation_mode(self, call, operation)
+            check_named(self, call, operation)
             result = follow(self, call, operation, origins, written)
         result = self.record(operation, result)
         self._keep(call, operation, result, origins)
@@ -244,7 +255,7 @@ class Capture(TorchFunctionMode):
         if any(constants):
             live = [t for t, held in zip(call.activations, constants, strict=True) if not held]
         times = len(live) if any(constants) else call.times
-        kind = kind_of(call.name, times, call.args, call.kwargs, self._kinds)
+        kind = kind_of(call.name, times, call.args, call.kwargs, self.kinds)
         is_of_one = kind in ("layer", "normalisation") or (call.name == "div" and kind != "unknown")
         if is_of_one and call.target is not live[0]:
             return "unknown"  # the weights, or the divisor, depend on the input instead
@@ -266,47 +277,6 @@ class Capture(TorchFunctionMode):
         """Raise, and keep the error: Python's operators turn a TypeError into one of their own."""
         self.refusal = UnsupportedModel(message)
         raise self.refusal
-
-    def _note_unknown(self, call: Call, operation: Operation) -> None:
-        if not self.follows_rules or self.tolerant:
-            return
-        start = f"There is no rule for {operation.where} (operation {operation.index})"
-        end = "`coverage(model, x)` lists all operations. Gradient and SmoothGrad need no rules."
-        if call.name in self._kinds:
-            self.refuse(
-                f"{start} as it is called here, or where its weights, its divisor, or several of its "
-                f"arguments depend on the input. Write the model with operations that have one. {end}"
-            )
-        self.refuse(
-            f"{start}. Write the model with operations that have one, or name its kind: for a function of "
-            f"single elements by LRP(model, operations={{{call.name!r}: 'elementwise'}}), or once for all by "
-            f"tellwhy.explainers.propagation.register_operation({call.name!r}, 'elementwise'); "
-            f"docs/write-your-own-rule.md tells the other kinds. {end}"
-        )
-
-    def _check_seen(self, call: Call, operation: Operation, origins: Sequence[Origin | None]) -> None:
-        for tensor, origin in zip(call.activations, origins, strict=True):
-            if origin is None and tensor.grad_fn is not None and self.follows_rules:
-                self.refuse(
-                    f"An input of {operation.where} (operation {operation.index}) was computed where it "
-                    "cannot be seen: in a scripted or compiled module, or in an autograd.Function. Use the "
-                    "plain module there."
-                )
-
-    def _check_evaluation_mode(self, call: Call, operation: Operation) -> None:
-        if call.in_training_mode:
-            self.refuse(
-                f"{operation.where} runs in training mode although the model is in evaluation mode: its "
-                "output depends on chance or on the other rows. Pass training=self.training there."
-            )
-
-    def _check_named(self, call: Call, operation: Operation) -> None:
-        """Refuse an operation that is not of the kind that somebody gave it by its name."""
-        if call.name in BUILT_IN or not self.follows_rules:
-            return
-        against = contradiction(call, operation.kind)
-        if against:
-            self.refuse(f"The kind that was named for {operation.where} does not fit: {against}.")
 
     def watch(self, operation: Operation, activations: Sequence[Tensor]) -> list[Tensor]:
         """Inputs of an operation; for the ledger they count what the operation hands on to them."""

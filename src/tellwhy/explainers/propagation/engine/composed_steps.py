@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from tellwhy.explainers.propagation.engine.derivative_steps import DerivativeStep, times
-from tellwhy.explainers.propagation.engine.portions import portion
 from tellwhy.explainers.propagation.engine.steps import Cotangents, Followed, LayerStep
+from tellwhy.explainers.propagation.engine.taps import portion
 from tellwhy.explainers.propagation.operations.calls import Call
 from tellwhy.explainers.propagation.operations.operation import Operation
 from tellwhy.explainers.propagation.rules import quotient

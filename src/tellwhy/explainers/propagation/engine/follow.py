@@ -19,7 +19,6 @@ from tellwhy.explainers.propagation.engine.derivative_steps import (
     NormalisationStep,
     PoolingStep,
 )
-from tellwhy.explainers.propagation.engine.portions import Relu, portion
 from tellwhy.explainers.propagation.engine.steps import (
     AdditionStep,
     Followed,
@@ -27,6 +26,7 @@ from tellwhy.explainers.propagation.engine.steps import (
     MergedStep,
     Step,
 )
+from tellwhy.explainers.propagation.engine.taps import Relu, portion
 from tellwhy.explainers.propagation.operations.batch_norm import read_batch_norm
 from tellwhy.explainers.propagation.operations.calls import Call
 from tellwhy.explainers.propagation.operations.layers import Addition, ChannelScale, read_layer

@@ -1,0 +1,63 @@
+"""What a model may do that cannot be followed, and how explaining stops there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tellwhy.explainers.propagation.operations.calls import Call
+from tellwhy.explainers.propagation.operations.kinds import BUILT_IN
+from tellwhy.explainers.propagation.operations.named import contradiction
+from tellwhy.explainers.propagation.operations.operation import Operation
+
+if TYPE_CHECKING:
+    from tellwhy.explainers.propagation.engine.capture import Capture
+    from tellwhy.explainers.propagation.engine.origins import Origin
+
+
+def note_unknown(capture: Capture, call: Call, operation: Operation) -> None:
+    """Refuse an operation without a rule, where a method needs one."""
+    if not capture.follows_rules or capture.tolerant:
+        return
+    start = f"There is no rule for {operation.where} (operation {operation.index})"
+    end = "`coverage(model, x)` lists all operations. Gradient and SmoothGrad need no rules."
+    if call.name in capture.kinds:
+        capture.refuse(
+            f"{start} as it is called here, or where its weights, its divisor, or several of its "
+            f"arguments depend on the input. Write the model with operations that have one. {end}"
+        )
+    capture.refuse(
+        f"{start}. Write the model with operations that have one, or name its kind: for a function of "
+        f"single elements by LRP(model, operations={{{call.name!r}: 'elementwise'}}), or once for all by "
+        f"tellwhy.explainers.propagation.register_operation({call.name!r}, 'elementwise'); "
+        f"docs/write-your-own-rule.md tells the other kinds. {end}"
+    )
+
+
+def check_seen(capture: Capture, call: Call, operation: Operation, origins: Sequence[Origin | None]) -> None:
+    """Refuse activations that were computed out of sight."""
+    for tensor, origin in zip(call.activations, origins, strict=True):
+        if origin is None and tensor.grad_fn is not None and capture.follows_rules:
+            capture.refuse(
+                f"An input of {operation.where} (operation {operation.index}) was computed where it "
+                "cannot be seen: in a scripted or compiled module, or in an autograd.Function. Use the "
+                "plain module there."
+            )
+
+
+def check_evaluation_mode(capture: Capture, call: Call, operation: Operation) -> None:
+    """Refuse an operation that behaves as in training."""
+    if call.in_training_mode:
+        capture.refuse(
+            f"{operation.where} runs in training mode although the model is in evaluation mode: its "
+            "output depends on chance or on the other rows. Pass training=self.training there."
+        )
+
+
+def check_named(capture: Capture, call: Call, operation: Operation) -> None:
+    """Refuse an operation that is not of the kind that somebody gave it by its name."""
+    if call.name in BUILT_IN or not capture.follows_rules:
+        return
+    against = contradiction(call, operation.kind)
+    if against:
+        capture.refuse(f"The kind that was named for {operation.where} does not fit: {against}.")
