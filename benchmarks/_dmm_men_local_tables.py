@@ -137,7 +137,7 @@ def stability_table(results: Results, sets: Sequence[str]) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def report(results: Results, sets: Sequence[str]) -> None:
+def report(results: Results, sets: Sequence[str], *, note: str = "") -> None:
     """Write the page."""
     stored = list(results.starting("local:"))
     asked = {line["questions"] for line in results.starting("network:")}
@@ -145,7 +145,7 @@ def report(results: Results, sets: Sequence[str]) -> None:
         (
             "Images, networks (trained by this benchmark) and the mean number of questions after which LocalInsight "
             f"stopped, of {' or '.join(map(str, sorted(asked)))} allowed to every method. Measured on "
-            f"{measured_on(stored)}.",
+            f"{measured_on(stored)}. {note}".strip(),
             image_table(results, sets),
         ),
         (

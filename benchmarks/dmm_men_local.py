@@ -194,11 +194,12 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--minutes", type=float, default=1e9, help="start no new work after this time")
     parser.add_argument("--tables", action="store_true", help="write the page from stored results")
+    parser.add_argument("--note", default="", help="a sentence on how the run was made, for the page")
     chosen = parser.parse_args()
     stored = Results(chosen.results or chosen.cache / "local.jsonl")
     if not chosen.tables:
         run(chosen, stored)
-    report(stored, chosen.sets)
+    report(stored, chosen.sets, note=chosen.note)
 
 
 if __name__ == "__main__":
