@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 from oracles.shapley_oracles import shapley_by_definition
-from scipy.stats import norm, t
+from scipy.stats import multivariate_normal, norm, t
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.detectors import MixedMarginals, load
@@ -66,6 +66,17 @@ def test_normal_scores_are_those_of_ranks():
     np.testing.assert_allclose(norm.cdf(scores[:, 0]), smooth / (len(X) - 1), atol=0.01)
     zeros = X[:, 2] == 0
     np.testing.assert_allclose(norm.cdf(scores[zeros, 2]), 0.5 * zeros.mean(), atol=1e-9)
+
+
+def test_dependence_is_that_of_a_gaussian_copula():
+    detector = MixedMarginals(shrinkage=0.2).fit(X)
+    columns = detector.columns_
+    Z = columns.normal_scores(X)
+    Z = (Z - Z.mean(axis=0)) / Z.std(axis=0)
+    R = 0.8 * np.corrcoef(Z, rowvar=False) + 0.2 * np.eye(4)
+    copula = multivariate_normal(np.zeros(4), R).logpdf(Z) - norm.logpdf(Z).sum(axis=1)
+    expected = columns.surprises(X).sum(axis=1) - copula
+    np.testing.assert_allclose(detector.outlierness(X), expected, rtol=1e-9)
 
 
 def test_shares_are_shapley_values_against_all_training_rows():
