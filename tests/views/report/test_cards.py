@@ -155,3 +155,11 @@ def test_amounts_of_a_card_make_up_the_score_for_any_values() -> None:
         assert total == pytest.approx(
             amount(card.balance.split(" = ")[0][6:]), abs=0.02 * np.abs(values).max()
         )
+
+
+def test_every_kind_of_explanation_has_its_words():
+    from tellwhy.core.explanation import KINDS
+    from tellwhy.views.plots.style import AXIS_TITLES
+    from tellwhy.views.report.cards import KIND_WORDS
+
+    assert set(KIND_WORDS) == set(AXIS_TITLES) == set(KINDS)
