@@ -194,7 +194,7 @@ def _fixed(explainer: Any, model: Any, x: Any) -> Any:
 
     fixed = copy.copy(explainer)
     if isinstance(getattr(explainer, "target", None), str):
-        batch_size = getattr(explainer, "batch_size", 32)
+        batch_size = getattr(explainer, "batch_size", None) or 32  # None leaves it to the explainer
         device = getattr(explainer, "device", None)
         score = NetworkOutput(model, explainer.target, batch_size=batch_size, device=device)
         fixed.target = score.fixed(x.detach().cpu() if hasattr(x, "detach") else x)[0]
