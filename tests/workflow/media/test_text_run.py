@@ -85,6 +85,17 @@ def test_what_cannot_be_judged_is_told(frame, settings, match):
         explain_documents(frame, **settings)
 
 
+def test_scores_that_follow_the_number_of_words_are_told():
+    rng = np.random.default_rng(0)
+    many = [f"w{k}" for k in range(400)]
+    texts = [" ".join(rng.choice(many, 1 + k % 60)) for k in range(200)]
+    run = explain_documents(pd.DataFrame({"body": texts}), text="body", top=1)
+    assert any("Scores follow the number of words" in notice for notice in run.notices)
+    alike = [" ".join(rng.choice(many, 30, replace=False)) for _ in range(200)]
+    even = explain_documents(pd.DataFrame({"body": alike}), text="body", top=1)
+    assert not any("Scores follow" in notice for notice in even.notices)
+
+
 def test_runs_are_saved_and_read_again(tmp_path):
     run = explain_documents(spoiled(), text="body", top=2)
     again = load_media(save_media(run, tmp_path / "run"))

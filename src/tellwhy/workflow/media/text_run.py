@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import spearmanr
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.parallel import tracked_batches
@@ -29,6 +30,7 @@ MOST_TEXTS = 5_000  # learned from
 SHOWN = 2_000  # characters of a text
 NAMED = 8  # words named of each text
 LEAST_SHARE = 0.01
+FOLLOWS_LENGTH = 0.8  # rank correlation of scores with the number of words, from which it is told
 
 
 @dataclass(frozen=True)
@@ -195,7 +197,11 @@ def _notices(text: str, bag: BagOfWords, columns: Sequence[int]) -> list[str]:
 def _run(table: Table, request: TextRequest, texts: _Texts, items: Sequence[Item]) -> MediaRun:
     n_alarms = 0 if texts.judged.threshold is None else int((texts.scores > texts.judged.threshold).sum())
     n_empty = sum(not text.strip() for text in texts.given)
-    notices = [*table.notices, *([f"{n_empty:,} texts are empty."] if n_empty else [])]
+    notices = [
+        *table.notices,
+        *([f"{n_empty:,} texts are empty."] if n_empty else []),
+        *_length_notice(texts),
+    ]
     settings = {**vars(request), "threshold_rule": texts.judged.rule}
     settings["reference"] = None if request.reference is None else str(request.reference)[:200]
     return MediaRun(
@@ -212,6 +218,20 @@ def _run(table: Table, request: TextRequest, texts: _Texts, items: Sequence[Item
         versions=versions(),
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     )
+
+
+def _length_notice(texts: _Texts) -> list[str]:
+    """Say where scores follow the number of words: a long text differs from others in more of them."""
+    lengths = np.array([len({token.feature for token in texts.bag.tokens(text)}) for text in texts.given])
+    if np.ptp(lengths) == 0 or np.ptp(texts.scores) == 0:
+        return []
+    correlation = float(spearmanr(lengths, texts.scores).statistic)
+    if abs(correlation) < FOLLOWS_LENGTH:
+        return []
+    return [
+        f"Scores follow the number of words (rank correlation {correlation:.2f}): compare texts of similar "
+        "length."
+    ]
 
 
 def _headline(n: int, n_alarms: int, first: Item) -> str:
