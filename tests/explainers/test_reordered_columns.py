@@ -17,7 +17,7 @@ X = np.random.default_rng(0).normal(size=(120, 3))
 ODD = np.array([[0.1, -0.2, 8.0]])
 
 
-OF_OTHER_MODELS = ("CommitteeShares", "LinearShapley", "TreeShapley")
+OF_OTHER_MODELS = ("CommitteeShares", "LinearShapley", "PatchRelevance", "Sobel", "TreeShapley")
 # Regressions see no slope in a score that rises on both sides; they have a test of their own below.
 CARDS = [
     c

@@ -152,13 +152,26 @@ def _by_network(card: Card, question: _Question, *, is_auto: bool) -> Explanatio
     said: dict[str, Any] = {}
     if card.role == "explainer":
         said = _show_ordinary_rows(explainer, explainer.score, question)
-    elif question.background is not None:
-        _refuse_background(card)
+    else:
+        _show_network_rows(card, explainer, question)
     explanation = explainer.explain(question.X, **further)
     said["task"] = "anomaly" if network.is_anomaly else "prediction"
     if is_auto:
         said["chosen"] = "automatically: the cheapest that applies"
     return networks.with_words(explanation, said, network.words)
+
+
+def _show_network_rows(card: Card, explainer: Any, question: _Question) -> None:
+    """Let a method of networks that learns (patterns) do so; others compare with no rows."""
+    if isinstance(explainer, LearnsFromRows):
+        if question.background is None:
+            raise InvalidParameter(
+                f"{card.name} learns from rows like those of the training: "
+                f"tellwhy.explain(model, X, {card.name!r}, background=rows)."
+            )
+        explainer.fit(question.background)
+    elif question.background is not None:
+        _refuse_background(card)
 
 
 def _refuse_background(card: Card) -> None:

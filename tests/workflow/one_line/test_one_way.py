@@ -30,13 +30,21 @@ IN_BATCHES = [
 GRADIENTS_IN_BATCHES = ["IntegratedGradients", "Sensitivity", "SimpleTaylor"]
 
 
+def of_pictures(torch):
+    layers = torch.nn.Conv2d(1, 3, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(108, 2)
+    return torch.nn.Sequential(*layers).eval()
+
+
 def model_and_rows(name):
     """A model that a method of the catalogue can explain, rows, and further arguments."""
     torch = pytest.importorskip("torch")
     role = next(c.role for c in explainer_cards() if c.name == name)
     if role == "network explainer":
+        if name == "GradCAM":
+            return of_pictures(torch), np.random.default_rng(1).random((3, 1, 8, 8)).astype(np.float32), {}
         network = torch.nn.Sequential(torch.nn.Linear(4, 5), torch.nn.ReLU(), torch.nn.Linear(5, 2)).eval()
-        return network, np.abs(X[:3]).astype(np.float32), {}
+        further = {"background": X.astype(np.float32)} if name.startswith("Pattern") else {}
+        return network, np.abs(X[:3]).astype(np.float32), further
     if role == "graph explainer":
         return LCCAD(2, 0.5, n_init=1, random_state=0).fit(X, chain(90)), X, {"graph": chain(90)}
     if role == "patch explainer":
@@ -73,6 +81,12 @@ def test_every_method_of_the_catalogue_can_be_asked_for(name):
     cls = next(c.cls for c in explainer_cards() if c.name == name)
     by_class = tellwhy.explain(model, rows, cls, **further)
     np.testing.assert_array_equal(by_class.values, by_name.values)
+
+
+def test_patterns_are_learned_from_rows_that_must_be_given():
+    network, rows, _ = model_and_rows("PatternNet")
+    with pytest.raises(InvalidParameter, match="background=rows"):
+        tellwhy.explain(network, rows, "PatternNet")
 
 
 def test_an_explainer_that_is_made_already():

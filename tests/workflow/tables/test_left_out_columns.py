@@ -41,5 +41,6 @@ def test_every_detector(detector, orders):
 @pytest.mark.filterwarnings("ignore::tellwhy.core.errors.NotConverged")
 def test_comparisons_look_for_changed_columns_among_those_used(orders):
     found = compare_table(orders, n_rows=8, detector="KernelDensity").table.set_index("method")
-    assert not found["note"].str.contains("shape").any()
+    of_rows = found.drop(index="Sobel")  # which takes pictures, and says so
+    assert not of_rows["note"].str.contains("shape").any()
     assert found.loc["OneClassDTD", "mrr"] > found.loc["RandomAttribution", "mrr"]

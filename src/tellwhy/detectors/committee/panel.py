@@ -72,6 +72,7 @@ VOICES: Mapping[str, float] = {"tails": 2.0, "near": 2.0, "dependence": 0.5, "pa
 # reach there more often than an exponential tail says: with 0, clean generated tables had 1.9 times the
 # alarms that were stated, with this 1.3 times.
 DOUBT = 0.03
+ROWS_OF_DOUBT = 600  # of fewer rows a smaller part of it: alarms are not so far beyond them
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ class Panel:
         summed = Surprise.learn(T @ np.array([*weights.values()]), is_clean=is_clean, most_shape=0.0)
         S = _largest_of(summed.value(T @ np.array([*weights.values()])), T, voices)
         together = Surprise.learn(S, is_clean=is_clean, least_scale=1.0, most_shape=0.0)
-        together = replace(together, shape=DOUBT)
+        together = replace(together, shape=DOUBT * min(1.0, len(rows) / ROWS_OF_DOUBT))
         return cls(
             members, tuple(weights.values()), tuple(voices.tolist()), tuple(surprises), summed, together
         )

@@ -15,6 +15,7 @@ import numpy as np
 from tellwhy.core.parallel import batch_map, row_batches
 from tellwhy.core.progress import track
 from tellwhy.core.score_function import Integers
+from tellwhy.core.tables import evenly_spread
 from tellwhy.counterfactuals.minimise import Minima, problem_bytes
 from tellwhy.counterfactuals.row_scores import RowScores
 from tellwhy.explainers.shapley.coalitions import Coalitions
@@ -124,7 +125,7 @@ def polished_games(scores: RowScores, X: Array, setup: Setup) -> Games:
     n_sets = worth.shape[1]
     if not n_sets:  # one player
         return games
-    checked = np.unique(np.linspace(0, n_sets - 1, N_CHECKED).round().astype(int))
+    checked = evenly_spread(n_sets, N_CHECKED)
     inside, z = ansatz.some_points(checked)
     lowest = _scored(scores, setup.lowest(scores, X, on_host(~inside), start=z).points)
     falls = at_least(games.full - games.empty, np.finfo(float).tiny)

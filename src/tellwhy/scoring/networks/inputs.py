@@ -6,6 +6,7 @@ the vector that the network's embedding puts in the place of each token.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -147,9 +148,15 @@ def _place(tensor: Tensor, met: list[tuple[Embedding, Tensor]]) -> Place:
 
 @contextmanager
 def replaced(embedding: Embedding, tokens: Tensor, vectors: Tensor) -> Iterator[None]:
-    """A block in which an embedding gives other vectors for these tokens; for others what it always gives."""
+    """A block in which an embedding gives other vectors for these tokens; for others what it always gives.
+
+    Only in this thread: others may ask the same network about the same tokens.
+    """
+    here = threading.get_ident()
 
     def hook(_module: Module, inputs: tuple[Any, ...], found: Tensor) -> Tensor:
+        if threading.get_ident() != here:
+            return found
         same = inputs[0].shape == tokens.shape and torch.equal(inputs[0].long(), tokens.long())
         return vectors if same else found
 
