@@ -120,7 +120,7 @@ def kill(process, victim):
 
 
 def test_killed_a_few_times_nothing_is_lost_or_doubled(place):
-    kill_and_resume(place, np.random.default_rng(0), 4)
+    kill_and_resume(place, np.random.default_rng(0), 2)
 
 
 @pytest.mark.slow
