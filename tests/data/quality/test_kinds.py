@@ -191,6 +191,15 @@ def test_a_single_price_a_hundred_times_too_small_is_near_the_others_in_pounds_b
     assert found >= 9
 
 
+def test_minus_one_among_whole_numbers_that_thin_out_towards_zero(rng):
+    days = np.round(rng.gamma(1.4, 25, 2_600)).astype(int)
+    rows = some(rng, 2_600, 20)
+    frame = pd.DataFrame({"lead_days": days, "x": rng.normal(size=2_600)})
+    assert not odd(frame)
+    frame.loc[rows, "lead_days"] = -1
+    the_only(frame, "placeholder", "lead_days", rows)
+
+
 def test_dates_are_not_told_as_multiples_of_each_other(rng):
     ordered = pd.Timestamp("2025-01-01") + pd.to_timedelta(rng.uniform(0, 150, 1_500), unit="D")
     delivered = (ordered + pd.to_timedelta(rng.integers(1, 12, 1_500), unit="D")).normalize()

@@ -124,10 +124,18 @@ def _evidence(core: Floats, value: float, k: int, is_low: bool, step: float) -> 
         return 0.0  # small amounts run down to nothing: 0 is then an amount too
     if k > COMMON * n and not is_far:
         return 0.0  # zeros of a column that is often 0, say: part of what it is
+    if core[0] - value < 2 * step:
+        expected = min(expected, _one_step_further(core, step))
     evidence = many(k, expected)
     if core[0] - value >= max(edge_window(core, step), 2 * step):
         evidence = max(evidence, edge_evidence(core, beyond=0, step=step))
     return evidence
+
+
+def _one_step_further(core: Floats, step: float) -> float:
+    """Rows at the step below the least value, if they thin out as from the second value to the first."""
+    first, both = np.searchsorted(core, core[0] + step * np.array([0.5, 1.5])).tolist()
+    return first * min(1.0, first / max(both - first, 1))
 
 
 def _is_away_from_zero(core: Floats, step: float) -> bool:
