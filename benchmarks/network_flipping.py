@@ -1,0 +1,203 @@
+"""Which methods name the regions that carry a network's output: perturbation of pictures and of queries.
+
+Regions are painted over in the order of each explanation, most relevant first; the area below the curve of the
+output (1 = untouched, 0 = all painted over) is small where the named regions carry it. Random orders stand beside.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from _results import publish
+from torch import Tensor, nn
+
+from _network_data import pictures, queries
+from _network_models import NETWORKS, WEIGHTS, Cnn, TextTransformer, load_weights
+from tellwhy import explainers as ex
+from tellwhy.core.errors import TellwhyError
+from tellwhy.core.explanation import Explanation
+from tellwhy.evaluation import region_flipping
+from tellwhy.scoring import NetworkOutput
+
+N = 500  # pictures
+WORDS = 9  # of each query
+DRAWS = 2_000  # of the bootstrap
+FILLS = {"pictures": ("zero", "blur"), "queries": ("unknown word",)}
+Make = Callable[[nn.Module, Tensor], Any]
+
+
+def methods(is_text: bool) -> dict[str, Make]:
+    """Explainers by the names that tables and figures have; each takes the network and rows to learn from."""
+    made: dict[str, Make] = {
+        "Gradient": lambda m, _: ex.Gradient(m),
+        "SmoothGrad, squared": lambda m, _: ex.SmoothGrad(
+            m, postprocess="square", n_samples=25, batch_size=256
+        ),
+        "Input × gradient": lambda m, _: ex.InputTimesGradient(m),
+        "Integrated gradients": lambda m, _: ex.IntegratedGradients(m, batch_size=256),
+        "LRP ε": lambda m, _: ex.LRP(m),
+        "LRP γ = .25": lambda m, _: ex.LRP(m, rule="gamma", rule_params={"gamma": 0.25}),
+    }
+    if is_text:
+        made.pop("SmoothGrad, squared")  # noise on numbers of words means nothing
+        made["LRP ε, attention detached"] = lambda m, _: ex.LRP(m, attention="detached")
+        return made
+    return made | {
+        "DeconvNet": lambda m, _: ex.DeconvNet(m),
+        "Guided backprop": lambda m, _: ex.GuidedBackprop(m),
+        "Excitation backprop": lambda m, _: ex.ExcitationBackprop(m),
+        "Deep Taylor": lambda m, _: ex.DeepTaylor(m, low=0.0, high=1.0),
+        "LRP z+": lambda m, _: ex.LRP(m, rule="z_plus"),
+        "LRP α2β1": lambda m, _: ex.LRP(m, rule="alpha_beta"),
+        "LRP preset A": lambda m, _: ex.LRP(m, composite="preset_a"),
+        "LRP preset A, flat": lambda m, _: ex.LRP(m, composite="preset_a_flat"),
+        "LRP preset B, flat": lambda m, _: ex.LRP(m, composite="preset_b_flat"),
+        "PatternNet": lambda m, rows: ex.PatternNet(m).fit(rows),
+        "PatternAttribution": lambda m, rows: ex.PatternAttribution(m).fit(rows),
+    }
+
+
+def judged(network: nn.Module, X: Tensor, rows: Tensor, device: str) -> Iterator[dict[str, Any]]:
+    """Areas of every method on some rows, one after the other; of a method that refuses the network, its words."""
+    network = network.to(device)
+    is_text = not X.is_floating_point()
+    chance: dict[str, list[float]] = {}
+    for name, make in methods(is_text).items():
+        started = time.perf_counter()
+        try:
+            found = make(network, rows.to(device)).explain(X if is_text else X.to(device))
+        except TellwhyError as error:
+            yield {"method": name, "refused": str(error)[:300]}
+            continue
+        line = {"method": name, "kind": found.kind, "left": _left(found), "areas": {}}
+        line["seconds"] = time.perf_counter() - started
+        for fill in FILLS["queries" if is_text else "pictures"]:
+            flipped = _flipped(found, network, X, fill, n_random=0 if fill in chance else 5)
+            line["areas"][fill] = np.round(flipped.areas, 5).tolist()
+            if flipped.random is not None:
+                chance[fill] = np.round(flipped.random.areas, 5).tolist()
+        yield line
+    yield {"method": "Random order", "kind": "", "left": None, "areas": chance, "seconds": 0.0}
+
+
+def _flipped(found: Explanation, network: nn.Module, X: Tensor, fill: str, *, n_random: int) -> Any:
+    how: dict[str, Any] = {"n_random": n_random, "batch_size": 2048}
+    if X.is_floating_point():
+        return region_flipping(found, network, region=4, fill=fill, **how)
+    score = NetworkOutput(network, np.asarray(found.extras["output"]), batch_size=2048)
+    score.has_levels = True
+    return region_flipping(found, score, region=1, axes=(0,), fill=np.ones(X.shape[1:]), **how)
+
+
+def _left(found: Explanation) -> float | None:
+    """Median share of the output that no input got."""
+    if found.residual is None:
+        return None
+    return float(np.median(np.abs(found.residual) / np.abs(found.scores - found.base_values)))
+
+
+def measure(given: argparse.Namespace) -> dict[str, Any]:
+    """Areas of all methods on all networks; what is there so far is kept on the way."""
+    made: dict[str, Any] = {"device": given.device, "networks": {}}
+    for name, model, X, rows in _cases(given):
+        lines = made["networks"].setdefault(name, [])
+        for line in judged(model, X, rows, given.device):
+            lines.append(line)
+            areas = {fill: round(float(np.nanmean(a)), 3) for fill, a in line.get("areas", {}).items()}
+            print(
+                name, line["method"], areas or line["refused"], round(line.get("seconds", 0.0), 2), flush=True
+            )
+            if given.save:
+                given.save.write_text(json.dumps(made) + "\n")
+    return made
+
+
+def _cases(given: argparse.Namespace) -> Iterator[tuple[str, nn.Module, Tensor, Tensor]]:
+    """Networks by name, with the inputs to explain and rows to learn from."""
+    made = {"mnist-cnn": Cnn, "fashion-cnn": Cnn, "fashion-resnet": NETWORKS["resnet"]}
+    for name, network in made.items():
+        split = pictures(name.partition("-")[0], given.archive)
+        model = load_weights(network(), given.weights / f"{name}.safetensors")
+        yield name, model, split.X_test[: given.pictures], split.X[:2000]
+    asked = queries(given.texts)
+    chosen = [k for k, words in enumerate(asked.texts) if len(words) == WORDS]
+    model = TextTransformer(len(asked.vocabulary), len(asked.classes))
+    load_weights(model, given.weights / "clinc-transformer.safetensors")
+    X = asked.split.X_test[chosen][: given.pictures, :WORDS]
+    yield "clinc-transformer", model, X, X
+
+
+def interval(values: np.ndarray) -> str:
+    """Mean with a 95 % bootstrap interval over inputs."""
+    known = values[np.isfinite(values)]
+    draws = np.random.default_rng(0).integers(0, len(known), size=(DRAWS, len(known)))
+    low, high = np.quantile(known[draws].mean(axis=1), [0.025, 0.975])
+    return f"{known.mean():.3f} [{low:.3f}, {high:.3f}]"
+
+
+def table(lines: list[dict[str, Any]]) -> pd.DataFrame:
+    """One line per method, the smallest area of the first fill-in first."""
+    random = {fill: np.asarray(areas, dtype=float) for fill, areas in lines[-1]["areas"].items()}
+    shown = []
+    for line in lines:
+        if "refused" in line:
+            continue
+        areas = {fill: np.asarray(a, dtype=float) for fill, a in line["areas"].items()}
+        row = {"method": line["method"], "values are": line["kind"] or "–"}
+        row |= {f"area, {fill}": interval(a) for fill, a in areas.items()}
+        first = next(iter(areas))
+        row["below random order"] = "–" if line is lines[-1] else interval(random[first] - areas[first])
+        row["left over"] = "–" if line["left"] is None else f"{100 * line['left']:.1f} %"
+        shown.append((np.nanmean(areas[first]), row))
+    return pd.DataFrame([row for _, row in sorted(shown, key=lambda pair: pair[0])])
+
+
+def parts(found: dict[str, Any], trained: dict[str, Any]) -> list[tuple[str, pd.DataFrame]]:
+    """The page: how good the networks are, then a table for each."""
+    scores = pd.DataFrame(trained["networks"])
+    scores["accuracy"] = [f"{100 * a:.2f} %" for a in scores["accuracy"]]
+    made = [(f"The networks, trained by `benchmarks/network_training.py` (on {trained['device']}).", scores)]
+    for name, lines in found["networks"].items():
+        first = next(line for line in lines if "areas" in line)
+        n = len(next(iter(first["areas"].values())))
+        what = (
+            "queries of nine words, one word at a time"
+            if "clinc" in name
+            else "test pictures, regions of 4 × 4 pixels"
+        )
+        words = f"**{name}**: {n} {what}. Mean area below the curve with 95 % intervals over inputs; smaller is better."
+        refused = [f"{line['method']}: {line['refused']}" for line in lines if "refused" in line]
+        words += " Refused: " + " ".join(refused) if refused else ""
+        made.append((words, table(lines)))
+    return made
+
+
+def main() -> None:
+    """Measure, or read what was measured, and write the page."""
+    asked = argparse.ArgumentParser()
+    asked.add_argument("--device", default="cpu")
+    asked.add_argument("--weights", type=Path, default=WEIGHTS)
+    asked.add_argument("--archive", type=Path, help="an .npz file with both sets of pictures")
+    asked.add_argument("--texts", type=Path, help="folder of the queries")
+    asked.add_argument("--pictures", type=int, default=N)
+    asked.add_argument("--save", type=Path, help="write what was measured here instead of the page")
+    asked.add_argument(
+        "--from", dest="read", type=Path, help="write the page from what was measured elsewhere"
+    )
+    given = asked.parse_args()
+    found = json.loads(given.read.read_text()) if given.read else measure(given)
+    if given.save:
+        return
+    trained = json.loads((given.weights / "networks.json").read_text())
+    publish("network_flipping", "Perturbation of trained networks", parts(found, trained))
+
+
+if __name__ == "__main__":
+    main()
