@@ -25,6 +25,7 @@ from tellwhy.explainers import (
 )
 
 SETS = ("thyroid", "breastw", "U2R", "lympho", "musk", "arrhythmia")
+WIDE = ("lympho", "musk", "arrhythmia")  # more than 12 columns: sets of columns are drawn
 DETECTORS = ("GMM", "VAE-r", "VAE-e", "DAGMM")
 WITH_MARGINALS = ("GMM", "VAE-r")
 COMPONENTS = (2, 3, 4)
@@ -147,7 +148,10 @@ class Measured:
         """Measure what is not there yet, and keep it."""
         if _name(key) in self.found:
             return
-        result = measure()
+        self.keep(measure(), *key)
+
+    def keep(self, result: dict[str, float], *key: object) -> None:
+        """Keep what was measured."""
         self.found[_name(key)] = result
         self.path.write_text(json.dumps(self.found, indent=1))
         print(_name(key), {k: round(v, 4) for k, v in result.items()}, flush=True)
