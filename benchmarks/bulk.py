@@ -1,13 +1,16 @@
 """Claim: many rows are explained block by block at nearly the speed of the bare explainer, and scale with the cores.
 
-`--rows` are explained by several workers, `--base-rows` by one worker and by the bare explainer: a detector and an
-explainer on rows in memory, without reading, the quality pass, verified reasons and writing. Throughputs are compared.
+The bare explainer is a detector and an explainer on rows in memory: nothing is read, checked, verified or written. As
+many bare explainers at once as there are workers say what the machine itself can do: processors that share a core, or
+the way to the memory, are slower together. Each number of workers gets `--blocks` blocks each, the largest one all rows.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
+import os
 import resource
 import tempfile
 import threading
@@ -20,13 +23,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from _results import publish
-
-import tellwhy
-from tellwhy.data import as_table
-from tellwhy.workflow.bulk.blocks import BLOCK_ROWS
-from tellwhy.workflow.bulk.bulk_run import explain_bulk
-from tellwhy.workflow.bulk.fit_blocks import fit_bulk
-from tellwhy.workflow.models.explain_new import changed_request, judge
+from threadpoolctl import threadpool_limits
 
 COLUMNS = 40
 GROUP = 65_536
@@ -76,8 +73,6 @@ class PeakOfChildren:
         self._thread.join()
 
     def _look(self) -> None:
-        import os
-
         own = str(os.getpid())
         while not self._stop.wait(0.2):
             for status in Path("/proc").glob("[0-9]*/status"):
@@ -100,6 +95,10 @@ def cpu_seconds() -> float:
 
 def bare(model: Any, frame: pd.DataFrame) -> dict[str, Any]:
     """Score rows in memory, and attribute the scores of the alarms."""
+    import tellwhy
+    from tellwhy.data import as_table
+    from tellwhy.workflow.models.explain_new import changed_request, judge
+
     judged = judge(model, as_table(frame.head(2000)), changed_request(model, {}))  # warms up
     encoded = model.encoder.transform(frame)
     started = time.perf_counter()
@@ -117,18 +116,46 @@ def bare(model: Any, frame: pd.DataFrame) -> dict[str, Any]:
     }
 
 
+def bare_at_once(model: Path, source: Path, workers: int) -> dict[str, Any]:
+    """So many bare explainers at the same time, each with the rows of one group."""
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(workers) as pool:
+        found = pool.map(_bare_group, [(str(model), str(source), k) for k in range(workers)], chunksize=1)
+    seconds = float(np.median([line["seconds"] for line in found]))
+    return {
+        "way": f"{workers} bare explainers at once",
+        "rows": workers * GROUP,
+        "seconds": seconds,
+        "CPU seconds": sum(line["CPU seconds"] for line in found),
+    }
+
+
+def _bare_group(told: tuple[str, str, int]) -> dict[str, Any]:
+    import tellwhy
+
+    model, source, group = told
+    with threadpool_limits(limits=1), pq.ParquetFile(source) as file:
+        return bare(tellwhy.load(model), file.read_row_group(group).to_pandas())
+
+
 def timed(path: Path, model: Path, out: Path, workers: int) -> dict[str, Any]:
+    """Explain a file; what is between the first and the last block of one worker is its pace."""
+    from tellwhy.workflow.bulk import bulk_run
+
     started = time.perf_counter()
     cpu = cpu_seconds()
     with PeakOfChildren() as peak:
-        result = explain_bulk(path, model=model, out=out, workers=workers)
+        result = bulk_run.explain_bulk(path, model=model, out=out, workers=workers)
     seconds = time.perf_counter() - started
+    ends = sorted(p.stat().st_mtime for p in (out / "blocks").glob("*.json"))
     return {
         "way": f"{workers} worker{'s' if workers > 1 else ''}",
         "rows": result.n_rows,
         "seconds": seconds,
         "CPU seconds": cpu_seconds() - cpu,
         "alarms": result.n_alarms,
+        "blocks": result.n_blocks,
+        "from first to last block": ends[-1] - ends[0],
         "largest worker, GB": peak.largest,
     }
 
@@ -136,49 +163,101 @@ def timed(path: Path, model: Path, out: Path, workers: int) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=6 * GROUP)
-    parser.add_argument("--base-rows", type=int, default=2 * GROUP)
+    parser.add_argument("--blocks", type=int, default=3, help="of each worker, but for the largest number")
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--from", dest="read", type=Path, help="write the page from such a JSON")
     asked = parser.parse_args()
+    if asked.read is not None:
+        tell(json.loads(asked.read.read_text()))
+        return
+    found = measured(asked)
+    if asked.json is not None:
+        asked.json.write_text(json.dumps(found, indent=1))
+    tell(found)
+
+
+def measured(asked: argparse.Namespace) -> dict[str, Any]:
+    from tellwhy.workflow import save
+    from tellwhy.workflow.bulk.fit_blocks import fit_bulk
+
+    most = max(asked.workers)
     lines: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        for name, n in (("many", asked.rows), ("base", asked.base_rows)):
-            write_rows(folder / f"{name}.parquet", n)
+        sizes = {
+            w: asked.rows if w == most else min(asked.rows, w * asked.blocks * GROUP) for w in asked.workers
+        }
+        write_all(folder, sizes, most)
         started = time.perf_counter()
         cpu = cpu_seconds()
-        model = fit_bulk([folder / "many.parquet"])
+        model = fit_bulk([folder / f"{most}.parquet"])
         line = {"way": "fitting (two passes)", "rows": asked.rows, "seconds": time.perf_counter() - started}
         lines.append(line | {"CPU seconds": cpu_seconds() - cpu})
-        path = tellwhy.save(model, folder / "m.tellwhy")
-        frame = pd.read_parquet(folder / "base.parquet")
-        lines.append(bare(model, frame))
+        path = save(model, folder / "m.tellwhy")
         for workers in asked.workers:
-            source = folder / ("base.parquet" if workers == 1 else "many.parquet")
-            lines.append(timed(source, path, folder / f"out{workers}", workers))
+            lines.append(bare_at_once(path, folder / f"{most}.parquet", min(workers, asked.rows // GROUP)))
             print(json.dumps(lines[-1]), flush=True)
-    tell(lines, asked)
+            lines.append(timed(folder / f"{workers}.parquet", path, folder / f"out{workers}", workers))
+            print(json.dumps(lines[-1]), flush=True)
+    machine = f"{_machine()}, {os.cpu_count()} processors"
+    return {"lines": lines, "machine": machine, "told": vars(asked) | {"json": None, "read": None}}
 
 
-def tell(lines: list[dict[str, Any]], asked: argparse.Namespace) -> None:
+def write_all(folder: Path, sizes: dict[int, int], processes: int) -> None:
+    """Write one file for each number of workers, made by all processors."""
+    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+        pool.starmap(
+            write_rows, [(folder / f"{w}.parquet", n) for w, n in sorted(sizes.items(), reverse=True)], 1
+        )
+
+
+def _machine() -> str:
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    siblings = {line.partition(":")[2].strip() for line in lines if line.startswith("siblings")}
+    cores = {line.partition(":")[2].strip() for line in lines if line.startswith("cpu cores")}
+    return (
+        f"{names[0] if names else '?'}, cores {'/'.join(cores) or '?'}, siblings {'/'.join(siblings) or '?'}"
+    )
+
+
+def tell(found: dict[str, Any]) -> None:
+    """Compare the lines, and publish them."""
+    lines = found["lines"]
     for line in lines:
         line["rows a second"] = line["rows"] / line["seconds"]
         line["CPU seconds a million rows"] = 1e6 * line["CPU seconds"] / line["rows"]
-    one = next(line["rows a second"] for line in lines if line["way"] == "1 worker")
-    bare_cpu = lines[1]["CPU seconds a million rows"]
-    for line in lines[1:]:
-        line["times one worker"] = line["rows a second"] / one
-        line["CPU time, times the bare explainer's"] = line["CPU seconds a million rows"] / bare_cpu
-    if asked.json is not None:
-        asked.json.write_text(json.dumps(lines, indent=1))
-    table = pd.DataFrame(lines).astype(object)
+    compare(lines)
+    table = pd.DataFrame(lines).drop(
+        columns=["blocks", "alarms", "from first to last block"], errors="ignore"
+    )
+    table = table.astype(object)
     table = table.where(table.notna(), "")
     text = (
-        f"{COLUMNS} columns, Parquet in row groups of {GROUP:,} rows, blocks of {BLOCK_ROWS:,} rows. One worker and the "
-        "bare explainer take fewer rows than several workers; throughputs are compared. Seconds of workers hold the "
-        "start of the processes and the folder of the run at the end."
+        f"{COLUMNS} columns, Parquet in row groups of {GROUP:,} rows; {found['machine']}. Seconds of workers hold the "
+        "start of the processes and the folder of the run at the end. One worker would take for all rows what it took "
+        "to start and to end, and its pace between the first and the last block; 'times one worker' compares with "
+        "that, or with one bare explainer. 'CPU, times bare' divides the processor time for a million rows by that of "
+        "as many bare explainers at once."
     )
     publish("bulk", "Many rows, block by block", [(text, table)], peers=("pyarrow",))
+
+
+def compare(lines: list[dict[str, Any]]) -> None:
+    one = next(line for line in lines if line["way"] == "1 worker")
+    bare_one = next(line for line in lines if line["way"] == "1 bare explainers at once")
+    between = one["rows"] * (one["blocks"] - 1) / one["blocks"]
+    seconds_a_row = one["from first to last block"] / between
+    around = one["seconds"] - one["from first to last block"] - seconds_a_row * one["rows"] / one["blocks"]
+    bare_cpu = 0.0
+    for line in lines[1:]:
+        if "bare" in line["way"]:
+            bare_cpu = line["CPU seconds a million rows"]
+            line["times one worker"] = line["rows a second"] / bare_one["rows a second"]
+            continue
+        line["times one worker"] = (around + seconds_a_row * line["rows"]) / line["seconds"]
+        line["CPU, times bare"] = line["CPU seconds a million rows"] / bare_cpu
 
 
 if __name__ == "__main__":

@@ -117,3 +117,24 @@ def test_what_cannot_be_learned_from_is_told(tmp_path):
     (tmp_path / "t.parquet").write_bytes(bytes(content))
     with pytest.raises(UnreadableFile):
         fit_blocks.fit_bulk([tmp_path / "t.parquet"])
+
+
+def test_the_last_of_many_blocks_are_smaller(tmp_path, monkeypatch):
+    """Every row is in one block, in order, and what is left at the end is small."""
+    monkeypatch.setattr(blocks, "BLOCK_ROWS", 40)
+    frame = pd.DataFrame({"number": np.arange(1630)})
+    frame.to_parquet(tmp_path / "t.parquet", row_group_size=70, index=False)
+    planned = plan_blocks([tmp_path / "t.parquet"])
+    sizes = [sum(piece.n_rows for piece in block.pieces) for block in planned]
+    assert [block.number for block in planned] == list(range(len(planned)))
+    assert max(sizes) == 40
+    assert max(sizes[-12:]) <= 10
+    found = [number for block in planned for number in read_block(block).table.frame["number"]]
+    assert found == list(range(1630))
+    assert [row for block in planned for row in read_block(block).rows] == list(range(1630))
+
+
+def test_few_blocks_are_cut_alike(tmp_path, monkeypatch):
+    monkeypatch.setattr(blocks, "BLOCK_ROWS", 100)
+    orders(1200).to_parquet(tmp_path / "t.parquet", row_group_size=100, index=False)
+    assert len(plan_blocks([tmp_path / "t.parquet"])) == 12

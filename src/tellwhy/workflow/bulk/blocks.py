@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,8 @@ from tellwhy.data.reading.read_table import read_table
 from tellwhy.workflow.bulk.text_parts import PART_BYTES, TextPart, cuts_of, layout_of
 
 BLOCK_ROWS = 65_536
+FEW = 16  # blocks: of fewer none is cut smaller
+SMALLER = 4  # parts of one of the last blocks; what is learned of the model anew in each costs half a second
 _PARQUET = (".parquet", ".pq")
 _TEXT = (".csv", ".tsv", ".tab", ".txt")
 _OTHERS = (".jsonl", ".ndjson", ".json", ".xlsx", ".gz", ".zip")
@@ -186,19 +188,48 @@ def _check_columns(frame: pd.DataFrame, required: Sequence[str]) -> None:
 
 
 def plan_blocks(names: Sequence[str | Path]) -> list[Block]:
-    """Cut files, and the files of folders, into blocks of about 65,536 rows, always in the same way."""
-    pieces = [piece for path in files_of(names) for piece in _pieces(path)]
-    blocks: list[Block] = []
-    held: list[Piece] = []
+    """Cut files, and the files of folders, into blocks of about 65,536 rows, always in the same way.
+
+    The last blocks of many are smaller: whoever has finished finds something small left to do, and many
+    processes end at nearly the same time.
+    """
+    grouped = _grouped((piece for path in files_of(names) for piece in _pieces(path)), BLOCK_ROWS)
+    n_last = _n_last(len(grouped))
+    size = max(1, BLOCK_ROWS // SMALLER)
+    last = (
+        part for group in grouped[len(grouped) - n_last :] for piece in group for part in _cut(piece, size)
+    )
+    groups = [*grouped[: len(grouped) - n_last], *_grouped(last, size)]
+    return [Block(number, tuple(group)) for number, group in enumerate(groups)]
+
+
+def _grouped(pieces: Iterable[Piece], most: int) -> list[list[Piece]]:
+    """Join pieces as long as they have no more than so many rows together."""
+    groups: list[list[Piece]] = []
     size = 0
     for piece in pieces:
         n = piece.n_rows if piece.n_rows >= 0 else _guessed_rows(piece)
-        if held and size + n > BLOCK_ROWS:
-            blocks.append(Block(len(blocks), tuple(held)))
-            held, size = [], 0
-        held.append(piece)
+        if not groups or size + n > most:
+            groups.append([])
+            size = 0
+        groups[-1].append(piece)
         size += n
-    return [*blocks, Block(len(blocks), tuple(held))] if held else blocks
+    return groups
+
+
+def _n_last(n_blocks: int) -> int:
+    """How many blocks are cut smaller; it may depend on nothing but the files: the bytes depend on it."""
+    return 0 if n_blocks < FEW else min(max(n_blocks // 16, min(8, n_blocks // 8)), 1024)
+
+
+def _cut(piece: Piece, size: int) -> Iterator[Piece]:
+    """A piece of Parquet in smaller ones; others stay whole."""
+    if piece.kind != "parquet":
+        yield piece
+        return
+    for start in range(0, piece.n_rows, size):
+        n = min(size, piece.n_rows - start)
+        yield replace(piece, first_row=piece.first_row + start, n_rows=n, skipped=piece.skipped + start)
 
 
 def files_of(names: Sequence[str | Path]) -> list[Path]:

@@ -16,6 +16,7 @@ from tellwhy.workflow.bulk.explain_block import Job
 from tellwhy.workflow.bulk.parts import Record, clear_unfinished, make_folders, read_record, write_record
 from tellwhy.workflow.bulk.plan import Plan, checksum_of, planned
 from tellwhy.workflow.bulk.pool import run_in_pool
+from tellwhy.workflow.bulk.sample_run import EarlySample
 from tellwhy.workflow.bulk.whole_run import whole_run, write_list
 from tellwhy.workflow.run import Run
 from tellwhy.workflow.run_io import save_run
@@ -142,28 +143,44 @@ def _alone(out: Path) -> Iterator[None]:
 def _continued(plan: Plan, runner: Runner) -> BulkResult:
     """Explain the blocks that are not done, and put the run together."""
     out = Path(plan.job.out)
-    records = {block.number: read_record(out, block.number) for block in plan.blocks}
-    # What could not be read is tried again: the file may have been mended.
-    done = {n: found for n, found in records.items() if found is not None and not found.failed}
-    left = [block for block in plan.blocks if block.number not in done]
+    done = _done_before(plan)
     n_resumed = len(done)
-    for record in track(runner(plan.job, left), len(left), f"explaining {len(left)} blocks"):
-        done[record.number] = record
-        if record.failed and not record.parts:
-            write_record(out, record)
-    ordered = [done[block.number] for block in plan.blocks]
-    stage("putting the run together")
-    run = whole_run(plan, ordered)
+    early = EarlySample(plan)
+    try:
+        _explain_others(plan, runner, done, early)
+        records = [done[block.number] for block in plan.blocks]
+        stage("putting the run together")
+        run = whole_run(plan, records, early.result())
+    finally:
+        early.end()
     if run is not None:
         save_run(run, out / RUN)
-    write_list(plan, ordered)
+    write_list(plan, records)
     return BulkResult(
         out=out,
         run=run,
-        n_rows=sum(record.n_rows for record in ordered),
-        n_alarms=sum(record.n_alarms for record in ordered),
-        n_held_back=sum(record.n_held_back for record in ordered),
-        n_blocks=len(ordered),
+        n_rows=sum(record.n_rows for record in records),
+        n_alarms=sum(record.n_alarms for record in records),
+        n_held_back=sum(record.n_held_back for record in records),
+        n_blocks=len(records),
         n_resumed=n_resumed,
-        failed=[(str(each[0]), str(each[1])) for record in ordered for each in record.failed],
+        failed=[(str(each[0]), str(each[1])) for record in records for each in record.failed],
     )
+
+
+def _done_before(plan: Plan) -> dict[int, Record]:
+    """Records of the blocks that need not be done again, by number."""
+    found = {block.number: read_record(Path(plan.job.out), block.number) for block in plan.blocks}
+    # What could not be read is tried again: the file may have been mended.
+    return {n: record for n, record in found.items() if record is not None and not record.failed}
+
+
+def _explain_others(plan: Plan, runner: Runner, done: dict[int, Record], early: EarlySample) -> None:
+    """Explain the blocks that are not done; `done` gets their records."""
+    left = [block for block in plan.blocks if block.number not in done]
+    early.look(done)
+    for record in track(runner(plan.job, left), len(left), f"explaining {len(left)} blocks"):
+        done[record.number] = record
+        if record.failed and not record.parts:
+            write_record(Path(plan.job.out), record)
+        early.look(done)

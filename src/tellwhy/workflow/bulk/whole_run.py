@@ -18,11 +18,10 @@ import pyarrow.parquet as pq
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.storage.files import new_file, plain
-from tellwhy.workflow.bulk.blocks import read_block
 from tellwhy.workflow.bulk.parts import PARTS, Record, part_name
 from tellwhy.workflow.bulk.plan import Plan
-from tellwhy.workflow.models.explain_new import changed_request, judge, judged_run, line_of
-from tellwhy.workflow.models.files import load_table_model
+from tellwhy.workflow.bulk.sample_run import Sample, sample_of, scores_of
+from tellwhy.workflow.models.explain_new import line_of
 from tellwhy.workflow.models.table_model import TableModel
 from tellwhy.workflow.run import AlarmRule, Anomaly, Finding, Run
 from tellwhy.workflow.run_io import read_anomaly
@@ -32,7 +31,6 @@ from tellwhy.workflow.verdicts.reasons import groups_of
 
 WHOLE = "parts.json"
 MOST_TOLD = 200  # alarms that the run's folder lists; all are in the parts
-MOST_JUDGED = 1_000  # rows of one block by which it is told how far explanations can be trusted
 MOST_SCORES = 10_000_000  # rows whose scores the run's folder holds as well
 _COUNTED = re.compile(r"^[\d,]+ rows?: ")
 _ASIDE = re.compile(r" \([^()]*\)")
@@ -62,17 +60,23 @@ def write_list(plan: Plan, records: Sequence[Record]) -> None:
         work.write_text(json.dumps(plain(told), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
 
-def whole_run(plan: Plan, records: Sequence[Record]) -> Run | None:
-    """The oddest alarms of all blocks as one run; None where no row was judged."""
+def whole_run(plan: Plan, records: Sequence[Record], sample: Sample | None = None) -> Run | None:
+    """The oddest alarms of all blocks as one run; None where no row was judged.
+
+    `sample` is that of the first block with alarms, where it was made before.
+    """
     n_rows = sum(record.n_rows for record in records)
     if not n_rows:
         return None
-    model = load_table_model(plan.job.model)
-    base = _run_of_oddest_block(plan, records, model)
     n_alarms = sum(record.n_alarms for record in records)
+    sample = sample if n_alarms else _oddest_sample(plan, records)
+    if sample is None:
+        sample = sample_of(plan, next(record for record in records if record.n_alarms))
+    model = sample.model
+    base = sample.run
     line = line_of(model, n_rows)
     rule = AlarmRule(line.rule, n_alarms, line.expected_false)
-    scores, rows = _all_scores(plan, records, n_rows)
+    scores, rows = _all_scores(plan, records, n_rows, model.threshold)
     told = replace(
         base,
         source=_source(plan),
@@ -90,40 +94,21 @@ def whole_run(plan: Plan, records: Sequence[Record]) -> Run | None:
     return replace(told, headline=headline_of(n_rows, rule, told.anomalies))
 
 
-def _run_of_oddest_block(plan: Plan, records: Sequence[Record], model: TableModel) -> Run:
-    """The run of the oddest rows of one block: what is usual, and how far explanations can be trusted."""
-    number = max((r for r in records if r.n_rows), key=lambda record: _highest(plan, record)).number
-    first = sum(record.n_read for record in records if record.number < number)
-    read = read_block(plan.blocks[number], required=[*model.encoder.columns_, *model.by_roles])
-    if read.table is None:
-        raise AssertionError("a block that was judged can be read")
-    settings: dict[str, Any] = {"method": plan.job.method}
-    if plan.job.id_column:
-        settings["id_column"] = plan.job.id_column
-    request = changed_request(model, settings)
-    scores = _scores_of(plan, records[number])
-    filled = np.flatnonzero(np.isfinite(scores))
-    chosen = np.sort(filled[np.argsort(-scores[filled], kind="stable")[:MOST_JUDGED]])
-    some = replace(read.table, frame=read.table.frame.iloc[chosen].reset_index(drop=True))
-    run = judged_run(model, judge(model, some, request, finds_learned=plan.job.is_own))
-    moved = [replace(each, row=first + int(chosen[each.row]), line=None) for each in run.anomalies]
-    return replace(run, anomalies=moved, groups=groups_of(moved))
+def _oddest_sample(plan: Plan, records: Sequence[Record]) -> Sample:
+    """Without any alarm the oddest rows of all are told, by their numbers among all rows."""
+    judged = [record for record in records if record.n_rows]
+    oddest = max(judged, key=lambda record: float(np.nanmax(scores_of(plan, record))))
+    sample = sample_of(plan, oddest)
+    first = sum(record.n_read for record in records if record.number < oddest.number)
+    moved = [replace(each, row=first + each.row) for each in sample.run.anomalies]
+    return replace(sample, run=replace(sample.run, anomalies=moved, groups=groups_of(moved)))
 
 
-def _scores_of(plan: Plan, record: Record) -> Floats:
-    path = Path(plan.job.out) / PARTS / part_name(record.number, "scores")
-    return np.asarray(pq.read_table(path, columns=["score"]).column(0).to_numpy())
-
-
-def _highest(plan: Plan, record: Record) -> float:
-    return float(np.nanmax(_scores_of(plan, record)))
-
-
-def _all_scores(plan: Plan, records: Sequence[Record], n_rows: int) -> tuple[Floats, Integers]:
+def _all_scores(plan: Plan, records: Sequence[Record], n_rows: int, line: float) -> tuple[Floats, Integers]:
     """Scores of all rows in order, and the rows; of very many, none: they are in the parts."""
     if n_rows > MOST_SCORES:
         return np.zeros(0), np.zeros(0, dtype=np.int64)
-    scores = np.concatenate([_told_scores(plan, record) for record in records if record.n_rows])
+    scores = np.concatenate([_told_scores(plan, record, line) for record in records if record.n_rows])
     firsts = np.cumsum([0, *(record.n_read for record in records)])[:-1]
     rows = np.concatenate(
         [
@@ -136,7 +121,7 @@ def _all_scores(plan: Plan, records: Sequence[Record], n_rows: int) -> tuple[Flo
     return scores[is_judged], rows[is_judged].astype(np.int64)
 
 
-def _told_scores(plan: Plan, record: Record) -> Floats:
+def _told_scores(plan: Plan, record: Record, line: float) -> Floats:
     """Scores of a block; a row that a mark holds back is at the line, as no alarm is above it."""
     path = Path(plan.job.out) / PARTS / part_name(record.number, "scores")
     table = pq.read_table(path, columns=["score", "is_alarm"])
@@ -144,7 +129,6 @@ def _told_scores(plan: Plan, record: Record) -> Floats:
     is_alarm = np.asarray(table.column("is_alarm").to_numpy())
     if not record.n_held_back:
         return scores
-    line = load_table_model(plan.job.model).threshold
     return np.where(is_alarm, scores, np.minimum(scores, line))
 
 
@@ -162,13 +146,23 @@ def _oddest(plan: Plan, records: Sequence[Record]) -> Iterator[_Alarm]:
             best = heapq.nlargest(MOST_TOLD, [*best, *found], key=lambda each: (each[0], -each[2], each[1]))
         first += record.n_read
     is_single = len(plan.files) == 1
+    lines = _lines_of(plan, best)
     for _, place, number in best:
-        yield _alarm(plan, number, -place, firsts[number], is_single=is_single)
+        yield _alarm(lines[number, -place], firsts[number], is_single=is_single)
 
 
-def _alarm(plan: Plan, number: int, place: int, first: int, *, is_single: bool) -> _Alarm:
-    path = Path(plan.job.out) / PARTS / part_name(number, "alarms")
-    line = pq.read_table(path, columns=["anomaly", "values", "cells"]).slice(place, 1).to_pylist()[0]
+def _lines_of(plan: Plan, chosen: Sequence[tuple[float, int, int]]) -> dict[tuple[int, int], dict[str, Any]]:
+    """What the parts say of the chosen alarms, by block and place; each part is read once."""
+    lines: dict[tuple[int, int], dict[str, Any]] = {}
+    for number in sorted({each[2] for each in chosen}):
+        places = sorted(-each[1] for each in chosen if each[2] == number)
+        path = Path(plan.job.out) / PARTS / part_name(number, "alarms")
+        table = pq.read_table(path, columns=["anomaly", "values", "cells"]).take(places)
+        lines |= {(number, place): line for place, line in zip(places, table.to_pylist(), strict=True)}
+    return lines
+
+
+def _alarm(line: Mapping[str, Any], first: int, *, is_single: bool) -> _Alarm:
     anomaly = read_anomaly(json.loads(line["anomaly"]))
     anomaly = replace(anomaly, row=first + anomaly.row, line=None, file=None if is_single else anomaly.file)
     return _Alarm(anomaly, line["values"] or [], json.loads(line["cells"]))
