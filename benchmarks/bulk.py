@@ -171,13 +171,11 @@ def main() -> None:
     if asked.read is not None:
         tell(json.loads(asked.read.read_text()))
         return
-    found = measured(asked)
-    if asked.json is not None:
-        asked.json.write_text(json.dumps(found, indent=1))
-    tell(found)
+    tell(measured(asked))
 
 
 def measured(asked: argparse.Namespace) -> dict[str, Any]:
+    """Measure everything; what is known so far is kept in the JSON after each step."""
     from tellwhy.workflow import save
     from tellwhy.workflow.bulk.fit_blocks import fit_bulk
 
@@ -197,11 +195,12 @@ def measured(asked: argparse.Namespace) -> dict[str, Any]:
         path = save(model, folder / "m.tellwhy")
         for workers in asked.workers:
             lines.append(bare_at_once(path, folder / f"{most}.parquet", min(workers, asked.rows // GROUP)))
-            print(json.dumps(lines[-1]), flush=True)
             lines.append(timed(folder / f"{workers}.parquet", path, folder / f"out{workers}", workers))
-            print(json.dumps(lines[-1]), flush=True)
-    machine = f"{_machine()}, {os.cpu_count()} processors"
-    return {"lines": lines, "machine": machine, "told": vars(asked) | {"json": None, "read": None}}
+            print(json.dumps(lines[-2:]), flush=True)
+            found = {"lines": lines, "machine": f"{_machine()}, {os.cpu_count()} processors"}
+            if asked.json is not None:
+                asked.json.write_text(json.dumps(found, indent=1))
+    return found
 
 
 def write_all(folder: Path, sizes: dict[int, int], processes: int) -> None:
@@ -224,7 +223,7 @@ def _machine() -> str:
 
 def tell(found: dict[str, Any]) -> None:
     """Compare the lines, and publish them."""
-    lines = found["lines"]
+    lines = sorted(found["lines"], key=lambda line: (_number(line["way"]), "bare" not in line["way"]))
     for line in lines:
         line["rows a second"] = line["rows"] / line["seconds"]
         line["CPU seconds a million rows"] = 1e6 * line["CPU seconds"] / line["rows"]
@@ -242,6 +241,12 @@ def tell(found: dict[str, Any]) -> None:
         "as many bare explainers at once."
     )
     publish("bulk", "Many rows, block by block", [(text, table)], peers=("pyarrow",))
+
+
+def _number(way: str) -> int:
+    """Of processes in a line; 0 for the fitting."""
+    first = way.partition(" ")[0]
+    return int(first) if first.isdigit() else 0
 
 
 def compare(lines: list[dict[str, Any]]) -> None:
