@@ -12,7 +12,7 @@ from torch import nn  # noqa: E402
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter  # noqa: E402
 from tellwhy.explainers import LRP, Gradient, InputTimesGradient, coverage  # noqa: E402
-from tellwhy.explainers.propagation import TensorExplanation  # noqa: E402
+from tellwhy.explainers.propagation import Rule, TensorExplanation  # noqa: E402
 from tellwhy.explainers.propagation.engine.inputs import OnDevice  # noqa: E402
 from tellwhy.explainers.propagation.engine.passes import needs_capture  # noqa: E402
 
@@ -124,4 +124,55 @@ def test_one_tensor_is_held_for_each_layer(inplace):
         model = nn.Sequential(*blocks, probe, nn.Flatten(), nn.Linear(7 * 11 * 11, 2)).eval()
         LRP(model).explain(torch.rand(2, 7, 11, 11))
         counts[depth] = probe.count
-    assert counts[9] - counts[3] == 6  # the output of each layer, which its rule looks at, and nothing else
+    # The output of each layer, which its rule looks at, and nothing else; autograd alone holds overwritten ones.
+    assert counts[9] - counts[3] == (0 if inplace else 6)
+
+
+class Twice(nn.Module):
+    """A layer's output goes into a mean, and into a ReLU that overwrites it."""
+
+    def __init__(self, *, early, inplace):
+        super().__init__()
+        self.layer = nn.Linear(6, 6)
+        self.head = nn.Linear(6, 2)
+        self.early = early
+        self.relu = nn.ReLU(inplace=inplace)
+
+    def forward(self, x):
+        z = self.layer(x)
+        level = z.mean(dim=1, keepdim=True) if self.early else 0.0
+        return self.head(self.relu(z) + level)
+
+
+@pytest.mark.parametrize("early", [True, False])
+@pytest.mark.parametrize(
+    "settings", [{}, {"rule": "z"}, {"rule_params": {"epsilon": 0.5}}, {"rule": "gamma"}]
+)
+def test_a_relu_in_place_changes_no_value(settings, early):
+    torch.manual_seed(0)
+    plain = Twice(early=early, inplace=False).double().eval()
+    written = Twice(early=early, inplace=True).double().eval()
+    written.load_state_dict(plain.state_dict())
+    x = torch.randn(5, 6, dtype=torch.float64)
+    found, wanted = LRP(written, **settings).explain(x), LRP(plain, **settings).explain(x)
+    np.testing.assert_allclose(found.values, wanted.values, rtol=1e-12)
+    places = {"at": "layer"}
+    np.testing.assert_allclose(
+        LRP(written, **settings).latent(x, **places)["layer"],
+        LRP(plain, **settings).latent(x, **places)["layer"],
+        rtol=1e-12,
+    )
+
+
+def test_a_rule_that_looks_at_idle_outputs_is_not_deceived():
+    """A rule of one's own may use z where nothing comes down: it sees what the layer gave."""
+    seen = []
+
+    def function(layer, x, z, c):
+        seen.append(z.detach().clone())
+        return layer.backward(x, layer.weight, c)
+
+    model = Twice(early=False, inplace=True).eval()
+    x = torch.randn(4, 6)
+    LRP(model, rule=Rule("mine", function, needs_input=False)).explain(x)
+    assert any(torch.equal(z, model.layer(x)) for z in seen)

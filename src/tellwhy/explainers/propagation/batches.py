@@ -18,6 +18,7 @@ from tellwhy.explainers.propagation.engine.inputs import Inputs
 from tellwhy.explainers.propagation.engine.passes import needs_capture, run_backward, run_forward
 from tellwhy.explainers.propagation.engine.results import Collector, DeviceCollector, Result
 from tellwhy.explainers.propagation.on_device import on_device
+from tellwhy.explainers.propagation.repeated import Repeated, Work, may_repeat
 from tellwhy.scoring.scores.network_passes import untouched
 from tellwhy.scoring.scores.network_targets import (
     CheckedTarget,
@@ -51,13 +52,17 @@ def explain_together(explainers: Sequence[NetworkExplainer], X: Any, *, output: 
     collectors = [collector_of(len(rows), partial(e.raise_not_finite, model)) for e in explainers]
     rng = generator(lead.random_state)
     label = f"explaining with {', '.join(type(e).__name__ for e in explainers)}"
+
+    def work(batch: Inputs, wanted: Sequence[CheckedTarget]) -> list[Result]:
+        if len(explainers) == 1:  # a method may explain a batch in its own way, as SmoothGrad does
+            return [lead.explain_batch(model, batch, wanted[0], rng)]
+        return share_forward(explainers, model, batch, wanted)
+
     with untouched(rows.tensors[0].device), torch.enable_grad():
+        is_alike = lead.shares_forward and may_repeat(model, rows, targets, lead.batch_size)
+        explained: Work = Repeated(work, lead.batch_size) if is_alike else work
         for batch, part in batches(rows, lead.batch_size, label):
-            wanted = [of_rows(target, part) for target in targets]
-            if len(explainers) == 1:  # a method may explain a batch in its own way, as SmoothGrad does
-                results = [lead.explain_batch(model, batch, wanted[0], rng)]
-            else:
-                results = share_forward(explainers, model, batch, wanted)
+            results = explained(batch, [of_rows(target, part) for target in targets])
             for result, collector in zip(results, collectors, strict=True):
                 collector.put(batch, part, result)
         wholes = [collector.all_rows() for collector in collectors]

@@ -74,6 +74,11 @@ class Composite:
         """Whether some rule looks at the values of a layer's input."""
         return any(rule.needs_input for _, rule in self.entries)
 
+    @property
+    def ignores_idle(self) -> bool:
+        """Whether no rule looks at outputs to which nothing comes down."""
+        return all(rule.ignores_idle for _, rule in self.entries)
+
     def __str__(self) -> str:
         listed = [f"{getattr(predicate, '__name__', 'chosen')}: {rule}" for predicate, rule in self.entries]
         return "; ".join(listed)

@@ -67,6 +67,9 @@ def chosen_outputs(outputs: Tensor, target: CheckedTarget) -> Tensor:
         return outputs.detach().reshape(len(outputs), -1).argmax(dim=1)
     if callable(target):
         return torch.zeros(len(outputs), dtype=torch.int64, device=outputs.device)
+    if isinstance(target, int):  # made on the device, which a copy would have to wait for
+        _in_range(np.array([target]), outputs[:1].numel())
+        return torch.full((len(outputs),), target, dtype=torch.int64, device=outputs.device)
     wanted = np.broadcast_to(np.asarray(target, dtype=np.int64), len(outputs))
     return torch.as_tensor(_in_range(wanted, outputs[:1].numel()).copy(), device=outputs.device)
 

@@ -114,6 +114,8 @@ class Capture(TorchFunctionMode):
         self._has_gradients = any(method.carries == "gradient" for method in methods)
         self._carries_relevance = any(method.carries == "relevance" for method in methods)
         self._needs_layer_inputs = any(method.needs_layer_inputs for method in methods)
+        # Taps of the ledger and of places look at activations afterwards.
+        self.may_overwrite = not ledger and not places and all(method.ignores_idle for method in methods)
         self._rectifies = any(method.rectifier is not None for method in methods)
         self._constant_roles = frozenset().union(*(method.constant_roles for method in methods))
 
@@ -225,6 +227,9 @@ class Capture(TorchFunctionMode):
     def _run(self, call: Call) -> Any:
         """Run an operation on activations, and record it."""
         origins = [self.origins.of(t) for t in call.activations]
+        for origin in origins:
+            if origin is not None:
+                origin.n_uses += 1
         meets = len(origins) > 1 and self._follows_rules
         constants = constants_of(call, roles_of(origins), self._constant_roles) if meets else []
         written = written_function(call, origins, self.origins) if meets else None

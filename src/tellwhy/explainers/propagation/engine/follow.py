@@ -69,9 +69,11 @@ def follow(
 def _run(capture: Capture, call: Call, operation: Operation, origins: OriginsOfInputs) -> Any:
     inputs = capture.watch(operation, call.activations)
     if call.name == "relu" and not capture.needs_layer_inputs and not capture.carries_relevance:
-        before = None if origins[0] is None else origins[0].operation.kind
-        if before == "layer" and not operation.rectifies:
-            return Relu.apply(inputs[0])
+        before = origins[0]
+        if before is not None and before.operation.kind == "layer" and not operation.rectifies:
+            overwrites = _overwrites(capture, call, before)
+            before.operation.owns_cotangent = overwrites
+            return Relu.apply(inputs[0], overwrites)
     plain = not operation.constants and all(method.is_plain(operation) for method in capture.methods)
     if plain:
         return call.run(inputs)
@@ -83,6 +85,12 @@ def _run(capture: Capture, call: Call, operation: Operation, origins: OriginsOfI
     if operation.kind in ("elementwise", "rectifier") and result.shape != inputs[0].shape:
         capture.refuse(f"{operation.where} broadcasts an activation; expand it to the full shape first.")
     return result
+
+
+def _overwrites(capture: Capture, call: Call, before: Origin) -> bool:
+    """Whether a ReLU may be carried out in place: the model does so, and nothing else has seen its input."""
+    alone = before.n_uses == 1 and before.operation.own_rule is None
+    return capture.may_overwrite and call.in_place and alone
 
 
 def _written(capture: Capture, call: Call, operation: Operation, written: Written) -> Tensor:

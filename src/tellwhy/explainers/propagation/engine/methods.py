@@ -82,6 +82,13 @@ class Method:
         return self.carries == "relevance" or self.composite is None or self.composite.needs_input
 
     @property
+    def ignores_idle(self) -> bool:
+        """Whether outputs of layers are not looked at where nothing comes down to them."""
+        if self.carries == "gradient":
+            return True
+        return self.composite is not None and self.composite.ignores_idle
+
+    @property
     def is_gradient(self) -> bool:
         """Whether this is PyTorch's own gradient, without a change on the way."""
         return self.carries == "gradient" and self.rectifier is None

@@ -36,6 +36,8 @@ class Origin:
         The activations that went into the operation, as far as they still exist.
     ancestors
         Activations of the same shape of which it is a function, element by element; the nearest one last.
+    n_uses
+        How many operations it has gone into so far.
     """
 
     operation: Operation
@@ -45,6 +47,7 @@ class Origin:
     role: str = ""
     parents: tuple[weakref.ref[Tensor], ...] = ()
     ancestors: tuple[weakref.ref[Tensor], ...] = ()
+    n_uses: int = 0
 
 
 def depth_of(origins: Sequence[Origin | None]) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -76,6 +76,8 @@ class Step(ABC):
 
     def by_rule(self, rule: Rule, layer: LinearMap, x: Tensor, z: Tensor, c: Tensor) -> Tensor:
         """Apply the rule of a linear map to contributions or to relevance, whichever travels."""
+        if self.operation.owns_cotangent:
+            layer = replace(layer, owns_cotangent=True)
         if self.carries == "relevance" and not rule.maps_relevance:  # R -> c = R/z -> rule -> R = c·x
             return x * rule.function(layer, x, z, quotient(c, z))
         return rule.function(layer, x, z, c)
@@ -104,7 +106,9 @@ class LayerStep(Step):
         images = c.ndim == 4 and not c.is_contiguous() and c.is_contiguous(memory_format=torch.channels_last)
         order = torch.channels_last if images else torch.contiguous_format
         return [
-            torch.empty(
+            c  # serves as well as any other, and costs nothing
+            if c.shape == shape
+            else torch.empty(
                 shape, dtype=c.dtype, device=c.device, memory_format=order if len(shape) == 4 else None
             )
             for shape in self.shapes

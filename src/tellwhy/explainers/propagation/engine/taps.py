@@ -75,16 +75,24 @@ def portion(x: Tensor, share: float, current: Current) -> Tensor:
 
 
 class Relu(torch.autograd.Function):
-    """ReLU of a layer's output, which keeps its input: the layer keeps the same tensor anyway."""
+    """ReLU of a layer's output, which keeps its input: the layer keeps the same tensor anyway.
+
+    Where it `overwrites`, the layer's output is changed in place, and is all that is kept: nothing comes down
+    to what was cut off, so that its value is not needed.
+    """
 
     @staticmethod
-    def forward(ctx: Any, z: Tensor) -> Tensor:
+    def forward(ctx: Any, z: Tensor, overwrites: bool) -> Tensor:
         """Cut off what is below zero."""
+        if overwrites:
+            out = z.data.relu_()  # not z.detach(): the layer, which kept z, is to accept the change
+            ctx.save_for_backward(out)
+            return out
         # Not z itself: autograd would keep that object alive, and with it all that is known of it.
         ctx.save_for_backward(z.detach())
         return z.relu()
 
     @staticmethod
-    def backward(ctx: Any, c: Tensor) -> Tensor:
+    def backward(ctx: Any, c: Tensor) -> tuple[Tensor, None]:
         """Hand down to active units."""
-        return torch.ops.aten.threshold_backward(c, ctx.saved_tensors[0], 0)
+        return torch.ops.aten.threshold_backward(c, ctx.saved_tensors[0], 0), None

@@ -31,6 +31,8 @@ class LinearMap:
     nonnegative
         Whether it is known that no input is negative (after ReLU, say), so that rules which part signs need
         not look.
+    owns_cotangent
+        Whether what comes down to the layer goes nowhere else, so that a rule may write into it.
     """
 
     name: str
@@ -38,6 +40,7 @@ class LinearMap:
     bias: Tensor | None
     geometry: dict[str, Any]
     nonnegative: bool = False
+    owns_cotangent: bool = False
 
     def forward(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         """W x + b with other weights or biases."""

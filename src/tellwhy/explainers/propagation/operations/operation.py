@@ -64,6 +64,8 @@ class Operation:
         Whether it is a rectifier, in whatever spelling; only looked at for methods that replace those.
     constants
         Which of its activations get no relevance: the standard deviation of a norm, say.
+    owns_cotangent
+        Whether what comes down to its output was made for it alone, by the ReLU after it.
     arrived, handed_on
         Relevance that came to its outputs and that it gave to its inputs, summed over the rows (the ledger).
     """
@@ -81,6 +83,7 @@ class Operation:
     merged: bool = False
     rectifies: bool = False
     constants: tuple[bool, ...] = ()
+    owns_cotangent: bool = False
     arrived: float = 0.0
     handed_on: float = 0.0
 

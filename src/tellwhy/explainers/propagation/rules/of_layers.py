@@ -29,7 +29,7 @@ def z() -> Rule:
     def function(layer: LinearMap, x: Tensor, z: Tensor, c: Tensor) -> Tensor:  # noqa: ARG001
         return layer.backward(x, layer.weight, c)
 
-    return Rule("z", function, needs_input=False)
+    return Rule("z", function, needs_input=False, ignores_idle=True)
 
 
 def epsilon(epsilon: float = 1e-6) -> Rule:
@@ -40,10 +40,11 @@ def epsilon(epsilon: float = 1e-6) -> Rule:
         if epsilon == 0:
             return layer.backward(x, layer.weight, c.masked_fill(z == 0, 0))
         # c − ε c/(|z| + ε) is the same, in three passes over the memory instead of six.
-        kept = torch.addcdiv(c, c, z.abs().add_(epsilon), value=-epsilon)
+        into = c if layer.owns_cotangent else None
+        kept = torch.addcdiv(c, c, z.abs().add_(epsilon), value=-epsilon, out=into)
         return layer.backward(x, layer.weight, kept)
 
-    return Rule("epsilon", function, params={"epsilon": epsilon}, needs_input=False)
+    return Rule("epsilon", function, params={"epsilon": epsilon}, needs_input=False, ignores_idle=True)
 
 
 def gamma(gamma: float = 0.25) -> Rule:

@@ -46,6 +46,9 @@ class Rule:
     needs_input
         Whether the function looks at the values of x. Where it is false, and contributions travel, x has the
         shape of the input only, whose memory is given back on the way up.
+    ignores_idle
+        Whether an output with c_j = 0 hands nothing down whatever its z_j is. Then a ReLU that the model
+        applies in place may overwrite z, which saves its memory.
 
     Examples
     --------
@@ -61,6 +64,7 @@ class Rule:
     maps_relevance: bool = field(default=False, repr=False)
     params: Mapping[str, Any] = field(default_factory=dict)
     needs_input: bool = field(default=True, repr=False)
+    ignores_idle: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
         try:

@@ -1,0 +1,112 @@
+"""Batches that a GPU repeats as it did the second one, without Python in between: CUDA graphs.
+
+Following a network's operations costs Python time, which a GPU may have to wait for. It is the same for every
+batch of the same shape, so one batch is recorded and later ones only exchange its input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch.nn import Module
+
+from tellwhy.explainers.propagation.engine.inputs import Inputs
+from tellwhy.explainers.propagation.engine.results import Result
+
+Work = Callable[[Inputs, Sequence[Any]], list[Result]]  # rows of a batch and their targets -> results
+LEAST_BATCHES = 6  # the first one runs as ever, the second one twice: fewer would not pay
+
+
+class Recording:
+    """One run of `work` on a GPU that can be repeated on other rows of the same shape."""
+
+    def __init__(self, work: Work, rows: Inputs, targets: Sequence[Any]):
+        self.rows = replace(rows, tensors=tuple(t.clone() for t in rows.tensors))
+        device = rows.tensors[0].device
+        # What a recorded run needs is kept apart from the free memory of earlier ones.
+        if torch.cuda.mem_get_info(device)[0] < torch.cuda.memory_reserved(device):
+            torch.cuda.empty_cache()
+        self.graph = torch.cuda.CUDAGraph()
+        stream = torch.cuda.Stream(device)
+        stream.wait_stream(torch.cuda.current_stream(device))
+        with torch.cuda.stream(stream):
+            # Other threads may go on copying results: only this one is watched for what cannot be recorded.
+            self.graph.capture_begin(capture_error_mode="thread_local")
+            try:
+                self.results = work(self.rows, targets)
+            finally:
+                self.graph.capture_end()
+        torch.cuda.current_stream(device).wait_stream(stream)
+
+    def again(self, rows: Inputs) -> list[Result]:
+        """Results of other rows, in the memory of the first ones: they are to be copied before the next."""
+        for room, given in zip(self.rows.tensors, rows.tensors, strict=True):
+            room.copy_(given)
+        self.graph.replay()
+        return self.results
+
+
+class Repeated:
+    """`work`, which is recorded on its second full batch and repeated from the third one on.
+
+    The recorded run must give what a plain one gives for the same rows: a model that looks at values on the
+    way, or changes from call to call, cannot be recorded and is run as ever.
+
+    Parameters
+    ----------
+    work
+        Explains a batch.
+    batch_size
+        Rows of a full batch.
+    record
+        Makes a recording.
+    """
+
+    def __init__(self, work: Work, batch_size: int, record: Callable[..., Any] = Recording):
+        self._work = work
+        self._size = batch_size
+        self._record = record
+        self._n_full = 0
+        self.recording: Any = None
+
+    def __call__(self, rows: Inputs, targets: Sequence[Any]) -> list[Result]:
+        """Results of a batch."""
+        if len(rows) != self._size:
+            return self._work(rows, targets)
+        self._n_full += 1
+        if self.recording is not None:
+            again: list[Result] = self.recording.again(rows)
+            return again
+        found = self._work(rows, targets)
+        if self._n_full == 2:
+            self.recording = self._recorded(rows, targets, found)
+        return found
+
+    def _recorded(self, rows: Inputs, targets: Sequence[Any], wanted: list[Result]) -> Any:
+        """A recording that gives what the plain run gave; None where there is none."""
+        try:
+            made = self._record(self._work, rows, targets)
+            repeated = made.again(rows)
+        except Exception:  # whatever it is, the plain way works, or tells what is wrong
+            return None
+        return made if all(_alike(a, b) for a, b in zip(repeated, wanted, strict=True)) else None
+
+
+def _alike(found: Result, wanted: Result) -> bool:
+    """Whether two runs gave the same, but for the order of sums."""
+    pairs = zip(found.tensors, wanted.tensors, strict=True)
+    return all(
+        bool(torch.linalg.vector_norm((a - b).double(), ord=torch.inf) <= 1e-3 * b.abs().max())
+        for a, b in pairs
+    )
+
+
+def may_repeat(model: Module, rows: Inputs, targets: Sequence[Any], batch_size: int) -> bool:
+    """Whether batches are alike: on a GPU, many, with the same target, and nobody watches the modules."""
+    is_many = len(rows) // batch_size >= LEAST_BATCHES
+    if not is_many or not rows.tensors[0].is_cuda or not all(isinstance(t, (str, int)) for t in targets):
+        return False
+    return not any(m._forward_hooks or m._forward_pre_hooks or m._backward_hooks for m in model.modules())
