@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -22,6 +23,13 @@ from tellwhy.explainers import PatchRelevance, Sobel
 
 NAMES = ("brick", "grass", "gravel")
 PATCH = 7
+
+
+def picture_of(name: str, folder: str | None = None) -> np.ndarray:
+    """A texture with a side of 256 pixels, from 0 to 255."""
+    if folder is not None:
+        return np.load(Path(folder) / "textures.npz")[name].astype(np.float64)
+    return read_picture(data_folder() / f"texture_{name}.png", side=256).pixels
 
 
 def planted(picture: np.ndarray, rng: np.random.Generator, radius: int) -> tuple[np.ndarray, np.ndarray]:
@@ -48,7 +56,7 @@ def main() -> None:
     sizes = asked.parse_args()
     lines = []
     for name in NAMES:
-        picture = read_picture(data_folder() / f"texture_{name}.png", side=256).pixels
+        picture = picture_of(name)
         rng = np.random.default_rng(0)
         maps: dict[str, list[np.ndarray]] = {"One-Class DTD": [], "Sobel": []}
         masks = []

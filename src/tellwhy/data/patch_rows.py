@@ -52,10 +52,12 @@ class PatchRows:
         self.windows.fold(total, values[:, : values.shape[1] - n_places], piece)
 
     def _with_places(self, rows: Floats, corners: Integers, shape: tuple[int, ...]) -> Floats:
-        if not self.position_weight:
-            return rows
+        return np.hstack([rows, self.places(corners, shape)]) if self.position_weight else rows
+
+    def places(self, corners: Integers, shape: tuple[int, ...]) -> Floats:
+        """Return the columns that tell where patches are, from their first cells."""
         room = np.maximum(np.array(shape[1 : 1 + corners.shape[1]]) - self.windows.size, 1)
-        return np.hstack([rows, self.position_weight * corners / room])
+        return np.asarray(self.position_weight * corners / room)
 
 
 @runtime_checkable
@@ -73,4 +75,33 @@ class HasPatches(ScoreFunction, Protocol, metaclass=Capability):
 
     def pieces_and_scores(self, shape: tuple[int, ...]) -> list[tuple[Piece, Any]]:
         """Return the pieces that inputs of a shape are cut into, each with the score of its patches."""
+        ...
+
+
+@runtime_checkable
+class OnDevice(Protocol, metaclass=Capability):
+    """A score of patches that are computed on a device."""
+
+    @property
+    def on_device(self) -> Any:
+        """What cuts, scores and explains patches there; None where threads do."""
+        ...
+
+
+@runtime_checkable
+class HasFeatures(ScoreFunction, Protocol, metaclass=Capability):
+    """A score of inputs through the activations of a layer of a network."""
+
+    @property
+    def patches(self) -> Any:
+        """The score of activations, a sum of the scores of their patches."""
+        ...
+
+    @property
+    def features(self) -> Any:
+        """From inputs to activations, and the network up to the layer."""
+        ...
+
+    def checked(self, X: Any) -> Floats:
+        """Return inputs as finite numbers of a shape that the network takes."""
         ...

@@ -117,7 +117,7 @@ class Windows:
 
     def cut(self, X: Floats, piece: Piece) -> Floats:
         """Return the patches of a piece, one per row, channels included."""
-        return self._as_rows(self._windows(X[self._covered(piece)], self.stride))
+        return self._as_rows(self._windows(X[self.covered(piece)], self.stride))
 
     def sample(self, X: Floats, chosen: Integers) -> Floats:
         """Return patches by their numbers, counted over all inputs and positions."""
@@ -132,7 +132,7 @@ class Windows:
 
     def fold(self, total: Floats, values: Floats, piece: Piece) -> None:
         """Add what each patch of a piece has for its cells to `total`, which is shaped like the inputs."""
-        part = total[self._covered(piece)]
+        part = total[self.covered(piece)]
         counts = tuple(at.stop - at.start for at in piece.positions)
         channels = part.shape[1 + len(self.size) :]
         shaped = values.reshape(len(part), *counts, *self.size, *channels)
@@ -149,8 +149,8 @@ class Windows:
         n = len(range(*piece.inputs.indices(shape[0])))
         return np.tile(mesh, (n, 1))
 
-    def _covered(self, piece: Piece) -> tuple[slice, ...]:
-        """Cells that the patches of a piece cover."""
+    def covered(self, piece: Piece) -> tuple[slice, ...]:
+        """Return where the cells that the patches of a piece cover are."""
         ends = zip(piece.positions, self.size, strict=True)
         covered = (slice(at.start * self.stride, (at.stop - 1) * self.stride + p) for at, p in ends)
         if piece.channel is None:

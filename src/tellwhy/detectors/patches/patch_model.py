@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from tellwhy.core.capabilities import LeavesRowsOut
-from tellwhy.core.errors import InvalidInput
+from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.params import (
     Rule,
     Rules,
@@ -23,19 +22,19 @@ from tellwhy.core.params import (
     seed,
     validate_parameters,
 )
-from tellwhy.core.score_function import Floats, Integers
-from tellwhy.core.tables import evenly_spread, random_sample
+from tellwhy.core.score_function import Floats
+from tellwhy.core.tables import evenly_spread
 from tellwhy.data.patch_rows import PatchRows
 from tellwhy.data.patches import Windows
 from tellwhy.detectors.base import Detector
-from tellwhy.detectors.kernel.one_class_svm import OneClassSVM
-from tellwhy.detectors.patches.bandwidth import nearest_patch_distance
+from tellwhy.detectors.patches.feature_score import FeatureScore
+from tellwhy.detectors.patches.features import KeptNetwork, LayerFeatures, check_features, restored
 from tellwhy.detectors.patches.inputs import groups_of_one_size
+from tellwhy.detectors.patches.learning import LearnsPatches
 from tellwhy.detectors.patches.patch_score import PatchScore
 from tellwhy.scoring import as_score
 
 CALIBRATION_PATCHES = 50_000  # patches of whole inputs that thresholds are drawn from
-MOST_PLACES = 2_500  # models of positions="separate": a grid of 50 × 50
 
 
 def _is_size(value: Any) -> bool:
@@ -43,7 +42,7 @@ def _is_size(value: Any) -> bool:
     return len(sizes) in (1, 2) and all(map(integer(1).accepts, sizes))
 
 
-class PatchModel(Detector):
+class PatchModel(LearnsPatches, Detector):
     """O(x) = Σ_t o(patch t): a detector of patches makes one of images or series (section 7 of the paper).
 
     The detector is fitted to patches drawn at random from the inputs. An input is as odd as its patches are
@@ -82,6 +81,13 @@ class PatchModel(Detector):
         whose channels have units of their own.
     false_alarms
         Share of the training inputs above the threshold that `fit` sets.
+    features, layer
+        A torch.nn.Module and the name of one of its layers, whose activations are looked at in the place of
+        pixels or readings; `patch_size` counts places of that layer, 1 for single ones. Relevance is carried
+        back to the inputs by LRP. A layer that pools gives one place: a detector of whole inputs.
+    device, dtype
+        "cuda" (or "auto", where there is one) scores and explains patches by PyTorch, for detectors made of
+        distances; "float32" for devices that are slow in double precision.
     random_state
         Seed of the draw.
 
@@ -90,7 +96,7 @@ class PatchModel(Detector):
     detectors_
         The fitted detector, or one per position or channel.
     shape_
-        Shape of one training input.
+        Shape of one training input, or of its activations.
     training_scores_, threshold_
         Sums over training inputs, whose own patches are left out, and what `predict` compares with.
 
@@ -116,6 +122,10 @@ class PatchModel(Detector):
         "trim": real(0, 0.5, closed="both"),
         "scale": one_of("auto", "channels", "none"),
         "false_alarms": real(0, 0.5, closed="right"),
+        "features": (none, Rule("a torch.nn.Module", lambda module: hasattr(module, "named_modules"))),
+        "layer": (none, Rule("the name of a layer", lambda name: isinstance(name, str))),
+        "device": one_of("cpu", "cuda", "auto"),
+        "dtype": one_of("float64", "float32"),
         "random_state": seed,
     }
 
@@ -132,6 +142,10 @@ class PatchModel(Detector):
         trim: float = 0.0,
         scale: str = "auto",
         false_alarms: float = 0.05,
+        features: Any = None,
+        layer: str | None = None,
+        device: str = "cpu",
+        dtype: str = "float64",
         random_state: Seed = 0,
     ):
         self.detector = detector
@@ -144,6 +158,10 @@ class PatchModel(Detector):
         self.trim = trim
         self.scale = scale
         self.false_alarms = false_alarms
+        self.features = features
+        self.layer = layer
+        self.device = device
+        self.dtype = dtype
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:  # noqa: ARG002
@@ -152,6 +170,7 @@ class PatchModel(Detector):
         Inputs of different sizes come as a list of arrays; one model per position needs equal sizes.
         """
         validate_parameters(self)
+        check_features(self.features, self.layer)
         groups = groups_of_one_size(X)
         if self.positions != "shared" and len(groups) > 1:
             raise InvalidInput(
@@ -165,11 +184,14 @@ class PatchModel(Detector):
         self._fit_groups([X])
 
     def _fit_groups(self, groups: list[Floats]) -> None:
-        """Learn from inputs in groups of one size."""
+        """Learn from inputs in groups of one size, or from their activations."""
         rng = generator(self.random_state)
-        first = groups[0]
-        windows = Windows(self._size(first.ndim), int(self.stride))
-        self.shape_ = tuple(int(s) for s in first.shape[1:])
+        windows = Windows(self._size(groups[0].ndim), int(self.stride))
+        if self.features is not None:
+            self.input_shape_ = tuple(int(s) for s in groups[0].shape[1:])
+            network = self._layer_features(len(windows.size))
+            groups = [network.activations(X) for X in groups]
+        self.shape_ = tuple(int(s) for s in groups[0].shape[1:])
         self.patch_rows_ = PatchRows(windows, self._scale(groups, len(windows.size)))
         prepared = [self.patch_rows_.prepared(X) for X in groups]
         if self._by == "position":
@@ -186,7 +208,7 @@ class PatchModel(Detector):
         """Sums of some training inputs, as if they had the size of the first."""
         grid = self.patch_rows_.windows.grid(X.shape[1:])
         some = X[evenly_spread(len(X), max(1, CALIBRATION_PATCHES // int(np.prod(grid))))]
-        maps = self.to_score().positions(some, unseen=True)
+        maps = self._patch_score().positions(some, unseen=True)
         return np.asarray(maps.reshape(len(maps), -1).mean(axis=1) * self._n_positions)
 
     @property
@@ -195,7 +217,8 @@ class PatchModel(Detector):
         n_axes = len(self.patch_rows_.windows.size)
         if self.positions == "separate":
             return "position"
-        is_alone = self.channels == "separate" or (self.channels == "auto" and n_axes == 1)
+        is_raw = self.layer is None  # activations mean something together only
+        is_alone = self.channels == "separate" or (self.channels == "auto" and n_axes == 1 and is_raw)
         return "channel" if is_alone and len(self.shape_) > n_axes and self.positions == "shared" else ""
 
     @property
@@ -228,61 +251,46 @@ class PatchModel(Detector):
         spread = np.concatenate([X.reshape(-1, n_channels) for X in groups]).std(axis=0)
         return np.where(spread > 0, spread, 1.0)
 
-    def _fit_shared(self, groups: list[Floats], rng: np.random.Generator) -> Any:
-        counts = [len(X) * int(np.prod(self.patch_rows_.windows.grid(X.shape[1:]))) for X in groups]
-        ends = np.cumsum(counts)
-        chosen = random_sample(int(ends[-1]), int(self.n_train_patches), rng)
-        owner = np.searchsorted(ends, chosen, side="right")
-        own = [chosen[owner == k] - (ends[k] - counts[k]) for k in range(len(groups))]
-        rows = self._sampled(groups, own)
-        if self.positions == "feature":
-            # the lengths of a picture's axes are compared with how far apart patches are
-            weight = float(self.position_weight) * nearest_patch_distance(rows, 0.5)
-            rules = self.patch_rows_
-            self.patch_rows_ = PatchRows(rules.windows, rules.scale, weight)
-            rows = self._sampled(groups, own)
-        return self._fitted(rows)
-
-    def _sampled(self, groups: list[Floats], chosen: list[Integers]) -> Floats:
-        parts = [
-            self.patch_rows_.sample(X, some) for X, some in zip(groups, chosen, strict=True) if len(some)
-        ]
-        return np.vstack(parts)
-
-    def _fitted(self, rows: Floats) -> Any:
-        """Fit a detector to patches; a second time without the oddest ones where that is asked for."""
-        fitted = self._detector(rows).fit(rows)
-        if not self.trim:
-            return fitted
-        score: Any = as_score(fitted)
-        left_out = (score.match(rows),) if isinstance(score, LeavesRowsOut) else ()
-        scores = score.value(rows, *left_out)
-        kept = rows[scores <= np.quantile(scores, 1 - self.trim)]
-        return self._detector(kept).fit(kept)
-
-    def _fit_places(self, X: Floats, grid: tuple[int, ...], rng: np.random.Generator) -> list[Any]:
-        n_places = int(np.prod(grid))
-        if n_places > MOST_PLACES or len(X) < 2:
-            raise InvalidInput(
-                f'positions="separate" learns one model for each of the {n_places:,} positions from '
-                f"{len(X):,} inputs; it needs 2 inputs or more, and at most {MOST_PLACES:,} positions. "
-                'Take a larger stride, or positions="feature".'
-            )
-        chosen = random_sample(len(X), int(self.n_train_patches), rng)
-        rows = [self.patch_rows_.cut(X[chosen], piece) for piece in self.patch_rows_.windows.places(X.shape)]
-        return [self._fitted(some) for some in rows]
-
-    def _detector(self, rows: Floats) -> Any:
-        if self.detector is not None:
-            return clone(self.detector)
-        return OneClassSVM(bandwidth=nearest_patch_distance(rows, 0.1), nu=0.1)
-
-    def to_score(self) -> PatchScore:
+    def to_score(self) -> PatchScore | FeatureScore:
         """Return the outlierness as a score function of whole inputs."""
         check_is_fitted(self)
+        if self.layer is None:
+            return self._patch_score()
+        features = self._layer_features(len(self.patch_rows_.windows.size))
+        return FeatureScore(self._patch_score(), features, tuple(self.input_shape_))
+
+    def _patch_score(self) -> PatchScore:
+        """The score of inputs, or of activations."""
         inner = [as_score(detector) for detector in self.detectors_]
-        shape = tuple(self.shape_)
-        return PatchScore(inner, self.patch_rows_, shape, self._known_threshold, by=self._by)
+        where = {"device": self.device, "dtype": self.dtype}
+        return PatchScore(
+            inner, self.patch_rows_, tuple(self.shape_), self._known_threshold, by=self._by, **where
+        )
+
+    def _layer_features(self, n_axes: int) -> LayerFeatures:
+        if self.features is None:
+            kept: KeptNetwork = self.network_
+            raise InvalidInput(
+                f"This model looks at layer {self.layer!r} of a {kept.class_name}, whose weights were saved "
+                f"and whose class was not: PatchModel.load(folder, features={kept.class_name}(…)) gives it "
+                "back."
+            )
+        return LayerFeatures(self.features, str(self.layer), n_axes, self.device)
+
+    @classmethod
+    def load(cls, folder: str | Path, *, features: Any = None) -> Self:
+        """Read a model that `save` wrote; one with `features` needs a network of the same class again.
+
+        The saved weights are put into a copy of it.
+        """
+        model = super().load(folder)
+        if features is not None:
+            if model.layer is None:
+                raise InvalidParameter(f"{folder} holds a model without a network: leave features= out.")
+            check_features(features, model.layer)
+            model.features = restored(features, model.network_)
+            del model.network_
+        return model
 
     def position_outlierness(self, X: ArrayLike) -> Floats:
         """Return how odd each patch of each input is, shape (n, *grid of positions)."""

@@ -13,6 +13,7 @@ from tellwhy.core.parallel import in_threads
 from tellwhy.core.score_function import Floats
 from tellwhy.data.patch_rows import PatchRows
 from tellwhy.data.patches import Piece
+from tellwhy.detectors.patches.device_patches import DevicePatches
 from tellwhy.scoring.scores.flat_score import array_rows
 
 
@@ -31,6 +32,8 @@ class PatchScore:
         Score above which an input is anomalous.
     by
         What there are several scores for: "position" or "channel"; "" where there is one.
+    device, dtype
+        Where patches are scored and explained: by threads here, or by PyTorch on a device.
     """
 
     feature_names = None
@@ -44,12 +47,15 @@ class PatchScore:
         threshold: float | None,
         *,
         by: str = "",
+        device: str = "cpu",
+        dtype: str = "float64",
     ):
         self.inner = inner
         self.patch_rows = patch_rows
         self.shape = shape
         self.threshold = threshold
         self.by = by
+        self.on_device = None if device == "cpu" else DevicePatches(self, device, dtype)
         # series without channels are rows of a table of any length, which a known shape would not allow
         self.feature_shape = None
         if all(isinstance(score, HasGradient) for score in inner):
@@ -60,12 +66,12 @@ class PatchScore:
         """Which scalar it is."""
         return f"sum over patches of the {self.inner[0].describes}"
 
-    def pieces_and_scores(self, shape: tuple[int, ...]) -> list[tuple[Piece, Any]]:
+    def pieces_and_scores(self, shape: tuple[int, ...], most: int | None = None) -> list[tuple[Piece, Any]]:
         """Return the pieces that inputs of a shape are cut into, each with the score of its patches."""
         windows = self.patch_rows.windows
         if self.by == "position":
             return list(zip(windows.places(shape), self.inner, strict=True))
-        pieces = windows.pieces(shape)
+        pieces = windows.pieces(shape) if most is None else windows.pieces(shape, most)
         if self.by == "channel":
             return [(replace(p, channel=c), score) for c, score in enumerate(self.inner) for p in pieces]
         return [(piece, self.inner[0]) for piece in pieces]
@@ -78,6 +84,8 @@ class PatchScore:
     def positions(self, X: Any, *, unseen: bool = False) -> Floats:
         """Return the score of each patch, shape (n, *grid); `unseen`: trained patches without themselves."""
         inputs = self.checked(X)
+        if self.on_device is not None:
+            return self.on_device.positions(inputs, unseen=unseen)
         prepared = self.patch_rows.prepared(inputs)
         maps = np.zeros((len(inputs), *self.patch_rows.windows.grid(inputs.shape[1:])))
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import copy
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +12,7 @@ from tellwhy.core.storage.values import Fit, Part, by_name
 from tellwhy.data.patch_rows import PatchRows
 from tellwhy.data.patches import Windows
 from tellwhy.detectors.base import Detector
+from tellwhy.detectors.patches.features import KeptNetwork, kept_network
 from tellwhy.detectors.patches.patch_model import PatchModel
 
 
@@ -48,7 +51,29 @@ def _model(model: PatchModel) -> Iterator[Fit]:
     width = int(np.prod(windows.size)) * together + (n_axes if model.patch_rows_.position_weight else 0)
     yield "detectors_", {detector.n_features_in_ for detector in model.detectors_}, {width}
     yield "threshold_", bool(np.isnan(float(model.threshold_))), False
+    if model.layer is not None:
+        yield "network_", isinstance(model.network_, KeptNetwork), True
+        given = model.input_shape_
+        yield "input_shape_", isinstance(given, tuple) and all(map(_is_whole, given)), True
+        yield "input_shape_", len(given) - n_axes in (0, 1), True
 
 
-PATCH_PART = Part(PatchModel, _model)
-PATCH_PARTS = by_name(Part(Windows, _windows), Part(PatchRows, _patch_rows))
+def _kept(network: KeptNetwork) -> Iterator[Fit]:
+    yield "class_name", isinstance(network.class_name, str), True
+    weights = network.weights
+    yield "weights", isinstance(weights, Mapping) and all(isinstance(name, str) for name in weights), True
+    yield "weights", all(isinstance(value, np.ndarray) for value in weights.values()), True
+
+
+def _with_weights(model: PatchModel) -> Any:
+    """The model with the weights of its network in the place of the network: no code is ever saved."""
+    if model.features is None:
+        return model
+    written = copy.copy(model)
+    written.network_ = kept_network(model.features)
+    written.features = None
+    return written
+
+
+PATCH_PART = Part(PatchModel, _model, _with_weights)
+PATCH_PARTS = by_name(Part(Windows, _windows), Part(PatchRows, _patch_rows), Part(KeptNetwork, _kept))

@@ -17,7 +17,7 @@ from tellwhy.core.explanation import Explanation
 from tellwhy.core.parallel import in_threads
 from tellwhy.core.params import integer, validate_value
 from tellwhy.core.score_function import Floats
-from tellwhy.data.patch_rows import HasPatches
+from tellwhy.data.patch_rows import HasFeatures, HasPatches, OnDevice
 from tellwhy.data.patches import Piece
 from tellwhy.evaluation.differences import HasOffset, pooling
 from tellwhy.scoring import as_score
@@ -72,6 +72,11 @@ def patch_flipping(model: object, explanation: Explanation, *, n_steps: int = 20
     """
     validate_value("patch_flipping", "n_steps", n_steps, integer(1))
     score: Any = as_score(model)
+    if isinstance(score, HasFeatures):
+        raise UnsupportedModel(
+            "patch_flipping takes pixels away from distances between patches; a model with features= has "
+            "distances between activations only. Leave features= out, or use keep_top."
+        )
     if not isinstance(score, HasPatches):
         raise UnsupportedModel(f"patch_flipping needs a PatchModel; {score.describes} has no patches.")
     if explanation.data is None:
@@ -100,6 +105,8 @@ def _ranks(values: Floats, n_axes: int) -> Any:
 
 def _summed(score: Any, inputs: Floats, is_there: Any) -> Floats:
     """Score of each input whose absent cells differ from no support point."""
+    if isinstance(score, OnDevice):
+        return np.asarray(score.on_device.masked_sums(inputs, is_there))
     rules = score.patch_rows
     prepared = rules.prepared(inputs)
     has_channels = inputs.ndim > is_there.ndim

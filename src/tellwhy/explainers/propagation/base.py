@@ -33,6 +33,7 @@ from tellwhy.explainers.propagation.engine.inputs import Inputs, read_inputs, re
 from tellwhy.explainers.propagation.engine.methods import Method, relevance_method
 from tellwhy.explainers.propagation.engine.passes import first_not_finite
 from tellwhy.explainers.propagation.engine.results import Result
+from tellwhy.explainers.propagation.inside.from_outputs import relevance_from_outputs
 from tellwhy.explainers.propagation.inside.latent import latent_relevance
 from tellwhy.explainers.propagation.inside.ledger import ledger
 from tellwhy.explainers.propagation.registration import check_operations
@@ -131,6 +132,15 @@ class NetworkExplainer(ABC):
         if self.kind != "attribution":
             raise InvalidInput(f"{type(self).__name__} hands no relevance down: it has no latent relevance.")
         return latent_relevance(self, X, [at] if isinstance(at, str) else at)
+
+    def from_outputs(self, X: Any, relevance: Floats) -> Floats:
+        """Relevance of the inputs, from relevance of every output that was found behind the network.
+
+        `relevance` is shaped like what the network gives for X.
+        """
+        if self.kind != "attribution":
+            raise InvalidInput(f"{type(self).__name__} hands no relevance down.")
+        return relevance_from_outputs(self, X, relevance)
 
     @abstractmethod
     def passes(self) -> list[Pass]:

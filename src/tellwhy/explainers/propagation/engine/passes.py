@@ -221,11 +221,11 @@ def run_backward(
     )
     if all(part is None for part in found):
         raise UnsupportedModel(_DETACHED)
-    return HandedDown(_values(forward, method, found), scores.detach())
+    return HandedDown(values_of(forward, method, found), scores.detach())
 
 
-def _values(forward: Forward, method: Method, found: Sequence[Tensor | None]) -> list[Tensor]:
-    """Values like each input, from what came down to each leaf."""
+def values_of(forward: Forward, method: Method, found: Sequence[Tensor | None]) -> list[Tensor]:
+    """Return values like each input, from what came down to each leaf."""
     like = forward.outputs
     values = [torch.zeros(t.shape, dtype=like.dtype, device=like.device) for t in forward.inputs.tensors]
     for (leaf, number), c in zip(forward.capture.leaves, found, strict=True):
