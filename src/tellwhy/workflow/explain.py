@@ -12,15 +12,17 @@ from numpy.typing import ArrayLike
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.explainer import Explainer, Explains, LearnsFromRows, RemembersRows
 from tellwhy.core.explanation import Explanation
+from tellwhy.core.params import generator
 from tellwhy.core.progress import shown
 from tellwhy.core.registry import Card, cards, explainer_card, explainer_cards
-from tellwhy.core.tables import Frame
+from tellwhy.core.tables import Frame, random_sample, take_rows
 from tellwhy.scoring import NetworkOutput
 from tellwhy.workflow.one_line import networks
 from tellwhy.workflow.one_line.choosing import check_instance, chosen_card, made, named_card, with_background
 from tellwhy.workflow.one_line.networks import is_network
 from tellwhy.workflow.one_line.ordinary import as_rows, check_background, ordinary_rows
 from tellwhy.workflow.one_line.reading import Asked, read_score, task_of
+from tellwhy.workflow.one_line.trying import FIRST, tried
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -123,10 +125,11 @@ class _Question:
 
 def _by_score(chosen: Card | None, question: _Question) -> Explanation:
     """Explain the score of a model: it is read only once."""
-    X = question.X
     as_trees = chosen is None or chosen.name == "TreeShapley"
-    score = read_score(question.model, X, question.background, question.asked, as_trees=as_trees)
+    score = read_score(question.model, question.X, question.background, question.asked, as_trees=as_trees)
     card = chosen or chosen_card(score, "auto")
+    if chosen is None and card.name == FIRST:
+        return _by_trial(score, question)
     # what a method leaves to a rule of its own, where nobody asked for it by name
     preset = {} if chosen else getattr(card.cls, "when_automatic", {})
     params = with_background(card, {**preset, **question.params}, question.background)
@@ -134,12 +137,34 @@ def _by_score(chosen: Card | None, question: _Question) -> Explanation:
     is_other = card.name == "TreeShapley" and not (card.applies or bool)(getattr(score, "inner", score))
     explainer, further = made(card, question.model if is_other else score, params)
     said = _show_ordinary_rows(explainer, score, question)
-    said["task"] = task_of(question.model, question.asked)  # views call high numbers odd, or do not
-    explanation: Explanation = explainer.explain(X, **further)
-    if "background" in explanation.params:
-        said["ordinary_rows"] = explanation.params["background"]
     if chosen is None:
         said["chosen"] = "automatically: the cheapest that applies"
+    return _explained(explainer, further, question, said)
+
+
+def _by_trial(score: Any, question: _Question) -> Explanation:
+    """Explain a score that no method decomposes, by the one that does best on altered ordinary rows."""
+    made(explainer_card(FIRST), score, question.params)  # what is no parameter is told before anything else
+    if question.background is not None and not isinstance(question.X, (tuple, dict)):
+        check_background(question.X, question.background)
+    ordinary = ordinary_rows(score, question.X, question.background, FIRST)
+    trial = tried(score, ordinary, question.params)
+    explainer, further = made(trial.card, score, trial.params)
+    rows = ordinary.rows
+    if trial.most_rows is not None and np.shape(rows)[0] > trial.most_rows:
+        rows = take_rows(rows, np.sort(random_sample(np.shape(rows)[0], trial.most_rows, generator(0))))
+    explainer.fit(rows)
+    return _explained(explainer, further, question, {"ordinary_rows": ordinary.words, "chosen": trial.words})
+
+
+def _explained(
+    explainer: Any, further: dict[str, Any], question: _Question, said: dict[str, str]
+) -> Explanation:
+    """Explain the rows, and record what is to be said of that."""
+    said["task"] = task_of(question.model, question.asked)  # views call high numbers odd, or do not
+    explanation: Explanation = explainer.explain(question.X, **further)
+    if "background" in explanation.params:
+        said["ordinary_rows"] = explanation.params["background"]
     return replace(explanation, params={**explanation.params, **said})
 
 

@@ -116,3 +116,26 @@ def test_names_are_shown_as_they_are() -> None:
         text = str(figure.to_json())
         assert "<a href" not in text
         assert "\\u003ca href" not in text
+
+
+def relative() -> Explanation:
+    """A row whose values are relevance over what is usual, as the one-liner may choose it."""
+    from tellwhy.detectors import OneClassSVM
+    from tellwhy.explainers import OneClassDTD
+
+    X = np.random.default_rng(0).normal(size=(120, 3)) * [1.0, 3.0, 1.0]
+    return OneClassDTD(OneClassSVM().fit(X), relative=True).explain([[0.0, 2.0, 4.0], [0.0, 9.0, 0.0]])
+
+
+def test_relative_values_are_drawn_as_the_relevance_that_adds_up() -> None:
+    e = relative()
+    figure = plots.waterfall(e, row=1)
+    trace = figure.data[0]
+    steps = dict(zip((name.split(" ")[0] for name in trace.y), trace.x, strict=True))
+    np.testing.assert_allclose([steps[f"x{j}"] for j in range(3)], e.extras["relevance"][1])
+    assert float(trace.base[-1]) + float(trace.x[-1]) == pytest.approx(e.scores[1])
+    assert "(plain relevance) explains" in figure.layout.title.subtitle.text
+    assert e.kind == "relative"
+    ends = [line.x[-1] for line in plots.decision(e).data if line.mode == "lines"]
+    assert sorted(ends) == pytest.approx(sorted(e.scores))
+    assert plots.force(e).data

@@ -33,6 +33,8 @@ def to_html(explanation: Explanation) -> str:
             f'<p><span style="{_RAISES}">+ raises</span> the score, '
             f'<span style="{_LOWERS}">− lowers</span> it.</p>'
         )
+    if "chosen" in explanation.params:  # how the method came to be the one
+        key += f"<p>Method chosen {html.escape(str(explanation.params['chosen']))}.</p>"
     return f"<table><caption>{caption}</caption>{head}{lines}</table>{key}"
 
 

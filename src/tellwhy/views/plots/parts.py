@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -55,13 +55,21 @@ def rest_parts(row: Explanation, max_features: int) -> list[Part]:
     return [*parts, Part(NOT_ATTRIBUTED, rest)] if abs(rest) > _SMALL * scale else parts
 
 
-def need_shares(explanation: Explanation, owner: str) -> None:
-    """Raise where values are not shares of a score, which such a figure adds up."""
+def in_shares(explanation: Explanation, owner: str) -> Explanation:
+    """Return values that are shares of a score, which such a figure adds up; raise where there are none.
+
+    Relevance beside what is usual of each column is put back to the relevance itself.
+    """
+    if explanation.kind == "relative" and "relevance" in explanation.extras:
+        method = f"{explanation.method} (plain relevance)"
+        values = np.asarray(explanation.extras["relevance"])
+        return replace(explanation, values=values, kind="attribution", method=method)
     if explanation.kind != "attribution":
         raise InvalidInput(
             f"{owner} adds up shares of a score. Values of the kind {explanation.kind!r} are none: draw "
             "them with plot.bar or plot.beeswarm."
         )
+    return explanation
 
 
 def _whiskers(row: Explanation) -> tuple[Floats, Floats]:

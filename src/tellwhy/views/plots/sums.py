@@ -11,7 +11,7 @@ from tellwhy.core.score_function import Floats
 from tellwhy.core.tables import evenly_spread
 from tellwhy.views.plots.classes import in_one_class
 from tellwhy.views.plots.colors import INK, LOW_TO_HIGH, NEUTRAL
-from tellwhy.views.plots.parts import NOT_ATTRIBUTED, Part, feature_parts, need_shares, rest_parts
+from tellwhy.views.plots.parts import NOT_ATTRIBUTED, Part, feature_parts, in_shares, rest_parts
 from tellwhy.views.plots.style import (
     distinct_labels,
     explained_by,
@@ -37,7 +37,7 @@ def waterfall(explanation: Explanation, row: int = 0, max_features: int = 10) ->
     Parameters
     ----------
     explanation
-        Attributions.
+        Attributions; of relevance beside what is usual (`kind="relative"`), the relevance itself is drawn.
     row
         Which of the explained rows, counted from 0.
     max_features
@@ -73,8 +73,7 @@ def _row_parts(
 ) -> tuple[Explanation, list[Part]]:
     """One row, and the parts of its score, the largest feature first."""
     validate_value(owner, "max_features", max_features, integer(1))
-    need_shares(explanation, owner)
-    chosen = explanation[row]
+    chosen = in_shares(explanation, owner)[row]
     return chosen, [*feature_parts(chosen, max_features), *rest_parts(chosen, max_features)]
 
 
@@ -130,7 +129,7 @@ def force(explanation: Explanation, row: int = 0, max_features: int = 12) -> go.
     Parameters
     ----------
     explanation
-        Attributions.
+        Attributions; of relevance beside what is usual (`kind="relative"`), the relevance itself is drawn.
     row
         Which of the explained rows, counted from 0.
     max_features
@@ -214,7 +213,7 @@ def decision(explanation: Explanation, max_features: int = 15, max_rows: int = M
     Parameters
     ----------
     explanation
-        Attributions.
+        Attributions; of relevance beside what is usual (`kind="relative"`), the relevance itself is drawn.
     max_features
         The most features to draw; all others make the first step.
     max_rows
@@ -228,9 +227,8 @@ def decision(explanation: Explanation, max_features: int = 15, max_rows: int = M
     """
     validate_value("plot.decision", "max_features", max_features, integer(1))
     validate_value("plot.decision", "max_rows", max_rows, integer(1))
-    need_shares(explanation, "plot.decision")
     need_rows(explanation, "plot.decision")
-    explanation = in_one_class(explanation)
+    explanation = in_one_class(in_shares(explanation, "plot.decision"))
     shown = explanation[evenly_spread(len(explanation), max_rows)]
     names, ways = _way_points(shown, max_features)
     figure = _ways(ways, shown)
