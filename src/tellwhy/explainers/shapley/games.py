@@ -26,6 +26,7 @@ Lowest = Callable[..., Minima]  # of the scores, rows and masks of free columns,
 
 _BATCH_BYTES = 64 * 2**20  # of points scored together
 _ROWS_BYTES = 16 * 2**20  # of the points of rows that one thread works on
+_LOCAL_BYTES = 2 * 2**20  # the same with a minimum per set, which takes long enough to share few rows
 N_CHECKED = 8  # sets of each row whose minima are sought to the end
 TOLERATED = 0.05  # of the fall, by which relaxed points of these sets may lie above their minima
 POLISHING_STEPS = 3  # of descent, where they lie higher
@@ -186,7 +187,8 @@ def play(scores: RowScores, X: Array, setup: Setup, characteristic: str) -> Game
     label = "sharing scores among columns"
     d = X.shape[1]
     if isinstance(X, np.ndarray):
-        parts = batch_map(some, row_batches(len(X), 24 * d * points_per_row, _ROWS_BYTES), label)
+        limit = _LOCAL_BYTES if GAMES[characteristic] is local_games else _ROWS_BYTES
+        parts = batch_map(some, row_batches(len(X), 24 * d * points_per_row, limit), label)
     else:
         batches = row_batches(len(X), problem_bytes(d) * points_per_row, _room(X, scores, _ROWS_BYTES))
         parts = [some(rows) for rows in track(batches, len(batches), label)]

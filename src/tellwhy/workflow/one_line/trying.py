@@ -163,6 +163,6 @@ def _words(choice: Choice) -> str:
     means = ", ".join(f"{name} {mean:.2f}" for name, mean in choice.means.items())
     verdict = "of the three" if choice.best != FIRST else "for no other is better beyond doubt"
     return (
-        f"automatically: {choice.best}, {verdict}. One cell was moved in each of {N_MOVED} of the ordinary rows; "
-        f"mean reciprocal rank of its column: {means}"
+        f"automatically: {choice.best}, {verdict}. One cell was moved in each of {N_MOVED} of the ordinary "
+        f"rows; mean reciprocal rank of its column: {means}"
     )
