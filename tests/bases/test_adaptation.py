@@ -195,10 +195,10 @@ def test_bases_trained_side_by_side_are_those_trained_alone(kind):
 
     def trained(some):
         stack = BasisStack.of(some, "cpu")
-        losses, _ = train(
+        done = train(
             stack, objective_of(kind, stack, 10, "cpu"), stack_rows(), plan, np.random.default_rng(3)
         )
-        return [stack.member(i) for i in range(len(some))], losses
+        return [stack.member(i) for i in range(len(some))], done.losses
 
     (together, both), alone = trained(maps), [trained([one]) for one in maps]
     for i, (members, losses) in enumerate(alone):
@@ -211,9 +211,11 @@ def test_training_ends_with_the_best_weights_and_stops_early():
     objective = objective_of("discriminative", stack, 10, "cpu")
     rows = stack_rows(80)
     plan = Plan(learning_rate=0.3, batch_size=16, n_batches=10, max_epochs=60, patience=3)
-    losses, ends = train(stack, objective, rows, plan, np.random.default_rng(0))
+    done = train(stack, objective, rows, plan, np.random.default_rng(0))
+    losses = done.losses
     best = int(losses[:, 0].argmin())
-    assert len(losses) == ends[0] == best + 4 < 60
+    assert done.best_epochs() == best + 1
+    assert len(losses) == done.ends[0] == best + 4 < 60
     with torch.no_grad():
         now = objective.losses(stack, rows.held_Z, rows.held_labels, torch.arange(len(rows.held_Z)))
     assert float(now[0]) == pytest.approx(losses[best, 0], rel=1e-5)
@@ -344,8 +346,8 @@ def test_an_objective_may_stop_by_something_else_than_its_loss():
             return stack.layers[0].sum((1, 2)) * 0 + float(stack.layers[0].detach().abs().sum())
 
     stack, plan = BasisStack.of([drawn()], "cpu"), Plan(n_batches=1, max_epochs=5)
-    losses, _ = train(stack, Judged(), stack_rows(), plan, np.random.default_rng(0))
-    assert losses.min() == pytest.approx(float(stack.layers[0].detach().abs().sum()), rel=1e-6)
+    done = train(stack, Judged(), stack_rows(), plan, np.random.default_rng(0))
+    assert done.best[0] == pytest.approx(float(stack.layers[0].detach().abs().sum()), rel=1e-6)
 
 
 def test_the_alignment_of_several_batches_is_their_mean():
@@ -362,9 +364,9 @@ def adapted_with(monkeypatch):
     """What each training of a basis is called with, without the training."""
     calls = []
 
-    def adapt(basis, feature_map, X, labels, *, plan, rng, **_):
+    def adapt(task, X, labels, *, plan, rng, **_):
         calls.append((plan, rng.integers(10**9)))
-        return Adapted(feature_map, np.zeros(1), None)
+        return Adapted(task.feature_map, np.zeros(1), None)
 
     monkeypatch.setattr("tellwhy.bases.kernel_basis.adapt", adapt)
     return calls

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from tellwhy.bases.feature_map import FeatureMap
+from tellwhy.bases.feature_map import DEPTHS, FeatureMap
 from tellwhy.bases.objectives import Alignment, KernelValues, Objective, SoftmaxLoss
 from tellwhy.bases.torch_stack import BasisStack
-from tellwhy.bases.training import Plan, TrainingRows, train
+from tellwhy.bases.training import Plan, Trained, TrainingRows, train, train_for
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.torch_devices import actual_device
 
@@ -27,68 +28,149 @@ class SoftmaxWeights:
 
 @dataclass(frozen=True)
 class Adapted:
-    """A trained basis, its losses on the rows held out, and the classifier trained with it, if any."""
+    """A trained basis, and the classifier trained with it, if any.
+
+    Attributes
+    ----------
+    losses
+        On the rows held out, after each epoch.
+    start_loss
+        That of the basis as it was drawn. Where it is smaller than all losses, the drawn basis was kept.
+    """
 
     feature_map: FeatureMap
     losses: Floats
     softmax: SoftmaxWeights | None
+    start_loss: float = math.inf
 
 
-def adapt(
-    basis: str,
-    feature_map: FeatureMap,
-    X: Any,
-    labels: Integers,
-    *,
-    plan: Plan,
-    validation_share: float,
-    device: str,
-    rng: np.random.Generator,
-    n_classes: int = 1,
-    start: SoftmaxWeights | None = None,
-) -> Adapted:
-    """Train a basis.
+@dataclass(frozen=True)
+class Task:
+    """What to train, for what, and where.
 
-    Parameters
+    Attributes
     ----------
     basis
         What to train it for, as `KernelBasis` names it.
     feature_map
         The basis to start from.
+    n_classes
+        Number of classes.
+    device
+        Where to train.
+    dropout
+        Share of features that a row of a step does without.
+    start
+        Classifier whose training goes on; a new one by default.
+    """
+
+    basis: str
+    feature_map: FeatureMap
+    n_classes: int
+    device: str
+    dropout: float = 0.0
+    start: SoftmaxWeights | None = None
+
+    def fresh(self, rng: np.random.Generator) -> tuple[BasisStack, Objective]:
+        """Return the basis as it starts, and what it is trained for."""
+        stack = BasisStack.of([self.feature_map], self.device)
+        seed = int(rng.integers(2**31)) if self.dropout else 0
+        objective = objective_of(
+            self.basis, stack, self.n_classes, self.device, dropout=self.dropout, seed=seed
+        )
+        if isinstance(objective, SoftmaxLoss) and self.start is not None:
+            objective.set(self.start.weights, self.start.bias)
+        return stack, objective
+
+
+def adapt(
+    task: Task,
+    X: Any,
+    labels: Integers,
+    *,
+    plan: Plan,
+    validation_share: float,
+    rng: np.random.Generator,
+    refit: bool = False,
+) -> Adapted:
+    """Train a basis, and keep it only if it does better on rows held out than the one it started from.
+
+    Better means a smaller loss of what it is trained for: the error of the kernel's values, minus the
+    alignment, or the cross-entropy. A basis that is trained with a classifier is compared with a classifier
+    that was trained, by the same plan, on the basis as it was drawn.
+
+    Parameters
+    ----------
+    task
+        What to train.
     X, labels
         Rows, and the numbers 0, 1, … of their classes.
     plan
         How long and in which steps to train.
     validation_share
         Share of the rows held out.
-    device
-        Where to train.
     rng
         Source of all draws.
-    n_classes
-        Number of classes.
-    start
-        Classifier whose training goes on; a new one by default.
+    refit
+        Train once more, on all rows, for as many epochs as did best.
     """
-    place = actual_device(device, f"KernelBasis(basis={basis!r})")
-    Z = (np.asarray(X, dtype=np.float64) - feature_map.centre) / feature_map.bandwidth
-    held = held_rows(len(Z), validation_share, rng)
-    rows = TrainingRows.of(Z, labels, held, place)
-    stack = BasisStack.of([feature_map], place)
-    objective = objective_of(basis, stack, n_classes, place)
-    if isinstance(objective, SoftmaxLoss) and start is not None:
-        objective.set(start.weights, start.bias)
-    losses, _ = train(stack, objective, rows, replace(plan, label=f"training the {basis} basis"), rng)
-    return Adapted(stack.member(0), losses[:, 0], _softmax(objective))
+    task = replace(task, device=actual_device(task.device, f"KernelBasis(basis={task.basis!r})"))
+    plan = replace(plan, label=f"training the {task.basis} basis")
+    Z = (np.asarray(X, dtype=np.float64) - task.feature_map.centre) / task.feature_map.bandwidth
+    rows = TrainingRows.of(Z, labels, held_rows(len(Z), validation_share, rng), task.device)
+    moved = Candidate.trained(task, rows, plan, rng)
+    kept, start_loss = moved, float(moved.done.start[0])
+    if task.basis == "discriminative" and task.start is None:
+        still = replace(plan, train_basis=False, label="training a classifier on the drawn basis")
+        own = Candidate.trained(task, rows, still, rng.spawn(1)[0])
+        start_loss = own.loss
+        kept = own if own.loss <= moved.loss else moved
+    if refit:
+        kept = kept.refitted(task, rows.joined(), rng)
+    return Adapted(kept.stack.member(0), moved.done.losses[:, 0], _softmax(kept.objective), start_loss)
 
 
-def objective_of(basis: str, stack: BasisStack, n_classes: int, device: str) -> Objective:
+@dataclass(frozen=True)
+class Candidate:
+    """A basis and classifier that were trained by a plan."""
+
+    stack: BasisStack
+    objective: Objective
+    plan: Plan
+    done: Trained
+
+    @classmethod
+    def trained(cls, task: Task, rows: TrainingRows, plan: Plan, rng: np.random.Generator) -> Candidate:
+        """Train what the task starts from."""
+        stack, objective = task.fresh(rng)
+        return cls(stack, objective, plan, train(stack, objective, rows, plan, rng))
+
+    @property
+    def loss(self) -> float:
+        """On the rows held out."""
+        return float(self.done.best[0])
+
+    def refitted(self, task: Task, rows: TrainingRows, rng: np.random.Generator) -> Candidate:
+        """Train afresh, on all rows, for as many epochs as did best; what did best untrained stays so."""
+        n_epochs = self.done.best_epochs()
+        if n_epochs == 0:
+            return self
+        stack, objective = task.fresh(rng)
+        train_for(stack, objective, rows, self.plan, rng, n_epochs=n_epochs)
+        return replace(self, stack=stack, objective=objective)
+
+
+def objective_of(
+    basis: str, stack: BasisStack, n_classes: int, device: str, *, dropout: float = 0.0, seed: int = 0
+) -> Objective:
     """Return what a kind of basis is trained for."""
+    kernel = stack.maps[0].kernel
     if basis == "unsupervised":
-        return KernelValues(stack.maps[0].kernel, len(stack.layers))
+        return KernelValues(kernel, DEPTHS[kernel])
     if basis == "supervised":
         return Alignment()
-    return SoftmaxLoss(len(stack), max(m.n_features for m in stack.maps), n_classes, device)
+    width = max(m.n_features for m in stack.maps)
+    return SoftmaxLoss(len(stack), width, n_classes, device, dropout=dropout, seed=seed)
 
 
 def held_rows(n: int, share: float, rng: np.random.Generator) -> Integers:

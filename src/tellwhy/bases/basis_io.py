@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from tellwhy.bases.adaptation import SoftmaxWeights
-from tellwhy.bases.feature_map import FeatureMap
-from tellwhy.bases.kernel_basis import DEPTHS, KernelBasis
-from tellwhy.bases.projections import DenseProjection, HadamardProjection
+from tellwhy.bases.feature_map import DEPTHS, FeatureMap
+from tellwhy.bases.kernel_basis import KernelBasis
+from tellwhy.bases.projections import DenseProjection, HadamardProjection, LandmarkProjection
 from tellwhy.core.storage.saved_models import SavedKind
 from tellwhy.core.storage.values import Fit, Part, by_name
 
@@ -31,6 +31,13 @@ def _hadamard(projection: HadamardProjection) -> Iterator[Fit]:
     yield "n_directions", 1 <= projection.n_directions <= len(diagonals) * length, True
 
 
+def _landmarks(projection: LandmarkProjection) -> Iterator[Fit]:
+    points, whitening = projection.points, projection.whitening
+    yield "points", (points.ndim, points.dtype), (2, np.dtype(np.float64))
+    yield "points", points.size > 0, True
+    yield "whitening", (whitening.shape, whitening.dtype), ((len(points),) * 2, points.dtype)
+
+
 def _map(feature_map: FeatureMap) -> Iterator[Fit]:
     yield "centre", feature_map.centre.ndim, 1
     yield "bandwidth", feature_map.bandwidth > 0, True
@@ -39,6 +46,13 @@ def _map(feature_map: FeatureMap) -> Iterator[Fit]:
     for i, layer in enumerate(feature_map.layers):
         yield f"layers.{i}", layer.n_inputs, width
         width = layer.n_directions
+    sizes = [layer.n_directions for layer in feature_map.layers]
+    if feature_map.amplitudes is not None:
+        yield "amplitudes", feature_map.has_waves, True
+        yield "amplitudes", feature_map.amplitudes.shape, (sizes[-1],)
+    if feature_map.biases:
+        yield "biases", feature_map.kernel != "gaussian" and not feature_map.has_landmarks, True
+        yield "biases", [bias.shape for bias in feature_map.biases], [(size,) for size in sizes]
 
 
 def _softmax(softmax: SoftmaxWeights) -> Iterator[Fit]:
@@ -51,7 +65,7 @@ def _basis(basis: KernelBasis) -> Iterator[Fit]:
         return
     fitted = basis.map_
     yield "map_", fitted.kernel, basis.kernel
-    yield "map_", len(fitted.layers), DEPTHS[fitted.kernel]
+    yield "map_", len(fitted.layers), 1 if fitted.has_landmarks else DEPTHS[fitted.kernel]
     yield "map_", fitted.n_features, basis.n_features
     yield "n_features_in_", basis.n_features_in_, fitted.layers[0].n_inputs
     if hasattr(basis, "softmax_") and basis.softmax_ is not None:
@@ -63,6 +77,7 @@ def _basis(basis: KernelBasis) -> Iterator[Fit]:
 BASIS_PARTS = by_name(
     Part(DenseProjection, _dense),
     Part(HadamardProjection, _hadamard),
+    Part(LandmarkProjection, _landmarks),
     Part(FeatureMap, _map),
     Part(SoftmaxWeights, _softmax),
     Part(KernelBasis, _basis),

@@ -2,6 +2,7 @@
 
 Gaussian   φ(x) = √(2/D) [sin(Gᵀ(x − c)/σ), cos(Gᵀ(x − c)/σ)], D/2 directions; c cancels in the kernel
 ArcCos     φ(x) = √(2/D) max(0, Gᵀx), D directions; deeper kernels apply it again to φ
+Landmarks  φ(x) = L⁻¹ k(z, x) of D points z, with L Lᵀ = k(z, z): for every kernel, in a single layer
 """
 
 from __future__ import annotations
@@ -9,26 +10,118 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tellwhy.bases.projections import Projection
+import numpy as np
+
+from tellwhy.bases.projections import LandmarkProjection, Projection, draw_projection
+from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.score_function import Floats
+
+DEPTHS = {"gaussian": 1, "arccos": 1, "arccos2": 2, "arccos3": 3}
+_PAIRS = "even for kernel='gaussian', whose features are pairs of a sine and a cosine"
+_NO_AMPLITUDES = (
+    "False but for the sines and cosines of kernel='gaussian' (the lengths of other directions do the same)"
+)
+_NO_BIAS = "False but for the directions of arc-cosine kernels (a phase of sine and cosine changes nothing)"
 
 
 @dataclass(frozen=True)
 class FeatureMap:
-    """The kernel's name, its bandwidth, the centre of the data, and one projection per layer."""
+    """The kernel's name, its bandwidth, the centre of the data, and one projection per layer.
+
+    Attributes
+    ----------
+    amplitudes
+        Of sines and cosines: a factor for each direction, which multiplies both; None stands for ones.
+    biases
+        Of rectified features: for each layer, what is added to the projections; empty for none.
+    """
 
     kernel: str
     bandwidth: float
     centre: Floats
     layers: tuple[Projection, ...]
+    amplitudes: Floats | None = None
+    biases: tuple[Floats, ...] = ()
 
     @property
     def n_features(self) -> int:
         """Columns of φ(x)."""
-        return self.layers[-1].n_directions * (2 if self.kernel == "gaussian" else 1)
+        return self.layers[-1].n_directions * (2 if self.has_waves else 1)
+
+    @property
+    def has_waves(self) -> bool:
+        """Whether features are sines and cosines."""
+        return self.kernel == "gaussian" and not self.has_landmarks
+
+    @property
+    def has_landmarks(self) -> bool:
+        """Whether features are similarities to points."""
+        return isinstance(self.layers[0], LandmarkProjection)
 
     def apply(self, X: Any, out: Any = None) -> Any:
         """Return φ of checked rows, in their precision, in new memory or in the rows of `out`."""
         from tellwhy.bases.map_rows import map_rows  # compiled code is loaded when it is first needed
 
         return map_rows(self, X, out)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a basis is drawn as; the names are those of `KernelBasis`."""
+
+    kernel: str
+    structure: str
+    n_features: int
+    n_blocks: int = 3
+    amplitudes: bool = False
+    bias: bool = False
+
+    def check(self) -> None:
+        """Refuse what does not go together."""
+        for name, is_wrong, why in (
+            ("n_features", self._has_pairs and self.n_features % 2 == 1, _PAIRS),
+            ("amplitudes", self.amplitudes and not self._has_pairs, _NO_AMPLITUDES),
+            ("bias", self.bias and (self.kernel == "gaussian" or self.structure == "landmarks"), _NO_BIAS),
+        ):
+            if is_wrong:
+                got = getattr(self, name)
+                raise InvalidParameter(
+                    f"The {name!r} parameter of KernelBasis must be {why}. Got {got!r} instead."
+                )
+
+    def drawn(self, Z: Any, bandwidth: float, centre: Floats, rng: np.random.Generator) -> FeatureMap:
+        """Draw a basis for rows that are centred and divided by the bandwidth."""
+        return FeatureMap(self.kernel, bandwidth, centre, self._layers(Z, rng), **self._extras())
+
+    @property
+    def width(self) -> int:
+        """Directions of a layer."""
+        return self.n_features // 2 if self._has_pairs else self.n_features
+
+    @property
+    def _has_pairs(self) -> bool:
+        return self.kernel == "gaussian" and self.structure != "landmarks"
+
+    def _layers(self, Z: Any, rng: np.random.Generator) -> tuple[Projection, ...]:
+        if self.structure == "landmarks":
+            from tellwhy.bases.landmarks import landmarks_at
+
+            if self.width > len(Z):
+                raise InvalidParameter(
+                    "The 'n_features' parameter of KernelBasis must be at most the number of rows for "
+                    f"structure='landmarks', which are rows. Got {self.width} for {len(Z)} rows instead."
+                )
+            points = np.asarray(Z[np.sort(rng.permutation(len(Z))[: self.width])], dtype=np.float64)
+            return (landmarks_at(points, self.kernel, DEPTHS[self.kernel]),)
+        inputs = [Z.shape[1], *[self.width] * (DEPTHS[self.kernel] - 1)]
+        return tuple(
+            draw_projection(self.structure, n, self.width, rng, n_blocks=self.n_blocks) for n in inputs
+        )
+
+    def _extras(self) -> dict[str, Any]:
+        """Amplitudes and biases that change nothing before they are trained."""
+        depth = DEPTHS[self.kernel]
+        return {
+            "amplitudes": np.ones(self.width) if self.amplitudes else None,
+            "biases": (np.zeros(self.width),) * depth if self.bias else (),
+        }

@@ -9,10 +9,9 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tellwhy.bases.adaptation import adapt
-from tellwhy.bases.feature_map import FeatureMap
+from tellwhy.bases.adaptation import Task, adapt
+from tellwhy.bases.feature_map import DEPTHS, FeatureMap, Shape
 from tellwhy.bases.kernel_errors import mean_pair_error
-from tellwhy.bases.projections import draw_projection
 from tellwhy.bases.training import Plan
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.params import Rules, boolean, generator, integer, one_of, real, seed, validate_parameters
@@ -24,7 +23,6 @@ from tellwhy.kernels.bandwidth import neighbour_distance
 from tellwhy.kernels.distances import centre_and_unit
 
 _PRECISIONS = [np.float64, np.float32]
-DEPTHS = {"gaussian": 1, "arccos": 1, "arccos2": 2, "arccos3": 3}
 WITH_LABELS = ("supervised", "discriminative")
 
 
@@ -42,17 +40,23 @@ class KernelBasis(SavedModel, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
     basis
         'random' draws G. The others start there and train it, which needs PyTorch: 'unsupervised' on the
         kernel's own values, 'supervised' on the alignment with labels, 'discriminative' together with a
-        softmax classifier.
+        softmax classifier. What was drawn is kept where training does no better on rows held out.
     n_features
-        Columns D of the result; even for the Gaussian kernel.
+        Columns D of the result; even for the sines and cosines of the Gaussian kernel.
     bandwidth
         σ, in the units of the data; 'auto' takes the mean distance to the 50th nearest neighbour among 1,000
         rows.
     structure
-        'dense' (independent directions), 'orthogonal' (groups of orthogonal ones: smaller errors), or
-        'hadamard' (O(D log d) time and O(D) numbers for rows of d columns).
+        'dense' (independent directions), 'orthogonal' (groups of orthogonal ones: smaller errors),
+        'hadamard' (O(D log d) time and O(D) numbers for rows of d columns), or 'landmarks': similarities to D
+        of the rows, made orthonormal. Trained, these have the smallest errors by far, for O(D (d + D)) time.
     n_blocks
         Blocks H D_i of structure='hadamard': 1, 2 or 3. A single block does not converge to the kernel.
+    amplitudes
+        Whether to train an amplitude for each pair of a sine and a cosine as well.
+    bias
+        Whether to train what is added to the projections of an arc-cosine basis, as in a neural network.
+        The features then are no longer those of the kernel: for bases that learn from classes.
     device
         'cpu', 'cuda', or 'auto' for the latter where there is one; for training.
     learning_rate, decay
@@ -66,6 +70,10 @@ class KernelBasis(SavedModel, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         Epochs at most, and without a gain on rows held out.
     validation_share
         Share of the rows held out, at most 10,000 of them.
+    dropout
+        Share of the features that each row of a step does without; for basis='discriminative'.
+    refit
+        Whether to train once more, on all rows, for the number of epochs that did best on rows held out.
     random_state
         Seed of everything drawn.
 
@@ -77,8 +85,9 @@ class KernelBasis(SavedModel, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         σ in use; 1 for arc-cosine kernels.
     losses_
         Loss on the rows held out after each epoch of training; empty for basis='random'.
-    n_epochs_
-        Epochs of training.
+    start_loss_
+        Loss there of the basis as it was drawn (basis='discriminative': with a classifier trained on it).
+        Where it is below all of `losses_`, the drawn basis was kept.
 
     References
     ----------
@@ -102,8 +111,10 @@ class KernelBasis(SavedModel, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         "basis": one_of("random", "unsupervised", *WITH_LABELS),
         "n_features": integer(1),
         "bandwidth": (one_of("auto"), real(0)),
-        "structure": one_of("dense", "orthogonal", "hadamard"),
+        "structure": one_of("dense", "orthogonal", "hadamard", "landmarks"),
         "n_blocks": integer(1, 3),
+        "amplitudes": boolean,
+        "bias": boolean,
         "device": one_of("auto", "cpu", "cuda"),
         "learning_rate": real(0, 1),
         "decay": boolean,
@@ -112,6 +123,8 @@ class KernelBasis(SavedModel, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         "max_epochs": integer(1),
         "patience": integer(1),
         "validation_share": real(0, 1),
+        "dropout": real(0, 1, closed="left"),
+        "refit": boolean,
         "random_state": seed,
     }
     map_: FeatureMap
@@ -125,6 +138,8 @@ class KernelBasis(SavedModel, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         structure: str = "orthogonal",
         *,
         n_blocks: int = 3,
+        amplitudes: bool = False,
+        bias: bool = False,
         device: str = "auto",
         learning_rate: float = 0.02,
         decay: bool = True,
@@ -133,6 +148,8 @@ class KernelBasis(SavedModel, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         max_epochs: int = 50,
         patience: int = 10,
         validation_share: float = 0.2,
+        dropout: float = 0.0,
+        refit: bool = False,
         random_state: Any = None,
     ):
         self.kernel = kernel
@@ -141,6 +158,8 @@ class KernelBasis(SavedModel, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         self.bandwidth = bandwidth
         self.structure = structure
         self.n_blocks = n_blocks
+        self.amplitudes = amplitudes
+        self.bias = bias
         self.device = device
         self.learning_rate = learning_rate
         self.decay = decay
@@ -149,6 +168,8 @@ class KernelBasis(SavedModel, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         self.max_epochs = max_epochs
         self.patience = patience
         self.validation_share = validation_share
+        self.dropout = dropout
+        self.refit = refit
         self.random_state = random_state
 
     def fit(self, X: Any, y: ArrayLike | None = None) -> Self:
@@ -158,7 +179,8 @@ class KernelBasis(SavedModel, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
     def _fit(self, X: Any, y: Any, classes: Any) -> Self:
         self._check_parameters()
         rng = generator(self.random_state)
-        self.__dict__.pop("softmax_", None)
+        for name in ("softmax_", "start_loss_"):
+            self.__dict__.pop(name, None)
         rows, labels = self._rows_and_labels(X, y, classes, reset=True)
         self.map_, self.losses_ = self._drawn(rows, rng), np.empty(0)
         if self.basis != "random":
@@ -188,11 +210,15 @@ class KernelBasis(SavedModel, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
 
     def _check_parameters(self) -> None:
         validate_parameters(self)
-        if self.kernel == "gaussian" and self.n_features % 2:
+        self._shape().check()
+        if self.dropout and self.basis != "discriminative":
             raise InvalidParameter(
-                "The 'n_features' parameter of KernelBasis must be even for kernel='gaussian', whose "
-                f"features are pairs of a sine and a cosine. Got {self.n_features!r} instead."
+                "The 'dropout' parameter of KernelBasis must be 0 but for basis='discriminative', which alone "
+                f"trains a classifier. Got {self.dropout!r} instead."
             )
+
+    def _shape(self) -> Shape:
+        return Shape(self.kernel, self.structure, self.n_features, self.n_blocks, self.amplitudes, self.bias)
 
     def _rows_and_labels(self, X: Any, y: Any, classes: Any, *, reset: bool) -> tuple[Any, Integers]:
         """Check rows, and turn classes into 0, 1, … where the basis needs them."""
@@ -207,33 +233,31 @@ class KernelBasis(SavedModel, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         return rows, labels if classes is None else class_places(own, self.classes_)
 
     def _drawn(self, X: Any, rng: np.random.Generator) -> FeatureMap:
-        d, width = X.shape[1], self.n_features // (2 if self.kernel == "gaussian" else 1)
-        centre, bandwidth = np.zeros(d), 1.0
+        centre, bandwidth = np.zeros(X.shape[1]), 1.0
         if self.kernel == "gaussian":
             centre, _ = centre_and_unit(np.asarray(X, dtype=np.float64))
             bandwidth = (
                 neighbour_distance(X, rng) if isinstance(self.bandwidth, str) else float(self.bandwidth)
             )
-        inputs = [d, *[width] * (DEPTHS[self.kernel] - 1)]
-        layers = tuple(draw_projection(self.structure, n, width, rng, n_blocks=self.n_blocks) for n in inputs)
-        return FeatureMap(self.kernel, bandwidth, centre, layers)
+        Z = (X - centre) / bandwidth if self.structure == "landmarks" else X
+        return self._shape().drawn(Z, bandwidth, centre, rng)
 
     def _adapt(self, X: Any, labels: Integers, rng: np.random.Generator, max_epochs: int) -> None:
         n_batches = max(100, len(X) // self.batch_size) if isinstance(self.n_batches, str) else self.n_batches
+        n_classes = len(self.classes_) if self.basis in WITH_LABELS else 1
+        start = getattr(self, "softmax_", None)
         adapted = adapt(
-            self.basis,
-            self.map_,
+            Task(self.basis, self.map_, n_classes, self.device, float(self.dropout), start),
             X,
             labels,
             plan=Plan(
                 self.learning_rate, self.batch_size, int(n_batches), max_epochs, self.patience, self.decay
             ),
             validation_share=self.validation_share,
-            device=self.device,
             rng=rng,
-            n_classes=len(self.classes_) if self.basis in WITH_LABELS else 1,
-            start=getattr(self, "softmax_", None),
+            refit=self.refit,
         )
+        self.start_loss_ = adapted.start_loss
         self.map_, self.losses_ = adapted.feature_map, np.concatenate([self.losses_, adapted.losses])
         if adapted.softmax is not None:
             self.softmax_ = adapted.softmax

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tellwhy.bases.feature_map import FeatureMap
+from tellwhy.bases.feature_map import DEPTHS, FeatureMap
 from tellwhy.core.score_function import Floats
 from tellwhy.core.tables import random_sample
 from tellwhy.kernels import ArcCosine, Exponential
@@ -18,7 +18,7 @@ def exact_kernel(feature_map: FeatureMap, X: Floats, Y: Floats) -> Floats:
     if feature_map.kernel == "gaussian":
         points = ScaledPoints.of(Y, feature_map.bandwidth)
         return Exponential(feature_map.bandwidth).of_squared(points.squared_distances(points.rescale(X)))
-    return ArcCosine(len(feature_map.layers)).between(X, Y)
+    return ArcCosine(DEPTHS[feature_map.kernel]).between(X, Y)
 
 
 def mean_pair_error(feature_map: FeatureMap, X: Floats) -> float:

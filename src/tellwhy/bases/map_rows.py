@@ -17,8 +17,9 @@ from tellwhy.bases._compiled import (
     structured_rows,
     wave_rows,
 )
-from tellwhy.bases.feature_map import FeatureMap
-from tellwhy.bases.projections import HadamardProjection, Projection
+from tellwhy.bases.feature_map import DEPTHS, FeatureMap
+from tellwhy.bases.landmarks import kernel_with
+from tellwhy.bases.projections import HadamardProjection, LandmarkProjection, Projection
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.parallel import row_batches, thread_map
 from tellwhy.core.progress import track
@@ -44,12 +45,27 @@ def _map_batch(feature_map: FeatureMap, X: Any, out: Any, first: int) -> None:
     gaussian = feature_map.kernel == "gaussian"
     Z = np.ascontiguousarray(_rescaled(feature_map, X) if gaussian else X)
     _check_reach(Z, first)
+    if feature_map.has_landmarks:
+        _compare(feature_map, Z, out)
+        return
     kind = WAVES if gaussian else RECTIFIED
-    for layer in feature_map.layers[:-1]:
+    biases = feature_map.biases or [None] * len(feature_map.layers)
+    for layer, bias in zip(feature_map.layers[:-1], biases[:-1], strict=True):
         hidden = np.empty((len(Z), layer.n_directions), dtype=X.dtype)
-        _project(Z, layer, kind, hidden)
+        _project(Z, layer, kind, hidden, bias)
         Z = hidden
-    _project(Z, feature_map.layers[-1], kind, out)
+    _project(Z, feature_map.layers[-1], kind, out, biases[-1])
+    if feature_map.amplitudes is not None:
+        out *= np.tile(feature_map.amplitudes.astype(X.dtype), 2)
+
+
+def _compare(feature_map: FeatureMap, Z: Any, out: Any) -> None:
+    """Write the similarities to landmarks, made orthonormal."""
+    layer: Any = feature_map.layers[0]
+    kernel = feature_map.kernel
+    np.copyto(
+        out, kernel_with(Z, layer.points, kernel, DEPTHS[kernel]) @ layer.whitening, casting="same_kind"
+    )
 
 
 def _rescaled(feature_map: FeatureMap, X: Any) -> Any:
@@ -58,6 +74,8 @@ def _rescaled(feature_map: FeatureMap, X: Any) -> Any:
 
 def _width_between(layer: Projection) -> int:
     """Numbers per row that are held between a projection and its features: none where both are one loop."""
+    if isinstance(layer, LandmarkProjection):
+        return 4 * layer.n_directions  # several matrices of similarities, in double precision
     return 0 if isinstance(layer, HadamardProjection) else layer.n_directions
 
 
@@ -79,13 +97,20 @@ def _check_reach(Z: Any, first: int) -> None:
         )
 
 
-def _project(Z: Any, layer: Projection, kind: int, out: Any) -> None:
+def _project(Z: Any, layer: Projection, kind: int, out: Any, bias: Any = None) -> None:
+    if bias is not None:  # one more addition between the projection and its features
+        _project(Z, layer, RAW, out)
+        out += bias.astype(out.dtype)
+        np.maximum(out, 0, out=out)
+        out *= _recipe(layer, kind, out).amplitude
+        return
     if isinstance(layer, HadamardProjection):
         diagonals = layer.diagonals.astype(Z.dtype, copy=False)
         recipe = _recipe(layer, kind, out)
         _in_blocks(lambda rows: structured_rows(Z[rows], diagonals, recipe, out[rows]), len(Z))
         return
-    matrix = layer.matrix.astype(Z.dtype, copy=False)
+    dense: Any = layer  # landmarks never come here
+    matrix = dense.matrix.astype(Z.dtype, copy=False)
     recipe = _recipe(layer, kind, out)
     if kind == WAVES:
         products = Z @ matrix

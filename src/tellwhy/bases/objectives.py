@@ -20,6 +20,7 @@ class Objective(Protocol):
     """What a stack of E bases is trained for: losses, shape (E,), on the rows that an index names."""
 
     parameters: list[Tensor]  # to train besides the basis
+    sources: tuple[Tensor, ...] = ()  # of random numbers that its losses draw
 
     def draw(self, rng: np.random.Generator, n: int, n_batches: int, size: int) -> Integers:
         """Return the rows, of n, that each step of an epoch looks at; the first axis runs over steps."""
@@ -102,14 +103,30 @@ class Alignment(Objective):
 
 
 class SoftmaxLoss(Objective):
-    """Cross-entropy of a softmax classifier W φ(x) + b, trained with the basis, or on a fixed one."""
+    """Cross-entropy of a softmax classifier W φ(x) + b, trained with the basis, or on a fixed one.
 
-    def __init__(self, n_bases: int, n_features: int, n_classes: int, device: str):
+    `dropout` is the share of features that each row of a step does without, drawn anew each time; the others
+    are scaled up to make up for them. Rows held out keep all of theirs.
+    """
+
+    def __init__(
+        self,
+        n_bases: int,
+        n_features: int,
+        n_classes: int,
+        device: str,
+        *,
+        dropout: float = 0.0,
+        seed: int = 0,
+    ):
         import torch
 
         self.weights = torch.zeros((n_bases, n_features, n_classes), device=device, requires_grad=True)
         self.bias = torch.zeros((n_bases, 1, n_classes), device=device, requires_grad=True)
         self.parameters: list[Tensor] = [self.weights, self.bias]
+        self.dropout = dropout
+        # A source of its own: PyTorch's, which belongs to the user, is left as it is.
+        self.sources = (torch.Generator(device).manual_seed(seed),) if dropout else ()
 
     def set(self, weights: Floats, bias: Floats) -> None:
         """Start every classifier from given weights."""
@@ -134,7 +151,20 @@ class SoftmaxLoss(Objective):
         return self.bias.baddbmm(stack.features(Z), self.weights)
 
     def losses(self, stack: BasisStack, Z: Tensor, labels: Tensor, index: Tensor) -> Tensor:
-        """Mean cross-entropy."""
-        scores = self.logits(stack, Z[index]).log_softmax(-1)
-        own: Any = labels[index].expand(len(stack), -1)[..., None]
-        return -scores.gather(-1, own)[..., 0].mean(-1)
+        """Mean cross-entropy, without some features where there is dropout."""
+        import torch
+
+        features = stack.features(Z[index])
+        if self.dropout:
+            drawn = torch.rand(features.shape, generator=self.sources[0], device=features.device)
+            features = features * (drawn >= self.dropout) / (1 - self.dropout)
+        return _cross_entropy(self.bias.baddbmm(features, self.weights), labels[index])
+
+    def held_losses(self, stack: BasisStack, Z: Tensor, labels: Tensor, index: Tensor) -> Tensor:
+        """Mean cross-entropy with all features."""
+        return _cross_entropy(self.logits(stack, Z[index]), labels[index])
+
+
+def _cross_entropy(scores: Tensor, labels: Tensor) -> Tensor:
+    own: Any = labels.expand(len(scores), -1)[..., None]
+    return -scores.log_softmax(-1).gather(-1, own)[..., 0].mean(-1)

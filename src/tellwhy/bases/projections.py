@@ -67,7 +67,38 @@ class HadamardProjection:
         return int(self.diagonals.size)
 
 
-Projection = DenseProjection | HadamardProjection
+@dataclass(frozen=True)
+class LandmarkProjection:
+    """Points that rows are compared with, and what makes their similarities orthonormal.
+
+    Attributes
+    ----------
+    points
+        Shape (points, inputs), in the coordinates of rows that were centred and divided by the bandwidth.
+    whitening
+        L⁻ᵀ where L Lᵀ = k(points, points): features are k(x, points) L⁻ᵀ.
+    """
+
+    points: Floats
+    whitening: Floats
+
+    @property
+    def n_inputs(self) -> int:
+        """Columns of the rows that are compared."""
+        return int(self.points.shape[1])
+
+    @property
+    def n_directions(self) -> int:
+        """Number of features."""
+        return len(self.points)
+
+    @property
+    def n_parameters(self) -> int:
+        """Numbers that a trained projection learns."""
+        return int(self.points.size)
+
+
+Projection = DenseProjection | HadamardProjection | LandmarkProjection
 
 
 def draw_projection(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.bases.adaptation import held_rows
 from tellwhy.bases.kernel_basis import KernelBasis
+from tellwhy.classifiers.convex_softmax import RIDGES, SoftmaxProblem, solved
 from tellwhy.classifiers.softmax import (
     SoftmaxPlan,
     SoftmaxState,
@@ -27,6 +29,7 @@ from tellwhy.core.params import (
     Rule,
     Rules,
     Seed,
+    boolean,
     generator,
     instance_of,
     integer,
@@ -55,14 +58,25 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
         A `KernelBasis`, which is fitted to the same rows; None takes one of 1,000 random features. With
         basis='discriminative', the softmax that was trained with the basis is the classifier.
     head
-        'softmax', trained by mini-batches in memory O(batch), or a scikit-learn classifier with a decision
-        function, such as `WestonWatkinsSVM`, which is given all features at once.
+        'softmax', or a scikit-learn classifier with a decision function, such as `WestonWatkinsSVM`, which is
+        given all features at once.
+    solver
+        Of the softmax: 'batches', steps of Adam in memory O(batch), stopped by rows held out; or 'convex',
+        which solves the problem with a ridge to a stated tolerance.
+    ridge
+        With solver='convex': of ½ ridge ‖W‖² as a share of the mean squared norm of features; 'auto' tries
+        1e-3 to 1e-8 and keeps what does best on rows held out.
+    tolerance
+        With solver='convex': duality gap at most, as a share of the objective.
     learning_rate, batch_size
         Steps of Adam, and the rows of each.
     max_epochs, patience
         Passes over the rows at most, and without a gain on rows held out.
     validation_share
         Share of the rows held out, at most 10,000 of them.
+    refit
+        Whether to train the softmax once more on all rows, for the epochs or with the ridge that did best on
+        rows held out. A basis with its own softmax has this parameter itself.
     random_state
         Seed of what is drawn here; the basis has its own.
 
@@ -77,7 +91,9 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
     head_
         The fitted classifier, where `head` is one.
     losses_
-        Cross-entropy of the rows held out after each epoch.
+        Cross-entropy of the rows held out after each epoch, or for each ridge.
+    ridge_, gap_
+        With solver='convex': the share in use, and the duality gap as a share of the objective.
 
     Examples
     --------
@@ -92,11 +108,15 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
     _parameters: ClassVar[dict[str, Rules]] = {
         "basis": (none, instance_of(KernelBasis, words="a KernelBasis")),
         "head": (one_of("softmax"), _a_classifier),
+        "solver": one_of("batches", "convex"),
+        "ridge": (one_of("auto"), real(0)),
+        "tolerance": real(0, 1),
         "learning_rate": real(0, 1),
         "batch_size": integer(1),
         "max_epochs": integer(1),
         "patience": integer(1),
         "validation_share": real(0, 1),
+        "refit": boolean,
         "random_state": seed,
     }
     basis_: KernelBasis
@@ -107,20 +127,28 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
         basis: KernelBasis | None = None,
         head: str | BaseEstimator = "softmax",
         *,
+        solver: str = "batches",
+        ridge: str | float = "auto",
+        tolerance: float = 1e-3,
         learning_rate: float = 0.01,
         batch_size: int = 64,
         max_epochs: int = 100,
         patience: int = 10,
         validation_share: float = 0.1,
+        refit: bool = False,
         random_state: Seed = None,
     ):
         self.basis = basis
         self.head = head
+        self.solver = solver
+        self.ridge = ridge
+        self.tolerance = tolerance
         self.learning_rate = learning_rate
         self.batch_size = batch_size
         self.max_epochs = max_epochs
         self.patience = patience
         self.validation_share = validation_share
+        self.refit = refit
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
@@ -145,9 +173,11 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
         new._fit_head(rows, labels, keep_trained=False)
         return new
 
-    @available_if(lambda self: isinstance(self.head, str))
+    @available_if(lambda self: isinstance(self.head, str) and self.solver == "batches")
     def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
-        """Take one pass over a batch of rows; the first batch also fits the basis. Only with head='softmax'.
+        """Take one pass over a batch of rows; the first batch also fits the basis.
+
+        Only with head='softmax' and solver='batches'.
 
         Parameters
         ----------
@@ -187,7 +217,7 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
         return rows, labels
 
     def _forget(self) -> None:
-        for name in ("softmax_", "head_"):
+        for name in ("softmax_", "head_", "ridge_", "gap_"):
             self.__dict__.pop(name, None)
 
     def _new_basis(self) -> KernelBasis:
@@ -212,8 +242,19 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
             return
         rng = generator(self.random_state)
         held = held_rows(len(rows), self.validation_share, rng)
+
+        def features(part: Integers) -> Any:
+            return fitted.apply(rows[part])
+
+        if self.solver == "convex":
+            ridges = RIDGES if isinstance(self.ridge, str) else (float(self.ridge),)
+            problem = SoftmaxProblem(features, labels, np.arange(len(rows)), len(self.classes_))
+            found, self.losses_ = solved(problem, held, ridges, tolerance=self.tolerance, refit=self.refit)
+            self.softmax_ = replace(state, weights=found.weights)
+            self.ridge_, self.gap_ = found.ridge, found.gap
+            return
         self.softmax_, self.losses_ = train_softmax(
-            lambda part: fitted.apply(rows[part]), labels, held, start=state, plan=self._plan(), rng=rng
+            features, labels, held, start=state, plan=self._plan(), rng=rng, refit=self.refit
         )
 
     def _of_features(self, X: ArrayLike, compute: Callable[[Any], Any]) -> Any:

@@ -66,8 +66,12 @@ def train_softmax(
     start: SoftmaxState,
     plan: SoftmaxPlan,
     rng: np.random.Generator,
+    refit: bool = False,
 ) -> tuple[SoftmaxState, Floats]:
-    """Return the weights that did best on the rows held out, and the losses there after each epoch."""
+    """Return the weights that did best on the rows held out, and the losses there after each epoch.
+
+    With `refit`, as many epochs as did best are then taken over all rows, from the start.
+    """
     rest = np.setdiff1d(np.arange(len(labels)), held)
     best = _Best(start)
     state = start
@@ -80,6 +84,10 @@ def train_softmax(
             best.epoch = epoch
         if epoch - best.epoch >= plan.patience:
             break
+    if refit:
+        best.state = start
+        for _ in range(best.epoch + 1):
+            best.state = one_pass(features, labels, rng.permutation(len(labels)), best.state, plan)
     return best.state, np.array(best.losses)
 
 

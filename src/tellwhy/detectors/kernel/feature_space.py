@@ -14,7 +14,7 @@ Each round needs two passes over the rows, whose features are computed again eac
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +41,7 @@ class FeatureRows:
     def of(cls, X: Floats, fitted: FeatureMap) -> FeatureRows:
         """Centre and scale in double precision, then keep single precision."""
         scaled = ((X - fitted.centre) / fitted.bandwidth).astype(np.float32)
-        return cls(scaled, FeatureMap(fitted.kernel, 1.0, np.zeros(X.shape[1]), fitted.layers))
+        return cls(scaled, replace(fitted, bandwidth=1.0, centre=np.zeros(X.shape[1])))
 
     def __len__(self) -> int:
         return len(self.Z)
