@@ -23,13 +23,11 @@ from _kernel_basis_sets import READERS, Rows, load, prepare
 from _kernel_basis_softmax import accuracies
 from _kernel_basis_units import KINDS, key_of, units
 from tellwhy.bases.adaptation import objective_of
-from tellwhy.bases.feature_map import FeatureMap
+from tellwhy.bases.feature_map import DEPTHS, FeatureMap
 from tellwhy.bases.objectives import KernelValues, SoftmaxLoss
 from tellwhy.bases.projections import draw_projection
 from tellwhy.bases.torch_stack import BasisStack
 from tellwhy.bases.training import Plan, TrainingRows, train
-
-DEPTHS = {"gaussian": 1, "arccos": 1, "arccos2": 2, "arccos3": 3}
 
 
 def drawn_maps(
@@ -53,7 +51,7 @@ class JudgedByErrors(SoftmaxLoss):
     def held_losses(self, stack: BasisStack, Z: Any, labels: Any, index: Any) -> Any:
         scores = self.logits(stack, Z[index])
         wrong = (scores.argmax(-1) != labels[index]).float().mean(-1)
-        return wrong + 1e-6 * self.losses(stack, Z, labels, index)
+        return wrong + 1e-6 * super().held_losses(stack, Z, labels, index)
 
 
 class Task:
@@ -80,17 +78,18 @@ class Task:
             objective = JudgedByErrors(
                 len(maps), max(m.n_features for m in maps), self.n_classes, self.device
             )
-        history, ends = train(stack, objective, self.rows, plan, np.random.default_rng(0))
+        done = train(stack, objective, self.rows, plan, np.random.default_rng(0))
         return (
             stack,
             objective,
-            [{"epochs": int(n), "held": float(h)} for n, h in zip(ends, history.min(0), strict=True)],
+            [{"epochs": int(n), "held": float(h)} for n, h in zip(done.ends, done.best, strict=True)],
         )
 
     @torch.no_grad()
     def kernel_errors(self, stack: BasisStack) -> list[float]:
         """Mean of ½(k − φ·φ')² over 64,000 pairs of test rows."""
-        objective = KernelValues(stack.maps[0].kernel, len(stack.layers))
+        kernel = stack.maps[0].kernel
+        objective = KernelValues(kernel, DEPTHS[kernel])
         pairs = objective.draw(np.random.default_rng(5), len(self.test), 32, 2_000)
         index = [torch.tensor(p, device=self.device) for p in pairs]
         return (
@@ -105,11 +104,11 @@ class Task:
         return (right / len(self.test)).tolist()
 
     @torch.no_grad()
-    def fixed_accuracies(self, one: FeatureMap) -> dict[str, float]:
+    def fixed_accuracies(self, one: FeatureMap, *, refit: bool = False) -> dict[str, float]:
         """Of classifiers that are trained on a finished basis."""
         stack, rows = BasisStack.of([one], self.device), self.rows
         sets = ((rows.Z, rows.labels), (rows.held_Z, rows.held_labels), (self.test, self.labels))
-        return accuracies(*[(whole_features(stack, Z), own) for Z, own in sets])
+        return accuracies(*[(whole_features(stack, Z), own) for Z, own in sets], refit=refit)
 
 
 def whole_features(stack: BasisStack, Z: Any) -> Any:

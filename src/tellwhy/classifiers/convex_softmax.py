@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
-from sklearn.exceptions import ConvergenceWarning
 
 from tellwhy.classifiers.softmax import CHUNK, Features, log_probabilities
 from tellwhy.core.score_function import Floats, Integers
@@ -27,6 +26,7 @@ RIDGES = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)  # times the mean squared norm of 
 _HELD_BYTES = 512 * 2**20  # features that are kept; larger ones are computed again in every round
 _MOST_FACTORISED = 6_000  # features whose curvature is factorised: 0.3 GB
 _LEAST_STEP = 1e-6
+_MOST_IDLE = 10  # rounds in which the objective does not fall: all its digits are known
 
 Array = Any  # of NumPy or PyTorch
 Evaluate = Callable[[Array], tuple[Any, Array]]  # weights -> objective, its gradient
@@ -84,8 +84,8 @@ def minimise(
     weights = start
     value, slope = evaluate(weights)
     pairs: list[tuple[Array, Array]] = []
-    n_rounds = 0
-    while n_rounds < max_rounds and _gap(value, slope, ridge) > tolerance:
+    n_rounds, n_idle = 0, 0
+    while n_idle < _MOST_IDLE and n_rounds < max_rounds and _gap(value, slope, ridge) > tolerance:
         step = _direction(slope, pairs, precondition)
         moved = _line_search(evaluate, weights, step, (value, slope))
         if moved is None and pairs:
@@ -93,11 +93,13 @@ def minimise(
             continue
         if moved is None:
             break  # rounding errors are all that is left
-        new, value, new_slope = moved
+        new, new_value, new_slope = moved
+        n_idle = 0 if float(new_value) < float(value) else n_idle + 1
         pair = new - weights, new_slope - slope
         if float((pair[0] * pair[1]).sum()) > 0:
             pairs = [*pairs, pair][-MEMORY:]
         weights, slope = new, new_slope
+        value = new_value
         n_rounds += 1
     return Solved(weights, float(value), _gap(value, slope, ridge), n_rounds, ridge)
 
@@ -249,6 +251,8 @@ def solved(
         again = whole.solve(found.weights, found.ridge * whole.mean_square(), tolerance)
         found = replace(again, ridge=found.ridge)
     if found.gap > tolerance:
+        from sklearn.exceptions import ConvergenceWarning
+
         warnings.warn(
             f"KernelBasisClassifier: the duality gap is {found.gap:.1e} of the objective after "
             f"{found.n_rounds} rounds, expected {tolerance:.1e}. Scale the columns, or use a larger ridge or "
