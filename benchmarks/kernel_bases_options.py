@@ -93,6 +93,9 @@ def _transfer() -> Iterator[Unit]:
                 "epochs": 15,
                 "rate": 0.004 if basis[0] == "d" else 0.02,
             }
+        # Among all rows, the 50th neighbour is nearer than among a sample.
+        for basis in ("random", "supervised"):
+            yield {**own, "split": split, "basis": basis, "epochs": 10, "rate": 0.02, "bandwidth": 8.5}
         for batches in (3, 10, 30, 100, 1000):
             yield {
                 **own,

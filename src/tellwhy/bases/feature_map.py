@@ -15,7 +15,11 @@ import numpy as np
 from tellwhy.bases.projections import LandmarkProjection, Projection, draw_projection
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.score_function import Floats
+from tellwhy.core.tables import random_sample
+from tellwhy.kernels import ArcCosine, Exponential
+from tellwhy.kernels.distances import ScaledPoints
 
+MOST_ROWS = 1_000  # whose pairs tell the error of a basis
 DEPTHS = {"gaussian": 1, "arccos": 1, "arccos2": 2, "arccos3": 3}
 _PAIRS = "even for kernel='gaussian', whose features are pairs of a sine and a cosine"
 _NO_AMPLITUDES = (
@@ -125,3 +129,19 @@ class Shape:
             "amplitudes": np.ones(self.width) if self.amplitudes else None,
             "biases": (np.zeros(self.width),) * depth if self.bias else (),
         }
+
+
+def exact_kernel(feature_map: FeatureMap, X: Floats, Y: Floats) -> Floats:
+    """Return the kernel matrix that the features of X and Y approximate."""
+    if feature_map.kernel == "gaussian":
+        points = ScaledPoints.of(Y, feature_map.bandwidth)
+        return Exponential(feature_map.bandwidth).of_squared(points.squared_distances(points.rescale(X)))
+    return ArcCosine(DEPTHS[feature_map.kernel]).between(X, Y)
+
+
+def mean_pair_error(feature_map: FeatureMap, X: Floats) -> float:
+    """Mean of ½(k(x, x') − φ(x)·φ(x'))² over pairs of different rows, of at most 1,000 drawn rows."""
+    rows = X[random_sample(len(X), MOST_ROWS, np.random.default_rng(0))]
+    features = feature_map.apply(rows)
+    errors = exact_kernel(feature_map, rows, rows) - features @ features.T
+    return float(0.5 * (errors[np.triu_indices(len(rows), k=1)] ** 2).mean())

@@ -10,8 +10,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.bases.adaptation import Task, adapt
-from tellwhy.bases.feature_map import DEPTHS, FeatureMap, Shape
-from tellwhy.bases.kernel_errors import mean_pair_error
+from tellwhy.bases.feature_map import DEPTHS, FeatureMap, Shape, mean_pair_error
 from tellwhy.bases.training import Plan
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.params import Rules, boolean, generator, integer, one_of, real, seed, validate_parameters
@@ -213,8 +212,8 @@ class KernelBasis(SavedModel, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         self._shape().check()
         if self.dropout and self.basis != "discriminative":
             raise InvalidParameter(
-                "The 'dropout' parameter of KernelBasis must be 0 but for basis='discriminative', which alone "
-                f"trains a classifier. Got {self.dropout!r} instead."
+                "The 'dropout' parameter of KernelBasis must be 0 but for basis='discriminative', which "
+                f"alone trains a classifier. Got {self.dropout!r} instead."
             )
 
     def _shape(self) -> Shape:

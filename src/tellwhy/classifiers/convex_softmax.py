@@ -1,8 +1,8 @@
 """Softmax regression as the convex problem that it is, solved to a stated tolerance.
 
-P(W) = mean cross-entropy of φ(x) W + ½ ridge ‖W‖², where φ has a last column of ones: the intercepts are weights
-like the others. At the dual point p = softmax(φ W) the duality gap is ‖∇P(W)‖²/(2 ridge). So it is known how far
-from its least value the objective can be at most.
+P(W) = mean cross-entropy of φ(x) W + ½ ridge ‖W‖², where φ has a last column of ones: the intercepts are
+weights like the others. At the dual point p = softmax(φ W) the duality gap is ‖∇P(W)‖²/(2 ridge). So it is
+known how far from its least value the objective can be at most.
 
 `minimise` works on NumPy arrays and on PyTorch tensors alike.
 """
@@ -183,7 +183,7 @@ class SoftmaxProblem:
     def preconditioner(self, W: Floats, ridge: float) -> Callable[[Floats], Floats]:
         """Return what divides by the curvature at W, averaged over classes.
 
-        Rows weigh as much as their class is uncertain: those that are surely right hardly curve the objective.
+        Rows weigh as much as their class is uncertain: those that are surely right hardly curve it.
         """
         size = len(W)
         curvature = np.zeros((size, size)) if size <= _MOST_FACTORISED else np.zeros(size)
@@ -220,8 +220,8 @@ def solved_path(
 ) -> tuple[Solved, Floats]:
     """Solve for falling ridges, each from the last, and return what does best on rows held out.
 
-    `ridges` are shares of the mean squared norm of features. The path ends after two ridges in a row that gain
-    nothing on the rows held out. Returns the best with its share as `ridge`, and the losses there.
+    `ridges` are shares of the mean squared norm of features. The path ends after two ridges in a row that
+    gain nothing on the rows held out. Returns the best with its share as `ridge`, and the losses there.
     """
     problem = problem.kept()
     held = held.kept()
@@ -243,7 +243,7 @@ def solved_path(
 def solved(
     problem: SoftmaxProblem, held: Integers, ridges: Sequence[float], *, tolerance: float, refit: bool
 ) -> tuple[Solved, Floats]:
-    """Choose a ridge on rows held out, and solve again on all rows if asked for; warn if the gap stays large."""
+    """Choose a ridge on rows held out, and solve again on all rows if asked for; warn of a large gap."""
     rest = replace(problem, rows=np.setdiff1d(problem.rows, held))
     found, losses = solved_path(rest, replace(problem, rows=held), ridges, tolerance)
     if refit:

@@ -16,6 +16,7 @@ from tellwhy.bases.adaptation import held_rows
 from tellwhy.bases.kernel_basis import KernelBasis
 from tellwhy.classifiers.convex_softmax import RIDGES, SoftmaxProblem, solved
 from tellwhy.classifiers.softmax import (
+    Features,
     SoftmaxPlan,
     SoftmaxState,
     class_scores,
@@ -93,7 +94,7 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
     losses_
         Cross-entropy of the rows held out after each epoch, or for each ridge.
     ridge_, gap_
-        With solver='convex': the share in use, and the duality gap as a share of the objective.
+        With solver='convex': the share in use, and the duality gap.
 
     Examples
     --------
@@ -240,15 +241,14 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
             self.softmax_ = SoftmaxState(weights, state.first, state.second)
             self.losses_ = self.basis_.losses_
             return
+        self._train_softmax(lambda part: fitted.apply(rows[part]), labels, state)
+
+    def _train_softmax(self, features: Features, labels: Integers, state: SoftmaxState) -> None:
         rng = generator(self.random_state)
-        held = held_rows(len(rows), self.validation_share, rng)
-
-        def features(part: Integers) -> Any:
-            return fitted.apply(rows[part])
-
+        held = held_rows(len(labels), self.validation_share, rng)
         if self.solver == "convex":
             ridges = RIDGES if isinstance(self.ridge, str) else (float(self.ridge),)
-            problem = SoftmaxProblem(features, labels, np.arange(len(rows)), len(self.classes_))
+            problem = SoftmaxProblem(features, labels, np.arange(len(labels)), len(self.classes_))
             found, self.losses_ = solved(problem, held, ridges, tolerance=self.tolerance, refit=self.refit)
             self.softmax_ = replace(state, weights=found.weights)
             self.ridge_, self.gap_ = found.ridge, found.gap
