@@ -12,7 +12,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -93,13 +93,12 @@ def minimise(
             continue
         if moved is None:
             break  # rounding errors are all that is left
-        new, new_value, new_slope = moved
-        n_idle = 0 if float(new_value) < float(value) else n_idle + 1
-        pair = new - weights, new_slope - slope
+        n_idle = 0 if moved.value < float(value) else n_idle + 1
+        pair = moved.weights - weights, moved.slope - slope
         if float((pair[0] * pair[1]).sum()) > 0:
             pairs = [*pairs, pair][-MEMORY:]
-        weights, slope = new, new_slope
-        value = new_value
+        weights, slope = moved.weights, moved.slope
+        value = moved.value
         n_rounds += 1
     return Solved(weights, float(value), _gap(value, slope, ridge), n_rounds, ridge)
 
@@ -108,9 +107,15 @@ def _gap(value: Any, slope: Array, ridge: float) -> float:
     return float((slope * slope).sum()) / (2 * ridge) / max(float(value), 1e-300)
 
 
-def _line_search(
-    evaluate: Evaluate, weights: Array, step: Array, now: tuple[Any, Array]
-) -> tuple[Array, Any, Array] | None:
+class _Point(NamedTuple):
+    """Weights, the objective there, and its gradient."""
+
+    weights: Array
+    value: float
+    slope: Array
+
+
+def _line_search(evaluate: Evaluate, weights: Array, step: Array, now: tuple[Any, Array]) -> _Point | None:
     """Halve the step until the objective falls enough; None where it never does."""
     value, slope = float(now[0]), now[1]
     down = float((slope * step).sum())
@@ -119,7 +124,7 @@ def _line_search(
         new = weights - size * step
         found, new_slope = evaluate(new)
         if float(found) <= value - 1e-4 * size * down:
-            return new, found, new_slope
+            return _Point(new, float(found), new_slope)
         size /= 2
     return None
 
