@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from tellwhy.scoring import NetworkOutput
 N = 500  # pictures
 WORDS = 9  # of each query
 DRAWS = 2_000  # of the bootstrap
+RANDOM = "Random order"
 FILLS = {"pictures": ("zero", "blur"), "queries": ("unknown word",)}
 Make = Callable[[nn.Module, Tensor], Any]
 
@@ -56,6 +57,7 @@ def methods(is_text: bool) -> dict[str, Make]:
         "Deep Taylor": lambda m, _: ex.DeepTaylor(m, low=0.0, high=1.0),
         "LRP z+": lambda m, _: ex.LRP(m, rule="z_plus"),
         "LRP α2β1": lambda m, _: ex.LRP(m, rule="alpha_beta"),
+        "LRP ε, z+": lambda m, _: ex.LRP(m, composite="epsilon_plus"),
         "LRP preset A": lambda m, _: ex.LRP(m, composite="preset_a"),
         "LRP preset A, flat": lambda m, _: ex.LRP(m, composite="preset_a_flat"),
         "LRP preset B, flat": lambda m, _: ex.LRP(m, composite="preset_b_flat"),
@@ -64,12 +66,15 @@ def methods(is_text: bool) -> dict[str, Make]:
     }
 
 
-def judged(network: nn.Module, X: Tensor, rows: Tensor, device: str) -> Iterator[dict[str, Any]]:
+def judged(
+    network: nn.Module, X: Tensor, rows: Tensor, device: str, known: Sequence[str]
+) -> Iterator[dict[str, Any]]:
     """Areas of every method on some rows, one after the other; of a method that refuses the network, its words."""
     network = network.to(device)
     is_text = not X.is_floating_point()
     chance: dict[str, list[float]] = {}
-    for name, make in methods(is_text).items():
+    wanted = {name: make for name, make in methods(is_text).items() if name not in known}
+    for name, make in wanted.items():
         started = time.perf_counter()
         try:
             found = make(network, rows.to(device)).explain(X if is_text else X.to(device))
@@ -79,12 +84,13 @@ def judged(network: nn.Module, X: Tensor, rows: Tensor, device: str) -> Iterator
         line = {"method": name, "kind": found.kind, "left": _left(found), "areas": {}}
         line["seconds"] = time.perf_counter() - started
         for fill in FILLS["queries" if is_text else "pictures"]:
-            flipped = _flipped(found, network, X, fill, n_random=0 if fill in chance else 5)
+            flipped = _flipped(found, network, X, fill, n_random=0 if fill in chance or known else 5)
             line["areas"][fill] = np.round(flipped.areas, 5).tolist()
             if flipped.random is not None:
                 chance[fill] = np.round(flipped.random.areas, 5).tolist()
         yield line
-    yield {"method": "Random order", "kind": "", "left": None, "areas": chance, "seconds": 0.0}
+    if not known:
+        yield {"method": RANDOM, "kind": "", "left": None, "areas": chance, "seconds": 0.0}
 
 
 def _flipped(found: Explanation, network: nn.Module, X: Tensor, fill: str, *, n_random: int) -> Any:
@@ -103,12 +109,11 @@ def _left(found: Explanation) -> float | None:
     return float(np.median(np.abs(found.residual) / np.abs(found.scores - found.base_values)))
 
 
-def measure(given: argparse.Namespace) -> dict[str, Any]:
-    """Areas of all methods on all networks; what is there so far is kept on the way."""
-    made: dict[str, Any] = {"device": given.device, "networks": {}}
+def measure(given: argparse.Namespace, made: dict[str, Any]) -> None:
+    """Areas of all methods on all networks that are not there yet; what is there so far is kept on the way."""
     for name, model, X, rows in _cases(given):
         lines = made["networks"].setdefault(name, [])
-        for line in judged(model, X, rows, given.device):
+        for line in judged(model, X, rows, given.device, [line["method"] for line in lines]):
             lines.append(line)
             areas = {fill: round(float(np.nanmean(a)), 3) for fill, a in line.get("areas", {}).items()}
             print(
@@ -116,7 +121,6 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
             )
             if given.save:
                 given.save.write_text(json.dumps(made) + "\n")
-    return made
 
 
 def _cases(given: argparse.Namespace) -> Iterator[tuple[str, nn.Module, Tensor, Tensor]]:
@@ -135,16 +139,17 @@ def _cases(given: argparse.Namespace) -> Iterator[tuple[str, nn.Module, Tensor, 
 
 
 def interval(values: np.ndarray) -> str:
-    """Mean with a 95 % bootstrap interval over inputs."""
+    """Median with a 95 % bootstrap interval over inputs: where an output hardly falls at all, areas are huge."""
     known = values[np.isfinite(values)]
     draws = np.random.default_rng(0).integers(0, len(known), size=(DRAWS, len(known)))
-    low, high = np.quantile(known[draws].mean(axis=1), [0.025, 0.975])
-    return f"{known.mean():.3f} [{low:.3f}, {high:.3f}]"
+    low, high = np.quantile(np.median(known[draws], axis=1), [0.025, 0.975])
+    return f"{np.median(known):.3f} [{low:.3f}, {high:.3f}]"
 
 
 def table(lines: list[dict[str, Any]]) -> pd.DataFrame:
     """One line per method, the smallest area of the first fill-in first."""
-    random = {fill: np.asarray(areas, dtype=float) for fill, areas in lines[-1]["areas"].items()}
+    chance = next(line for line in lines if line["method"] == RANDOM)
+    random = {fill: np.asarray(areas, dtype=float) for fill, areas in chance["areas"].items()}
     shown = []
     for line in lines:
         if "refused" in line:
@@ -153,17 +158,18 @@ def table(lines: list[dict[str, Any]]) -> pd.DataFrame:
         row = {"method": line["method"], "values are": line["kind"] or "–"}
         row |= {f"area, {fill}": interval(a) for fill, a in areas.items()}
         first = next(iter(areas))
-        row["below random order"] = "–" if line is lines[-1] else interval(random[first] - areas[first])
+        row["below random order"] = "–" if line is chance else interval(random[first] - areas[first])
         row["left over"] = "–" if line["left"] is None else f"{100 * line['left']:.1f} %"
-        shown.append((np.nanmean(areas[first]), row))
+        shown.append((np.nanmedian(areas[first]), row))
     return pd.DataFrame([row for _, row in sorted(shown, key=lambda pair: pair[0])])
 
 
 def parts(found: dict[str, Any], trained: dict[str, Any]) -> list[tuple[str, pd.DataFrame]]:
     """The page: how good the networks are, then a table for each."""
-    scores = pd.DataFrame(trained["networks"])
+    scores = pd.DataFrame(trained)
     scores["accuracy"] = [f"{100 * a:.2f} %" for a in scores["accuracy"]]
-    made = [(f"The networks, trained by `benchmarks/network_training.py` (on {trained['device']}).", scores)]
+    said = "The networks, trained by `benchmarks/network_training.py`; their weights lie in `benchmarks/weights`."
+    made = [(said, scores)]
     for name, lines in found["networks"].items():
         first = next(line for line in lines if "areas" in line)
         n = len(next(iter(first["areas"].values())))
@@ -172,7 +178,7 @@ def parts(found: dict[str, Any], trained: dict[str, Any]) -> list[tuple[str, pd.
             if "clinc" in name
             else "test pictures, regions of 4 × 4 pixels"
         )
-        words = f"**{name}**: {n} {what}. Mean area below the curve with 95 % intervals over inputs; smaller is better."
+        words = f"**{name}**: {n} {what}. Median area below the curve with 95 % intervals over inputs; smaller is better."
         refused = [f"{line['method']}: {line['refused']}" for line in lines if "refused" in line]
         words += " Refused: " + " ".join(refused) if refused else ""
         made.append((words, table(lines)))
@@ -187,14 +193,12 @@ def main() -> None:
     asked.add_argument("--archive", type=Path, help="an .npz file with both sets of pictures")
     asked.add_argument("--texts", type=Path, help="folder of the queries")
     asked.add_argument("--pictures", type=int, default=N)
-    asked.add_argument("--save", type=Path, help="write what was measured here instead of the page")
-    asked.add_argument(
-        "--from", dest="read", type=Path, help="write the page from what was measured elsewhere"
-    )
+    asked.add_argument("--from", dest="read", type=Path, help="what was measured before, perhaps elsewhere")
+    asked.add_argument("--save", type=Path, help="measure what is missing, and write all of it here")
     given = asked.parse_args()
-    found = json.loads(given.read.read_text()) if given.read else measure(given)
-    if given.save:
-        return
+    found = json.loads(given.read.read_text()) if given.read else {"networks": {}}
+    if given.save or not given.read:
+        measure(given, found)
     trained = json.loads((given.weights / "networks.json").read_text())
     publish("network_flipping", "Perturbation of trained networks", parts(found, trained))
 

@@ -20,8 +20,11 @@ from tellwhy.evaluation.networks.quality import (
 )
 from tellwhy.evaluation.networks.randomisation import Randomisation, parameter_randomisation
 from tellwhy.evaluation.networks.region_flipping import RegionFlipping, region_flipping
+from tellwhy.evaluation.systematic.boxes import BoxRatios, box_ratios
+from tellwhy.evaluation.systematic.strategies import Strategies, strategies
 
 __all__ = [
+    "BoxRatios",
     "Choice",
     "Fidelity",
     "Flipping",
@@ -32,9 +35,11 @@ __all__ = [
     "PatchFlipping",
     "Randomisation",
     "RegionFlipping",
+    "Strategies",
     "Vulnerabilities",
     "adversarial",
     "au_pro",
+    "box_ratios",
     "choose_by_injection",
     "compare",
     "complexity",
@@ -51,4 +56,5 @@ __all__ = [
     "pointing_game",
     "region_flipping",
     "sparseness",
+    "strategies",
 ]

@@ -243,3 +243,19 @@ def test_blocks(asked: Any) -> None:
         "missing": "drop",
         "random_state": 3,
     }
+
+
+def test_networks(asked: Any) -> None:
+    from tellwhy.workflow.networks.explain_network import NetworkRequest
+    from tellwhy.workflow.networks.inputs import Preparation
+
+    function = "tellwhy.workflow.networks.explain_network.explain_network"
+    plain = asked(function, "network", "m:f", "--input", "a.png")
+    assert plain == {"args": ("m:f", "a.png", NetworkRequest())}
+    words = "--method lrp,gradient --target 3 --labels l.txt --size 8x9 --mean 0.1,0.2 --std 0.3 --vocabulary v.txt "
+    words += "--no-check --batch-size 4 --out d --seed 3"
+    preparation = Preparation((8, 9), (0.1, 0.2), (0.3,), Path("v.txt"))
+    request = NetworkRequest("lrp,gradient", "3", Path("l.txt"), preparation, False, 4, 3)
+    assert asked(function, "network", "m:f", "--input", "in", *words.split()) == {
+        "args": ("m:f", "in", request)
+    }

@@ -27,6 +27,7 @@ from tellwhy.views.cli.fit_svm import fit_svm_command
 from tellwhy.views.cli.insight import insight_command
 from tellwhy.views.cli.models.fit import fit_command
 from tellwhy.views.cli.models.mark import mark_command
+from tellwhy.views.cli.network import network_command
 from tellwhy.views.cli.options import Json
 from tellwhy.views.cli.terminal import abandon, prepare_streams
 
@@ -80,21 +81,29 @@ def common(
 
 
 def report_command(
-    run_dir: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="Folder that `tellwhy explain` wrote.")],
+    run_dir: Annotated[
+        Path,
+        typer.Argument(metavar="RUN_DIR", help="Folder that `tellwhy explain` or `tellwhy network` wrote."),
+    ],
     *,
     out: Annotated[Path | None, typer.Option(help="File to write; by default RUN_DIR/report.html.")] = None,
 ) -> None:
     """Build the page of a run again, from its folder."""
     from tellwhy.views.report import write_report
     from tellwhy.views.report.media import write_media_report
+    from tellwhy.views.report.networks.page import write_network_report
     from tellwhy.workflow import load_run
     from tellwhy.workflow.graphs.node_picture import load_picture
     from tellwhy.workflow.media.media_run import load_media
+    from tellwhy.workflow.networks.network_run import load_network_run
 
     target = run_dir / "report.html" if out is None else out
     media = load_media(run_dir)
     try:
-        if media is not None:
+        network = load_network_run(run_dir)
+        if network is not None:
+            page = write_network_report(network, target)
+        elif media is not None:
             page = write_media_report(media, target)
         else:
             page = write_report(load_run(run_dir), target, load_picture(run_dir))
@@ -128,6 +137,7 @@ app.command("diff")(guarded(diff_command))
 app.command("compare")(guarded(compare_command))
 app.command("report")(guarded(report_command))
 app.command("methods")(guarded(methods_command))
+app.command("network")(guarded(network_command))
 app.command("insight")(guarded(insight_command))
 app.command("fit-svm")(guarded(fit_svm_command))
 

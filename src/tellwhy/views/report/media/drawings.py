@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,14 +38,15 @@ def picture_views(item: Item) -> list[Drawn]:
     drawn = [Drawn("the picture", _framed(as_picture(item.data), item))]
     for how in VISUALISATIONS:
         pixels = visualise(item.relevance, item.data, how)
-        drawn.append(Drawn(how, _image(pixels, f"{how} of {wording.shortened(item.name, 60)}")))
+        drawn.append(Drawn(how, image(pixels, f"{how} of {wording.shortened(item.name, 60)}")))
     return drawn
 
 
-def _image(pixels: Pixels, label: str) -> Markup:
+def image(pixels: Pixels, label: str) -> Markup:
+    """Pixels as an image inside the page."""
     source = f"data:image/png;base64,{base64.b64encode(png(pixels)).decode()}"
-    image = str(element("img", src=source, alt=label, width=pixels.shape[1], height=pixels.shape[0]))
-    return Markup(image.removesuffix("</img>"))  # in HTML, an image has no end tag
+    drawn = str(element("img", src=source, alt=label, width=pixels.shape[1], height=pixels.shape[0]))
+    return Markup(drawn.removesuffix("</img>"))  # in HTML, an image has no end tag
 
 
 def _framed(pixels: Pixels, item: Item) -> Markup:
@@ -136,8 +138,13 @@ def _svg(label: str, marks: list[Markup]) -> Markup:
 
 def marked_words(item: Item) -> Markup:
     """A text, escaped, each word in the shade of its relevance."""
-    largest = max((abs(value) for _, value in item.words), default=0.0)
-    return Markup("").join(_word(text, value, largest) for text, value in item.words)
+    return shaded_words([(text, abs(value)) for text, value in item.words])
+
+
+def shaded_words(words: Sequence[tuple[str, float]]) -> Markup:
+    """Words, escaped, each in the shade of its value: orange above zero, blue below it."""
+    largest = max((abs(value) for _, value in words), default=0.0)
+    return Markup("").join(_word(text, value, largest) for text, value in words)
 
 
 def _word(text: str, value: float, largest: float) -> Markup:
@@ -145,4 +152,5 @@ def _word(text: str, value: float, largest: float) -> Markup:
     shade = round(SHADES * abs(value) / largest) if largest > 0 else 0
     if shade == 0:  # a tenth of the strongest word, or less, stays plain
         return escape(safe)
-    return element("mark", safe, class_=f"against-{shade}", title=wording.number(value, 2))
+    side = "against" if value > 0 else "for"  # the classes of the texts' page: orange, and blue
+    return element("mark", safe, class_=f"{side}-{shade}", title=wording.number(value, 2))

@@ -1,0 +1,268 @@
+"""Groups of explanations in a data set, and those that reveal an odd strategy.
+
+As in Lapuschkin et al., Nature Communications 10 (2019): maps of relevance are made coarse, joined to their
+nearest neighbours, and cut into groups by the eigenvectors of that graph. A group is odd if a large part of
+its relevance lies in one place where hardly any relevance of all other pictures lies: a caption, a
+watermark, a border. It is named by that place, and all pictures of the class that look there belong to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import ndimage
+from scipy.linalg import eigh
+from scipy.spatial.distance import cdist
+
+from tellwhy.core.explanation import Explanation
+from tellwhy.core.params import integer, none, seed, validate_value
+from tellwhy.core.score_function import Floats, Integers
+from tellwhy.evaluation.systematic.maps import class_of_rows, picture_maps
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LEAST = 10  # pictures of a class that are grouped, and half as many as the least of an odd group
+MOST = 1_500  # pictures of a class that the graph is made of; the others join the nearest group
+ODD_SHARE = 0.2  # of a group's relevance that one place must hold
+USED = 0.02  # of the relevance of all other pictures, in a place that counts as not looked at by them
+_MOST_GROUPS = 6
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Explanations of one class that are alike.
+
+    Attributes
+    ----------
+    of
+        The class.
+    rows
+        Rows of the explanation that are in it.
+    share
+        Part of the class that it is.
+    map
+        Mean share of relevance that each cell of the coarse map has, shape (cells, cells).
+    box
+        The place that sets it apart, in pixels: top, bottom, left, right (ends excluded).
+    inside, elsewhere
+        Part of the relevance in that place: in the group, and in all other pictures.
+    is_odd
+        Whether that place reveals an odd strategy.
+    """
+
+    of: Any
+    rows: Integers
+    share: float
+    map: Floats
+    box: tuple[int, int, int, int]
+    inside: float
+    elsewhere: float
+    is_odd: bool
+
+    def words(self) -> str:
+        """What sets the group apart, in a sentence."""
+        top, bottom, left, right = self.box
+        where = f"rows {top}–{bottom - 1}, columns {left}–{right - 1}"
+        return (
+            f"{len(self.rows)} pictures ({self.share:.0%} of class {self.of}) have {self.inside:.0%} of "
+            f"their relevance at {where}; all other pictures have {self.elsewhere:.1%} there."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Strategies:
+    """Groups of explanations, class by class; `odd` are those that stand apart, the clearest first."""
+
+    groups: Sequence[Group]
+
+    @property
+    def odd(self) -> list[Group]:
+        """Groups that reveal an odd strategy."""
+        found = [group for group in self.groups if group.is_odd]
+        return sorted(found, key=lambda group: group.elsewhere - group.inside)
+
+    def to_frame(self) -> pd.DataFrame:
+        """One line per group."""
+        import pandas as pd
+
+        lines = [(g.of, len(g.rows), g.share, g.inside, g.elsewhere, *g.box, g.is_odd) for g in self.groups]
+        names = ["class", "pictures", "share", "inside", "elsewhere", "top", "bottom", "left", "right", "odd"]
+        return pd.DataFrame(lines, columns=names)
+
+
+def strategies(
+    explanation: Explanation,
+    classes: Any = None,
+    *,
+    cells: int = 7,
+    n_groups: int | None = None,
+    random_state: Any = 0,
+) -> Strategies:
+    """Group the explanations of each class, and find groups that look where others do not.
+
+    Parameters
+    ----------
+    explanation
+        Of pictures, several classes of them: what all classes look at is the measure of what is odd.
+    classes
+        Class of each picture; by default the output that was explained.
+    cells
+        Side of the coarse maps.
+    n_groups
+        Groups of each class; by default as many as the eigenvalues of the graph tell.
+    random_state
+        Seed of the clustering.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> values = np.zeros((80, 14, 14))
+    >>> values[:, 5:9, 5:9] = rng.random((80, 4, 4))
+    >>> values[:20, 0:2, 0:2] = 3.0  # a mark in the corner of every second picture of class 0
+    >>> e = Explanation(values=values, scores=np.ones(80), method="Example")
+    >>> found = strategies(e, np.repeat([0, 1], 40)).odd
+    >>> [(group.of, len(group.rows), group.box) for group in found]
+    [(0, 20, (0, 2, 0, 2))]
+    """
+    validate_value("strategies", "cells", cells, integer(2))
+    validate_value("strategies", "n_groups", n_groups, (none, integer(1)))
+    validate_value("strategies", "random_state", random_state, seed)
+    maps = picture_maps(explanation, "strategies").sum(axis=3)
+    coarse = coarse_maps(maps, cells)
+    of = class_of_rows(explanation, classes, "strategies")
+    groups: list[Group] = []
+    for name in np.unique(of).tolist():
+        rows = np.flatnonzero((of == name) & (coarse.sum(axis=(1, 2)) > 0))
+        if len(rows) < LEAST:
+            continue
+        label = _grouped(coarse[rows].reshape(len(rows), -1), n_groups, random_state)
+        members = [rows[label == k] for k in range(int(label.max()) + 1)]
+        found = [_group(_Members(name, m, rows), coarse, maps.shape[1:]) for m in members if len(m)]
+        groups += _without_repeats(found)
+    return Strategies(groups)
+
+
+def coarse_maps(maps: Floats, cells: int) -> Floats:
+    """Share of the positive relevance in each of cells × cells parts; zeros where there is none."""
+    n, height, width = maps.shape
+    down = np.minimum(np.arange(height) * cells // height, cells - 1)
+    across = np.minimum(np.arange(width) * cells // width, cells - 1)
+    to_rows = (down[:, None] == np.arange(cells)).astype(np.float64)
+    to_columns = (across[:, None] == np.arange(cells)).astype(np.float64)
+    found = np.einsum("nhw,ha,wb->nab", np.maximum(maps, 0.0), to_rows, to_columns, optimize=True)
+    total = found.sum(axis=(1, 2), keepdims=True)
+    return np.divide(found, total, out=np.zeros((n, cells, cells)), where=total > 0)
+
+
+def _grouped(shares: Floats, n_groups: int | None, random_state: Any) -> Integers:
+    """Number of the group of each row: spectral clustering of the graph of nearest neighbours."""
+    from sklearn.cluster import KMeans
+
+    roots = np.sqrt(shares)  # distances of roots of shares do not hang on the largest cells alone
+    rng = np.random.default_rng(random_state)
+    chosen = np.sort(rng.permutation(len(roots))[:MOST])
+    values, vectors = _spectrum(roots[chosen])
+    k = _number(values) if n_groups is None else min(n_groups, len(chosen))
+    embedded = vectors[:, :k] / np.maximum(np.linalg.norm(vectors[:, :k], axis=1, keepdims=True), 1e-12)
+    found = KMeans(k, n_init=5, random_state=int(rng.integers(2**31))).fit_predict(embedded)
+    nearest = np.argmin(cdist(roots, roots[chosen]), axis=1)  # a chosen row is its own nearest one
+    return np.asarray(found[nearest], dtype=np.int64)
+
+
+def _spectrum(points: Floats) -> tuple[Floats, Floats]:
+    """Smallest eigenvalues of the normalised Laplacian of the graph of nearest neighbours."""
+    n = len(points)
+    distance = cdist(points, points)
+    k = min(n - 1, max(5, round(np.log2(n))))
+    near = np.argsort(distance, axis=1, kind="stable")[:, 1 : k + 1]
+    joined = np.zeros((n, n))
+    joined[np.repeat(np.arange(n), k), near.ravel()] = 1.0
+    joined = np.maximum(joined, joined.T)
+    root = 1.0 / np.sqrt(joined.sum(axis=1))
+    laplacian = np.eye(n) - root[:, None] * joined * root[None, :]
+    most = min(_MOST_GROUPS, n - 1)
+    found = eigh(laplacian, subset_by_index=[0, most])
+    return np.asarray(found[0]), np.asarray(found[1])
+
+
+def _number(values: Floats) -> int:
+    """How many groups: before the widest gap between eigenvalues, at least two."""
+    gaps = np.diff(values)
+    return int(np.argmax(gaps[1:])) + 2 if len(gaps) > 1 else 1
+
+
+@dataclass(frozen=True, eq=False)
+class _Members:
+    """Rows of a group, and those of its whole class."""
+
+    name: Any
+    rows: Integers
+    of_class: Integers
+
+
+def _group(members: _Members, coarse: Floats, shape: tuple[int, ...]) -> Group:
+    """A group with the place that sets it apart from all other pictures."""
+    others = _others(coarse, members.rows)
+    place = _place(coarse[members.rows].mean(axis=0), others.mean(axis=0))
+    shares = coarse[:, place].sum(axis=1)
+    # Clustering may cut through pictures that look at the same place: those that do are one group.
+    looking = members.of_class[shares[members.of_class] >= shares[members.rows].mean() / 2]
+    inside = float(shares[looking].mean()) if len(looking) else 0.0
+    rest = np.delete(shares, looking)
+    elsewhere = float(rest.mean()) if len(rest) else 0.0
+    is_odd = len(looking) >= LEAST // 2 and len(rest) > 0 and inside >= ODD_SHARE and elsewhere <= USED
+    rows = looking if is_odd else members.rows
+    return Group(
+        of=members.name,
+        rows=rows,
+        share=len(rows) / len(members.of_class),
+        map=coarse[rows].mean(axis=0),
+        box=_box(place, shape),
+        inside=inside if is_odd else float(shares[rows].mean()),
+        elsewhere=elsewhere
+        if is_odd
+        else float(np.delete(shares, rows).sum() / max(len(shares) - len(rows), 1)),
+        is_odd=bool(is_odd),
+    )
+
+
+def _others(coarse: Floats, rows: Integers) -> Floats:
+    """Maps of all other pictures; one of zeros where there is no other."""
+    left = np.delete(coarse, rows, axis=0)
+    return left if len(left) else np.zeros((1, *coarse.shape[1:]))
+
+
+def _box(place: np.ndarray, shape: tuple[int, ...]) -> tuple[int, int, int, int]:
+    """Pixels of a place: cell k holds the pixels p with p · cells // size = k."""
+    cells = len(place)
+    down, across = np.nonzero(place)
+    edges = [-(-int(k) * shape[0] // cells) for k in (down.min(), down.max() + 1)]
+    edges += [-(-int(k) * shape[1] // cells) for k in (across.min(), across.max() + 1)]
+    return edges[0], edges[1], edges[2], edges[3]
+
+
+def _without_repeats(groups: Sequence[Group]) -> list[Group]:
+    """Leave out odd groups most of whose pictures are in a clearer one; what is left of others stays."""
+    kept: list[Group] = []
+    for group in sorted(groups, key=lambda g: (not g.is_odd, -g.inside)):
+        taken = np.concatenate([g.rows for g in kept if g.is_odd] or [np.empty(0, dtype=np.int64)])
+        free = ~np.isin(group.rows, taken)
+        if group.is_odd and free.mean() < 0.5:
+            continue
+        if group.is_odd or free.all():
+            kept.append(group)
+        elif free.any():
+            kept.append(replace(group, rows=group.rows[free], share=group.share * float(free.mean())))
+    return kept
+
+
+def _place(mean: Floats, others: Floats) -> np.ndarray:
+    """The connected cells around the largest excess that have a good part of it, as a mask."""
+    excess = mean - others
+    top = np.unravel_index(int(np.argmax(excess)), excess.shape)
+    labels, _ = ndimage.label(excess >= 0.25 * excess[top], structure=np.ones((3, 3)))
+    return np.asarray(labels == labels[top])

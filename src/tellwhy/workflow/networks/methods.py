@@ -1,0 +1,90 @@
+"""Methods that the command line knows by name, and how far their values are checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tellwhy.core.errors import InvalidParameter
+from tellwhy.core.params import nearest
+
+Box = tuple[Any, Any]  # least and largest value of an input, per channel
+
+
+@dataclass(frozen=True)
+class Named:
+    """A method: its title, and how an explainer is made of a network, a target and the range of inputs."""
+
+    title: str
+    make: Callable[..., Any]
+
+
+def _of(name: str, **settings: Any) -> Callable[..., Any]:
+    def make(model: Any, target: Any, box: Box, **how: Any) -> Any:  # noqa: ARG001
+        from tellwhy import explainers
+
+        return getattr(explainers, name)(model, target, **settings, **how)
+
+    return make
+
+
+def _deep_taylor(model: Any, target: Any, box: Box, **how: Any) -> Any:
+    from tellwhy.explainers import DeepTaylor
+
+    low, high = box
+    inside = low is not None and bool((np.asarray(low) <= 0).all() and (np.asarray(high) >= 0).all())
+    return (
+        DeepTaylor(model, target, low=low, high=high, **how) if inside else DeepTaylor(model, target, **how)
+    )
+
+
+def _integrated(model: Any, target: Any, box: Box, **how: Any) -> Any:  # noqa: ARG001
+    from tellwhy.explainers import IntegratedGradients
+
+    return IntegratedGradients(model, target=target, **how)
+
+
+METHODS: dict[str, Named] = {
+    "lrp": Named("LRP (ε, z+)", _of("LRP", composite="epsilon_plus")),
+    "lrp-epsilon": Named("LRP ε", _of("LRP")),
+    "lrp-gamma": Named("LRP γ", _of("LRP", rule="gamma")),
+    "lrp-alpha2beta1": Named("LRP α2β1", _of("LRP", rule="alpha_beta")),
+    "lrp-preset-a": Named("LRP preset A", _of("LRP", composite="preset_a")),
+    "lrp-preset-a-flat": Named("LRP preset A, flat", _of("LRP", composite="preset_a_flat")),
+    "lrp-preset-b": Named("LRP preset B", _of("LRP", composite="preset_b")),
+    "lrp-preset-b-flat": Named("LRP preset B, flat", _of("LRP", composite="preset_b_flat")),
+    "deep-taylor": Named("Deep Taylor", _deep_taylor),
+    "gradient": Named("Gradient", _of("Gradient")),
+    "smoothgrad": Named("SmoothGrad", _of("SmoothGrad", postprocess="square")),
+    "input-gradient": Named("Input × gradient", _of("InputTimesGradient")),
+    "integrated-gradients": Named("Integrated gradients", _integrated),
+    "deconvnet": Named("DeconvNet", _of("DeconvNet")),
+    "guided-backprop": Named("Guided backprop", _of("GuidedBackprop")),
+    "excitation-backprop": Named("Excitation backprop", _of("ExcitationBackprop")),
+}
+
+
+def named_methods(asked: str) -> dict[str, Named]:
+    """The methods of a list such as "lrp,gradient".
+
+    Examples
+    --------
+    >>> list(named_methods("lrp, Gradient"))
+    ['lrp', 'gradient']
+    >>> named_methods("lpr")
+    Traceback (most recent call last):
+    tellwhy.core.errors.InvalidParameter: Networks have no method 'lpr'; did you mean 'lrp'? There are: ...
+    """
+    found = {}
+    for word in asked.split(","):
+        name = word.strip().lower().replace("_", "-")
+        if name not in METHODS:
+            hint = nearest(name, METHODS)
+            raise InvalidParameter(
+                f"Networks have no method {word.strip()!r}{hint} There are: {', '.join(METHODS)}."
+            )
+        found[name] = METHODS[name]
+    return found
