@@ -93,15 +93,17 @@ def box_ratios(explanation: Explanation, boxes: ArrayLike, classes: Any = None) 
     """
     size = np.abs(picture_maps(explanation, "box_ratios")).sum(axis=3)
     limits = np.asarray(boxes)
-    n, height, width = size.shape
+    n = len(size)
+    height, width = size.shape[1:]
     if limits.shape != (n, 4) or limits.dtype.kind not in "iu":
         raise InvalidInput(
             f"box_ratios needs one box of four whole numbers per picture (top, bottom, left, right): shape "
             f"({n}, 4). Got shape {limits.shape} of {limits.dtype}."
         )
-    top, bottom, left, right = (limits[:, k, None, None] for k in range(4))
     rows, columns = np.mgrid[:height, :width]
-    within = (rows >= top) & (rows < bottom) & (columns >= left) & (columns < right)
+    edges = limits[:, :, None, None]
+    within = (rows >= edges[:, 0]) & (rows < edges[:, 1])
+    within &= (columns >= edges[:, 2]) & (columns < edges[:, 3])
     if not within.any(axis=(1, 2)).all():
         bad = int(np.argmin(within.any(axis=(1, 2))))
         raise InvalidInput(

@@ -65,7 +65,7 @@ class Group:
 
     def words(self) -> str:
         """What sets the group apart, in a sentence."""
-        top, bottom, left, right = self.box
+        (top, bottom), (left, right) = self.box[:2], self.box[2:]
         where = f"rows {top}–{bottom - 1}, columns {left}–{right - 1}"
         return (
             f"{len(self.rows)} pictures ({self.share:.0%} of class {self.of}) have {self.inside:.0%} of "
@@ -148,14 +148,14 @@ def strategies(
 
 def coarse_maps(maps: Floats, cells: int) -> Floats:
     """Share of the positive relevance in each of cells × cells parts; zeros where there is none."""
-    n, height, width = maps.shape
+    height, width = maps.shape[1:]
     down = np.minimum(np.arange(height) * cells // height, cells - 1)
     across = np.minimum(np.arange(width) * cells // width, cells - 1)
     to_rows = (down[:, None] == np.arange(cells)).astype(np.float64)
     to_columns = (across[:, None] == np.arange(cells)).astype(np.float64)
     found = np.einsum("nhw,ha,wb->nab", np.maximum(maps, 0.0), to_rows, to_columns, optimize=True)
     total = found.sum(axis=(1, 2), keepdims=True)
-    return np.divide(found, total, out=np.zeros((n, cells, cells)), where=total > 0)
+    return np.divide(found, total, out=np.zeros_like(found), where=total > 0)
 
 
 def _grouped(shares: Floats, n_groups: int | None, random_state: Any) -> Integers:

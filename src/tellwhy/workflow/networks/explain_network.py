@@ -12,7 +12,7 @@ import numpy as np
 
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.progress import stage
-from tellwhy.workflow.networks.inputs import Entry, Preparation, read_entries, read_labels
+from tellwhy.workflow.networks.inputs import Entries, Preparation, read_entries, read_labels
 from tellwhy.workflow.networks.loading import LoadedNetwork, load_network
 from tellwhy.workflow.networks.methods import named_methods
 from tellwhy.workflow.networks.network_run import FoundGroup, MethodTold, NetworkItem, NetworkRun
@@ -62,9 +62,7 @@ class _Case:
     source: str
     request: NetworkRequest
     loaded: LoadedNetwork
-    entries: Sequence[Entry]
-    notices: Sequence[str]
-    unknown: int | None  # number of the word that stands for unknown ones
+    read: Entries
     X: np.ndarray
     outputs: Outputs
 
@@ -107,10 +105,10 @@ def _case(network: str, source: str, request: NetworkRequest) -> _Case:
     labels = [] if request.labels is None else read_labels(request.labels)
     stage("loading the network")
     loaded = load_network(network)
-    entries, notices, unknown = read_entries(source, loaded, request.preparation)
-    X = np.stack([entry.row for entry in entries])
+    read = read_entries(source, loaded, request.preparation)
+    X = np.stack([entry.row for entry in read.entries])
     outputs = outputs_of_all(loaded.model, X, 1 if loaded.one_by_one else request.batch_size, labels)
-    return _Case(network, source, request, loaded, entries, notices, unknown, X, outputs)
+    return _Case(network, source, request, loaded, read, X, outputs)
 
 
 def _box(case: _Case) -> tuple[Any, Any]:
@@ -129,16 +127,20 @@ def _fill(case: _Case) -> Any:
         return None
     if case.is_pictures:
         return "mean"
-    return None if case.unknown is None or case.X.ndim != 2 else np.full(case.X.shape[1:], case.unknown)
+    return (
+        None
+        if case.read.unknown is None or case.X.ndim != 2
+        else np.full(case.X.shape[1:], case.read.unknown)
+    )
 
 
 def _run(case: _Case, explanations: dict[str, Explanation], judged: Sequence[MethodTold]) -> NetworkRun:
     first = next(iter(explanations.values()))
-    items = [_item(case, k, explanations) for k in range(min(KEPT, len(case.entries)))]
+    items = [_item(case, k, explanations) for k in range(min(KEPT, len(case.read.entries)))]
     groups: list[FoundGroup] = []
     n_grouped = 0
     if case.is_pictures:
-        groups, n_grouped = groups_of(first, case.outputs.names, [entry.name for entry in case.entries])
+        groups, n_grouped = groups_of(first, case.outputs.names, [entry.name for entry in case.read.entries])
     target = case.request.target or "the likeliest class of each input"
     prepared = {name: str(value) for name, value in vars(case.request.preparation).items()}
     settings = {"method": case.request.method, "target": target, **prepared}
@@ -147,7 +149,7 @@ def _run(case: _Case, explanations: dict[str, Explanation], judged: Sequence[Met
         source=case.source,
         kind="pictures" if case.is_pictures else "texts",
         explains=f"{first.params['explains']}{case.outputs.words}",
-        headline=_headline(items, len(case.entries), groups),
+        headline=_headline(items, len(case.read.entries), groups),
         items=items,
         methods=judged,
         groups=groups,
@@ -159,17 +161,17 @@ def _run(case: _Case, explanations: dict[str, Explanation], judged: Sequence[Met
 
 
 def _notices(case: _Case) -> list[str]:
-    said = list(case.notices)
+    said = list(case.read.notices)
     if case.loaded.runs_code:
         said.append(f"Loading {case.network} ran the code of its module.")
-    n = len(case.entries)
+    n = len(case.read.entries)
     if n > KEPT:
         said.append(f"All {n:,} inputs were explained and checked; the first {KEPT} are shown.")
     return said
 
 
 def _item(case: _Case, row: int, explanations: dict[str, Explanation]) -> NetworkItem:
-    entry = case.entries[row]
+    entry = case.read.entries[row]
     first = next(iter(explanations.values()))
     chosen = int(np.asarray(first.extras["output"])[row])
     notices = list(entry.notices)

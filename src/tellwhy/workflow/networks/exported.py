@@ -122,12 +122,12 @@ class ExportedNetwork(nn.Module):
 
 
 def _check_evaluation(nodes: Sequence[Mapping[str, Any]]) -> None:
-    """Refuse a network that was exported in training mode, where outputs depend on chance or on other rows."""
+    """Refuse a network that was exported in training mode, where outputs depend on chance."""
     for node in nodes:
         for entry in node["inputs"]:
             if entry["name"] in ("train", "training") and entry["arg"].get("as_bool"):
                 raise UnsupportedModel(
-                    f"The network was exported in training mode: {node['target']} depends on chance, or on the "
+                    f"The network was exported in training mode: {node['target']} depends on chance, or on "
                     "other rows. Call model.eval() before exporting."
                 )
 

@@ -54,21 +54,27 @@ class Preparation:
     vocabulary: Path | None = None
 
 
-def read_entries(
-    source: str, network: LoadedNetwork, how: Preparation
-) -> tuple[list[Entry], list[str], int | None]:
-    """Read what is to be explained: inputs, notices, and the number of the unknown word of a vocabulary."""
+@dataclass(frozen=True, eq=False)
+class Entries:
+    """All inputs, notices on them, and the number that stands for unknown words."""
+
+    entries: Sequence[Entry]
+    notices: Sequence[str] = ()
+    unknown: int | None = None
+
+
+def read_entries(source: str, network: LoadedNetwork, how: Preparation) -> Entries:
+    """Read what is to be explained: a picture, a folder of them, a file of text, or the text itself."""
     path = Path(source)
     if path.is_dir() or is_picture(source):
-        entries, notices = _pictures(source, network, how)
-        return entries, notices, None
+        return _pictures(source, network, how)
     is_file = path.suffix.lower() == ".txt" or (len(source) < 4_000 and "\n" not in source and path.is_file())
     if is_file and not path.is_file():
         raise UnreadableFile(f"{source} does not exist.")
     text = _file_text(path) if is_file else source
     words = _vocabulary(how.vocabulary)
     entry = _text(path.name if is_file else "the text", text, network, words)
-    return [entry], [], next((words[name] for name in _UNKNOWN if name in words), None)
+    return Entries([entry], unknown=next((words[name] for name in _UNKNOWN if name in words), None))
 
 
 def _file_text(path: Path) -> str:
@@ -78,7 +84,7 @@ def _file_text(path: Path) -> str:
         raise UnreadableFile(f"{path} cannot be read as text in UTF-8: {error}.") from error
 
 
-def _pictures(source: str, network: LoadedNetwork, how: Preparation) -> tuple[list[Entry], list[str]]:
+def _pictures(source: str, network: LoadedNetwork, how: Preparation) -> Entries:
     """Pictures of a file or a folder; one of many that cannot be read is told, and the others go on."""
     if network.takes_tokens:
         raise InvalidInput(
@@ -102,7 +108,7 @@ def _pictures(source: str, network: LoadedNetwork, how: Preparation) -> tuple[li
         raise InvalidInput(f"None of the {len(paths)} pictures can be explained. The first: {failed[0]}")
     notices += failed[:5] + ([f"{len(failed) - 5} more could not be read."] if len(failed) > 5 else [])
     _check_alike(entries)
-    return entries, notices
+    return Entries(entries, notices)
 
 
 def _check_alike(entries: Sequence[Entry]) -> None:

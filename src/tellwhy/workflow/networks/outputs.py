@@ -76,25 +76,26 @@ class Outputs:
         ]
 
 
-def applied(model: Any, X: np.ndarray, size: int) -> tuple[Any, Floats, str]:
-    """Apply a network; return it with one tensor of outputs, these outputs, and words on which they are."""
+def _applied(model: Any, X: np.ndarray, size: int) -> Floats:
+    """Outputs of a network that gives one tensor, before a softmax at its end, in two dimensions."""
     import torch
 
-    from tellwhy.scoring.networks.outputs import read_network
     from tellwhy.scoring.scores.network_passes import outputs_of
 
-    stage("applying the network")
-    read = read_network(model, X[:1], None)
     with torch.no_grad():
         rows = torch.from_numpy(X)
-        parts = [outputs_of(read.model, rows[i : i + size])[0] for i in range(0, len(X), size)]
+        parts = [outputs_of(model, rows[i : i + size])[0] for i in range(0, len(X), size)]
     values = np.asarray(torch.cat(parts).double())
-    return read.model, values[:, None] if values.ndim == 1 else values, read.words
+    return values[:, None] if values.ndim == 1 else values
 
 
 def outputs_of_all(model: Any, X: np.ndarray, size: int, labels: Sequence[str]) -> Outputs:
     """Apply a network to all inputs, and name its classes."""
-    one, values, words = applied(model, X, size)
+    from tellwhy.scoring.networks.outputs import read_network
+
+    stage("applying the network")
+    read = read_network(model, X[:1], None)
+    values = _applied(read.model, X, size)
     if values.ndim != 2:
         raise InvalidInput(
             f"The network gives outputs of shape {values.shape[1:]} for each input; expected one number per "
@@ -107,4 +108,4 @@ def outputs_of_all(model: Any, X: np.ndarray, size: int, labels: Sequence[str]) 
     k = values.shape[1]
     if labels and len(labels) != k:
         raise InvalidInput(f"There are {len(labels)} labels; the network has {k} outputs. Name each of them.")
-    return Outputs(one, values, labels or [str(j) for j in range(k)], words)
+    return Outputs(read.model, values, labels or [str(j) for j in range(k)], read.words)
