@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -230,3 +232,37 @@ class Clock:
 
     def is_over(self) -> bool:
         return time.monotonic() > self.end
+
+
+Work = tuple[str, Callable[..., dict[str, Any]], tuple[Any, ...]]
+"""Key of the result, the function that finds it, and its arguments."""
+
+
+def work_off(
+    waiting: list[Work],
+    results: Results,
+    clock: Clock,
+    *,
+    workers: int,
+    place: str,
+    after: Callable[[str], list[Work]] = lambda _: [],
+) -> int:
+    """Do work in processes until it is done or time is over; what a result leads to (`after`) comes next.
+
+    Returns how many pieces are left for want of time.
+    """
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+        running: dict[Any, str] = {}
+        while (waiting and not clock.is_over()) or running:
+            while waiting and len(running) < workers and not clock.is_over():
+                key, function, arguments = waiting.pop(0)
+                running[pool.submit(function, *arguments)] = key
+            done = next(as_completed(running))
+            key = running.pop(done)
+            if failure := done.exception():
+                print(f"{key} failed: {failure!r}", flush=True)
+                continue
+            results.add(key, machine=place, **done.result())
+            waiting = after(key) + waiting
+    return len(waiting)

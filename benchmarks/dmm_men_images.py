@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import time
 import warnings
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,19 @@ from typing import Any
 import numpy as np
 from _results import machine, publish
 
-from _dmm_men import LOCAL, N_SEGMENTS, Clock, Results, images, lime, probabilities, shap, trained
+from _dmm_men import (
+    LOCAL,
+    N_SEGMENTS,
+    Clock,
+    Results,
+    Work,
+    images,
+    lime,
+    probabilities,
+    shap,
+    trained,
+    work_off,
+)
 from _dmm_men_tables import few_kept_tables, fidelity_tables, segment_tables, stability_tables
 from tellwhy.evaluation import fidelity, keep_top
 from tellwhy.explainers import DMMMEN, PRESETS
@@ -164,9 +174,6 @@ class Ranked:
         return np.argsort(-(self.coefficients * (self.centre - baseline)).ravel(), kind="stable")
 
 
-Work = tuple[str, Any, tuple[Any, ...]]
-
-
 def planned(settings: argparse.Namespace) -> list[Work]:
     """All pieces of work that do not wait for others, the longest first."""
     cache, device, parts = str(settings.cache), settings.device, settings.parts
@@ -210,21 +217,15 @@ def run(settings: argparse.Namespace, results: Results) -> None:
     for line in results.starting("global:"):
         if line["key"].split(":")[1] in settings.sets:
             waiting += measured_after(settings, results, line["key"])
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(settings.workers, mp_context=context) as pool:
-        running: dict[Any, str] = {}
-        while (waiting and not clock.is_over()) or running:
-            while waiting and len(running) < settings.workers and not clock.is_over():
-                key, function, arguments = waiting.pop(0)
-                running[pool.submit(function, *arguments)] = key
-            done = next(as_completed(running))
-            key = running.pop(done)
-            if failure := done.exception():
-                print(f"{key} failed: {failure!r}", flush=True)
-                continue
-            results.add(key, machine=place, **done.result())
-            print(key, flush=True)
-            waiting = measured_after(settings, results, key) + waiting
+    left = work_off(
+        waiting,
+        results,
+        clock,
+        workers=settings.workers,
+        place=place,
+        after=lambda key: measured_after(settings, results, key),
+    )
+    print(f"{left} pieces of work left for want of time", flush=True)
 
 
 def class_fidelity(

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import multiprocessing
+import os
 import time
 import warnings
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,18 @@ from typing import Any
 import numpy as np
 from _results import machine
 
-from _dmm_men import N_SEGMENTS, Clock, Results, images, lime, probabilities, shap, trained
+from _dmm_men import (
+    N_SEGMENTS,
+    Clock,
+    Results,
+    Work,
+    images,
+    lime,
+    probabilities,
+    shap,
+    trained,
+    work_off,
+)
 from _dmm_men_local_tables import report
 from tellwhy.explainers import DMMMEN, LocalInsight
 from tellwhy.explainers.surrogate.local.segments import neighbours
@@ -23,6 +33,7 @@ from tellwhy.explainers.surrogate.local.segments import neighbours
 CHUNK = 10  # images
 FIRST_IMAGE = 800  # earlier test images were looked at while the first version was written
 COUNTS = (5, 10, 20)
+SEEDS = 5  # explanations of an image whose first segments are compared
 MIXTURE = 6  # components of the mixture that is tried beside one: those of the published setting for MNIST
 BLACK = {"replacement": 0.0, "n_segments": N_SEGMENTS, "n_jobs": 1}
 
@@ -43,6 +54,9 @@ METHODS: dict[str, Callable[..., Any]] = {
     "necessity": lambda m, X, q, s: (
         LocalInsight(m, "necessity", n_questions=q, random_state=s, **BLACK).fit(X).explain(X)
     ),
+    "drawn": lambda m, X, q, s: (
+        LocalInsight(m, n_questions=q, design="drawn", random_state=s, **BLACK).fit(X).explain(X)
+    ),
     "mixture": lambda m, X, q, s: (
         LocalInsight(m, n_questions=q, n_components=MIXTURE, random_state=s, **BLACK).fit(X).explain(X)
     ),
@@ -57,33 +71,42 @@ def ready(name: str, cache: str, device: str) -> Any:
     import torch
 
     torch.set_num_threads(1)
+    torch.backends.cudnn.allow_tf32 = False  # answers must not depend on what else is in a batch
     warnings.simplefilter("ignore")
     return trained(name, Path(cache), device=device)[0]
 
 
-def worth_of_segments(explanation: Any, X: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-    """The value of each segment that is not black, and which segments these are."""
+def orders_of(explanation: Any, X: np.ndarray, by: str) -> list[np.ndarray]:
+    """Segments of each image that are not black, the first first: by their values, or by their place."""
     found = []
-    for values, label, x in zip(explanation.values, explanation.extras["segments"], X, strict=True):
-        worth = np.bincount(label.ravel(), values.ravel())
+    for i, (x, label) in enumerate(zip(X, explanation.extras["segments"], strict=True)):
+        if by == "values":
+            worth = np.bincount(label.ravel(), explanation.values[i].ravel())
+        else:
+            worth = np.zeros(int(label.max()) + 1)
+            worth[label.ravel()] = -explanation.extras["place"][i].ravel()
         shown = np.flatnonzero(np.bincount(label.ravel(), (x != 0).ravel(), minlength=len(worth)))
-        found.append((worth[shown], shown))
+        found.append(shown[np.argsort(-worth[shown], kind="stable")])
     return found
 
 
-def changed(explanation: Any, X: np.ndarray, count: int, *, keep: bool) -> np.ndarray:
+def ways_of(explanation: Any) -> tuple[str, ...]:
+    """How an explanation orders segments; the first is the one that is compared with other methods."""
+    return ("place", "values") if "place" in explanation.extras else ("values",)
+
+
+def changed(explanation: Any, X: np.ndarray, count: int, *, keep: bool, by: str) -> np.ndarray:
     """Images of which only the top segments are kept, or of which they are removed."""
     found = []
-    for i, (worth, shown) in enumerate(worth_of_segments(explanation, X)):
+    for i, order in enumerate(orders_of(explanation, X, by)):
         label = np.asarray(explanation.extras["segments"][i])
-        top = shown[np.argsort(-worth, kind="stable")[:count]]
         mask = np.zeros(int(label.max()) + 1) if keep else np.ones(int(label.max()) + 1)
-        mask[top] = 1.0 if keep else 0.0
+        mask[order[:count]] = 1.0 if keep else 0.0
         found.append(neighbours(X[i], np.zeros_like(X[i]), label, mask[None])[0])
     return np.array(found)
 
 
-def judged(explanation: Any, model: Any, X: np.ndarray, y: np.ndarray) -> dict[str, Any]:
+def judged(explanation: Any, model: Any, X: np.ndarray, y: np.ndarray, by: str) -> dict[str, Any]:
     """Probability and decision for the network's own class and the true one, after keeping and removing."""
     ask = probabilities(model)
     own = ask(X).argmax(axis=1)
@@ -91,7 +114,7 @@ def judged(explanation: Any, model: Any, X: np.ndarray, y: np.ndarray) -> dict[s
     found: dict[str, Any] = {}
     for way in ("keep", "remove"):
         for count in COUNTS:
-            p = ask(changed(explanation, X, count, keep=way == "keep"))
+            p = ask(changed(explanation, X, count, keep=way == "keep", by=by))
             found[f"{way}:{count}"] = {
                 "own": p[rows, own].round(6).tolist(),
                 "own_right": (p.argmax(axis=1) == own).astype(int).tolist(),
@@ -109,8 +132,11 @@ def chunk(name: str, cache: str, device: str, start: int, method: str, questions
     begin, busy = time.perf_counter(), time.process_time()
     explanation = METHODS[method](model, X, questions, 0)
     seconds = {"wall": time.perf_counter() - begin, "busy": time.process_time() - busy}
-    found = {**judged(explanation, model, X, y), **{k: v / len(X) for k, v in seconds.items()}}
-    found["shown"] = [len(shown) for _, shown in worth_of_segments(explanation, X)]
+    ways = ways_of(explanation)
+    found = {**judged(explanation, model, X, y, ways[0]), **{k: v / len(X) for k, v in seconds.items()}}
+    if len(ways) > 1:
+        found["by_values"] = judged(explanation, model, X, y, "values")
+    found["shown"] = [len(order) for order in orders_of(explanation, X, "values")]
     p = probabilities(model)(X)
     found["whole"] = p.max(axis=1).round(6).tolist()
     found["whole_right"] = (p.argmax(axis=1) == y).astype(int).tolist()
@@ -124,18 +150,42 @@ def stability(name: str, cache: str, device: str, start: int, method: str, quest
     """Share of the ten segments ranked first that two seeds have in common, of those that are not black."""
     model = ready(name, cache, device)
     X = images(name)[2][start : start + CHUNK].astype(np.float64)
-    runs = []
-    for seed in range(3):
-        found = worth_of_segments(METHODS[method](model, X, questions, seed), X)
-        runs.append([set(shown[np.argsort(-worth)[:10]].tolist()) for worth, shown in found])
-    pairs = [(a, b) for one, two in combinations(runs, 2) for a, b in zip(one, two, strict=True)]
-    return {"overlap": [len(a & b) / len(a) for a, b in pairs]}
+    runs = [METHODS[method](model, X, questions, seed) for seed in range(SEEDS)]
+    found: dict[str, Any] = {}
+    for by in ways_of(runs[0]):
+        firsts = [[set(order[:10].tolist()) for order in orders_of(run, X, by)] for run in runs]
+        pairs = [pair for one, two in combinations(firsts, 2) for pair in zip(one, two, strict=True)]
+        same = np.array([len(a & b) / len(a) for a, b in pairs]).reshape(-1, len(X))
+        found[by] = same.mean(axis=0).round(6).tolist()  # one number an image: its pairs are not independent
+    return found
 
 
-def planned(settings: argparse.Namespace) -> list[tuple[str, Any, tuple[Any, ...]]]:
+def alone(name: str, cache: str, n_images: int, questions: int) -> dict[str, Any]:
+    """Seconds of one explanation after the other, on two cores of a machine that does nothing else."""
+    model = ready(name, cache, "cpu")
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, set(sorted(os.sched_getaffinity(0))[:2]))
+    X = images(name)[2][FIRST_IMAGE : FIRST_IMAGE + n_images].astype(np.float64)
+    explainer = LocalInsight(model, n_questions=questions, **{**BLACK, "n_jobs": 2}).fit(X)
+    ways: dict[str, Callable[[np.ndarray], Any]] = {
+        "LocalInsight": explainer.explain,
+        "LIME": lambda x: lime(model, x, samples=questions),
+    }
+    found: dict[str, Any] = {"questions": questions}
+    for method, way in ways.items():
+        way(X[:1])  # what is compiled or imported is read before the clock starts
+        found[method] = []
+        for x in X:
+            begin = time.perf_counter()
+            way(x[None])
+            found[method].append(round(time.perf_counter() - begin, 4))
+    return found
+
+
+def planned(settings: argparse.Namespace) -> list[Work]:
     """Pieces of work: chunk by chunk through the sets, so that a run that is cut off has some of each."""
     cache, device, questions = str(settings.cache), settings.device, settings.questions
-    work = []
+    work: list[Work] = []
     few = set(settings.few)
     for start in range(FIRST_IMAGE, FIRST_IMAGE + settings.images, CHUNK):
         for name in settings.sets:
@@ -145,7 +195,7 @@ def planned(settings: argparse.Namespace) -> list[tuple[str, Any, tuple[Any, ...
                 key = f"local:{name}:{method}:{start:05d}"
                 work.append((key, chunk, (name, cache, device, start, method, questions)))
             if start < FIRST_IMAGE + settings.stable:
-                for method in ("sufficiency", "LIME"):
+                for method in ("sufficiency", "drawn", "LIME"):
                     key = f"stability:{name}:{method}:{start:05d}"
                     work.append((key, stability, (name, cache, device, start, method, settings.default)))
     return work
@@ -158,21 +208,15 @@ def run(settings: argparse.Namespace, results: Results) -> None:
         results.add(f"network:{name}", right=right, machine=place, questions=settings.questions)
     # Compiled once here; the workers read it from the cache.
     chunk(settings.sets[0], str(settings.cache), settings.device, FIRST_IMAGE, "sufficiency", 64)
+    with_time = [
+        (f"alone:{name}", alone, (name, str(settings.cache), settings.alone, settings.default))
+        for name in settings.sets
+        if f"alone:{name}" not in results and settings.alone
+    ]
+    work_off(with_time, results, clock, workers=1, place=place)
     waiting = [work for work in planned(settings) if work[0] not in results]
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(settings.workers, mp_context=context) as pool:
-        running: dict[Any, str] = {}
-        while (waiting and not clock.is_over()) or running:
-            while waiting and len(running) < settings.workers and not clock.is_over():
-                key, function, arguments = waiting.pop(0)
-                running[pool.submit(function, *arguments)] = key
-            done = next(as_completed(running))
-            key = running.pop(done)
-            if failure := done.exception():
-                print(f"{key} failed: {failure!r}", flush=True)
-                continue
-            results.add(key, machine=place, **done.result())
-    print(f"{len(waiting)} pieces of work left for want of time", flush=True)
+    left = work_off(waiting, results, clock, workers=settings.workers, place=place)
+    print(f"{left} pieces of work left for want of time", flush=True)
 
 
 def main() -> None:
@@ -186,8 +230,9 @@ def main() -> None:
     parser.add_argument("--few", nargs="+", default=["mixture", "published"], help="methods of fewer images")
     parser.add_argument("--few-images", type=int, default=200)
     parser.add_argument("--images", type=int, default=1000)
-    parser.add_argument("--stable", type=int, default=50, help="images explained with three seeds")
-    parser.add_argument("--questions", type=int, default=2048, help="to the network per image, every method")
+    parser.add_argument("--stable", type=int, default=100, help="images explained with five seeds")
+    parser.add_argument("--alone", type=int, default=5, help="images explained one by one, with a clock")
+    parser.add_argument("--questions", type=int, default=4096, help="to the network per image, every method")
     parser.add_argument("--default", type=int, default=4096, help="questions where stability is measured")
     parser.add_argument("--epochs", type=int)
     parser.add_argument("--workers", type=int, default=2)

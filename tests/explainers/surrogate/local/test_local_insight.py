@@ -132,7 +132,10 @@ def test_standard_errors_tell_what_other_seeds_would_give():
         )
 
     row = np.ones((1, 10))
-    runs = [chosen(model, "sufficiency", row, random_state=seed, n_questions=200) for seed in range(24)]
+    runs = [
+        chosen(model, "sufficiency", row, random_state=seed, n_questions=320, design="drawn")
+        for seed in range(24)
+    ]
     values = np.array([run.values[0] for run in runs])
     stderr = np.array([run.stderr[0] for run in runs]).mean(axis=0)
     ratio = values.std(axis=0, ddof=1) / stderr
@@ -165,3 +168,50 @@ def test_columns_that_a_pipeline_made_from_one_column_are_one_segment():
     low, high = np.moveaxis(found.extras["interval"], -1, 0)
     assert ((low <= found.values) & (found.values <= high)).all()
     assert found.values[0, 1] > abs(found.values[0, 0])
+
+
+def curved(rows):
+    """A score with many interactions, of which no linear fit is exact: its values depend on the questions."""
+    return np.sin(rows @ np.arange(1.0, 13.0)) + np.tanh(rows[:, :4].sum(axis=1) - 2.0) + rows[:, 5]
+
+
+def asked_of(explainer, row, asked):
+    asked.clear()
+    found = explainer.explain(row)
+    return np.concatenate(asked), found
+
+
+@pytest.mark.parametrize(("design", "same"), [("fixed", True), ("drawn", False)])
+def test_the_seed_draws_the_questions_only_where_it_is_told_to(design, same):
+    asked = []
+
+    def model(rows):
+        asked.append(np.array(rows))
+        return curved(rows)
+
+    row = np.ones((1, 12))
+    runs = []
+    for seed in (1, 2):
+        explainer = LocalInsight(model, design=design, random_state=seed, **BRIEF).fit(row)
+        runs.append(asked_of(explainer, row, asked))
+    (first, one), (second, two) = runs
+    assert np.array_equal(first[:60], second[:60]) == same
+    assert not np.array_equal(one.values, two.values), "the sampler's draws differ either way"
+    if same:
+        np.testing.assert_array_equal(one.extras["place"], two.extras["place"])
+
+
+@pytest.mark.parametrize("question", ["sufficiency", "necessity"])
+def test_the_chosen_segments_are_the_first_in_place(question):
+    row = np.ones((1, 12))
+    found = chosen(lambda rows: probabilities(1 / (1 + np.exp(-curved(rows)))), question, row)
+    place, taken = found.extras["place"][0], found.extras["chosen"][0]
+    assert sorted(place) == list(range(12))
+    np.testing.assert_array_equal(taken, place < taken.sum())
+
+
+def test_cells_that_show_the_replacement_come_last():
+    row = np.array([[1.0, 0.0, 1.0, 0.0, 1.0]])
+    place = chosen(lambda rows: rows.sum(axis=1), "sufficiency", row).extras["place"][0]
+    assert sorted(place[[0, 2, 4]]) == [0, 1, 2]
+    assert (place[[1, 3]] == 3).all()

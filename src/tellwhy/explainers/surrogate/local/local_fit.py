@@ -9,11 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from tellwhy.core.errors import NotConverged
 from tellwhy.core.progress import track
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.explainers.surrogate.convergence import R_HAT
+from tellwhy.explainers.surrogate.local.order import Sets, best_order
 from tellwhy.explainers.surrogate.local.questions import (
     Answers,
     ask_evenly,
@@ -21,11 +23,13 @@ from tellwhy.explainers.surrogate.local.questions import (
     first_enough,
     prefixes,
     ranking,
+    worth_by_ridge,
 )
 from tellwhy.explainers.surrogate.local.segments import neighbours, present_cells, segment
 from tellwhy.explainers.surrogate.mixture import Explained, Local, Plan, RowFits, fit_surrogate
 
 CELLS = 2**23  # of neighbours that are asked about at once: 64 MiB
+ORDERED = 5 / 8  # of the questions, at most, put the segments in order; the others estimate what each adds
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +85,8 @@ class LocalPlan:
         How a mixture is fitted to them.
     seed
         Of the random numbers, the same for every row: the explanation of a row does not depend on others.
+    question_seed
+        Of the questions that are drawn, where a question is declared; None: `seed` draws them, too.
     credibility
         Probability of the intervals.
     holds
@@ -97,6 +103,7 @@ class LocalPlan:
     credibility: float
     holds: Callable[[Floats, int], NDArray[np.bool_]] | None = None
     limit: float | None = None
+    question_seed: int | None = None
 
     def limited(self, outputs: Floats | float) -> Floats:
         """Outputs within the limit: beyond it a decision is sure, and how sure does not matter."""
@@ -107,6 +114,7 @@ class Chosen(NamedTuple):
     """The answer to a declared question: which segments, and the model's output for what they leave."""
 
     segments: NDArray[np.bool_]
+    place: Integers  # of each segment in the order, from 0; those that cannot matter come after all others
     output: float
     holds: bool  # whether the segments suffice, or are necessary
     n_questions: int
@@ -199,9 +207,10 @@ def _recorded(chosen: list[Chosen], segments: Integers) -> dict[str, Floats | In
     """What is recorded of the answers to a declared question; nothing where none was."""
     if not chosen:
         return {}
-    cells = np.array([row.segments[label] for row, label in zip(chosen, segments, strict=True)])
+    rows = list(zip(chosen, segments, strict=True))
     return {
-        "chosen": cells.astype(np.int64),
+        "chosen": np.array([row.segments[label] for row, label in rows]).astype(np.int64),
+        "place": np.array([row.place[label] for row, label in rows]),
         "chosen_output": np.array([row.output for row in chosen]),
         "chosen_holds": np.array([row.holds for row in chosen]).astype(np.int64),
         "n_questions": np.array([row.n_questions for row in chosen]),
@@ -229,7 +238,7 @@ def _fit_one(row: _Segments, score: float, target: int) -> _OneFit:
         credibility=how.credibility,
         owner=None,
     )
-    return _OneFit(local, _choose(row, local, target, len(answers.masks)))
+    return _OneFit(local, _choose(row, local, target, answers))
 
 
 def _asked(row: _Segments, target: int, rng: np.random.Generator) -> Answers:
@@ -238,24 +247,60 @@ def _asked(row: _Segments, target: int, rng: np.random.Generator) -> Answers:
     n = len(row.differing)
     if where.question is None:
         return ask_evenly(lambda m: row.outputs(m)[:, target], n, where.n_neighbours, where.kept, rng)
-    # The shortest set that suffices is found by asking about every prefix of the ranking, at the end.
-    left = max(2, where.n_neighbours - n - 1)
-    return ask_in_rounds(lambda m: row.how.limited(row.outputs(m)[:, target]), n, left, where.question, rng)
+    seed = row.how.question_seed
+    drawn = rng if seed is None else np.random.default_rng(seed)
+    # The others put the segments in order, and ask about every start of it at the end.
+    left = max(2, where.n_neighbours - _n_for_order(row) - n - 1)
+    return ask_in_rounds(lambda m: row.how.limited(row.outputs(m)[:, target]), n, left, where.question, drawn)
 
 
-def _choose(row: _Segments, local: Local, target: int, n_asked: int) -> Chosen | None:
-    """Find the shortest start of the ranking that suffices, or without which the decision is another."""
+def _n_for_order(row: _Segments) -> int:
+    """Most questions that put the segments in order: about as many as pairs of them, and some to judge."""
+    n = len(row.differing)
+    return min(n * (n + 10), int(ORDERED * row.how.where.n_neighbours))
+
+
+def _choose(row: _Segments, local: Local, target: int, answers: Answers) -> Chosen | None:
+    """Find the shortest start of the order that suffices, or without which the decision is another."""
     question = row.how.where.question
     if question is None or row.how.holds is None:
         return None
-    order = ranking(local.coefficients[row.differing])
+    order, n_compared = _order(row, local, target, answers)
     outputs = row.outputs(prefixes(order, question))
     stays = row.how.holds(outputs, target)
-    answers = stays if question == "sufficiency" else ~stays
-    length = first_enough(answers)
+    enough = stays if question == "sufficiency" else ~stays
+    length = first_enough(enough)
     chosen = np.zeros(row.n_segments, dtype=bool)
     chosen[row.differing[order[:length]]] = True
-    return Chosen(chosen, float(outputs[length, target]), bool(answers[length]), n_asked + len(outputs))
+    place = np.full(row.n_segments, len(order))
+    place[row.differing[order]] = np.arange(len(order))
+    n_questions = len(answers.masks) + n_compared + len(outputs)
+    return Chosen(chosen, place, float(outputs[length, target]), bool(enough[length]), n_questions)
+
+
+def _order(row: _Segments, local: Local, target: int, answers: Answers) -> tuple[Integers, int]:
+    """Put the segments in order by asking; also return how many questions that took."""
+    n = len(row.differing)
+    if n < 2:
+        return np.arange(n), 0
+    sets = Sets(_worth(row, target), n, _n_for_order(row))
+    nothing, everything = sets.of([[], range(n)])
+    limit = row.how.limit
+    scale = expit if limit is not None else lambda w: (w - nothing) / ((everything - nothing) or 1.0)
+    even = answers.outputs[: answers.n_halves]
+    rankings = [
+        ranking(local.coefficients[row.differing]),
+        ranking(worth_by_ridge(answers.masks[: len(even)], even if limit is None else expit(even))),
+    ]
+    enough = everything if limit is None else limit
+    return np.array(best_order(sets, [r.tolist() for r in rankings], scale, enough=enough)), sets.n_asked
+
+
+def _worth(row: _Segments, target: int) -> Callable[[Floats], Floats]:
+    """What sets of segments are worth: the output that they keep or, for necessity, that they take away."""
+    if row.how.where.question == "sufficiency":
+        return lambda sets: row.outputs(sets)[:, target]
+    return lambda sets: -row.outputs(1.0 - sets)[:, target]
 
 
 def _warn(r_hat: Floats) -> None:

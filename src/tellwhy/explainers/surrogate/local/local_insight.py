@@ -27,6 +27,7 @@ from tellwhy.explainers.surrogate.priors import Priors
 from tellwhy.explainers.surrogate.sampler import Settings
 
 LIMIT = 6.0  # of log-odds: probabilities of 0.0025 and 0.9975
+DESIGN = 0  # seed of the questions that everyone is asked
 MOST = 0.9  # of the way from nothing to the row: what an output without a decision must keep
 
 
@@ -43,12 +44,16 @@ class LocalInsight(InputExplainer):
     """Which segments of an input suffice for the model's decision, or are necessary for it.
 
     The model is asked about versions of the input in which some segments are replaced; a Bayesian elastic
-    net (or a mixture of them) is fitted to the answers, and its coefficients rank the segments. "sufficiency"
-    asks about inputs that keep few segments, "necessity" about inputs that lose few. The first half of the
+    net (or a mixture of them) is fitted to the answers; its coefficients are the values. "sufficiency"
+    asks about inputs that keep few segments, "necessity" about inputs that lose few. The first half of these
     questions is spread evenly; the others are about sets of the segments that mattered so far, until the
     ranking is stable. Log-odds beyond ±6 count as ±6: a decision as sure as that does not become surer.
 
-    `extras["chosen"]` marks the answer: the shortest start of the ranking that, kept alone, leaves the
+    Values say what a segment adds on average. Which segments do it together is asked directly, with up to
+    five eighths of the questions: `extras["place"]` is the place of each segment, from 0, in an order whose
+    starts keep (or take away) as much of the output as was found. It may differ from that of the values.
+
+    `extras["chosen"]` marks the answer: the shortest start of the order that, kept alone, leaves the
     decision as it is (sufficiency), or without which the decision is another (necessity). The model was
     asked, so it is so: `extras["chosen_output"]` is its output, and `extras["chosen_holds"]` is 0 where not
     even all segments do. Of a score without classes or threshold, the set keeps (or takes away) nine tenths
@@ -68,7 +73,11 @@ class LocalInsight(InputExplainer):
     replacement
         What a replaced segment shows: the "mean" of the rows given to `fit`, a number, or an input.
     n_questions
-        The most questions to the model per row, all rounds together.
+        The most questions to the model per row, all together.
+    design
+        "fixed": whatever the seed, the same questions are drawn, so that explanations of two seeds differ by
+        the sampler's draws alone. "drawn": the seed draws the questions, too, which tells how much an
+        explanation owes to them.
     n_segments
         About how many segments an image or sequence has.
     n_components, n_elastic_nets, n_sweeps, n_burn, n_chains, priors
@@ -100,6 +109,7 @@ class LocalInsight(InputExplainer):
         "groups": groups_rule,
         "replacement": replacement_rule,
         "n_questions": integer(16),
+        "design": one_of("fixed", "drawn"),
         "n_segments": integer(2),
         "n_components": integer(1, 1000),
         "n_elastic_nets": integer(1, 100),
@@ -120,6 +130,7 @@ class LocalInsight(InputExplainer):
         groups: Groups | None = None,
         replacement: ArrayLike = "mean",
         n_questions: int = 4096,
+        design: str = "fixed",
         n_segments: int = 50,
         n_components: int = 1,
         n_elastic_nets: int = 3,
@@ -136,6 +147,7 @@ class LocalInsight(InputExplainer):
         self.groups = groups
         self.replacement = replacement
         self.n_questions = n_questions
+        self.design = design
         self.n_segments = n_segments
         self.n_components = n_components
         self.n_elastic_nets = n_elastic_nets
@@ -188,6 +200,7 @@ class LocalInsight(InputExplainer):
             # Columns say whether a segment is kept: all have the same unit.
             plan=Plan(settings, self.priors or Priors(), scale="common", n_jobs=self.n_jobs),
             seed=fixed_seed(self.random_state),
+            question_seed=DESIGN if self.design == "fixed" else None,
             credibility=self.credibility,
             limit=LIMIT if len(self.targets_) > 1 else None,
             holds=lambda outputs, target: decision_stays(

@@ -37,13 +37,14 @@ class Answers(NamedTuple):
 
     masks: Floats
     outputs: Floats
+    n_halves: int  # of the first, which keep half of the segments (or a share that was given) at random
     is_stable: bool  # whether the segments ranked first stayed the same before the questions ran out
 
 
 def ask_evenly(ask: Ask, n_segments: int, n_questions: int, kept: float, rng: np.random.Generator) -> Answers:
     """Ask about masks that keep a share of the segments, fixed beforehand."""
     masks = neighbour_masks(n_segments, n_questions, rng, kept=kept)
-    return Answers(masks, ask(masks), is_stable=True)
+    return Answers(masks, ask(masks), n_questions, is_stable=True)
 
 
 def ask_in_rounds(
@@ -61,21 +62,22 @@ def ask_in_rounds(
     array([1, 3])
     """
     half = n_questions // 2
+    n_halves = half - half // 2
     masks = _first_masks(n_segments, half, question, rng)
     outputs = ask(masks)
     if n_segments < SMALLEST:
-        return Answers(masks, outputs, is_stable=True)  # there is nothing to rank
+        return Answers(masks, outputs, n_halves, is_stable=True)  # there is nothing to rank
     ranked_first: list[frozenset[int]] = []
     for size in _round_sizes(n_questions - half):
         worth = worth_by_ridge(masks, outputs)
         ranked_first.append(frozenset(ranking(worth)[:LOOKED_AT].tolist()))
         if len(ranked_first) >= STABLE and len(set(ranked_first[-STABLE:])) == 1:
-            return Answers(masks, outputs, is_stable=True)
+            return Answers(masks, outputs, n_halves, is_stable=True)
         sets = sets_of_the_best(worth, size, rng)
         further = sets if question == "sufficiency" else 1.0 - sets
         masks = np.vstack([masks, further])
         outputs = np.append(outputs, ask(further))
-    return Answers(masks, outputs, is_stable=False)
+    return Answers(masks, outputs, n_halves, is_stable=False)
 
 
 def _first_masks(n_segments: int, n_masks: int, question: str, rng: np.random.Generator) -> Floats:
