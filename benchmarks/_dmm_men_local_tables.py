@@ -238,7 +238,7 @@ def report(results: Results, sets: Sequence[str], *, note: str = "") -> None:
         ),
         ("Seconds an image, many processes at once.", seconds_table(results, sets)),
         (
-            "One image after the other, nothing else running: two cores, no GPU, two chains in two threads.",
+            "One image after the other on two cores, no GPU, two chains in two threads; other work ran on other cores.",
             alone_table(results, sets),
         ),
         (

@@ -161,10 +161,10 @@ def stability(name: str, cache: str, device: str, start: int, method: str, quest
 
 
 def alone(name: str, cache: str, n_images: int, questions: int) -> dict[str, Any]:
-    """Seconds of one explanation after the other, on two cores of a machine that does nothing else."""
+    """Seconds of one explanation after the other, on two cores, without a GPU."""
     model = ready(name, cache, "cpu")
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, set(sorted(os.sched_getaffinity(0))[:2]))
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, set(sorted(cores)[:2]))
     X = images(name)[2][FIRST_IMAGE : FIRST_IMAGE + n_images].astype(np.float64)
     explainer = LocalInsight(model, n_questions=questions, **{**BLACK, "n_jobs": 2}).fit(X)
     ways: dict[str, Callable[[np.ndarray], Any]] = {
@@ -179,6 +179,7 @@ def alone(name: str, cache: str, n_images: int, questions: int) -> dict[str, Any
             begin = time.perf_counter()
             way(x[None])
             found[method].append(round(time.perf_counter() - begin, 4))
+    os.sched_setaffinity(0, cores)  # the process goes on with other work
     return found
 
 
@@ -187,6 +188,9 @@ def planned(settings: argparse.Namespace) -> list[Work]:
     cache, device, questions = str(settings.cache), settings.device, settings.questions
     work: list[Work] = []
     few = set(settings.few)
+    if settings.alone:
+        timed = (settings.alone, settings.default)
+        work += [(f"alone:{name}", alone, (name, cache, *timed)) for name in settings.sets]
     for start in range(FIRST_IMAGE, FIRST_IMAGE + settings.images, CHUNK):
         for name in settings.sets:
             for method in settings.methods:
@@ -208,12 +212,6 @@ def run(settings: argparse.Namespace, results: Results) -> None:
         results.add(f"network:{name}", right=right, machine=place, questions=settings.questions)
     # Compiled once here; the workers read it from the cache.
     chunk(settings.sets[0], str(settings.cache), settings.device, FIRST_IMAGE, "sufficiency", 64)
-    with_time = [
-        (f"alone:{name}", alone, (name, str(settings.cache), settings.alone, settings.default))
-        for name in settings.sets
-        if f"alone:{name}" not in results and settings.alone
-    ]
-    work_off(with_time, results, clock, workers=1, place=place)
     waiting = [work for work in planned(settings) if work[0] not in results]
     left = work_off(waiting, results, clock, workers=settings.workers, place=place)
     print(f"{left} pieces of work left for want of time", flush=True)
