@@ -257,7 +257,7 @@ def _asked(row: _Segments, target: int, rng: np.random.Generator) -> Answers:
 def _n_for_order(row: _Segments) -> int:
     """Most questions that put the segments in order: about as many as pairs of them, and some to judge."""
     n = len(row.differing)
-    return min(n * (n + 10), int(ORDERED * row.how.where.n_neighbours))
+    return min(n * (n + 24), int(ORDERED * row.how.where.n_neighbours))
 
 
 def _choose(row: _Segments, local: Local, target: int, answers: Answers) -> Chosen | None:

@@ -19,9 +19,10 @@ from tellwhy.core.score_function import Floats
 DIGITS = 6  # of outputs that are compared: a model's rounding errors must not decide
 ADDED = 4  # one in so many of the segments are added one by one: what few suffice is found so
 BETTER = 0.002  # mean worth by which an order must be better to be taken in place of one before it
-DIP = 0.01  # worth that a start must lack, against a shorter and a longer one, to be mended
+DIP = 0.005  # worth that a start must lack, against a shorter and a longer one, to be mended
 WINDOW = 4  # segments before and after the end of such a start that are put into another order
 MENDED = 8  # starts at most
+TO_MEND = 2 * (2 * WINDOW + 1) ** 2  # questions that are not used to judge orders: for two of them
 
 Order = list[int]
 Scale = Callable[[Floats], Floats]
@@ -156,7 +157,7 @@ def _best(sets: Sets, orders: list[Order], scale: Scale) -> Order:
     weights = 1.0 / np.arange(1, n)
     best, most = orders[0], -np.inf
     for order in orders:
-        if sets.n_left < n and order is not orders[0]:
+        if sets.n_left < n + TO_MEND and order is not orders[0]:
             break
         mean = float(np.average(_starts(sets, order, scale), weights=weights))
         if mean > most + BETTER:
