@@ -38,11 +38,15 @@ class Part:
         refused. It goes on only after a part that fits, so that later lines may rely on earlier ones.
     written
         Gives what to write in its stead, where that is not the object itself.
+    taken, made
+        For classes of other kinds: its fields by name, and the object that such fields make.
     """
 
     cls: type
     fits: Callable[[Any], Iterable[Fit]]
     written: Callable[[Any], Any] | None = None
+    taken: Callable[[Any], Mapping[str, Any]] | None = None
+    made: Callable[[Mapping[str, Any]], Any] | None = None
 
     def check(self, value: Any, key: str) -> None:
         """Raise `Misfit` with the key of the first part that does not fit."""
@@ -140,13 +144,22 @@ class Encoder:
             table = sparse.csr_array(value)
             kept = {"data": table.data, "indices": table.indices, "indptr": table.indptr}
             return "sparse", {**kept, "shape": table.shape}
-        kind = type(value).__name__
-        part = self.parts.get(kind)
-        if part is None or part.cls is not type(value):
-            raise CannotWrite(f"{name} holds {kind}, which a saved {self.what} cannot hold.")
+        kind, part = self._part_of(value, name)
+        if part.taken is not None:
+            return kind, part.taken(value)
         if not dataclasses.is_dataclass(value):
             return kind, halves(value)
         return kind, {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+
+    def _part_of(self, value: Any, name: str) -> tuple[str, Part]:
+        """Return the part that a value is, and its name: that of a class elsewhere begins with its package."""
+        own = type(value).__name__
+        package = type(value).__module__.partition(".")[0]
+        for kind in (own, f"{package}.{own}"):
+            part = self.parts.get(kind)
+            if part is not None and part.cls is type(value):
+                return kind, part
+        raise CannotWrite(f"{name} holds {own}, which a saved {self.what} cannot hold.")
 
 
 class Decoder:
@@ -197,6 +210,10 @@ class Decoder:
         if kind not in self.parts:
             raise self._unknown(kind, key)
         part = self.parts[kind]
+        if part.made is not None:
+            found = part.made(fields)
+            part.check(found, key)
+            return found
         is_record = dataclasses.is_dataclass(part.cls)
         made = part.cls(**fields) if is_record else put_together(part.cls, fields, f"{key}.")
         part.check(made, key)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.core.errors import CannotWrite, UnreadableFile
 from tellwhy.core.storage.folders import Arrays, Misfit, at_key
@@ -16,11 +19,14 @@ from tellwhy.core.storage.model_file import (
     write_model_file,
 )
 from tellwhy.core.storage.saved_models import SavedKind
-from tellwhy.core.storage.values import Decoder, Encoder
+from tellwhy.core.storage.values import Decoder, Encoder, Parts
 from tellwhy.workflow.models.model_parts import model_parts
+from tellwhy.workflow.models.sklearn_classes import PARTS as SKLEARN_PARTS, is_known
 from tellwhy.workflow.models.table_model import TableModel
 
 TABLE = "model of a table"
+EXPLAINER = "explainer"
+SKLEARN = "model of scikit-learn"
 
 
 def save(model: Any, path: str | Path) -> Path:
@@ -29,7 +35,8 @@ def save(model: Any, path: str | Path) -> Path:
     Parameters
     ----------
     model
-        What `fit_model` learned from a table, or a fitted detector, kernel basis or classifier of tellwhy.
+        What `fit_model` learned from a table; a fitted detector, kernel basis, classifier or explainer of
+        tellwhy; or a fitted model, transform or pipeline of scikit-learn (`docs/fit-once.md` lists them).
     path
         The file, by custom with the ending .tellwhy; it is replaced if it is there.
 
@@ -47,18 +54,30 @@ def save(model: Any, path: str | Path) -> Path:
     """
     target = Path(path)
     if isinstance(model, TableModel):
-        encoder = Encoder(model_parts(), TABLE)
-        held = encoder.encoded(model, "model")
-        return write_model_file(target, {"what": TABLE, "is": held}, encoder.arrays)
+        return _write(target, TABLE, model_parts(), model)
     for name, kind in _kinds().items():
         known = kind.models().get(type(model).__name__)
         if known is not None and known.cls is type(model):
             head, arrays = kind.taken_apart(model)
             return write_model_file(target, {"what": name, **head}, arrays)
+    if is_known(model):
+        check_is_fitted(model)
+        return _write(target, SKLEARN, SKLEARN_PARTS, model)
+    if _is_explainer(model):
+        return _write(target, EXPLAINER, _explainer_parts(), model)
     raise CannotWrite(
-        f"A {type(model).__name__} cannot be saved; expected what `fit_model` returns, or a fitted "
-        f"{', '.join(_kinds())} of tellwhy. Nothing was written."
+        f"A {type(model).__name__} cannot be saved; expected what `fit_model` returns, a fitted "
+        f"{', '.join(_kinds())} or explainer of tellwhy, or a model of scikit-learn that docs/fit-once.md lists. "
+        "Nothing was written."
     )
+
+
+def _write(path: Path, what: str, parts: Parts, model: Any) -> Path:
+    encoder = Encoder(parts, what)
+    held = encoder.encoded(model, "model")
+    # What scikit-learn keeps inside is its own affair, and changes: the file says whose it is.
+    told = {} if what == TABLE else {"scikit-learn": version("scikit-learn")}
+    return write_model_file(path, {"what": what, **told, "is": held}, encoder.arrays)
 
 
 def load(path: str | Path) -> Any:
@@ -74,6 +93,11 @@ def load(path: str | Path) -> Any:
     try:
         if what == TABLE:
             return _table_model(head, arrays)
+        if what in (SKLEARN, EXPLAINER):
+            _check_version(place, head)
+            parts = SKLEARN_PARTS if what == SKLEARN else _explainer_parts()
+            with at_key("is"):
+                return Decoder(parts, str(what), arrays).decoded(head["is"], "is")
         kind = _kinds().get(what) if isinstance(what, str) else None
         if kind is None:
             raise UnreadableFile(f"{place} holds {what!r}, which this version of tellwhy cannot read.")
@@ -81,6 +105,17 @@ def load(path: str | Path) -> Any:
             return kind.put_together(head, arrays)
     except Misfit as misfit:
         raise unfit(place, str(what), misfit) from misfit
+
+
+def _check_version(path: Path, head: Mapping[str, Any]) -> None:
+    """Raise where the file holds what another version of scikit-learn keeps inside its models."""
+    got = str(head.get("scikit-learn"))
+    here = version("scikit-learn")
+    if got.split(".")[:2] != here.split(".")[:2]:
+        raise UnreadableFile(
+            f"{path} was saved with scikit-learn {got}; this is {here}, which keeps other things inside its "
+            "models. Fit the model again, or install the version that it was saved with."
+        )
 
 
 def load_table_model(path: str | Path) -> TableModel:
@@ -100,6 +135,19 @@ def _table_model(head: Mapping[str, Any], arrays: Arrays) -> TableModel:
     if not isinstance(found, TableModel):
         raise Misfit("it is no model of a table", "is")
     return found
+
+
+def _is_explainer(model: Any) -> bool:
+    from tellwhy.workflow.models.explainer_parts import explainer_classes
+
+    return explainer_classes().get(type(model).__name__) is type(model)
+
+
+def _explainer_parts() -> Parts:
+    """Loaded when one is met: models of tables do without."""
+    from tellwhy.workflow.models.explainer_parts import explainer_parts
+
+    return explainer_parts()
 
 
 def _kinds() -> dict[str, SavedKind]:

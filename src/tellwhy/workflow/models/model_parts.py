@@ -198,6 +198,11 @@ _OWN: dict[type, _Fits] = {
 }
 
 
+def stored_rows_parts() -> Parts:
+    """What rows of a table are kept as."""
+    return by_name(Part(StoredRows, _stored_rows), Part(StoredColumn, _stored_column))
+
+
 def model_parts() -> Parts:
     """Everything that a model of a table may be made of."""
     own = by_name(*(Part(cls, fits) for cls, fits in _OWN.items()))

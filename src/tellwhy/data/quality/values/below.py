@@ -38,9 +38,11 @@ def below_zero(seen: Floats, learn: Floats, *, step: float | None = None) -> Bel
     """
     with np.errstate(invalid="ignore"):
         rows = np.flatnonzero(seen < 0)
-        rest = np.sort(learn[learn >= 0])
         n_below = int((learn < 0).sum())
-    if not len(rows) or len(rest) < FEWEST or max(len(rows), n_below) > max(FEW * len(seen), 1):
+        if not len(rows) or max(len(rows), n_below) > max(FEW * len(seen), 1):
+            return NONE  # most columns end here, before anything is sorted
+        rest = np.sort(learn[learn >= 0])
+    if len(rest) < FEWEST:
         return NONE
     if rest[0] == rest[-1]:
         return NONE
