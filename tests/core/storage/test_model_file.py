@@ -98,7 +98,10 @@ def symbolic_link(members):
 def overlapping(members):
     """Many entries that share one content: each is small, together they are many times the file."""
     big = npy(np.zeros(200_000))
-    content = packed({**members, "99999.npy": big})
+    # All of them are named, as those of a real model are: nothing but their sizes gives them away.
+    names = json.loads(members["arrays.json"]) | {"big": "99999.npy"}
+    names |= {f"copy {k}": f"{k + 10_000}.npy" for k in range(500)}
+    content = packed({**members, "arrays.json": json.dumps(names).encode(), "99999.npy": big})
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         entry = archive.getinfo("99999.npy")
         target = io.BytesIO(content[: archive.start_dir])
@@ -207,6 +210,31 @@ def corpus(good):
     return made
 
 
+# Why these are refused: without the check that says so, another one, or the memory, would refuse them later.
+REASONS = {
+    "packed": "is packed or locked",
+    "a bomb": "is packed or locked",
+    "parts that share their bytes": "its parts say that they are larger than the file",
+    "a huge shape": "says that it takes 8,000,000,000,000 bytes, but holds 80",
+    "a negative shape": "says that it takes",
+    "an array of objects": "holds Python objects, which are never loaded",
+    "an array that says it is one of objects": "holds Python objects, which are never loaded",
+    "an array of text": "expected numbers of this machine",
+    "not a number": "something else than finite numbers",
+    "a way out": "which no model has",
+    "an absolute way": "which no model has",
+    "a way out, the other way": "which no model has",
+    "a script": "which no model has",
+    "a symbolic link": "which no model has",
+    "an array nobody names": "names other arrays than the file holds",
+    "a head of brackets": "nested too deeply",
+    "a head of NaN": "which JSON does not have",
+    "a class of Python": "names 'Popen', which is nothing that",
+    "future version": "Upgrade tellwhy",
+    "version zero": "Fit the model again",
+}
+
+
 @pytest.fixture(scope="module")
 def refused(good):
     return corpus(good)
@@ -215,6 +243,22 @@ def refused(good):
 def names():
     """Of the corpus, without making a model first."""
     return sorted(set(re.findall(r'^        "([^"]+)": ', Path(__file__).read_text("utf-8"), re.MULTILINE)))
+
+
+def test_every_reason_is_one_of_a_file():
+    assert set(REASONS) <= set(names())
+
+
+def test_no_more_parts_and_no_longer_head_than_a_model_has(good, tmp_path, monkeypatch):
+    path = tmp_path / "m.tellwhy"
+    path.write_bytes(good)
+    monkeypatch.setattr(model_file, "MOST_MEMBERS", 5)
+    with pytest.raises(UnreadableFile, match=r"it has \d+ parts"):
+        tellwhy.load(path)
+    monkeypatch.undo()
+    monkeypatch.setattr(model_file, "LARGEST_HEAD", 1000)
+    with pytest.raises(UnreadableFile, match=r"model\.json takes [\d,]+ bytes"):
+        tellwhy.load(path)
 
 
 def test_every_file_of_the_corpus_is_tried(refused):
@@ -226,8 +270,9 @@ def test_refused(name, refused, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "m.tellwhy"
     path.write_bytes(refused[name])
-    with pytest.raises(UnreadableFile, match=r"m\.tellwhy"):
+    with pytest.raises(UnreadableFile, match=r"m\.tellwhy") as told:
         tellwhy.load(path)
+    assert REASONS.get(name, "") in str(told.value)
     assert [p.name for p in tmp_path.iterdir()] == ["m.tellwhy"]  # nothing was unpacked, nothing ran
 
 

@@ -152,7 +152,7 @@ class Encoder:
         return kind, {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
 
     def _part_of(self, value: Any, name: str) -> tuple[str, Part]:
-        """Return the part that a value is, and its name: that of a class elsewhere begins with its package."""
+        """Return the part that a value is, and its name; others' classes begin with their package."""
         own = type(value).__name__
         package = type(value).__module__.partition(".")[0]
         for kind in (own, f"{package}.{own}"):

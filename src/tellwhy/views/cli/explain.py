@@ -12,6 +12,7 @@ from tellwhy.views.cli.models import bulk
 
 if TYPE_CHECKING:
     from tellwhy.workflow import Run
+    from tellwhy.workflow.bulk.bulk_run import BulkResult
     from tellwhy.workflow.media.media_run import MediaRun
 
 TOO_MANY = 3  # exit status of --fail-on-alarms
@@ -189,8 +190,9 @@ def explain_command(
     asked |= {**table_only, "detector": detector, "method": method, "missing": missing, **kinds}
     blocks = {"workers": workers, "all": all, "budget": budget, "ray": ray}
     if bulk.is_bulk(files, blocks):
-        bulk.check_source(sheet, fail_on_alarms)
-        bulk.explain_in_blocks(files, folder, model, asked, blocks, db=db, as_json=json, quiet=quiet)
+        bulk.check_source(sheet)
+        done = bulk.explain_in_blocks(files, folder, model, asked, blocks, db=db, as_json=json, quiet=quiet)
+        fail_above(done, fail_on_alarms)
         return
     if model is None:
         run = _explain_rows(named, folder, asked, as_json=json, quiet=quiet)
@@ -207,7 +209,7 @@ def _kind(
     return "texts" if is_texts(files, text, columns) else kind_of(files, time=time, window=window)
 
 
-def fail_above(run: Run | MediaRun, most: int | None) -> None:
+def fail_above(run: Run | MediaRun | BulkResult, most: int | None) -> None:
     """Leave with a status of its own where more rows are alarms than a job allows."""
     n_alarms = run.n_flagged
     if most is not None and n_alarms > most:

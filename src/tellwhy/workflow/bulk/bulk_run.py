@@ -54,6 +54,11 @@ class BulkResult:
     n_resumed: int
     failed: list[tuple[str, str]]
 
+    @property
+    def n_flagged(self) -> int:
+        """Alarms, as a `Run` calls them."""
+        return self.n_alarms
+
 
 def explain_bulk(
     names: str | Path | Sequence[str | Path],
@@ -155,7 +160,7 @@ def _continued(plan: Plan, runner: Runner) -> BulkResult:
         early.end()
     if run is not None:
         save_run(run, out / RUN)
-    write_list(plan, records)
+    write_list(plan, records, run)
     return BulkResult(
         out=out,
         run=run,

@@ -19,6 +19,7 @@ from tellwhy.core.score_function import Integers
 from tellwhy.core.storage.files import plain
 from tellwhy.workflow.bulk.blocks import Block, ReadBlock, read_block
 from tellwhy.workflow.bulk.parts import Record, part_name, write_part, write_record
+from tellwhy.workflow.bulk.row_hashes import HASH, Hashes, compared_columns, row_hashes
 from tellwhy.workflow.models.explain_new import Judged, changed_request, judge
 from tellwhy.workflow.models.files import load_table_model
 from tellwhy.workflow.models.marks import is_marked
@@ -28,6 +29,7 @@ from tellwhy.workflow.tables.as_written import as_written
 from tellwhy.workflow.tables.table_run import run_of
 
 EXPLAINED_AT_ONCE = 200  # alarms, between two looks at the clock
+MOST_NAMED = 200  # alarms of a block that the whole run may tell
 NOT_EXPLAINED = "not explained: the time for this block was up"
 
 
@@ -98,7 +100,8 @@ def _explained(job: Job, model: TableModel, block: Block, read: ReadBlock) -> Re
     explained = [each for each in every if not each.is_held]
     held = [each.anomaly.row for each in every if each.is_held]
     out = Path(job.out)
-    tables = {"scores": _scores(judged, read, held), "alarms": _alarms(judged, read, explained)}
+    hashes = row_hashes(read.table.frame, compared_columns(model))
+    tables = {"scores": _scores(judged, read, held, hashes), "alarms": _alarms(judged, read, explained)}
     if job.explain_all:
         tables["attributions"] = _attributions(job, judged, read)
     names = {what: part_name(block.number, what) for what in tables}
@@ -112,7 +115,7 @@ def _explained(job: Job, model: TableModel, block: Block, read: ReadBlock) -> Re
         n_held_back=sum(judged.held.values()) + len(held),
         parts=written,
         failed=[list(each) for each in read.failed],
-        findings=_findings(judged),
+        findings=_findings(judged, explained),
     )
 
 
@@ -162,7 +165,7 @@ def _places(read: ReadBlock, rows: Integers) -> dict[str, Any]:
     }
 
 
-def _scores(judged: Judged, read: ReadBlock, held: list[int]) -> pa.Table:
+def _scores(judged: Judged, read: ReadBlock, held: list[int], hashes: Hashes) -> pa.Table:
     """Every row that was read; one that was dropped for its gaps has no score."""
     ranking = judged.ranking
     judged_rows = judged.fitted.selection.rows
@@ -171,7 +174,8 @@ def _scores(judged: Judged, read: ReadBlock, held: list[int]) -> pa.Table:
     is_alarm = np.nan_to_num(scores, nan=-np.inf) > ranking.threshold
     is_alarm[held] = False
     places = _places(read, np.arange(len(scores)))
-    return pa.table({**places, "score": pa.array(scores, from_pandas=True), "is_alarm": is_alarm})
+    told = {**places, "score": pa.array(scores, from_pandas=True), "is_alarm": is_alarm}
+    return pa.table({**told, HASH: hashes})
 
 
 def _alarms(judged: Judged, read: ReadBlock, explained: list[Explained]) -> pa.Table:
@@ -222,9 +226,18 @@ def _attributions(job: Job, judged: Judged, read: ReadBlock) -> pa.Table:
     return pa.table({**places, "score": found.scores, **{f"value: {n}": v for n, v in columns.items()}})
 
 
-def _findings(judged: Judged) -> list[dict[str, Any]]:
+def _findings(judged: Judged, explained: list[Explained]) -> list[dict[str, Any]]:
+    """What is wrong with the rows as data; of the rows, those that the run may tell are named."""
+    told = {each.anomaly.row for each in explained[:MOST_NAMED]}
+    rows = judged.fitted.selection.rows
     return [
-        {"kind": f.kind, "columns": list(f.columns), "n_rows": len(f.rows), "text": f.text}
-        for f in judged.found.findings
-        if f.rows
+        {
+            "kind": finding.kind,
+            "columns": list(finding.columns),
+            "n_rows": len(finding.rows),
+            "text": finding.text,
+            "rows": sorted(told & set(rows[list(finding.rows)].tolist())),
+        }
+        for finding in judged.found.findings
+        if finding.rows
     ]

@@ -16,7 +16,7 @@ from tellwhy.workflow.bulk.blocks import Block, files_of, plan_blocks
 from tellwhy.workflow.bulk.explain_block import Job
 
 PLAN = "bulk.json"
-SCHEMA = 1
+SCHEMA = 2
 OURS = ("model.tellwhy", "query.parquet", "query.json")  # what may be in the folder before a run begins
 
 

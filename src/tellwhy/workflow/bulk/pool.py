@@ -85,7 +85,7 @@ def _begin(parent: int) -> None:
 
 
 def _keep_memory() -> None:
-    """Ask the C library to reuse large arrays' memory: given back and asked for anew, it is cleared each time.
+    """Ask the C library to reuse the memory of large arrays; asked for anew, it is cleared each time.
 
     A block then takes a third of the page faults; with a worker on every core, clearing pages is what they
     wait for.

@@ -7,7 +7,7 @@ import heapq
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.storage.files import new_file, plain
 from tellwhy.workflow.bulk.parts import PARTS, Record, part_name
 from tellwhy.workflow.bulk.plan import Plan
+from tellwhy.workflow.bulk.repeats import repeats_elsewhere
 from tellwhy.workflow.bulk.sample_run import Sample, sample_of, scores_of
 from tellwhy.workflow.models.explain_new import line_of
 from tellwhy.workflow.models.table_model import TableModel
@@ -45,7 +46,7 @@ class _Alarm:
     cells: Mapping[str, Any]
 
 
-def write_list(plan: Plan, records: Sequence[Record]) -> None:
+def write_list(plan: Plan, records: Sequence[Record], run: Run | None) -> None:
     """Write the list of all parts, with their sizes and checksums, and of what could not be read."""
     told = {
         "schema": 1,
@@ -54,7 +55,7 @@ def write_list(plan: Plan, records: Sequence[Record]) -> None:
         "n_held_back": sum(record.n_held_back for record in records),
         "parts": {name: list(found) for record in records for name, found in record.parts.items()},
         "failed": [list(each) for record in records for each in record.failed],
-        "findings": [vars(finding) for finding in merged_findings(records)],
+        "findings": [] if run is None else [vars(finding) for finding in run.findings],
     }
     with new_file(Path(plan.job.out) / WHOLE) as work:
         work.write_text(json.dumps(plain(told), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
@@ -84,13 +85,14 @@ def whole_run(plan: Plan, records: Sequence[Record], sample: Sample | None = Non
         notices=[*base.notices, *_notices(records, n_rows)],
         scores=scores,
         rows=rows,
-        findings=merged_findings(records),
+        findings=[*merged_findings(records), *repeats_elsewhere(plan, records, model)],
         alarms=rule,
         created=_newest(plan),
         settings={**base.settings, "model": plan.job.model},
         fingerprint=plan.job.checksum,
     )
     told = _with_alarms(told, list(_oddest(plan, records))) if n_alarms else told
+    told = replace(told, findings=_of_told_rows(told))
     return replace(told, headline=headline_of(n_rows, rule, told.anomalies))
 
 
@@ -196,16 +198,39 @@ def _with_alarms(run: Run, alarms: Sequence[_Alarm]) -> Run:
 
 
 def merged_findings(records: Sequence[Record]) -> list[Finding]:
-    """Findings of all blocks; those with one cause are one, with the number of all their rows."""
-    merged: dict[tuple[Any, ...], tuple[int, Mapping[str, Any]]] = {}
+    """Findings of all blocks; those with one cause are one, with the number of all their rows.
+
+    Of these rows, numbered among all, those are named that may be told as alarms.
+    """
+    merged: dict[tuple[Any, ...], _Merged] = {}
+    start = 0
     for record in records:
         for found in record.findings:
             cause = _ASIDE.sub("", _COUNTED.sub("", found["text"]))
-            key = (found["kind"], tuple(found["columns"]), cause)
-            n_before, first = merged.get(key, (0, found))
-            merged[key] = (n_before + int(found["n_rows"]), first)
-    told = sorted(merged.values(), key=lambda each: -each[0])
-    return [Finding(first["kind"], list(first["columns"]), [], _text(n, first["text"])) for n, first in told]
+            one = merged.setdefault((found["kind"], tuple(found["columns"]), cause), _Merged(found))
+            one.n_rows += int(found["n_rows"])
+            one.rows += [start + int(row) for row in found["rows"]]
+        start += record.n_read
+    told = sorted(merged.values(), key=lambda each: -each.n_rows)
+    return [
+        Finding(one.first["kind"], list(one.first["columns"]), one.rows, _text(one.n_rows, one.first["text"]))
+        for one in told
+    ]
+
+
+@dataclass(eq=False)
+class _Merged:
+    """A finding of several blocks."""
+
+    first: Mapping[str, Any]
+    n_rows: int = 0
+    rows: list[int] = field(default_factory=list)
+
+
+def _of_told_rows(run: Run) -> list[Finding]:
+    """Findings that name the told alarms alone: a mark is made of them, with the value that they found."""
+    told = {anomaly.row for anomaly in run.anomalies}
+    return [replace(finding, rows=[row for row in finding.rows if row in told]) for finding in run.findings]
 
 
 def _text(n: int, text: str) -> str:

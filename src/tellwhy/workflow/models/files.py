@@ -67,8 +67,8 @@ def save(model: Any, path: str | Path) -> Path:
         return _write(target, EXPLAINER, _explainer_parts(), model)
     raise CannotWrite(
         f"A {type(model).__name__} cannot be saved; expected what `fit_model` returns, a fitted "
-        f"{', '.join(_kinds())} or explainer of tellwhy, or a model of scikit-learn that docs/fit-once.md lists. "
-        "Nothing was written."
+        f"{', '.join(_kinds())} or explainer of tellwhy, or a model of scikit-learn that docs/fit-once.md "
+        "lists. Nothing was written."
     )
 
 

@@ -81,7 +81,8 @@ def _wrapped_word(value: Any, name: str) -> Any:
         return {"is_a": "check_array", "of": wrapped(dict(value.keywords), name)}
     if isinstance(value, _FUNCTIONS):
         raise CannotWrite(
-            f"{name} is a function, which no file can hold: name the columns, the kernel or the metric instead."
+            f"{name} is a function, which no file can hold: name the columns, the kernel or the metric, or "
+            "leave it out."
         )
     return value
 

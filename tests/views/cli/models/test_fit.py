@@ -130,6 +130,10 @@ def test_a_folder_is_explained_block_by_block(place):
     assert told["n_rows"] == 120
     assert told["n_resumed"] == told["n_blocks"] == 1
     assert told["n_alarms"] >= 8
+    failed = run(*words, "--fail-on-alarms", str(told["n_alarms"] - 1), "--quiet")
+    assert failed.exit_code == 3
+    assert f"{told['n_alarms']} rows are alarms, more than the" in failed.stderr
+    assert run(*words, "--fail-on-alarms", str(told["n_alarms"]), "--quiet").exit_code == 0
     for words, option in ((["--alarms", "3"], "--alarms"), (["--sheet", "2"], "--sheet")):
         wrong = run("explain", place / "year", "--model", place / "m.tellwhy", *words)
         assert wrong.exit_code == 1

@@ -35,14 +35,11 @@ def is_large(files: Sequence[str]) -> bool:
     return any(path.is_dir() for path in paths) or sum(sizes) > LARGE
 
 
-def check_source(sheet: str | None, fail_on_alarms: int | None) -> None:
+def check_source(sheet: str | None) -> None:
     """Raise for what cannot be asked of files that are read block by block."""
-    given = {"--sheet": sheet, "--fail-on-alarms": fail_on_alarms}
-    named = [name for name, value in given.items() if value is not None]
-    if named:
+    if sheet is not None:
         raise InvalidParameter(
-            f"{', '.join(named)} cannot be used block by block; name Parquet or text files, or folders of "
-            "them."
+            "--sheet cannot be used block by block; name Parquet or text files, or folders of them."
         )
 
 
@@ -56,7 +53,7 @@ def explain_in_blocks(
     db: Path | None = None,
     as_json: bool,
     quiet: bool,
-) -> None:
+) -> BulkResult:
     """Explain files block by block; fit a model first where none is given."""
     from tellwhy.views.report import write_report
     from tellwhy.workflow.bulk.bulk_run import RUN, explain_bulk
@@ -84,6 +81,7 @@ def explain_in_blocks(
     _tell(result, folder, asked["top"], as_json=as_json, quiet=quiet)
     if result.failed:
         raise typer.Exit(PARTLY)
+    return result
 
 
 @contextmanager
