@@ -234,13 +234,24 @@ def tell(found: dict[str, Any]) -> None:
     table = table.astype(object)
     table = table.where(table.notna(), "")
     text = (
-        f"{COLUMNS} columns, Parquet in row groups of {GROUP:,} rows; {found['machine']}. Seconds of workers hold the "
-        "start of the processes and the folder of the run at the end. One worker would take for all rows what it took "
-        "to start and to end, and its pace between the first and the last block; 'times one worker' compares with "
-        "that, or with one bare explainer. 'CPU, times bare' divides the processor time for a million rows by that of "
-        "as many bare explainers at once."
+        f"Measured on {found['machine']}: {COLUMNS} columns, Parquet in row groups of {GROUP:,} rows. {_warm(lines)} "
+        "Seconds of workers hold the start of the processes and the folder of the run at the end. One worker would take "
+        "for all rows what it took to start and to end, and its pace between the first and the last block; 'times one "
+        "worker' compares with that, or with one bare explainer. 'CPU, times bare' divides the processor time for a "
+        "million rows by that of as many bare explainers at once."
     )
     publish("bulk", "Many rows, block by block", [(text, table)], peers=("pyarrow",))
+
+
+def _warm(lines: list[dict[str, Any]]) -> str:
+    """What a block costs one worker that has done one before, beside the bare explainer."""
+    one = next(line for line in lines if line["way"] == "1 worker")
+    block = one["from first to last block"] / (one["blocks"] - 1)
+    bare_block = min(line["seconds"] for line in lines if "bare" in line["way"])
+    return (
+        f"After its first block one worker takes {block:.2f} s for a block, the bare explainer {bare_block:.2f} s at "
+        f"best: {block / bare_block:.2f} times as long."
+    )
 
 
 def _number(way: str) -> int:

@@ -89,7 +89,11 @@ def kill_and_resume(place, rng, n_kills):
     while kills < n_kills:
         process = start(place, "killed")
         began = time.monotonic()
-        time.sleep(float(rng.uniform(0.3, longest)))
+        if rng.random() < 0.5:  # at any moment, or while blocks are being written
+            time.sleep(float(rng.uniform(0.3, longest)))
+        else:
+            wait_for_block(process, place / "killed" / "blocks")
+            time.sleep(float(rng.uniform(0.0, 1.5)))
         victims = ["all", "parent", "worker"]
         victim = victims[int(rng.integers(3))]
         if process.poll() is None:
@@ -104,6 +108,15 @@ def kill_and_resume(place, rng, n_kills):
     finish(start(place, "killed"))
     assert content_of(place / "killed") == reference
     shutil.rmtree(place / "killed")
+
+
+def wait_for_block(process, folder):
+    """Wait until one more block is done, or the run has ended."""
+    before = len(list(folder.glob("*.json")))
+    until = time.monotonic() + 300
+    while process.poll() is None and len(list(folder.glob("*.json"))) <= before:
+        assert time.monotonic() < until
+        time.sleep(0.02)
 
 
 def kill(process, victim):
