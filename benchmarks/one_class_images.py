@@ -154,7 +154,9 @@ def measured(asked: argparse.Namespace) -> dict:
             save(asked, {"lines": lines, "textures": []})
     discs: list[dict] = []
     if asked.positions:
-        discs = [line for found in in_processes(asked, disc_work(asked), NAMES) for line in found]
+        for found in in_processes(asked, disc_work(asked), NAMES):
+            discs += found
+            save(asked, {"lines": lines, "textures": discs})
     return {"lines": lines, "textures": discs}
 
 

@@ -41,7 +41,8 @@ def test_a_planted_motif_is_the_first_alarm_and_its_channel_is_named(seed):
 
 
 def test_an_ordinary_series_has_no_alarm():
-    runs = [explain_series(readings(seed=seed), top=2, **FAST) for seed in (5, 6, 7)]
+    quick = FAST | {"n_windows": 1000}
+    runs = [explain_series(readings(seed=seed), top=2, **quick) for seed in (5, 6, 7)]
     assert sum(run.n_flagged for run in runs) == 0
     assert runs[0].headline.startswith("No stretch is odd beyond chance")
 
@@ -110,3 +111,46 @@ def test_peaks_share_no_reading():
     assert (np.diff(np.sort(found)) >= 7).all()
     assert (np.diff(scores[found]) <= 0).all()
     assert found[0] == scores.argmax()
+
+
+def test_relevance_is_what_is_beyond_the_usual_of_the_channel():
+    """Noise is relevant in every window: what is shown is what the stretch has more, on its channel and time."""
+    for seed in range(2):
+        first = explain_series(planted(seed), top=1, **FAST | {"n_windows": 1000}).items[0]
+        low = first.start - first.places[0].box[0]
+        around = first.relevance[1490 - low : 1530 - low]
+        inside = first.relevance[1500 - low : 1520 - low, 2]
+        assert inside.sum() > 0.75 * around.sum()
+        assert (first.relevance >= 0).all()
+        assert np.median(first.relevance[:, :2]) < 0.1 * inside.mean()
+
+
+def test_where_all_of_a_series_is_odd_the_channel_is_still_named():
+    """What is usual is asked of the reference, not of the series itself."""
+    good = readings(seed=1)
+    bad = readings(seed=2)
+    bad["a"] = 2.0 * bad["a"][::-1].to_numpy()
+    run = explain_series(bad, reference=good, top=1, **FAST | {"n_windows": 600})
+    assert run.items[0].places[0].text == "a"
+    assert run.items[0].is_alarm
+
+
+def test_a_reference_is_judged_by_parts_that_were_not_learned_from():
+    """Windows that overlap those learned from score low: new ordinary windows would all be alarms."""
+    rng = np.random.default_rng(0)
+    n_alarms = 0
+    for _ in range(6):
+        own, other = (pd.DataFrame({"t": np.arange(900), "x": rng.normal(size=900)}) for _ in range(2))
+        run = explain_series(own, reference=other, top=1, time="t", window=20, n_windows=300)
+        n_alarms += run.items[0].is_alarm
+    assert n_alarms <= 2
+
+
+def test_too_few_stretches_are_ranked_and_nothing_is_an_alarm():
+    own = readings(300, seed=4)
+    own.loc[150:169, "c"] = 3.0
+    run = explain_series(own, reference=readings(110, seed=5), top=2, **FAST)
+    assert run.threshold is None
+    assert not run.items[0].is_alarm
+    assert "too few stretches to tell" in run.headline
+    assert "too few to tell (10 are needed)" in run.summary

@@ -22,14 +22,25 @@ class Judged:
 
 
 def judge(
-    scores: Floats, ordinary: Floats | None, *, fdr: float | None = None, is_clean: bool = True
+    scores: Floats,
+    ordinary: Floats | None,
+    *,
+    fdr: float | None = None,
+    is_clean: bool = True,
+    few: str = "above all",
 ) -> Judged:
     """Judge scores by those of ordinary things, each scored as if it were new.
 
-    With fewer than ten of them, alarms are what scores above all of them; without any there is no line.
+    With fewer than ten of them, alarms are what scores above all of them, or nothing is an alarm where `few`
+    is "rank": one of many stretches of a series is above a few ordinary ones by chance. Without any ordinary
+    score there is no line.
     """
-    if ordinary is None or not len(ordinary):
+    if ordinary is None or (not len(ordinary) and few != "rank"):
         return Judged(None, None, "no alarms, since nothing says what is ordinary: a ranking only")
+    if len(ordinary) < LEAST and few == "rank":
+        n = len(ordinary)
+        rule = f"no alarms, since {n} ordinary stretches are too few to tell ({LEAST} are needed): a ranking"
+        return Judged(None, None, rule)
     if len(ordinary) < LEAST:
         n = len(ordinary)
         rule = f"above all {n} of the reference: one ordinary picture in {n + 1} would be"

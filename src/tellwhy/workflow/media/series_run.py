@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
-from tellwhy.core.errors import InvalidInput
 from tellwhy.core.progress import stage
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.data import Table
@@ -20,60 +18,19 @@ from tellwhy.detectors import PatchModel
 from tellwhy.explainers import PatchRelevance
 from tellwhy.workflow.media.media_run import Item, MediaRun, Place
 from tellwhy.workflow.media.ordinary import Judged, judge
-from tellwhy.workflow.series.stamps import read_stamps, stamp_words
+from tellwhy.workflow.media.series_readings import (
+    Readings,
+    SeriesRequest,
+    read_readings,
+    reference_readings,
+)
 from tellwhy.workflow.tables.selection import as_source
 from tellwhy.workflow.tables.table_run import versions
 
 TRIMMED = 0.05  # share of the windows left out where a series is its own reference
+FOLDS = 3  # parts of the reference that are judged by the others
 AROUND = 2  # windows shown before and after a stretch
-MOST_MISSING = 0.5  # share of a channel's readings that may be filled in
 LEAST_SHARE = 0.1  # of a stretch's relevance, for a channel to be named
-
-
-@dataclass(frozen=True)
-class SeriesRequest:
-    """How a series is judged.
-
-    Attributes
-    ----------
-    time
-        Column of the time; rows are put in its order.
-    window
-        Readings in a window.
-    reference
-        Another table of the same columns, of an ordinary time; None: the series is compared with itself.
-    columns, exclude
-        Columns to use, or not to use, as channels; by default all that hold numbers.
-    top
-        How many stretches are told.
-    n_windows
-        Windows to learn from.
-    fdr
-        Expected share of false alarms among the alarms.
-    random_state
-        Seed of every draw.
-    """
-
-    time: str
-    window: int
-    reference: str | Path | TableLike | None = None
-    columns: Sequence[str] | None = None
-    exclude: Sequence[str] = ()
-    top: int = 10
-    n_windows: int = 3_000
-    fdr: float | None = None
-    random_state: int = 0
-
-
-@dataclass(frozen=True, eq=False)
-class Readings:
-    """Readings of channels in the order of time."""
-
-    values: Floats  # (time, channels)
-    channels: list[str]
-    rows: Integers  # of the table
-    times: list[str]
-    notices: list[str]
 
 
 def explain_series(data: str | Path | TableLike, **settings: Any) -> MediaRun:
@@ -88,6 +45,7 @@ def explain_series(data: str | Path | TableLike, **settings: Any) -> MediaRun:
 
     Examples
     --------
+    >>> import pandas as pd
     >>> wave = np.sin(np.arange(2000) / 5) + 0.05 * np.random.default_rng(0).normal(size=2000)
     >>> wave[900:920] = wave[900:920][::-1].copy()
     >>> frame = pd.DataFrame({"second": np.arange(2000), "level": wave})
@@ -98,32 +56,71 @@ def explain_series(data: str | Path | TableLike, **settings: Any) -> MediaRun:
     request = SeriesRequest(**settings)
     stage("reading the series")
     table = as_source(data)
-    readings = _readings(table, request)
+    readings = read_readings(table, request)
     other = request.reference
-    ordinary = readings if other is None else _ordinary(other, readings, request)
+    ordinary = readings if other is None else reference_readings(other, readings, request)
     stage("learning what is ordinary")
-    model = PatchModel(
-        patch_size=(request.window,),
-        n_train_patches=request.n_windows,
-        trim=TRIMMED if other is None else 0.0,
-        random_state=request.random_state,
-    ).fit(ordinary.values[None])
+    model = _model(request).fit(ordinary.values[None])
     stage("explaining windows")
     told = PatchRelevance(model).explain(readings.values[None])
     scores = told.extras["positions"][0]
     chosen = peaks(scores, request.window)
-    # The highest points of stretches are compared with those of ordinary stretches.
-    usual = scores if other is None else model.to_score().positions(ordinary.values[None], unseen=True)[0]
-    judged = judge(
-        scores[chosen],
-        usual[peaks(usual, request.window)],
-        fdr=request.fdr,
-        is_clean=other is not None,
+    own = _Usual(scores[chosen], usual_of(told.values[0], request.window))
+    usual = own if other is None else _held_out(request, ordinary)
+    judged = judge(scores[chosen], usual.peaks, fdr=request.fdr, is_clean=other is not None, few="rank")
+    found = _Found(readings, told.values[0], usual.relevance, scores, chosen, judged)
+    items = [_item(found, k, request.window) for k in range(found.n_told(request))]
+    return _run(table, request, found, items)
+
+
+def _model(request: SeriesRequest) -> PatchModel:
+    return PatchModel(
+        patch_size=(request.window,),
+        n_train_patches=request.n_windows,
+        trim=TRIMMED if request.reference is None else 0.0,
+        random_state=request.random_state,
     )
-    found = _Found(readings, told.values[0], scores, chosen, judged)
-    return _run(
-        table, request, found, [_item(found, k, request.window) for k in range(found.n_told(request))]
-    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Usual:
+    """Highest points of ordinary stretches, and the relevance that a reading of each channel usually has."""
+
+    peaks: Floats
+    relevance: Floats
+
+
+def _held_out(request: SeriesRequest, ordinary: Readings) -> _Usual:
+    """Judge each third of the reference by the others.
+
+    A window that overlaps one that was learned from is almost that one: only parts that were not learned from
+    at all tell how new readings score.
+    """
+    parts = np.array_split(ordinary.values, FOLDS)
+    if len(parts[-1]) < 2 * request.window:
+        whole = PatchRelevance(_model(request).fit(ordinary.values[None])).explain(ordinary.values[None])
+        return _Usual(np.empty(0), usual_of(whole.values[0], request.window))
+    heights = []
+    relevance = []
+    for k, part in enumerate(parts):
+        fitted = _model(request).fit([other for i, other in enumerate(parts) if i != k])
+        told = PatchRelevance(fitted).explain(part[None])
+        scores = told.extras["positions"][0]
+        heights.append(scores[peaks(scores, request.window)])
+        relevance.append(usual_of(told.values[0], request.window))
+    return _Usual(np.concatenate(heights), np.mean(relevance, axis=0))
+
+
+def usual_of(relevance: Floats, window: int) -> Floats:
+    """Return the relevance of a reading in the middle window of each channel: noise is relevant everywhere.
+
+    Examples
+    --------
+    >>> usual_of(np.array([[1.0], [1.0], [1.0], [9.0]]), 2)
+    array([1.])
+    """
+    sums = np.cumsum(np.vstack([np.zeros(relevance.shape[1]), relevance]), axis=0)
+    return np.asarray(np.median(sums[window:] - sums[:-window], axis=0) / window)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,6 +129,7 @@ class _Found:
 
     readings: Readings
     relevance: Floats  # (time, channels)
+    usual: Floats  # relevance that a reading of each channel has anyway
     scores: Floats  # of each window
     chosen: Integers  # first readings of the stretches, the oddest first
     judged: Judged
@@ -140,11 +138,14 @@ class _Found:
         """How many stretches are told."""
         return min(request.top, len(self.chosen))
 
+    def beyond(self, low: int, high: int) -> Floats:
+        """Relevance of readings beyond what is usual of their channel: noise is relevant in every window."""
+        return np.asarray(np.clip(self.relevance[low:high] - self.usual, 0.0, None))
+
     def shares(self, start: int, window: int) -> Floats:
-        """Share of each channel in what a stretch has beyond the usual: noise is relevant in every window."""
-        sums = np.cumsum(np.vstack([np.zeros(self.relevance.shape[1]), self.relevance]), axis=0)
-        by_channel = sums[window:] - sums[:-window]
-        beyond = np.clip(by_channel[start] - np.median(by_channel, axis=0), 0.0, None)
+        """Share of each channel in what a stretch has beyond the usual."""
+        by_channel = self.relevance[start : start + window].sum(axis=0)
+        beyond = np.clip(by_channel - window * self.usual, 0.0, None)
         return np.asarray(beyond / (beyond.sum() or 1.0))
 
     @property
@@ -175,74 +176,6 @@ def peaks(scores: Floats, window: int) -> Integers:
     return np.array(found, dtype=np.int64)
 
 
-def _readings(table: Table, request: SeriesRequest) -> Readings:
-    """Channels of a table in the order of time; rows of the same time are averaged, gaps are filled in."""
-    if request.time not in table.frame:
-        names = ", ".join(map(repr, table.frame.columns[:10]))
-        raise InvalidInput(f"{table.source} has no column {request.time!r} for the time. It has: {names}.")
-    stamps = read_stamps(table, request.time)
-    frame = table.frame.iloc[stamps.order]
-    notices = [*table.notices, *stamps.notices]
-    keys = frame[request.time].to_numpy()
-    channels, left_out = _channels(frame, request)
-    if left_out:
-        notices.append(f"Not used, since they hold no numbers: {', '.join(left_out[:10])}.")
-    values, told = _filled(frame[channels].astype(np.float64), keys)
-    notices += told
-    first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
-    if len(first) < 2 * request.window:
-        raise InvalidInput(
-            f"{table.source} has {len(first):,} moments, fewer than two windows of {request.window}. Take a "
-            "shorter window."
-        )
-    moments = stamps.shown
-    times = [str(k) for k in keys[first]] if moments is None else [stamp_words(m) for m in moments[first]]
-    return Readings(values, channels, stamps.order[first], times, notices)
-
-
-def _channels(frame: pd.DataFrame, request: SeriesRequest) -> tuple[list[str], list[str]]:
-    """Columns of readings, and those left out because they hold none."""
-    named = request.columns
-    for name in [*(named or []), *request.exclude]:
-        if name not in frame:
-            raise InvalidInput(f"There is no column {name!r}. There are: {', '.join(frame.columns[:10])}.")
-    wanted = [c for c in named or frame.columns if c != request.time and c not in request.exclude]
-    numeric = [c for c in wanted if pd.api.types.is_numeric_dtype(frame[c]) and frame[c].notna().any()]
-    usable = [c for c in numeric if frame[c].isna().mean() <= MOST_MISSING]
-    if not usable:
-        raise InvalidInput(
-            "No column holds readings: numbers, of which at most half are missing. Name the columns with "
-            "--columns, or write decimals with points."
-        )
-    return usable, [c for c in wanted if c not in usable]
-
-
-def _filled(frame: pd.DataFrame, keys: Any) -> tuple[Floats, list[str]]:
-    notices = []
-    if (keys[1:] == keys[:-1]).any():
-        frame = frame.groupby(pd.Series(keys, index=frame.index), sort=False).mean()
-        notices.append("Rows of the same time were averaged.")
-    if np.isinf(frame.to_numpy()).any():
-        frame = frame.replace([np.inf, -np.inf], np.nan)
-    n_missing = int(frame.isna().sum().sum())
-    if n_missing:
-        notices.append(f"{n_missing:,} missing readings were filled in between their neighbours.")
-        frame = frame.interpolate(limit_direction="both")
-    return frame.to_numpy(dtype=np.float64), notices
-
-
-def _ordinary(other: Any, readings: Readings, request: SeriesRequest) -> Readings:
-    table = as_source(other)
-    missing = [name for name in readings.channels if name not in table.frame]
-    if missing:
-        raise InvalidInput(f"The reference {table.source} lacks the columns {', '.join(missing)}.")
-    named = SeriesRequest(request.time, request.window, columns=readings.channels)
-    found = _readings(table, named)
-    if found.channels != readings.channels:
-        raise InvalidInput(f"The reference {table.source} holds no numbers in some of the channels.")
-    return found
-
-
 def _item(found: _Found, k: int, window: int) -> Item:
     """The stretch of a window, with the channels that make it odd and what lies around it."""
     readings = found.readings
@@ -262,7 +195,7 @@ def _item(found: _Found, k: int, window: int) -> Item:
         places=places,
         p_value=None if p_values is None else float(p_values[k]),
         data=readings.values[low:high],
-        relevance=found.relevance[low:high],
+        relevance=found.beyond(low, high),
         labels=readings.channels,
         start=int(readings.rows[start]),
         ends=(readings.times[low], readings.times[high - 1]),
@@ -276,7 +209,7 @@ def _run(table: Table, request: SeriesRequest, found: _Found, items: Sequence[It
     return MediaRun(
         kind="series",
         source=table.source,
-        headline=_headline(n, items),
+        headline=_headline(n, items, is_told=found.judged.threshold is not None),
         summary=_summary(request, found),
         notices=found.readings.notices,
         settings=settings,
@@ -289,9 +222,14 @@ def _run(table: Table, request: SeriesRequest, found: _Found, items: Sequence[It
     )
 
 
-def _headline(n_alarms: int, items: Sequence[Item]) -> str:
+def _headline(n_alarms: int, items: Sequence[Item], *, is_told: bool) -> str:
     first = items[0]
     channel = f", most of all in {first.places[0].text}" if first.places else ""
+    if not is_told:
+        return (
+            f"The oddest stretch is {first.name}{channel}; there are too few stretches to tell whether it is "
+            "odd beyond chance."
+        )
     if n_alarms == 0:
         return f"No stretch is odd beyond chance; the oddest is {first.name}{channel}."
     verb = "stretch is" if n_alarms == 1 else "stretches are"
@@ -305,5 +243,5 @@ def _summary(request: SeriesRequest, found: _Found) -> str:
         f"{n_moments:,} moments of {n_channels} channel{'s' if n_channels != 1 else ''} were compared with "
         f"{against}, in windows of {request.window} readings, by a one-class SVM. {len(found.chosen):,} "
         f"stretches that do not overlap were judged. Alarms: {found.judged.rule}. Relevance: One-Class DTD "
-        "of every window, added up."
+        "of every window, added up, beyond what is usual of the channel."
     )
