@@ -67,7 +67,7 @@ def one_kernel(kernel_and_q: tuple[str, int], asked: argparse.Namespace) -> dict
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConverged)  # q = 4: a local optimum, as the paper has it
         detector = OneClassSVM(kernel, q=q, bandwidth=width, nu=0.1, scale="one")
-        model = PatchModel(detector, 7, n_train_patches=asked.patches, device=asked.device).fit(train)
+        model = PatchModel(detector, 7, asked.stride, asked.patches, device=asked.device).fit(train)
     fitted = time.perf_counter() - started
     areas = {name: patch_flipping(model, e).areas.tolist() for name, e in explanations(model, X).items()}
     told = {"seconds of the fit": round(fitted), "seconds": round(time.perf_counter() - started)}
@@ -78,7 +78,7 @@ def one_kernel(kernel_and_q: tuple[str, int], asked: argparse.Namespace) -> dict
 def measured(asked: argparse.Namespace) -> dict:
     """Areas of all kernels, several at a time."""
     work = partial(one_kernel, asked=asked)
-    found: dict = {"patches": asked.patches, "images": asked.images, "kernels": []}
+    found: dict = {"patches": asked.patches, "images": asked.images, "stride": asked.stride, "kernels": []}
     with ProcessPoolExecutor(asked.workers, multiprocessing.get_context("spawn")) as pool:
         for kernel in pool.map(work, reversed(KERNELS)):
             found["kernels"].append(kernel)
@@ -100,6 +100,7 @@ def page(found: dict) -> None:
         others = {method: difference(areas["DTD"], each) for method, each in areas.items() if method != "DTD"}
         gaps.append({"kernel": kernel["kernel"], **others})
     words = f"{found['images']} test images, {found['patches']:,} training patches of 2,000 images"
+    words += f", patches at every {found['stride']} pixels" if found["stride"] > 1 else ""
     width = found["kernels"][0]["width"]
     publish(
         "patch_flipping",
@@ -122,6 +123,7 @@ def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--patches", type=int, default=800)
     options.add_argument("--images", type=int, default=12)
+    options.add_argument("--stride", type=int, default=1)
     options.add_argument("--data", help="an .npz file with X_train and X_test, in the place of the whole set")
     options.add_argument("--device", default="cpu")
     options.add_argument("--workers", type=int, default=1)

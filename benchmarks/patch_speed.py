@@ -93,7 +93,7 @@ def page(lines: list[dict], told: str) -> None:
             (
                 f"Every pixel explained through {POINTS:,} support points, patches of 7 × 7, stride 1. Core seconds count "
                 f"all threads. {told}",
-                pd.DataFrame(lines).fillna(""),
+                pd.DataFrame(lines).astype(object).fillna(""),
             )
         ],
     )

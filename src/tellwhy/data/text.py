@@ -31,10 +31,12 @@ class Token(NamedTuple):
 
 
 class BagOfWords(BaseEstimator):
-    """Binary bag of words: x_i = 1 where a text has word i, else 0.
+    """Binary bag of words: x_i = 1 where a text has word i, else 0; or the same with every text of length 1.
 
     Words that occur in too few texts have no column of their own: the last column holds the square root of
     how many different ones a text has, so that each of them counts as much as a word that no other text has.
+    Compare texts with `points(texts)` of the others, where that column is 0: two texts are not alike because
+    both have words that nobody else has.
 
     Parameters
     ----------
@@ -48,11 +50,17 @@ class BagOfWords(BaseEstimator):
         Cut English endings (-s, -ed, -ing), so that "walks" and "walked" are one word.
     n_letters
         Length of the strings of letters.
+    likeness
+        "binary", as published: a long text differs from others in more words than a short one. "cosine": a
+        word counts log(n/n_i) + 1, where n_i of the n texts have it (or lack it, if those are fewer), and
+        rows are divided by their lengths, so that long and short texts of the same words are alike.
 
     Attributes
     ----------
     words_
         The word of each column, in alphabetical order; the last is "(other words)".
+    weights_
+        What each column counts.
 
     Examples
     --------
@@ -69,6 +77,7 @@ class BagOfWords(BaseEstimator):
         "max_features": integer(1),
         "stem": boolean,
         "n_letters": integer(1, 20),
+        "likeness": one_of("binary", "cosine"),
     }
 
     def __init__(
@@ -79,18 +88,21 @@ class BagOfWords(BaseEstimator):
         max_features: int = 3_000,
         stem: bool = False,
         n_letters: int = 3,
+        likeness: str = "binary",
     ):
         self.unit = unit
         self.min_documents = min_documents
         self.max_features = max_features
         self.stem = stem
         self.n_letters = n_letters
+        self.likeness = likeness
 
     def fit(self, texts: Iterable[Any], y: object = None) -> Self:  # noqa: ARG002
         """Learn which words there are."""
         validate_parameters(self)
         counts: Counter[str] = Counter()
-        for text in checked_texts(texts):
+        given = checked_texts(texts)
+        for text in given:
             counts.update({token.feature for token in self.tokens(text)})
         usual = [(-n, word) for word, n in counts.items() if n >= self.min_documents]
         if not usual:
@@ -101,6 +113,12 @@ class BagOfWords(BaseEstimator):
         chosen = sorted(word for _, word in sorted(usual)[: self.max_features])
         self.words_ = np.array([*chosen, OTHERS], dtype=object)
         self.columns_ = {word: k for k, word in enumerate(chosen)}
+        # a word without a column is one that a single text has, as far as is known
+        n_with = np.array([*(counts[word] for word in chosen), 1.0])
+        # to lack what nearly all texts have says as much as to have what few of them have
+        rarer = np.maximum(np.minimum(n_with, len(given) - n_with), 1.0)
+        is_cosine = self.likeness == "cosine"
+        self.weights_ = np.log(len(given) / rarer) + 1.0 if is_cosine else np.ones(len(n_with))
         return self
 
     def transform(self, texts: Iterable[Any]) -> Floats:
@@ -113,6 +131,16 @@ class BagOfWords(BaseEstimator):
             known = [self.columns_[word] for word in found if word in self.columns_]
             row[known] = 1.0
             row[-1] = np.sqrt(len(found) - len(known))
+        rows *= self.weights_
+        if self.likeness == "binary":
+            return rows
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        return rows / np.where(lengths > 0, lengths, 1.0)  # an empty text has no length
+
+    def points(self, texts: Iterable[Any]) -> Floats:
+        """Return rows that others are compared with: words that only one text has are shared with none."""
+        rows = self.transform(texts)
+        rows[:, -1] = 0.0
         return rows
 
     def tokens(self, text: str) -> list[Token]:

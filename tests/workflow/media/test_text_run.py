@@ -7,10 +7,11 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from tellwhy.core.errors import InvalidInput
+from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.views.cli.main import app
 from tellwhy.workflow.media.media_run import load_media, save_media
 from tellwhy.workflow.media.text_run import explain_documents
+from tellwhy.workflow.texts.text_model import TextModel
 
 WORDS = [f"word{chr(97 + k)}" for k in range(20)]
 
@@ -89,8 +90,13 @@ def test_scores_that_follow_the_number_of_words_are_told():
     rng = np.random.default_rng(0)
     many = [f"w{k}" for k in range(400)]
     texts = [" ".join(rng.choice(many, 1 + k % 60)) for k in range(200)]
-    run = explain_documents(pd.DataFrame({"body": texts}), text="body", top=1)
+    frame = pd.DataFrame({"body": texts})
+    run = explain_documents(frame, text="body", top=1, likeness="paper")
     assert any("Scores follow the number of words" in notice for notice in run.notices)
+    assert "one-class SVM of binary words" in run.summary
+    chosen = explain_documents(frame, text="body", top=1)
+    assert chosen.settings["likeness"] == "cosine"
+    assert not any("Scores follow" in notice for notice in chosen.notices)
     alike = [" ".join(rng.choice(many, 30, replace=False)) for _ in range(200)]
     even = explain_documents(pd.DataFrame({"body": alike}), text="body", top=1)
     assert not any("Scores follow" in notice for notice in even.notices)
@@ -118,3 +124,45 @@ def test_posts_from_the_command_line(tmp_path, monkeypatch):
     assert told["anomalies"][0]["name"] == "p50"
     done = CliRunner().invoke(app, [*words, "--label", "likes"])
     assert "--label does not go with texts" in done.stderr
+
+
+def test_texts_marked_as_normal_are_learned_from():
+    frame = spoiled().assign(kind="good")
+    frame.loc[[50, 60], "kind"] = "new"
+    run = explain_documents(frame, text="body", normal="kind=good", top=3)
+    assert {item.start for item in run.items[:2]} == {50, 60}
+    assert "with kind = good" in run.summary
+    with pytest.raises(InvalidParameter, match="names a column alone"):
+        explain_documents(frame, text="body", normal="kind")
+    with pytest.raises(InvalidParameter, match="either a reference"):
+        explain_documents(frame, text="body", normal="kind=good", reference=frame)
+    with pytest.raises(InvalidParameter, match="'likeness'"):
+        explain_documents(frame, text="body", likeness="euclid")
+
+
+def test_two_texts_of_unknown_words_are_not_alike_because_of_them():
+    """What no other text has is shared with none: texts of new words stay odd however many rare ones there are."""
+    rng = np.random.default_rng(1)
+    usual = [f"word{k}" for k in range(30)]
+    rare = [" ".join([*rng.choice(usual, 4), *(f"rare{i}x{k}" for k in range(4))]) for i in range(60)]
+    plain = [" ".join(rng.choice(usual, 8)) for _ in range(60)]
+    new = pd.DataFrame({"body": [" ".join(f"new{k}" for k in range(8)), plain[0]]})
+    run = explain_documents(new, text="body", reference=pd.DataFrame({"body": rare + plain}), top=2)
+    assert run.items[0].start == 0
+    assert run.items[0].is_alarm
+    assert not run.items[1].is_alarm
+
+
+@pytest.mark.parametrize("likeness", ["cosine", "paper"])
+def test_every_text_is_judged_without_itself(likeness):
+    frame = spoiled()
+    model = TextModel.learn(list(frame["body"]), likeness=likeness)
+    own = np.arange(len(frame))
+    with_themselves = model.scores(list(frame["body"]), np.full(len(frame), -1))
+    without = model.scores(list(frame["body"]), own)
+    assert (without >= with_themselves - 1e-9).all()
+    assert without.mean() > with_themselves.mean()
+    np.testing.assert_array_equal(without, model.scores_of_learned())
+    values = model.relevance(list(frame["body"][:5]), own[:5])
+    if likeness == "cosine":  # distances are shared out in full
+        np.testing.assert_allclose(values.sum(axis=1), without[:5], rtol=1e-9)

@@ -173,7 +173,13 @@ def explain_command(
         }
         others |= {"--alarms": alarms, "--contamination": contamination, "--sheet": sheet}
         others |= {f"--{name}": value for name, value in (table_only | kinds).items()}
-        told = asked | {"reference": reference, "time": time, "window": window, "text": texts}
+        told = asked | {
+            "reference": reference,
+            "time": time,
+            "window": window,
+            "text": texts,
+            "normal": normal,
+        }
         found = media.explain_and_tell(seen, named, folder, told, others, as_json=json, quiet=quiet)
         fail_above(found, fail_on_alarms)
         return

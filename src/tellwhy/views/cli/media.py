@@ -17,7 +17,7 @@ MOST_LETTERS = 300  # of a text on the terminal
 TAKEN = {
     "pictures": ("--reference",),
     "series": ("--reference", "--columns", "--time"),
-    "texts": ("--reference", "--columns", "--text", "--id"),
+    "texts": ("--reference", "--normal", "--columns", "--text", "--id"),
 }
 
 
@@ -64,7 +64,8 @@ def _explain(kind: str, named: Mapping[str, Any], asked: Mapping[str, Any]) -> M
 
     if kind == "texts":
         column = asked["text"][0]
-        return explain_documents(named_source(**named), text=column, id_column=asked["id_column"], **shared)
+        own = {name: asked[name] for name in ("id_column", "normal")}
+        return explain_documents(named_source(**named), text=column, **own, **shared)
     own = {name: asked[name] for name in ("time", "window", "columns", "exclude")}
     return explain_series(named_source(**named), **shared, **own)
 

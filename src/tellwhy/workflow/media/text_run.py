@@ -11,22 +11,19 @@ from typing import Any
 import numpy as np
 from scipy.stats import spearmanr
 
-from tellwhy.core.errors import InvalidInput
-from tellwhy.core.parallel import tracked_batches
+from tellwhy.core.errors import InvalidInput, InvalidParameter
+from tellwhy.core.params import one_of, validate_value
 from tellwhy.core.progress import stage
 from tellwhy.core.score_function import Floats
-from tellwhy.core.tables import random_sample
 from tellwhy.data import Table
 from tellwhy.data.table import TableLike
 from tellwhy.data.text import OTHERS, BagOfWords, checked_texts, spread
-from tellwhy.detectors import OneClassSVM
-from tellwhy.explainers import OneClassDTD
 from tellwhy.workflow.media.media_run import Item, MediaRun, Place
 from tellwhy.workflow.media.ordinary import Judged, judge
-from tellwhy.workflow.tables.selection import as_source
+from tellwhy.workflow.tables.selection import as_source, rows_equal_to, split_marker
 from tellwhy.workflow.tables.table_run import versions
+from tellwhy.workflow.texts.text_model import LIKENESS, TextModel
 
-MOST_TEXTS = 5_000  # learned from
 SHOWN = 2_000  # characters of a text
 NAMED = 8  # words named of each text
 LEAST_SHARE = 0.01
@@ -43,10 +40,16 @@ class TextRequest:
         Column of the texts.
     reference
         Another table with that column, of ordinary texts; None: the texts are compared with each other.
+    normal
+        "COLUMN=VALUE": the rows whose texts are ordinary, in the place of a reference.
     id_column
         Column that names texts in the output.
     unit, stem, min_documents
         As in `tellwhy.data.text.BagOfWords`; min_documents is 5, and less for fewer than 100 texts.
+    likeness
+        "cosine": mean distance to the five texts nearest in their weighted words, whatever their lengths;
+        "paper": the published one-class SVM of binary words (σ = 10, ν = 0.3), whose score follows the
+        length; "auto": the one whose scores of the ordinary texts follow their lengths less.
     top
         How many texts are explained.
     fdr
@@ -57,13 +60,25 @@ class TextRequest:
 
     text: str
     reference: str | Path | TableLike | None = None
+    normal: str | None = None
     id_column: str | None = None
     unit: str = "words"
     stem: bool = False
     min_documents: int | None = None
+    likeness: str = "auto"
     top: int = 10
     fdr: float | None = None
     random_state: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class _Ordinary:
+    """Texts that others are compared with."""
+
+    texts: list[str]
+    own: Any  # which of them each given text is, −1 for none
+    words: str
+    is_clean: bool  # whether somebody says that they are ordinary
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,10 +87,14 @@ class _Texts:
 
     given: list[str]
     names: list[str]
-    bag: BagOfWords
+    model: TextModel
     judged: Judged
     scores: Floats
-    detector: OneClassSVM
+    ordinary: _Ordinary
+
+    @property
+    def bag(self) -> BagOfWords:
+        return self.model.bag
 
 
 def explain_documents(data: str | Path | TableLike, **settings: Any) -> MediaRun:
@@ -100,25 +119,44 @@ def explain_documents(data: str | Path | TableLike, **settings: Any) -> MediaRun
     (7, 'quantum')
     """
     request = TextRequest(**settings)
+    validate_value("explain_documents", "likeness", request.likeness, one_of("auto", *LIKENESS))
     stage("reading texts")
     table = as_source(data)
     given = _column(table, request.text)
-    other = None if request.reference is None else as_source(request.reference)
-    good = given if other is None else _column(other, request.text)
+    good = _ordinary(table, given, request)
     stage("learning what is ordinary")
-    learned = [
-        good[k] for k in random_sample(len(good), MOST_TEXTS, np.random.default_rng(request.random_state))
-    ]
-    least = request.min_documents or max(1, min(5, len(learned) // 20))
-    bag = BagOfWords(request.unit, stem=request.stem, min_documents=least).fit(learned)
-    rows = bag.transform(learned)
-    detector = OneClassSVM(nu=0.1).fit(rows)
-    ordinary = _scores(detector, bag, learned)
-    scores = ordinary if learned is given else _scores(detector, bag, given)
-    judged = judge(scores, ordinary, fdr=request.fdr, is_clean=other is not None)
-    texts = _Texts(given, _names(table, request), bag, judged, scores, detector)
+    model = TextModel.learn(
+        good.texts,
+        likeness=request.likeness,
+        random_state=request.random_state,
+        unit=request.unit,
+        stem=request.stem,
+        min_documents=request.min_documents,
+    )
+    scores = model.scores(given, good.own)
+    judged = judge(scores, model.scores_of_learned(), fdr=request.fdr, is_clean=good.is_clean)
+    texts = _Texts(given, _names(table, request), model, judged, scores, good)
     order = np.argsort(-scores, kind="stable")[: request.top]
     return _run(table, request, texts, [_item(texts, int(k)) for k in order])
+
+
+def _ordinary(table: Table, given: list[str], request: TextRequest) -> _Ordinary:
+    """Texts to compare with: a reference, those that are marked as normal, or all of them."""
+    if request.reference is not None and request.normal is not None:
+        raise InvalidParameter("Give either a reference of texts or normal='COLUMN=VALUE', not both.")
+    own = np.full(len(given), -1, dtype=np.int64)
+    if request.reference is not None:
+        return _Ordinary(_column(as_source(request.reference), request.text), own, "the reference", True)
+    if request.normal is None:
+        return _Ordinary(given, np.arange(len(given)), "each other", False)
+    column, value = split_marker(table, request.normal)
+    if value is None:
+        raise InvalidParameter(
+            f"normal must be 'COLUMN=VALUE'. Got {request.normal!r}, which names a column alone."
+        )
+    rows = rows_equal_to(table, column, value)
+    own[rows] = np.arange(len(rows))
+    return _Ordinary([given[k] for k in rows], own, f"the {len(rows):,} with {column} = {value}", True)
 
 
 def _column(table: Table, name: str) -> list[str]:
@@ -140,21 +178,11 @@ def _names(table: Table, request: TextRequest) -> list[str]:
     return [str(name) for name in table.frame[request.id_column]]
 
 
-def _scores(detector: OneClassSVM, bag: BagOfWords, texts: Sequence[str]) -> Floats:
-    """Score texts in batches, those that were learned from without themselves."""
-    score = detector.to_score()
-    found = np.empty(len(texts))
-    for rows in tracked_batches(len(texts), 16 * len(bag.words_), "scoring texts"):
-        some = bag.transform(texts[rows])
-        found[rows] = score.value(some, score.match(some))
-    return found
-
-
 def _item(texts: _Texts, at: int) -> Item:
     """A text with the relevance of its words, and the words that it lacks."""
     text = texts.given[at]
     bag = texts.bag
-    values = OneClassDTD(texts.detector).explain(bag.transform([text])).values[0]
+    values = texts.model.relevance([text], texts.ordinary.own[[at]])[0]
     tokens = bag.tokens(text)
     columns = [bag.column_of(token.feature) for token in tokens]
     counts = np.bincount(columns, minlength=len(values))
@@ -202,7 +230,7 @@ def _run(table: Table, request: TextRequest, texts: _Texts, items: Sequence[Item
         *([f"{n_empty:,} texts are empty."] if n_empty else []),
         *_length_notice(texts),
     ]
-    settings = {**vars(request), "threshold_rule": texts.judged.rule}
+    settings = {**vars(request), "threshold_rule": texts.judged.rule, "likeness": texts.model.likeness}
     settings["reference"] = None if request.reference is None else str(request.reference)[:200]
     return MediaRun(
         kind="texts",
@@ -243,10 +271,10 @@ def _headline(n: int, n_alarms: int, first: Item) -> str:
 
 
 def _summary(request: TextRequest, texts: _Texts) -> str:
-    against = "each other" if request.reference is None else "the reference"
     unit = "words" if request.unit == "words" else "strings of letters"
     return (
-        f"{len(texts.given):,} texts were compared with {against} by the {len(texts.bag.words_) - 1:,} "
-        f"{unit} that are common enough, present or absent, by a one-class SVM; rarer ones count "
-        f"together. Alarms: {texts.judged.rule}. Relevance of words: One-Class DTD, for absent words too."
+        f"{len(texts.given):,} texts were compared with {texts.ordinary.words} by the {len(texts.bag.words_) - 1:,} "
+        f"{unit} that are common enough, present or absent, by {texts.model.describes}; rarer ones count "
+        f"as words that no other text has. Alarms: {texts.judged.rule}. Relevance of words: One-Class DTD, "
+        "for absent words too."
     )
