@@ -85,17 +85,19 @@ def _preconditioner(features: Tensor, W: Tensor, ridge: float) -> Callable[[Tens
     size = len(W)
     curvature = torch.zeros((size, size), device=W.device)
     before = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = True  # an approximation is enough, and much faster
+    torch.backends.cuda.matmul.allow_tf32 = size > 12_000  # an approximation is enough, and much faster
     for part in features.split(8_192):
         p = _scores(W, part).softmax(1)
         weights = ((p * (1 - p)).mean(1) / len(features)).sqrt()
         scaled = torch.cat([part, torch.ones_like(part[:, :1])], dim=1) * weights[:, None]
         curvature.addmm_(scaled.T, scaled)
     torch.backends.cuda.matmul.allow_tf32 = before
-    wide = curvature.double()
-    # What TF32 rounds off must not make the matrix indefinite.
-    wide.diagonal().add_(ridge + 1e-5 * float(wide.diagonal().mean()))
-    lower = torch.linalg.cholesky(wide)
+    lower, failed, share = curvature, 1, 1e-6
+    while failed:  # what TF32 rounds off may make the matrix indefinite
+        wide = curvature.double()
+        wide.diagonal().add_(ridge + share * float(wide.diagonal().mean()))
+        lower, info = torch.linalg.cholesky_ex(wide)
+        failed, share = int(info), 10 * share
     del wide, curvature
     return lambda slope: torch.cholesky_solve(slope.double(), lower).to(slope.dtype)
 

@@ -9,141 +9,18 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from _kernel_basis_option_units import PARTS, SETS
 from _kernel_basis_pool import finished
 from _kernel_basis_sets import load
 from _kernel_basis_trials import TRIALS
 
-SETS = ("letter", "usps", "adult", "mnist", "covtype", "madelon", "cifar10")
-KERNELS = ("gaussian", "arccos")
 Unit = dict[str, Any]
-
-
-def _errors() -> Iterator[Unit]:
-    for name in SETS:
-        for kernel in KERNELS:
-            own = {"set": name, "kernel": kernel, "rate": 0.02}
-            few, many = [10, 30, 100], [10, 30, 100, 300, 1000]
-            yield {**own, "trial": "trained errors", "sizes": few, "structure": "landmarks", "epochs": 4}
-            yield {**own, "trial": "trained errors", "sizes": many, "epochs": 15}
-            if kernel == "gaussian":
-                yield {**own, "trial": "trained errors", "sizes": many, "epochs": 15, "amplitudes": True}
-            yield {**own, "trial": "random errors"}
-
-
-def _fixed() -> Iterator[Unit]:
-    for name in ("letter", "usps", "adult"):
-        for kernel in KERNELS:
-            own = {"trial": "fixed accuracy", "set": name, "kernel": kernel}
-            yield {**own, "basis": "random", "sizes": [3_000, 10_000], "epochs": 0}
-
-
-def _own() -> Iterator[Unit]:
-    for size, rate in ((3_000, 0.004), (1_000, 0.02), (1_000, 0.004), (3_000, 0.02)):
-        for name in ("letter", "usps"):
-            own = {"trial": "own accuracy", "set": name, "kernel": "arccos", "basis": "discriminative"}
-            plan = {"sizes": [size], "epochs": 30, "rate": rate}
-            for dropout in (0.5, 0.0):
-                yield {**own, **plan, "dropout": dropout, "bias": True}
-            if size == 3_000 and rate == 0.004:
-                yield {**own, **plan, "dropout": 0.0, "bias": False}
-
-
-def _adapted() -> Iterator[Unit]:
-    """Bases trained without the classifier, with a softmax that is fitted once more on all rows."""
-    for name in ("letter", "usps", "adult"):
-        for kernel in KERNELS:
-            own = {"trial": "fixed accuracy", "set": name, "kernel": kernel, "sizes": [3_000]}
-            yield {**own, "basis": "unsupervised", "epochs": 10, "rate": 0.02}
-            yield {**own, "basis": "supervised", "epochs": 20, "rate": 0.001}
-    own = {"trial": "fixed accuracy", "set": "mnist", "kernel": "arccos", "basis": "supervised"}
-    yield {**own, "sizes": [30_000], "epochs": 20, "rate": 2e-4}
-
-
-def _covtype() -> Iterator[Unit]:
-    own = {"set": "covtype", "kernel": "gaussian", "basis": "random", "epochs": 0}
-    yield {**own, "trial": "bandwidths"}
-    for width in (0.35, 1.42):
-        for size in (30_000, 10_000):
-            yield {**own, "trial": "fixed accuracy", "bandwidth": width, "sizes": [size]}
-    for width, rate in ((0.35, 0.02), (1.42, 0.05)):
-        trained = {
-            "trial": "own accuracy",
-            "basis": "discriminative",
-            "sizes": [3_000],
-            "epochs": 30,
-            "rate": rate,
-        }
-        yield {**own, **trained, "bandwidth": width}
-
-
-def _transfer() -> Iterator[Unit]:
-    own = {"trial": "transfer", "set": "mnist", "kernel": "gaussian", "sizes": [30, 100, 300]}
-    for split in range(3):
-        for basis in ("random", "unsupervised", "discriminative"):
-            yield {
-                **own,
-                "split": split,
-                "basis": basis,
-                "epochs": 15,
-                "rate": 0.004 if basis[0] == "d" else 0.02,
-            }
-        # Among all rows, the 50th neighbour is nearer than among a sample.
-        for basis in ("random", "supervised"):
-            yield {**own, "split": split, "basis": basis, "epochs": 10, "rate": 0.02, "bandwidth": 8.5}
-        for batches in (3, 10, 30, 100, 1000):
-            yield {
-                **own,
-                "split": split,
-                "basis": "supervised",
-                "epochs": 10,
-                "batches": batches,
-                "rate": 0.02,
-            }
-
-
-def _blocks() -> Iterator[Unit]:
-    for name in ("mnist", "covtype"):
-        for n_blocks in (1, 2, 3):
-            own = {
-                "set": name,
-                "kernel": "gaussian",
-                "structure": "hadamard",
-                "n_blocks": n_blocks,
-                "epochs": 6,
-            }
-            for size in (10_000, 3_000):
-                for basis in ("unsupervised", "supervised"):
-                    yield {"trial": "fixed accuracy", **own, "basis": basis, "sizes": [size]}
-                yield {"trial": "own accuracy", **own, "basis": "discriminative", "sizes": [size]}
-
-
-def _times() -> Iterator[Unit]:
-    for kernel in KERNELS:
-        yield {
-            "trial": "times",
-            "set": "mnist",
-            "kernel": kernel,
-            "sizes": [100, 1000, 10_000],
-            "batches": 300,
-        }
-
-
-PARTS = {
-    "covtype": _covtype,
-    "errors": _errors,
-    "fixed": _fixed,
-    "own": _own,
-    "adapted": _adapted,
-    "transfer": _transfer,
-    "blocks": _blocks,
-    "times": _times,
-}
 
 
 def key_of(unit: Unit) -> str:
@@ -168,7 +45,11 @@ class Work:
         )
         short = {"epochs": min(unit["epochs"], self.args.max_epochs)} if "epochs" in unit else {}
         started = time.perf_counter()
-        found = TRIALS[unit["trial"]]({**unit, **small, **short}, self.loaded[name], device)
+        rows = self.loaded[name]
+        if "rows" in unit:  # of the sets' own order, which is random
+            n = unit["rows"]
+            rows = replace(rows, X=rows.X[:n], y=rows.y[:n], n_held=n // 5)
+        found = TRIALS[unit["trial"]]({**unit, **small, **short}, rows, device)
         about = {"device": torch.cuda.get_device_name() if device == "cuda" else "CPU"}
         if device == "cuda":
             torch.cuda.empty_cache()  # several processes share the card
@@ -179,7 +60,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--results", type=Path, default=Path("kernel_bases_options.jsonl"))
     parser.add_argument("--prepared", type=Path, default=Path("sets"))
-    parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=list(PARTS))
+    parser.add_argument("--parts", nargs="+", default=["small"], choices=list(PARTS))
     parser.add_argument("--sets", nargs="+", default=list(SETS))
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--cores", nargs="+", type=int, default=[], help="one process on each")

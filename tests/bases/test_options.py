@@ -17,7 +17,7 @@ torch = pytest.importorskip("torch")
 from tellwhy.bases.adaptation import Task, adapt, objective_of  # noqa: E402
 from tellwhy.bases.objectives import KernelValues, SoftmaxLoss  # noqa: E402
 from tellwhy.bases.torch_stack import BasisStack  # noqa: E402
-from tellwhy.bases.training import Plan, TrainingRows, train  # noqa: E402
+from tellwhy.bases.training import Plan, TrainingRows, Watch, train  # noqa: E402
 
 X, Y = load_digits(return_X_y=True)
 X = X / 16 - X.mean(axis=0) / 16
@@ -85,12 +85,42 @@ def test_where_training_only_harms_the_drawn_basis_is_kept(kind):
     np.testing.assert_allclose(fitted.transform(noise), start.transform(noise), atol=1e-6)
 
 
+def test_what_is_kept_has_no_history_of_gradients():
+    weights = torch.ones((1, 2), requires_grad=True)
+    watch = Watch([weights], 1, patience=3)
+    watch.record(torch.tensor([1.0]), -1)
+    assert not watch.kept[0].requires_grad
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_steps_of_landmarks_follow_the_units_of_the_rows(scale):
+    """The arc-cosine kernel has no bandwidth to take the units out."""
+    few = {"n_features": 6, "structure": "landmarks", "max_epochs": 3, "n_batches": 30, "random_state": 0}
+    plain, trained = (
+        KernelBasis("arccos", kind, **few).fit(scale * X) for kind in ("random", "unsupervised")
+    )
+    assert trained.kernel_error(scale * X) < 0.6 * plain.kernel_error(scale * X)
+
+
 def test_a_classifier_on_the_drawn_basis_is_the_start_of_a_discriminative_one():
     rng = np.random.default_rng(0)
     plan = Plan(learning_rate=0.02, n_batches=40, max_epochs=4)
     task = Task("discriminative", drawn(width=60), 10, "cpu")
     found = adapt(task, X[:500] * 1.5, Y[:500], plan=plan, validation_share=0.2, rng=rng)
     assert found.losses.min() < found.start_loss < np.log(10) - 0.3  # better than no classifier at all
+
+
+def test_a_classifier_on_the_drawn_basis_is_kept_where_moving_the_basis_does_harm():
+    plan = Plan(learning_rate=0.5, n_batches=40, max_epochs=3)
+    task = Task("discriminative", drawn(width=200), 10, "cpu")
+    rng = np.random.default_rng(0)
+    found = adapt(task, X[:500] * 1.5, Y[:500], plan=plan, validation_share=0.2, rng=rng)
+    assert found.start_loss < found.losses.min()
+    np.testing.assert_allclose(
+        found.feature_map.layers[0].matrix, drawn(width=200).layers[0].matrix, atol=1e-6
+    )
+    scores = found.feature_map.apply(X[:500] * 1.5) @ found.softmax.weights + found.softmax.bias
+    assert (scores.argmax(axis=1) == Y[:500]).mean() > 0.8  # not the zeros that training starts from
 
 
 GRADIENTS = {

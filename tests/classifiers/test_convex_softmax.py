@@ -144,6 +144,10 @@ def test_digits_are_learned_with_a_certificate_and_kept_in_a_file(tmp_path):
     assert model.gap_ <= 1e-3
     assert model.ridge_ in RIDGES
     assert model.score(X[1200:], Y[1200:]) > 0.9
+    features = model.basis_.transform(X[:1200])
+    whole = SoftmaxProblem(lambda rows: features[rows], Y, np.arange(1200), 10)
+    objective, slope = whole.evaluate(model.softmax_.weights, ridge := model.ridge_ * whole.mean_square())
+    assert (slope**2).sum() / (2 * ridge * objective) == pytest.approx(model.gap_, rel=1e-6)
     again = load(model.save(tmp_path / "model"))
     np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
     assert (again.gap_, again.ridge_) == (model.gap_, model.ridge_)

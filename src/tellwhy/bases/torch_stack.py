@@ -25,7 +25,8 @@ class BasisStack:
     (E, points, inputs) for landmarks. `gains[l]`, shape (E, 1, features), is √(2/D) where a basis has a
     feature and 0 in its padding; of landmarks it is 1 and 0. `biases[l]` and `amplitudes`, shape
     (E, 1, directions), are there where the bases have them. Rows come in divided by the bandwidth, which
-    stays a fixed factor.
+    stays a fixed factor. Landmarks are held in `units`, their own root mean square: a step of training then
+    means the same for them, whatever the data, as for directions, whose entries are near 1.
     """
 
     maps: Sequence[FeatureMap]
@@ -33,15 +34,20 @@ class BasisStack:
     gains: list[Tensor]
     biases: list[Tensor] = field(default_factory=list)
     amplitudes: Tensor = None
+    units: Sequence[float] = ()
 
     @classmethod
     def of(cls, maps: Sequence[FeatureMap], device: str) -> BasisStack:
         """Stack bases that differ in their draws and numbers of features only."""
         depth = len(maps[0].layers)
-        layers = [_stacked([_numbers_of(m.layers[i]) for m in maps], device) for i in range(depth)]
+        units = [_unit(m.layers[0]) for m in maps]
+        layers = [
+            _stacked([_numbers_of(m.layers[i]) / u for m, u in zip(maps, units, strict=True)], device)
+            for i in range(depth)
+        ]
         gains = [_gains([m.layers[i].n_directions for m in maps], maps[0], device) for i in range(depth)]
         biases = [_stacked([m.biases[i][None] for m in maps], device) for i in range(len(maps[0].biases))]
-        stack = cls(maps, layers, gains, biases)
+        stack = cls(maps, layers, gains, biases, units=units)
         own = [m.amplitudes[None] for m in maps if m.amplitudes is not None]
         if own:
             stack.amplitudes = _stacked(own, device)
@@ -60,7 +66,8 @@ class BasisStack:
         x = Z.expand(len(self), *Z.shape)
         first = self.maps[0]
         if first.has_landmarks:
-            return landmark_features(x, self.layers[0], self.gains[0], first.kernel, DEPTHS[first.kernel])
+            points = self.layers[0] * self.layers[0].new_tensor(self.units)[:, None, None]
+            return landmark_features(x, points, self.gains[0], first.kernel, DEPTHS[first.kernel])
         apply = self._waves if first.kernel == "gaussian" else self._rectified
         for index, gain in enumerate(self.gains):
             x = apply(x, index, gain)
@@ -86,7 +93,8 @@ class BasisStack:
     def member(self, index: int) -> FeatureMap:
         """Return one basis as a feature map."""
         old = self.maps[index]
-        new = [_cut(_array(layer[index]), was, old.kernel) for layer, was in self._pairs(index)]
+        unit = self.units[index]
+        new = [_cut(unit * _array(layer[index]), was, old.kernel) for layer, was in self._pairs(index)]
         lengths = [layer.n_directions for layer in old.layers]
         biases = [_array(b[index, 0])[:n].copy() for b, n in zip(self.biases, lengths, strict=False)]
         amplitudes = old.amplitudes
@@ -101,6 +109,13 @@ class BasisStack:
 def _array(tensor: Tensor) -> Floats:
     found: Floats = tensor.detach().cpu().double().numpy()
     return found
+
+
+def _unit(projection: Projection) -> float:
+    """What the numbers of a projection are divided by while it is trained."""
+    if not isinstance(projection, LandmarkProjection):
+        return 1.0
+    return float(np.sqrt((projection.points**2).mean())) or 1.0
 
 
 def _numbers_of(projection: Projection) -> Floats:

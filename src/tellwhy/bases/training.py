@@ -211,9 +211,10 @@ class Watch:
         better = self.running & (losses < self.best)
         self.best = torch.where(better, losses, self.best)
         self.since = torch.where(better, epoch, self.since)
-        for kept, tensor in zip(self.kept, self.trained, strict=True):
-            chosen = better.reshape(-1, *[1] * (tensor.ndim - 1))
-            kept.copy_(torch.where(chosen, tensor, kept))
+        with torch.no_grad():  # otherwise what is kept would drag a history of gradients along
+            for kept, tensor in zip(self.kept, self.trained, strict=True):
+                chosen = better.reshape(-1, *[1] * (tensor.ndim - 1))
+                kept.copy_(torch.where(chosen, tensor, kept))
         self.ends = torch.where(self.running, epoch + 1, self.ends)
         self.running &= epoch - self.since < self.patience
         if epoch >= 0:

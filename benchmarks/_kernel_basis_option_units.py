@@ -1,0 +1,202 @@
+"""What kernel_bases_options.py has to do, in units that are finished one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+SETS = ("letter", "usps", "adult", "mnist", "covtype", "madelon", "cifar10")
+KERNELS = ("gaussian", "arccos")
+Unit = dict[str, Any]
+
+
+def _errors() -> Iterator[Unit]:
+    for name in SETS:
+        for kernel in KERNELS:
+            own = {"set": name, "kernel": kernel, "rate": 0.02}
+            few, many = [10, 30, 100], [10, 30, 100, 300, 1000]
+            points = {"sizes": few, "structure": "landmarks", "epochs": 3, "batches": 700}
+            yield {**own, "trial": "trained errors", **points}
+            yield {**own, "trial": "trained errors", "sizes": many, "epochs": 15}
+            if kernel == "gaussian":
+                yield {**own, "trial": "trained errors", "sizes": many, "epochs": 15, "amplitudes": True}
+            yield {**own, "trial": "random errors"}
+
+
+def _fixed() -> Iterator[Unit]:
+    for name in ("letter", "usps", "adult"):
+        for kernel in KERNELS:
+            own = {"trial": "fixed accuracy", "set": name, "kernel": kernel}
+            yield {**own, "basis": "random", "sizes": [3_000, 10_000], "epochs": 0}
+
+
+def _own() -> Iterator[Unit]:
+    for size, rate in ((3_000, 0.004), (1_000, 0.02), (1_000, 0.004), (3_000, 0.02)):
+        for name in ("letter", "usps"):
+            own = {"trial": "own accuracy", "set": name, "kernel": "arccos", "basis": "discriminative"}
+            plan = {"sizes": [size], "epochs": 30, "rate": rate}
+            for dropout in (0.5, 0.0):
+                yield {**own, **plan, "dropout": dropout, "bias": True}
+            if size == 3_000 and rate == 0.004:
+                yield {**own, **plan, "dropout": 0.0, "bias": False}
+
+
+def _adapted() -> Iterator[Unit]:
+    """Bases trained without the classifier, with a softmax that is fitted once more on all rows."""
+    for name in ("letter", "usps", "adult"):
+        for kernel in KERNELS:
+            own = {"trial": "fixed accuracy", "set": name, "kernel": kernel, "sizes": [3_000]}
+            yield {**own, "basis": "unsupervised", "epochs": 10, "rate": 0.02}
+            yield {**own, "basis": "supervised", "epochs": 20, "rate": 0.001}
+    own = {"trial": "fixed accuracy", "set": "mnist", "kernel": "arccos", "basis": "supervised"}
+    yield {**own, "sizes": [30_000], "epochs": 20, "rate": 2e-4}
+
+
+def _covtype() -> Iterator[Unit]:
+    own = {"set": "covtype", "kernel": "gaussian", "basis": "random", "epochs": 0}
+    yield {**own, "trial": "bandwidths"}
+    for width in (0.35, 1.42):
+        for size in (30_000, 10_000):
+            yield {**own, "trial": "fixed accuracy", "bandwidth": width, "sizes": [size]}
+    for width, rate in ((0.35, 0.02), (1.42, 0.05)):
+        trained = {
+            "trial": "own accuracy",
+            "basis": "discriminative",
+            "sizes": [3_000],
+            "epochs": 30,
+            "rate": rate,
+        }
+        yield {**own, **trained, "bandwidth": width}
+
+
+def _transfer() -> Iterator[Unit]:
+    own = {"trial": "transfer", "set": "mnist", "kernel": "gaussian", "sizes": [30, 100, 300]}
+    for split in range(3):
+        for basis in ("random", "unsupervised", "discriminative"):
+            yield {
+                **own,
+                "split": split,
+                "basis": basis,
+                "epochs": 15,
+                "rate": 0.004 if basis[0] == "d" else 0.02,
+            }
+        # Among all rows, the 50th neighbour is nearer than among a sample.
+        for basis in ("random", "supervised"):
+            yield {**own, "split": split, "basis": basis, "epochs": 10, "rate": 0.02, "bandwidth": 8.5}
+        for batches in (3, 10, 30, 100, 1000):
+            yield {
+                **own,
+                "split": split,
+                "basis": "supervised",
+                "epochs": 10,
+                "batches": batches,
+                "rate": 0.02,
+            }
+
+
+def _small() -> Iterator[Unit]:
+    """What two cores can do: the questions of the other parts with fewer steps, features and rows."""
+    for name in SETS:
+        for kernel in KERNELS:
+            own = {
+                "trial": "trained errors",
+                "set": name,
+                "kernel": kernel,
+                "rate": 0.02,
+                "sizes": [10, 30, 100],
+            }
+            yield {**own, "structure": "landmarks", "epochs": 3, "batches": 250}
+            yield {**own, "epochs": 6, "batches": 600}
+            if kernel == "gaussian":
+                yield {**own, "epochs": 6, "batches": 600, "amplitudes": True}
+    own = {
+        "trial": "trained errors",
+        "set": "madelon",
+        "rate": 0.02,
+        "sizes": [1_000],
+        "epochs": 3,
+        "batches": 200,
+    }
+    yield from ({**own, "kernel": kernel} for kernel in KERNELS)
+
+
+def _small_accuracies() -> Iterator[Unit]:
+    """End to end with a bias, dropout and all rows, as far as two cores go; and times of a step there."""
+    own = {
+        "trial": "own accuracy",
+        "kernel": "arccos",
+        "basis": "discriminative",
+        "sizes": [1_000],
+        "rate": 0.004,
+    }
+    for bias, dropout in ((True, 0.5), (False, 0.0), (True, 0.0)):
+        yield {**own, "set": "letter", "epochs": 20, "batches": 1_000, "bias": bias, "dropout": dropout}
+    yield {**own, "set": "usps", "epochs": 10, "batches": 600, "bias": True, "dropout": 0.5}
+    for kernel in KERNELS:
+        yield {"trial": "times", "set": "mnist", "kernel": kernel, "sizes": [100, 1_000], "batches": 150}
+
+
+def _small_transfer() -> Iterator[Unit]:
+    """Figure IV.2 on 12,000 rows."""
+    own = {"trial": "transfer", "set": "mnist", "kernel": "gaussian", "sizes": [30, 100], "rows": 12_000}
+    own |= {"split": 0, "rate": 0.02}
+    yield {**own, "basis": "random", "epochs": 0, "batches": 0}
+    for batches in (3, 30, 300):
+        yield {**own, "basis": "supervised", "epochs": 10, "batches": batches}
+    yield {**own, "basis": "unsupervised", "epochs": 10, "batches": 300}
+    yield {**own, "basis": "discriminative", "epochs": 10, "batches": 300, "rate": 0.004}
+    # Among all rows, the 50th neighbour is nearer than among a sample.
+    yield {**own, "basis": "random", "epochs": 0, "batches": 0, "bandwidth": 8.5}
+    yield {**own, "basis": "supervised", "epochs": 10, "batches": 300, "bandwidth": 8.5}
+
+
+def _small_blocks() -> Iterator[Unit]:
+    """Kernel errors of Hadamard blocks with 10,000 features."""
+    for name in ("covtype", "mnist"):
+        for n_blocks in (1, 2, 3):
+            own = {"set": name, "kernel": "gaussian", "structure": "hadamard", "n_blocks": n_blocks}
+            plan = {"sizes": [10_000], "epochs": 3, "batches": 100, "rate": 0.02}
+            yield {"trial": "trained errors", **own, **plan}
+
+
+def _blocks() -> Iterator[Unit]:
+    for name in ("mnist", "covtype"):
+        for n_blocks in (1, 2, 3):
+            own = {
+                "set": name,
+                "kernel": "gaussian",
+                "structure": "hadamard",
+                "n_blocks": n_blocks,
+                "epochs": 6,
+            }
+            for size in (10_000,):
+                for basis in ("unsupervised", "supervised"):
+                    yield {"trial": "fixed accuracy", **own, "basis": basis, "sizes": [size]}
+                yield {"trial": "own accuracy", **own, "basis": "discriminative", "sizes": [size]}
+
+
+def _times() -> Iterator[Unit]:
+    for kernel in KERNELS:
+        yield {
+            "trial": "times",
+            "set": "mnist",
+            "kernel": kernel,
+            "sizes": [100, 1000, 10_000],
+            "batches": 300,
+        }
+
+
+PARTS = {
+    "covtype": _covtype,
+    "errors": _errors,
+    "fixed": _fixed,
+    "own": _own,
+    "adapted": _adapted,
+    "transfer": _transfer,
+    "blocks": _blocks,
+    "times": _times,
+    "small": _small,
+    "small accuracies": _small_accuracies,
+    "small transfer": _small_transfer,
+    "small blocks": _small_blocks,
+}
