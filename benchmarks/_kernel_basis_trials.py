@@ -194,7 +194,7 @@ def effective_rank(one: FeatureMap, task: Task) -> float:
 
 
 def times(unit: Unit, rows: Rows, device: str) -> list[dict]:
-    """Milliseconds of a step of training, by kind of basis and number of features; nothing else may run."""
+    """Milliseconds of a step of training, by kind of basis and number of features; the card must be free."""
     found = []
     for size in unit["sizes"]:
         for basis in ("random", "unsupervised", "supervised", "discriminative"):
@@ -219,9 +219,11 @@ def times(unit: Unit, rows: Rows, device: str) -> list[dict]:
 
 
 def _now(device: str) -> float:
+    """Seconds on the card; on processors, those that this process was given: others may be at work there."""
     if device == "cuda":
         torch.cuda.synchronize()
-    return time.perf_counter()
+        return time.perf_counter()
+    return time.process_time()
 
 
 TRIALS = {
