@@ -274,8 +274,8 @@ def _summary(request: TextRequest, texts: _Texts) -> str:
     unit = "words" if request.unit == "words" else "strings of letters"
     n_words = len(texts.bag.words_) - 1
     return (
-        f"{len(texts.given):,} texts were compared with {texts.ordinary.words} by the {n_words:,} {unit} that "
-        f"are common enough, present or absent, by {texts.model.describes}; rarer ones count as words that "
-        f"no other text has. Alarms: {texts.judged.rule}. Relevance of words: One-Class DTD, for absent words "
-        "too."
+        f"{len(texts.given):,} texts were compared with {texts.ordinary.words} by the {n_words:,} {unit} "
+        f"that are common enough, present or absent, by {texts.model.describes}; rarer ones count as words "
+        f"that no other text has. Alarms: {texts.judged.rule}. Relevance of words: One-Class DTD, for absent "
+        "words too."
     )
