@@ -61,7 +61,7 @@ def tellwhy_method(model: nn.Module, batch: int, method: str, ending: str = "num
     output = "torch" if ending == "device" else "numpy"
 
     def explain(x: Tensor) -> Any:
-        usual, repeated.LEAST_BATCHES = repeated.LEAST_BATCHES, 10**9 if FOLLOWED in method else 6
+        usual, repeated.LEAST_BATCHES = repeated.LEAST_BATCHES, 10**9 if FOLLOWED in method else 8
         try:
             return explainer.explain(x, output=output).values
         finally:
@@ -411,7 +411,8 @@ def publish_figures(figures: dict[str, Any]) -> None:
         "by two pinned buffers that are filled while the next batch is computed, for the peers too (their values stay "
         "float32; ours become float64, as every explanation has them). Memory is the peak above the images, the model "
         "included. An earlier version of this page had the peers' values brought to the processor after each batch "
-        "and only ours overlapped; its factors of 2 to 2.5 came from that. Ours records the second of six or more equal "
+        "and only ours overlapped; its factors of 2 to 2.5 came from that. Where Python is "
+        "what takes long, ours records one of eight or more equal "
         "batches as a CUDA graph and repeats it; lines with 'every batch followed' do without. "
     )
     text += (

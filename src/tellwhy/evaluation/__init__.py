@@ -20,6 +20,7 @@ from tellwhy.evaluation.networks.quality import (
 )
 from tellwhy.evaluation.networks.randomisation import Randomisation, parameter_randomisation
 from tellwhy.evaluation.networks.region_flipping import RegionFlipping, region_flipping
+from tellwhy.evaluation.networks.removal import Removal, irof, road
 from tellwhy.evaluation.systematic.boxes import BoxRatios, box_ratios
 from tellwhy.evaluation.systematic.strategies import Strategies, strategies
 
@@ -35,6 +36,7 @@ __all__ = [
     "PatchFlipping",
     "Randomisation",
     "RegionFlipping",
+    "Removal",
     "Strategies",
     "Vulnerabilities",
     "adversarial",
@@ -47,6 +49,7 @@ __all__ = [
     "flipping",
     "infidelity",
     "inject_anomalies",
+    "irof",
     "keep_top",
     "localisation",
     "max_sensitivity",
@@ -55,6 +58,7 @@ __all__ = [
     "pixel_auroc",
     "pointing_game",
     "region_flipping",
+    "road",
     "sparseness",
     "strategies",
 ]

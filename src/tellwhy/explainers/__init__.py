@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     )
     from tellwhy.explainers.perturbation import (
         AnomalyContribution as AnomalyContribution,
+        Lime as Lime,
         Occlusion as Occlusion,
+        PredictionDifference as PredictionDifference,
         RandomAttribution as RandomAttribution,
     )
     from tellwhy.explainers.propagation import (
@@ -88,6 +90,7 @@ _PLACES = {
     "KernelShap": "shapley",
     "LRP": "propagation",
     "LatentClassDTD": "decomposition",
+    "Lime": "perturbation",
     "LinearRelevance": "decomposition",
     "LinearShapley": "shapley",
     "LocalInsight": "surrogate",
@@ -100,6 +103,7 @@ _PLACES = {
     "PatternAttribution": "propagation",
     "PatternNet": "propagation",
     "PatchRelevance": "decomposition",
+    "PredictionDifference": "perturbation",
     "Priors": "surrogate",
     "RandomAttribution": "perturbation",
     "ScoreExplainer": "base",

@@ -11,7 +11,7 @@ from tellwhy.core.errors import InvalidInput  # noqa: E402
 from tellwhy.explainers import LRP  # noqa: E402
 from tellwhy.explainers.propagation.engine.inputs import Inputs  # noqa: E402
 from tellwhy.explainers.propagation.engine.results import Collector, Result  # noqa: E402
-from tellwhy.explainers.propagation.repeated import Repeated, may_repeat  # noqa: E402
+from tellwhy.explainers.propagation.repeated import Clock, Repeated, may_repeat  # noqa: E402
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need a GPU")
 
@@ -53,18 +53,58 @@ def values_of(repeated, given):
     return [repeated(rows, ["max"])[0].values[0] for rows in given]
 
 
-def test_the_third_batch_and_all_later_ones_are_repeated():
+class Slow(Clock):
+    """Python is as slow as is said."""
+
+    def __init__(self, is_slow=True):
+        super().__init__()
+        self.is_slow = is_slow
+
+    def __exit__(self, *_):
+        pass
+
+    def python_is_slow(self):
+        return self.is_slow
+
+
+def test_batches_are_repeated_from_the_fourth_on():
     StandIn.n_repeats = 0
-    repeated = Repeated(Work(), 4, StandIn)
-    given = batches(5)
-    for rows, found in zip(given, values_of(repeated, given), strict=True):
+    work = Work()
+    given = batches(7)
+    for rows, found in zip(given, values_of(Repeated(work, 4, StandIn, Slow()), given), strict=True):
         torch.testing.assert_close(found, 2 * rows.tensors[0])
-    assert StandIn.n_repeats == 1 + 3  # the second batch once more, to compare
+    assert StandIn.n_repeats == 1 + 4  # the third batch once more, to compare
+
+
+def test_where_the_gpu_has_enough_to_do_nothing_is_recorded():
+    work = Work()
+    repeated = Repeated(work, 4, StandIn, Slow(is_slow=False))
+    values_of(repeated, batches(7))
+    assert repeated.recording is None
+    assert work.calls == 7
+
+
+def test_python_is_slow_where_it_takes_as_long_as_the_gpu():
+    class End:
+        def __init__(self, done, at):
+            self.done, self.at = done, at
+
+        def query(self):
+            return self.done
+
+        def elapsed_time(self, other):
+            return other.at - self.at  # milliseconds
+
+    clock = Clock()
+    clock._seconds = [0.5, 0.050]
+    for done, end, slow in ((True, 52.0, True), (True, 90.0, False), (False, 52.0, False)):
+        clock._ends = [End(True, 0.0), End(done, end)]
+        assert clock.python_is_slow() is slow
 
 
 def test_a_last_batch_that_is_smaller_runs_as_ever():
-    repeated = Repeated(Work(), 4, StandIn)
-    values_of(repeated, batches(3))
+    repeated = Repeated(Work(), 4, StandIn, Slow())
+    values_of(repeated, batches(5))
     StandIn.n_repeats = 0
     (found,) = values_of(repeated, batches(1, size=2))
     assert found.shape == (2, 3)
@@ -72,8 +112,8 @@ def test_a_last_batch_that_is_smaller_runs_as_ever():
 
 
 def test_a_recording_that_gives_something_else_is_not_used():
-    repeated = Repeated(Work(wrong_after=2), 4, StandIn)
-    values_of(repeated, batches(2))
+    repeated = Repeated(Work(wrong_after=3), 4, StandIn, Slow())
+    values_of(repeated, batches(5))
     assert repeated.recording is None
 
 
@@ -82,8 +122,8 @@ def test_a_model_that_cannot_be_recorded_runs_as_ever():
         raise RuntimeError("operation not permitted when stream is capturing")
 
     work = Work()
-    values_of(Repeated(work, 4, fails), batches(4))
-    assert work.calls == 4
+    values_of(Repeated(work, 4, fails, Slow()), batches(6))
+    assert work.calls == 6
 
 
 def test_only_batches_that_are_alike_are_repeated():
@@ -92,14 +132,14 @@ def test_only_batches_that_are_alike_are_repeated():
     class OnGpu:
         is_cuda = True
 
-    rows = Inputs((torch.zeros(48, 3),))
+    rows = Inputs((torch.zeros(64, 3),))
     assert not may_repeat(model, rows, ["max"], 8)  # not on a GPU
     object.__setattr__(rows, "tensors", (OnGpu(),))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Inputs, "__len__", lambda self: 48)
+        patch.setattr(Inputs, "__len__", lambda self: 64)
         assert may_repeat(model, rows, ["max", 1], 8)
-        assert not may_repeat(model, rows, ["max"], 16)  # three batches
-        assert not may_repeat(model, rows, [np.zeros(48, dtype=int)], 8)  # each row has its own target
+        assert not may_repeat(model, rows, ["max"], 16)  # four batches
+        assert not may_repeat(model, rows, [np.zeros(64, dtype=int)], 8)  # each row has its own target
         handle = model.register_forward_hook(lambda *_: None)
         assert not may_repeat(model, rows, ["max"], 8)  # somebody watches
         handle.remove()
@@ -130,8 +170,8 @@ def test_a_gpu_repeats_what_it_recorded(settings):
         .cuda()
         .eval()
     )
-    x = torch.randn(60, 3, 8, 8, device="cuda")
+    x = torch.randn(84, 3, 8, 8, device="cuda")
     found = LRP(model, batch_size=8, **settings).explain(x)
-    wanted = LRP(model, batch_size=60, **settings).explain(x)
+    wanted = LRP(model, batch_size=84, **settings).explain(x)
     np.testing.assert_allclose(found.values, wanted.values, rtol=1e-3, atol=1e-5)
     np.testing.assert_array_equal(found.extras["output"], wanted.extras["output"])

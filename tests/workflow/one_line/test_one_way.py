@@ -24,7 +24,9 @@ IN_BATCHES = [
     "AnomalyShapley",
     "Compensation",
     "KernelShap",
+    "Lime",
     "Occlusion",
+    "PredictionDifference",
     "RandomAttribution",
 ]
 GRADIENTS_IN_BATCHES = ["IntegratedGradients", "Sensitivity", "SimpleTaylor"]
@@ -81,6 +83,17 @@ def test_every_method_of_the_catalogue_can_be_asked_for(name):
     cls = next(c.cls for c in explainer_cards() if c.name == name)
     by_class = tellwhy.explain(model, rows, cls, **further)
     np.testing.assert_array_equal(by_class.values, by_name.values)
+
+
+@pytest.mark.parametrize("name", ["Lime", "Occlusion", "PredictionDifference"])
+def test_parts_of_pictures_by_name(name):
+    torch = pytest.importorskip("torch")
+    pictures = np.random.default_rng(1).random((6, 1, 8, 8)).astype(np.float32)
+    settings = {"Lime": {"n_segments": 6, "n_samples": 64}}.get(name, {"patch": 4})
+    found = tellwhy.explain(of_pictures(torch), pictures[:2], name, pictures, target=1, **settings)
+    assert found.values.shape == (2, 1, 8, 8)
+    sums = found.base_values + found.values.sum(axis=(1, 2, 3)) + found.residual
+    np.testing.assert_allclose(sums, found.scores, atol=1e-6)
 
 
 def test_patterns_are_learned_from_rows_that_must_be_given():

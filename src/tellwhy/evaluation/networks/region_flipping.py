@@ -177,7 +177,7 @@ def _result(
     fill: str,
     random: Flipping | None = None,
 ) -> RegionFlipping:
-    return RegionFlipping(curves, _areas(curves, removed), method, order, removed, fill, random)
+    return RegionFlipping(curves, normalised_areas(curves, removed), method, order, removed, fill, random)
 
 
 def _check(**given: Any) -> None:
@@ -235,7 +235,7 @@ def _steps(n_regions: int, n_steps: int | None) -> Integers:
     return np.unique(np.linspace(0, n_regions, wanted + 1).round().astype(np.int64))
 
 
-def _areas(curves: Floats, removed: Integers) -> Floats:
+def normalised_areas(curves: Floats, removed: Integers) -> Floats:
     """Mean height of (c − c_end)/(c_0 − c_end) by the trapezoid rule; NaN where c_0 is not above c_end."""
     start = curves[:, 0]
     end = curves[:, -1]

@@ -9,12 +9,18 @@ if TYPE_CHECKING:
     from tellwhy.explainers.perturbation.anomaly_contribution import (
         AnomalyContribution as AnomalyContribution,
     )
+    from tellwhy.explainers.perturbation.lime import Lime as Lime
     from tellwhy.explainers.perturbation.occlusion import Occlusion as Occlusion
+    from tellwhy.explainers.perturbation.prediction_difference import (
+        PredictionDifference as PredictionDifference,
+    )
     from tellwhy.explainers.perturbation.random_attribution import RandomAttribution as RandomAttribution
 
 _PLACES = {
     "AnomalyContribution": "anomaly_contribution",
+    "Lime": "lime",
     "Occlusion": "occlusion",
+    "PredictionDifference": "prediction_difference",
     "RandomAttribution": "random_attribution",
 }
 __getattr__, __dir__ = lazy_names(__name__, _PLACES)

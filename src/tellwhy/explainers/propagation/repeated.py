@@ -1,11 +1,13 @@
-"""Batches that a GPU repeats as it did the second one, without Python in between: CUDA graphs.
+"""Batches that a GPU repeats as it did an earlier one, without Python in between: CUDA graphs.
 
-Following a network's operations costs Python time, which a GPU may have to wait for. It is the same for every
-batch of the same shape, so one batch is recorded and later ones only exchange its input.
+Following a network's operations costs Python time, which a GPU may have to wait for: networks of many small
+operations, such as ResNet50. It is the same for every batch of the same shape, so one batch is recorded and
+later ones only exchange its input. Where the GPU has enough to do (VGG16, ViT) nothing would be gained.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,7 +19,9 @@ from tellwhy.explainers.propagation.engine.inputs import Inputs
 from tellwhy.explainers.propagation.engine.results import Result
 
 Work = Callable[[Inputs, Sequence[Any]], list[Result]]  # rows of a batch and their targets -> results
-LEAST_BATCHES = 6  # the first one runs as ever, the second one twice: fewer would not pay
+N_PLAIN = 3  # batches that run as ever, and tell how long they take
+LEAST_BATCHES = 8  # the one that is recorded takes about twice as long: fewer would not pay
+SLOW = 0.85  # of the GPU's time
 
 
 class Recording:
@@ -50,10 +54,11 @@ class Recording:
 
 
 class Repeated:
-    """`work`, which is recorded on its second full batch and repeated from the third one on.
+    """`work`, which is recorded and repeated where the GPU has to wait for Python.
 
-    The recorded run must give what a plain one gives for the same rows: a model that looks at values on the
-    way, or changes from call to call, cannot be recorded and is run as ever.
+    Three full batches run as ever. Where Python then turns out to need as long as the GPU, the fourth is
+    recorded, and this one and all later ones are repeated. The recording must give for the third batch what
+    the plain run gave: a model that looks at values on the way, or changes from call to call, is run as ever.
 
     Parameters
     ----------
@@ -63,13 +68,19 @@ class Repeated:
         Rows of a full batch.
     record
         Makes a recording.
+    clock
+        Tells how long batches take.
     """
 
-    def __init__(self, work: Work, batch_size: int, record: Callable[..., Any] = Recording):
+    def __init__(
+        self, work: Work, batch_size: int, record: Callable[..., Any] = Recording, clock: Any = None
+    ):
         self._work = work
         self._size = batch_size
         self._record = record
+        self._clock = clock or Clock()
         self._n_full = 0
+        self._newest: tuple[Inputs, list[Result]] | None = None
         self.recording: Any = None
 
     def __call__(self, rows: Inputs, targets: Sequence[Any]) -> list[Result]:
@@ -77,22 +88,54 @@ class Repeated:
         if len(rows) != self._size:
             return self._work(rows, targets)
         self._n_full += 1
+        if self._n_full == N_PLAIN + 1 and self._clock.python_is_slow():
+            self.recording = self._recorded(rows, targets)
         if self.recording is not None:
             again: list[Result] = self.recording.again(rows)
             return again
-        found = self._work(rows, targets)
-        if self._n_full == 2:
-            self.recording = self._recorded(rows, targets, found)
+        if self._n_full > N_PLAIN:
+            self._newest = None
+            return self._work(rows, targets)
+        with self._clock:
+            found = self._work(rows, targets)
+        self._newest = (rows, found)
         return found
 
-    def _recorded(self, rows: Inputs, targets: Sequence[Any], wanted: list[Result]) -> Any:
+    def _recorded(self, rows: Inputs, targets: Sequence[Any]) -> Any:
         """A recording that gives what the plain run gave; None where there is none."""
+        assert self._newest is not None
+        before, wanted = self._newest
         try:
             made = self._record(self._work, rows, targets)
-            repeated = made.again(rows)
+            repeated = made.again(before)
         except Exception:  # whatever it is, the plain way works, or tells what is wrong
             return None
         return made if all(_alike(a, b) for a, b in zip(repeated, wanted, strict=True)) else None
+
+
+class Clock:
+    """How long Python, and how long a GPU, takes for each batch; nobody waits for the GPU to know."""
+
+    def __init__(self) -> None:
+        self._seconds: list[float] = []
+        self._ends: list[Any] = []
+        self._started = 0.0
+
+    def __enter__(self) -> None:
+        self._started = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        self._seconds.append(time.perf_counter() - self._started)
+        end = torch.cuda.Event(enable_timing=True)
+        end.record()
+        self._ends.append(end)
+
+    def python_is_slow(self) -> bool:
+        """Whether Python took as long for the second batch as the GPU; False where the GPU lags behind."""
+        if len(self._ends) < 2 or not self._ends[1].query():
+            return False
+        between = self._ends[0].elapsed_time(self._ends[1]) / 1000
+        return self._seconds[1] > SLOW * between
 
 
 def _alike(found: Result, wanted: Result) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tellwhy.core.capabilities import IsTensor
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.optional import require
 from tellwhy.core.params import instance_of, integer, none, validate_value
@@ -107,15 +108,19 @@ class NetworkOutput:
         return (np.concatenate(found),)
 
     def value(self, X: Any, outputs: Integers | None = None) -> Floats:
-        """Return the explained number of each row."""
+        """Return the explained number of each row; tensors stay where they are until they are scored."""
         from tellwhy.scoring.scores.network_targets import of_rows, pick_scores
 
-        X = np.asarray(X)
+        X = X if isinstance(X, IsTensor) else np.asarray(X)
         wanted = self._targets(len(X), outputs)
         values = np.empty(len(X))
         for found, rows in zip(self._outputs(X), self._slices(len(X)), strict=True):
             values[rows] = _numbers(pick_scores(found, of_rows(wanted, rows)))
         return self._finite(values)
+
+    def place(self, X: Any) -> Tensor:
+        """Return rows as the network takes them, on its device: rows made of them there need no copy."""
+        return self._tensor(np.asarray(X))
 
     def gradient(self, X: Any, outputs: Integers | None = None) -> Floats:
         """Derivative of each row's number by each of its cells."""
@@ -144,7 +149,7 @@ class NetworkOutput:
 
         return check_target(self.target if outputs is None else outputs, n_rows)
 
-    def _outputs(self, X: np.ndarray) -> Iterator[Tensor]:
+    def _outputs(self, X: Any) -> Iterator[Tensor]:
         """Outputs of each batch, one after the other."""
         import torch
 
@@ -161,9 +166,14 @@ class NetworkOutput:
     def _slices(self, n_rows: int) -> list[slice]:
         return [slice(start, start + self.batch_size) for start in range(0, n_rows, self.batch_size)]
 
-    def _tensor(self, X: np.ndarray) -> Tensor:
+    def _tensor(self, X: Any) -> Any:
         from tellwhy.scoring.scores.network_passes import as_tensor
 
+        there: Any = X
+        if isinstance(X, IsTensor) and not self.has_levels and there.is_floating_point():
+            # A copy of it: a model may work in place.
+            return there.detach().to(self._placed.device, self._placed.dtype, copy=True)
+        X = np.asarray(X)
         rows = np.rint(X).astype(np.int64) if self.has_levels else X
         return as_tensor(np.ascontiguousarray(rows), self._placed.device, self._placed.dtype)
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +10,6 @@ import torch
 from torch import Tensor
 
 from tellwhy.explainers.propagation.engine.inputs import Inputs
-
-N_ROOMS = 2  # batches on their way at a time
 
 
 @dataclass(frozen=True)
@@ -51,14 +47,13 @@ class _Sent:
     part: slice
     finite: Tensor
     tensors: list[Tensor]
-    arrived: Any = None  # a torch.cuda.Event; None where the tensors are here already
+    arrived: Any  # a torch.cuda.Event; None where the tensors are here already
 
 
 class Collector:
     """Collects the results of all batches, in double precision.
 
-    The result of a batch on a GPU is copied while the next batch is computed. A thread of its own waits for
-    it and writes it into its place: Python is busy with the operations of the next batches.
+    The result of a batch on a GPU is copied while the next batch is computed, and looked at afterwards.
 
     Parameters
     ----------
@@ -73,39 +68,32 @@ class Collector:
         self.refuse = refuse
         self._whole: list[Tensor] = []
         self._softmax = ""
+        self._sent: _Sent | None = None
         self._rooms: list[list[Tensor]] = []  # pinned memory, for the batch that arrives and for the next
-        self._arriving: deque[tuple[_Sent, Future[bool]]] = deque()
-        self._writer: ThreadPoolExecutor | None = None
 
     def put(self, rows: Inputs, part: slice, result: Result) -> None:
         """Take in the result of a part of the rows."""
         # One flag for everything, computed where the tensors are: asking a GPU is slow.
         finite = _is_finite(result)
         self._softmax = result.softmax
-        if not finite.is_cuda:
-            if not self._write(_Sent(rows, part, finite, [t.cpu() for t in result.tensors])):
-                self.refuse(rows)
-            return
-        if len(self._arriving) == N_ROOMS:  # its room is needed again
-            self._settle()
         copies, arrived = self._send([finite, *result.tensors])
-        sent = _Sent(rows, part, copies[0], copies[1:], arrived)
-        self._writer = self._writer or ThreadPoolExecutor(1, "tellwhy-results")
-        self._arriving.append((sent, self._writer.submit(self._write, sent)))
+        self._receive()  # the batch before, which had time to arrive
+        self._sent = _Sent(rows, part, copies[0], copies[1:], arrived)
+        if arrived is None:
+            self._receive()
 
     def all_rows(self) -> Result:
         """The results of all rows."""
-        while self._arriving:
-            self._settle()
-        if self._writer is not None:
-            self._writer.shutdown()
+        self._receive()
         # In the order of `Result.tensors`.
         return Result(self._whole[:-2], self._whole[-2], self._whole[-1], self._softmax)
 
     def _send(self, tensors: list[Tensor]) -> tuple[list[Tensor], Any]:
-        """Copies in the main memory, and the event of their arrival."""
+        """Copies in the main memory, and the event of their arrival; None where they are there already."""
+        if not tensors[-1].is_cuda:
+            return [t.cpu() for t in tensors], None
         # Only a copy into pinned memory runs beside the computation; making it is slow, so two are kept.
-        if len(self._rooms) < N_ROOMS:
+        if len(self._rooms) < 2:
             self._rooms.append([torch.empty(t.shape, dtype=t.dtype, pin_memory=True) for t in tensors])
         else:
             self._rooms.reverse()
@@ -116,25 +104,22 @@ class Collector:
         arrived.record(torch.cuda.current_stream(tensors[-1].device))
         return rooms, arrived
 
-    def _settle(self) -> None:
-        """Wait for the batch that was sent first."""
-        sent, written = self._arriving.popleft()
-        if not written.result():
-            self.refuse(sent.rows)
-
-    def _write(self, sent: _Sent) -> bool:
-        """Write what was sent into its place; False where it is not finite."""
+    def _receive(self) -> None:
+        """Write what was sent last into its place."""
+        sent = self._sent
+        self._sent = None
+        if sent is None:
+            return
         if sent.arrived is not None:
             sent.arrived.synchronize()
         if not bool(sent.finite):
-            return False
+            self.refuse(sent.rows)
         if not self._whole:  # the first batch tells the shapes
             self._whole = [
                 torch.empty((self.n_rows, *t.shape[1:]), dtype=torch.float64) for t in sent.tensors
             ]
         for whole, values in zip(self._whole, sent.tensors, strict=True):
             whole[sent.part].copy_(values)
-        return True
 
 
 def _is_finite(result: Result) -> Tensor:

@@ -1,0 +1,280 @@
+"""LIME: a linear model of which pieces of an input matter, fitted around each input."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tellwhy.core.errors import InvalidInput
+from tellwhy.core.explanation import Explanation
+from tellwhy.core.extras import Extras
+from tellwhy.core.params import Rule, Rules, Seed, integer, one_of, real, seed, validate_parameters
+from tellwhy.core.progress import track
+from tellwhy.core.registry import register
+from tellwhy.core.score_function import Floats, Integers
+from tellwhy.data.segments import segment
+from tellwhy.explainers.base import Attribution, BackgroundExplainer, Rows
+from tellwhy.explainers.in_batches import BATCH_PARAMETERS
+from tellwhy.explainers.perturbation.canvas import Canvas, baseline_row, baseline_words
+from tellwhy.explainers.perturbation.local_linear import Design, LocalModel, design
+from tellwhy.scoring.class_scores import as_class_scores, as_outputs, with_known_outputs
+
+_WORD = re.compile(r"\w+")
+
+
+@register(
+    "explainer",
+    family="perturbation",
+    needs="any score; background rows for tables",
+    cost="n_samples scores per row",
+    exactness="local linear approximation; its standard error and its misfit at the row are stated",
+    citation="Ribeiro, Singh, Guestrin, KDD (2016)",
+    applies=lambda _: True,
+)
+class Lime(BackgroundExplainer):
+    """Coefficients of o(z) ≈ b + Σ_j w_j z_j, where z_j says whether piece j of the input was kept.
+
+    Pieces are the columns of a table, segments of a picture or a sequence, or the cells of a bag of words
+    that are not zero. Each sample keeps a random half of them; where there are few pieces, every set of them
+    is tried. Samples near the input, in the cosine of their masks, weigh more; the coefficients are those of
+    a ridge regression. A piece's coefficient is shared evenly by its cells, the base value is the intercept,
+    and the residual is what the linear model misses at the input itself.
+
+    `explain_texts` takes texts as they are, whose pieces are their words.
+
+    Parameters
+    ----------
+    model
+        Any model or function that `tellwhy.scoring.as_score` reads; for `explain_texts` a classifier of
+        texts, or a function of a list of texts.
+    n_samples
+        Samples per row, the row itself among them.
+    pieces
+        "columns", "segments", "present" (cells that differ from the baseline: words of a bag of words), or
+        "auto": segments of inputs with two axes or more, columns of all others.
+    n_segments
+        Segments of a picture, about.
+    baseline
+        What comes into the place of a piece that is not kept: "background" (rows of `fit`, another one for
+        each sample, or several for each set), "mean" (of the piece's own cells, per channel), a number, an
+        array like one input, or "auto": the background for columns, the mean for segments, zero for cells
+        that are present.
+    width
+        Of the kernel: samples weigh sqrt(exp(−D²/width²)), D the cosine distance.
+    alpha
+        Penalty of the ridge regression.
+    random_state
+        Seed of the samples.
+    batch_size, n_jobs
+        As in `Occlusion`.
+
+    Examples
+    --------
+    >>> background = np.random.default_rng(0).normal(size=(100, 3))
+    >>> background -= background.mean(axis=0)
+    >>> explainer = Lime(lambda X: 2 * X[:, 0] - X[:, 2], alpha=1e-6).fit(background)
+    >>> explainer.explain(np.array([[1.0, 5.0, 3.0]])).values.round()
+    array([[ 2.,  0., -3.]])
+    """
+
+    calls_in_batches = True
+    _parameters: ClassVar[dict[str, Rules]] = {
+        "n_samples": integer(4),
+        "pieces": one_of("auto", "columns", "segments", "present"),
+        "n_segments": integer(2),
+        "baseline": (
+            one_of("auto", "background", "mean"),
+            Rule("a number, or an array like one input", lambda v: not isinstance(v, str) and v is not None),
+        ),
+        "width": real(0, np.inf),
+        "alpha": real(0, np.inf),
+        "random_state": seed,
+        **BATCH_PARAMETERS,
+    }
+
+    def __init__(
+        self,
+        model: object,
+        *,
+        n_samples: int = 1000,
+        pieces: str = "auto",
+        n_segments: int = 50,
+        baseline: ArrayLike | str = "auto",
+        width: float = 0.25,
+        alpha: float = 1.0,
+        random_state: Seed = 0,
+        batch_size: int | None = None,
+        n_jobs: int = 1,
+    ):
+        super().__init__(model)
+        self.n_samples = n_samples
+        self.pieces = pieces
+        self.n_segments = n_segments
+        self.baseline = baseline
+        self.width = width
+        self.alpha = alpha
+        self.random_state = random_state
+        self.batch_size = batch_size
+        self.n_jobs = n_jobs
+
+    @property
+    def needs_rows(self) -> bool:  # type: ignore[override]
+        """Whether pieces may be replaced by those of background rows."""
+        return isinstance(self.baseline, str) and self.baseline in ("auto", "background")
+
+    def _fit(self, X: ArrayLike) -> None:
+        """Keep background rows."""
+        self.background_ = self.rows(X).X
+
+    def _attribute(self, rows: Rows) -> Attribution:
+        values = np.zeros(rows.X.shape)
+        stderr = np.zeros(rows.X.shape)
+        base = np.zeros(len(rows.X))
+        pieces = np.zeros(rows.X.shape, dtype=np.int64)
+        for i in track(range(len(rows.X)), len(rows.X), "fitting linear models around inputs"):
+            pieces[i] = self._pieces(rows, i)
+            found = self._fitted(Canvas(rows, i), pieces[i], self._fill(rows, i, pieces[i]))
+            base[i] = found.intercept
+            shared = np.bincount(pieces[i], minlength=len(found.coefficients))
+            values[i] = (found.coefficients / shared)[pieces[i]]
+            stderr[i] = (found.errors / shared)[pieces[i]]
+        squares = [np.square(stderr[:, rows.owner == o]).sum(axis=1) for o in range(rows.n_owners)]
+        errors = np.sqrt(np.stack(squares, axis=1)) if rows.n_owners != rows.X.shape[1] else stderr
+        numbers: Any = pieces
+        extras = {} if self._kind(rows) == "columns" else {"segments": rows.shaped(numbers)}
+        return Attribution(
+            values, rows.scores(), base, errors, extras=extras, params=baseline_words(self.baseline)
+        )
+
+    def _kind(self, rows: Rows) -> str:
+        if self.pieces != "auto":
+            return self.pieces
+        return "segments" if rows.shape is not None and len(rows.shape) > 1 else "columns"
+
+    def _pieces(self, rows: Rows, i: int) -> Integers:
+        """Number of each cell's piece; the last one may be that of cells that nothing would replace."""
+        kind = self._kind(rows)
+        if kind == "segments":
+            x = rows.X[i]
+            return segment(x if rows.shape is None else x.reshape(rows.shape), self.n_segments).ravel()
+        if kind == "columns":
+            return np.asarray(np.unique(rows.owner, return_inverse=True)[1], dtype=np.int64)
+        usual = 0.0 if isinstance(self.baseline, str) else baseline_row("Lime", self.baseline, rows)
+        differs = rows.X[i] != usual
+        numbers = np.full(len(differs), int(differs.sum()), dtype=np.int64)
+        numbers[differs] = np.arange(int(differs.sum()))
+        return numbers
+
+    def _fill(self, rows: Rows, i: int, pieces: Integers) -> Floats:
+        """What replaces cells: one row, or one for each sample."""
+        given: Any = self.baseline
+        kind = self._kind(rows)
+        if isinstance(given, str) and given == "auto":
+            given = {"columns": "background", "segments": "mean", "present": 0.0}[kind]
+        if not isinstance(given, str):
+            return baseline_row("Lime", given, rows)
+        if given == "mean":
+            return _means(rows.X[i], pieces, rows.shape)
+        self._check_fitted("background_")
+        prepared = self._design(pieces)
+        drawn = np.random.default_rng([self._seed(), 1]).permutation(len(self.background_))
+        if prepared.is_complete:  # the same rows for every set
+            return self.background_[drawn[: max(1, self.n_samples // len(prepared.masks))]]
+        return self.background_[np.resize(drawn, self.n_samples)]
+
+    def _seed(self) -> int:
+        return int(self.random_state) if isinstance(self.random_state, (int, np.integer)) else 0
+
+    def _design(self, pieces: Integers) -> Design:
+        return design(self.n_samples, int(pieces.max()) + 1, self.width, self.alpha, self._seed())
+
+    def _fitted(self, canvas: Canvas, pieces: Integers, fill: Floats) -> LocalModel:
+        """Ask the model about samples around one row, and fit its answers."""
+        prepared = self._design(pieces)
+        keep = prepared.masks[:, pieces] > 0
+        if not prepared.is_complete:
+            return prepared.fit(canvas.scores(keep, fill))
+        fills = np.atleast_2d(fill)
+        every = canvas.scores(np.tile(keep, (len(fills), 1)), np.repeat(fills, len(keep), axis=0))
+        return prepared.fit_each(every.reshape(len(fills), len(keep)))
+
+    def explain_texts(self, texts: Sequence[str], *, target: int | None = None) -> Explanation:
+        """Explain texts by their words: a value per word, in the order of the text, zeros after the last.
+
+        Samples leave words out. `data` holds the words; texts may have different numbers of them.
+
+        Parameters
+        ----------
+        texts
+            Texts as they are.
+        target
+            Number of the class whose log-odds are explained; None: that of the text's own class.
+        """
+        validate_parameters(self)
+        if isinstance(texts, str) or len(texts) == 0 or not all(isinstance(text, str) for text in texts):
+            raise InvalidInput("texts must be a list of at least one text. Pass [text] for a single one.")
+        score: Any = with_known_outputs(as_class_scores(self.model), list(texts)[:2])
+        words = [_WORD.findall(text) for text in texts]
+        outputs = as_outputs(score).outputs(list(texts))
+        chosen = outputs.argmax(axis=1) if target is None else np.full(len(texts), target)
+        shape = (len(texts), max(1, *(len(each) for each in words)))
+        values = np.zeros(shape)
+        stderr = np.zeros(shape)
+        base = np.zeros(len(texts))
+        for i in track(range(len(texts)), len(texts), "fitting linear models around texts"):
+            found = self._of_words(score, texts[i], int(chosen[i]))
+            values[i, : len(words[i])] = found.coefficients
+            stderr[i, : len(words[i])] = found.errors
+            base[i] = found.intercept
+        listed = np.array([each + [""] * (shape[1] - len(each)) for each in words], dtype=object)
+        return Explanation(
+            values=values,
+            scores=outputs[np.arange(len(texts)), chosen],
+            base_values=base,
+            stderr=stderr,
+            data=listed,
+            method="Lime",
+            params={"explains": score.describes, **self._settings()},
+            extras=Extras({"output": chosen}),
+        )
+
+    def _of_words(self, score: Any, text: str, target: int) -> LocalModel:
+        """Fit the words of one text."""
+        places = [match.span() for match in _WORD.finditer(text)]
+        if not places:
+            return LocalModel(np.zeros(0), float(as_outputs(score).outputs([text])[0, target]), np.zeros(0))
+        prepared = design(self.n_samples, len(places), self.width, self.alpha, self._seed())
+        samples = [_without(text, places, mask) for mask in prepared.masks]
+        answers = np.asarray(as_outputs(score).outputs(samples))[:, target]
+        return prepared.fit_each(answers[None]) if prepared.is_complete else prepared.fit(answers)
+
+
+def _without(text: str, places: list[tuple[int, int]], mask: Floats) -> str:
+    """The text without the words that a mask does not keep."""
+    parts = []
+    end = 0
+    for (start, stop), kept in zip(places, mask, strict=True):
+        parts.append(text[end : stop if kept else start])
+        end = stop
+    return "".join([*parts, text[end:]])
+
+
+def _means(x: Floats, pieces: Integers, shape: tuple[int, ...] | None) -> Floats:
+    """Mean of each piece, per channel where there are channels: the picture without details."""
+    from tellwhy.data.segments import spatial_axes
+
+    shape = shape or x.shape
+    others = [axis for axis in range(len(shape)) if axis not in spatial_axes(shape)]
+    channel = np.zeros(shape, dtype=np.int64)
+    for axis in others:
+        along = [1] * len(shape)
+        along[axis] = shape[axis]
+        channel = channel * shape[axis] + np.arange(shape[axis]).reshape(along)
+    # One number for each pair of a piece and a channel.
+    group = pieces * (int(channel.max()) + 1) + channel.ravel()
+    counts = np.bincount(group)
+    return np.asarray((np.bincount(group, x) / np.maximum(counts, 1))[group])
