@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.parallel import row_batches
-from tellwhy.core.score_function import Floats
+from tellwhy.core.score_function import Floats, Integers
 from tellwhy.explainers.base import Rows
 from tellwhy.scoring import NetworkOutput
 from tellwhy.scoring.scores.flat_score import FlatScore
@@ -28,21 +28,26 @@ class Canvas:
         self._network = _network_of(rows.score)
         self._there: Any = None if self._network is None else self._network.place(self._shaped(self.x[None]))
 
-    def scores(self, keep: NDArray[np.bool_], fill: Floats) -> Floats:
-        """Score of each mixture: the row where `keep` (m, d) says so, elsewhere `fill`, (d,) or (m, d)."""
+    def scores(self, keep: NDArray[np.bool_], fill: Floats, pieces: Integers | None = None) -> Floats:
+        """Score of each mixture: the row where `keep` says so, elsewhere `fill`, (d,) or (m, d).
+
+        `keep` tells it of each cell, (m, d); or of each piece, (m, n_pieces), where `pieces` holds the piece
+        of each cell.
+        """
         found = np.empty(len(keep))
-        fills = np.broadcast_to(fill, keep.shape) if fill.ndim > 1 else fill
-        for part in self._parts(keep):
+        for part in self._parts(len(keep)):
             own = tuple(np.full(len(keep[part]), each) for each in self._own)
-            some = fills[part] if fills.ndim > 1 else fills
-            found[part] = self._value(keep[part], some, own)
+            some = fill[part] if fill.ndim > 1 else fill
+            # Spread over the cells here, for a few mixtures at a time: all at once would take most of the time.
+            cells = keep[part] if pieces is None else np.take(keep[part], pieces, axis=1)
+            found[part] = self._value(cells, some, own)
         return found
 
-    def _parts(self, keep: NDArray[np.bool_]) -> list[slice]:
+    def _parts(self, n: int) -> list[slice]:
         if self._network is None:
-            return row_batches(len(keep), 24 * keep.shape[1])
+            return row_batches(n, 24 * len(self.x))
         size = self._network.batch_size
-        return [slice(start, start + size) for start in range(0, len(keep), size)]
+        return [slice(start, start + size) for start in range(0, n, size)]
 
     def _value(self, keep: NDArray[np.bool_], fill: Floats, own: tuple[Any, ...]) -> Floats:
         if self._network is None:

@@ -142,8 +142,7 @@ class Lime(BackgroundExplainer):
             shared = np.bincount(pieces[i], minlength=len(found.coefficients))
             values[i] = (found.coefficients / shared)[pieces[i]]
             stderr[i] = (found.errors / shared)[pieces[i]]
-        squares = [np.square(stderr[:, rows.owner == o]).sum(axis=1) for o in range(rows.n_owners)]
-        errors = np.sqrt(np.stack(squares, axis=1)) if rows.n_owners != rows.X.shape[1] else stderr
+        errors = np.sqrt(rows.by_owner(np.square(stderr)))
         numbers: Any = pieces
         extras = {} if self._kind(rows) == "columns" else {"segments": rows.shaped(numbers)}
         return Attribution(
@@ -195,11 +194,11 @@ class Lime(BackgroundExplainer):
     def _fitted(self, canvas: Canvas, pieces: Integers, fill: Floats) -> LocalModel:
         """Ask the model about samples around one row, and fit its answers."""
         prepared = self._design(pieces)
-        keep = prepared.masks[:, pieces] > 0
+        keep = prepared.masks > 0
         if not prepared.is_complete:
-            return prepared.fit(canvas.scores(keep, fill))
+            return prepared.fit(canvas.scores(keep, fill, pieces))
         fills = np.atleast_2d(fill)
-        every = canvas.scores(np.tile(keep, (len(fills), 1)), np.repeat(fills, len(keep), axis=0))
+        every = canvas.scores(np.tile(keep, (len(fills), 1)), np.repeat(fills, len(keep), axis=0), pieces)
         return prepared.fit_each(every.reshape(len(fills), len(keep)))
 
     def explain_texts(self, texts: Sequence[str], *, target: int | None = None) -> Explanation:
