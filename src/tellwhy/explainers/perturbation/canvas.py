@@ -38,7 +38,7 @@ class Canvas:
         for part in self._parts(len(keep)):
             own = tuple(np.full(len(keep[part]), each) for each in self._own)
             some = fill[part] if fill.ndim > 1 else fill
-            # Spread over the cells here, for a few mixtures at a time: all at once would take most of the time.
+            # Spread over the cells a few mixtures at a time: all at once would take most of the time.
             cells = keep[part] if pieces is None else np.take(keep[part], pieces, axis=1)
             found[part] = self._value(cells, some, own)
         return found
