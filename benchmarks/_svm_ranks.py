@@ -15,13 +15,15 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from tellwhy.classifiers.svm.engines.in_memory import engine_in_memory
-from tellwhy.classifiers.svm.problem import Labels, make_problem
-from tellwhy.classifiers.svm.ranks.engines import RankPairEngine, RankSingleEngine
+from tellwhy.classifiers.svm.engines.in_memory import PAIR_LOSSES, engine_in_memory
+from tellwhy.classifiers.svm.problem import Labels, make_problem, squares_of
+from tellwhy.classifiers.svm.ranks.plan import Plan, Size
+from tellwhy.classifiers.svm.ranks.rank_single_engine import RankSingleEngine
+from tellwhy.classifiers.svm.ranks.row_engine import RowEngine
 from tellwhy.classifiers.svm.solver import Settings, solve
 from tellwhy.classifiers.training_job import Job, mpiexec, run_rank
 
-TOLS = {"ww": 1e-3, "llw": 1e-2}
+TOLS = {"ww": 1e-3, "cs": 1e-3, "llw": 1e-2}
 LIMIT = 600  # seconds
 
 
@@ -70,31 +72,34 @@ def stored_rows(path: str) -> tuple[Any, Any]:
 
 
 def engine(X: Any, y: Any, comm: Any, what: dict[str, Any]) -> Any:
-    """The engine of one rank with so many class blocks over all ranks, or for `blocks` 0 that of one process."""
+    """The engine of one rank; `parts` of the features are chosen by the plan unless told."""
     loss = what["loss"]
     sizes = np.bincount(y)
-    n_classes = len(sizes)
-    n_blocks = what["blocks"]
-    common = {"n_jobs": what["threads"], "seed": np.random.default_rng([0, comm.rank])}
-    is_pair = loss == "ww"
-    half = max(n_blocks // (2 * comm.size), 1)
-    if is_pair and n_blocks and comm.size > 1:
-        mine = np.flatnonzero(RankPairEngine.owners(sizes, comm.size, half, "float64")[y] == comm.rank)
-        X, y = X[mine], y[mine]
-    problem = make_problem(
-        X, Labels.of_classes(y), np.ones(len(y)), n_classes=n_classes, loss=loss, dtype="float64"
-    )
-    if not n_blocks:
-        return engine_in_memory(problem, **common)
-    if is_pair:
-        return RankPairEngine(problem, sizes, comm=comm, half=half, **common)
-    each = max(n_blocks // comm.size, 1)
-    return RankSingleEngine(problem, sizes, comm=comm, blocks=each, **common)
+    common = {"n_jobs": what["threads"]}
+    given = {"n_classes": len(sizes), "loss": loss, "dtype": "float64"}
+    caps = np.full(len(y), what["C"])
+    labels = Labels.of_classes(y)
+    if loss in PAIR_LOSSES:
+        size = Size(len(y), X.nnz, X.shape[1], len(sizes))
+        plan = Plan.of(comm.size, size, what["parts"])
+        what["plan"] = f"{plan.n_slots} × {plan.n_ranges}"
+        part = plan.part(comm.rank, np.bincount(X.indices, minlength=X.shape[1]))
+        problem = make_problem(
+            sparse.csr_array(X[:, part.features]), labels, caps, squares=squares_of(X), **given
+        )
+        return RowEngine(problem, part, comm=comm, seed=np.random.default_rng(0), **common)
+    problem = make_problem(X, labels, caps, **given)
+    what["plan"] = f"1 × {comm.size}"
+    seed = np.random.default_rng([0, comm.rank])
+    if comm.size == 1:
+        return engine_in_memory(problem, n_blocks=what["blocks"], seed=seed, **common)
+    each = max(what["blocks"] // comm.size, 1)
+    return RankSingleEngine(problem, sizes, comm=comm, blocks=each, seed=seed, **common)
 
 
 def warm_up(X: Any, comm: Any, what: dict[str, Any]) -> None:
     """Have everything compiled."""
-    n_classes = max(2 * what["blocks"], 70)
+    n_classes = 70
     X = sparse.csr_array(X[: 4 * n_classes])
     small = engine(X, np.arange(X.shape[0]) % n_classes, comm, what)
     solve(small, Settings(tol=0.1, max_epochs=4))
@@ -115,12 +120,18 @@ def seconds_per_epoch(X: Any, y: Any, comm: Any, what: dict[str, Any]) -> dict[s
         taken.append(time.perf_counter() - started)
     found = held.certify(math.inf)
     held.close()
-    return {"s an epoch": float(np.mean(taken)), "least": min(taken), "most": max(taken), "gap": found.gap}
+    return {
+        "s an epoch": float(np.mean(taken)),
+        "least": min(taken),
+        "most": max(taken),
+        "features × classes": what["plan"],
+        "gap": found.gap,
+    }
 
 
 def seconds_to_a_gap(X: Any, y: Any, comm: Any, what: dict[str, Any]) -> dict[str, Any]:
     held = engine(X, y, comm, what)
-    comm.Barrier()
+    comm.Barrier()  # whoever is late would be waited for
     progress = solve(held, Settings(tol=TOLS[what["loss"]], max_epochs=what["epochs"]))
     held.close()
     last = progress.last
@@ -129,6 +140,7 @@ def seconds_to_a_gap(X: Any, y: Any, comm: Any, what: dict[str, Any]) -> dict[st
         "epochs": progress.epochs,
         "gap": last["gap"],
         "objective": last["objective"],
+        "features × classes": what["plan"],
     }
 
 

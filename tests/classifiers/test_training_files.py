@@ -25,10 +25,13 @@ def test_libsvm_rows(rows):
     assert survey(rows).n_features == 4
 
 
-def test_a_process_keeps_only_its_rows(rows):
-    found = read_rows(rows, keep=lambda y: y == 1, n_features=6)
-    assert found.numbers.tolist() == [0, 2]
-    assert found.X.shape == (2, 6)
+def test_a_process_keeps_only_its_features(rows):
+    whole = read_rows(rows, n_features=6)
+    found = read_rows(rows, columns=np.array([1, 3, 5]), n_features=6)
+    np.testing.assert_array_equal(found.X.toarray(), whole.X.toarray()[:, [1, 3, 5]])
+    np.testing.assert_array_equal(found.squares, (whole.X.toarray() ** 2).sum(axis=1))
+    assert found.y.tolist() == whole.y.tolist()
+    assert survey(rows).often.tolist() == np.count_nonzero(whole.X.toarray()[:, :4], axis=0).tolist()
 
 
 def rows_before(path, line):
@@ -52,9 +55,11 @@ def test_chunks_fit_together(tmp_path, monkeypatch):
     monkeypatch.setattr("tellwhy.classifiers.libsvm_format.LINES", 7)
     found = read_rows(path, n_features=9)
     np.testing.assert_array_equal(found.X.toarray(), X.toarray())
-    assert found.numbers.tolist() == list(range(50))
+    assert survey(path).often.tolist() == np.bincount(X.indices, minlength=9).tolist()
+    part = read_rows(path, n_features=9, columns=np.array([0, 8]))
+    np.testing.assert_array_equal(part.X.toarray(), X.toarray()[:, [0, 8]])
     path.write_bytes(gzip.compress("\n".join([*lines[:20], "# none", *lines[20:40], "4 oops"]).encode()))
-    assert read_rows(rows_before(path, 41), n_features=9).numbers.tolist() == list(range(40))
+    assert read_rows(rows_before(path, 41), n_features=9).X.shape == (40, 9)
     with pytest.raises(UnreadableFile, match="line 42: 'oops'"):
         read_rows(path)
 
@@ -222,15 +227,18 @@ def test_columns_are_scaled_over_all_rows_and_weights_scaled_back(tmp_path, how)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(30, 3)) * [1.0, 100.0, 0.0] + [5.0, -300.0, 7.0]
     pd.DataFrame(X, columns=list("abc")).assign(y=np.arange(30) % 2).to_csv(tmp_path / "t.csv", index=False)
-    found = read_rows(tmp_path / "t.csv", label="y", keep=lambda y: y == 1, scale=how)
+    found = read_rows(tmp_path / "t.csv", label="y", scale=how)
     mean = X.mean(axis=0) if how == "centred" else 0.0
     spread = np.where(X.std(axis=0) > 1e-9, X.std(axis=0), 1.0)
-    np.testing.assert_allclose(found.X.toarray(), ((X - mean) / spread)[1::2], atol=1e-9)
+    np.testing.assert_allclose(found.X.toarray(), (X - mean) / spread, atol=1e-9)
+    part = read_rows(tmp_path / "t.csv", label="y", columns=np.array([0, 2]), scale=how)
+    np.testing.assert_array_equal(part.X.toarray(), found.X.toarray()[:, [0, 2]])
+    np.testing.assert_array_equal(part.squares, found.squares)
     weights = rng.normal(size=(4, 4 if how == "centred" else 3))
-    ones = np.ones((15, 1)) if how == "centred" else np.empty((15, 0))
+    ones = np.ones((30, 1)) if how == "centred" else np.empty((30, 0))
     raw = found.scaling.undone(weights, centred=how == "centred").toarray()
     expected = np.hstack([found.X.toarray(), ones]) @ weights.T
-    np.testing.assert_allclose(np.hstack([X[1::2], ones]) @ raw.T, expected, atol=1e-9)
+    np.testing.assert_allclose(np.hstack([X, ones]) @ raw.T, expected, atol=1e-9)
 
 
 def test_labels_that_floats_cannot_tell_apart_are_refused(tmp_path):

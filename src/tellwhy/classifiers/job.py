@@ -14,7 +14,7 @@ from tellwhy.classifiers.svm.one_vs_rest import OneVsRestSVM
 from tellwhy.classifiers.svm.weston_watkins import WestonWatkinsSVM
 from tellwhy.classifiers.training_files import check_is_file, is_table
 from tellwhy.core.errors import InvalidInput, InvalidParameter
-from tellwhy.core.params import integer, one_of, real, validate_value
+from tellwhy.core.params import integer, none, one_of, real, validate_value
 from tellwhy.core.storage.replacing import standing
 
 ESTIMATORS: dict[str, type[MulticlassSVM]] = {
@@ -45,6 +45,8 @@ class Job:
     checkpoint_every: int = 20
     resume: bool = False
     quiet: bool = False
+    # Over ranks (ww, cs): parts that the features are cut into, 1, 2, 4 or 8; None: as memory asks for it.
+    feature_parts: int | None = None
     # Folder of a model that is only a part of what goes to `out`; the checkpoint stays beside `out`.
     aside: str | None = None
 
@@ -72,11 +74,6 @@ class Job:
                 f"Only the columns of tables can be scaled (CSV, Parquet, …). Got {self.data}: scale its "
                 "values before, and leave out --scale."
             )
-        if self.loss == "cs" and self.ranks > 1:
-            raise InvalidParameter(
-                "A Crammer–Singer row needs the weights of all classes at once, so that it trains on one "
-                "rank. Use --loss ww, which gives much the same models, or --ranks 1."
-            )
         if self.resume and not standing(self.checkpoint).is_dir():
             raise InvalidInput(f"There is no checkpoint {self.checkpoint} to resume from.")
 
@@ -89,6 +86,7 @@ class Job:
             validate_value(owner, name, getattr(self, name), integer(1))
         validate_value(owner, "dtype", self.dtype, one_of("float64", "float32"))
         validate_value(owner, "seed", self.seed, integer(0))
+        validate_value(owner, "feature_parts", self.feature_parts, (none, one_of(1, 2, 4, 8)))
 
     @property
     def way_on(self) -> str:

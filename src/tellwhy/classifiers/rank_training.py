@@ -15,6 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from tellwhy.classifiers.job import ESTIMATORS, Job
+from tellwhy.classifiers.streamed_model import write_model
 from tellwhy.classifiers.svm import checkpoint
 from tellwhy.classifiers.svm.base import MulticlassSVM
 from tellwhy.classifiers.svm.engines.in_memory import PAIR_LOSSES, engine_in_memory
@@ -26,13 +27,17 @@ from tellwhy.classifiers.svm.problem import (
     why_infeasible,
     with_intercept,
 )
-from tellwhy.classifiers.svm.ranks.engines import RankPairEngine, RankSingleEngine
+from tellwhy.classifiers.svm.ranks.plan import Plan, RankPart, Size
+from tellwhy.classifiers.svm.ranks.rank_single_engine import RankSingleEngine
+from tellwhy.classifiers.svm.ranks.row_engine import RowEngine
 from tellwhy.classifiers.svm.solver import Progress, Settings, is_done, solve
 from tellwhy.classifiers.svm.threads.workers import ranges
-from tellwhy.classifiers.training_files import ColumnScaling, read_rows, survey
+from tellwhy.classifiers.training_files import ColumnScaling, LabelledRows, read_rows, survey
 from tellwhy.core.errors import InvalidInput, UnreadableFile
 from tellwhy.core.rows.class_labels import class_labels
 from tellwhy.core.score_function import Integers
+
+AT_ONCE = 8 * 2**20  # bytes of weights that travel to rank 0 at once
 
 
 class Alone:
@@ -57,11 +62,13 @@ def run_rank(job: Job, comm: Any, show: Callable[[str], None] = lambda _: None) 
     found = comm.bcast(survey(Path(job.data), job.label) if comm.rank == 0 else None)
     classes, numbers = class_labels(found.y, job.data)
     _check_size(job, comm, found.n_features, len(classes))
-    sizes = np.bincount(numbers, minlength=len(classes))
-    rows = _rows_of_rank(job, comm, classes, sizes, found.n_features)
-    problem = _problem(job, rows, classes)
-    engine = _engine(job, comm, problem, sizes)
-    saved = _Checkpoints(job, comm, engine, rows.numbers[problem.source], _checked_settings(job, numbers))
+    part = _part(job, comm, found.often, numbers)
+    if part is not None and comm.size > 1 and comm.rank == 0:
+        show(part.plan.words)
+    rows = _rows_of_rank(job, part, found.n_features)
+    problem = _problem(job, rows, classes, part)
+    engine = _engine(job, comm, problem, part, np.bincount(numbers, minlength=len(classes)))
+    saved = _Checkpoints(job, comm, engine, problem.source, _checked_settings(job, numbers))
     stop = Settings(tol=job.tol, max_epochs=job.max_epochs)
 
     def report(now: Progress) -> None:
@@ -71,6 +78,8 @@ def run_rank(job: Job, comm: Any, show: Callable[[str], None] = lambda _: None) 
 
     try:
         progress = saved.read(len(classes)) if job.resume else None
+        if progress is not None and progress.history and comm.rank == 0:
+            show(line(progress))
         progress = solve(engine, stop, progress, warm=job.resume, report=report)
     finally:
         engine.close()
@@ -106,7 +115,7 @@ class _Checkpoints:
                 f"variables, {wrong}. Train without --resume."
             )
         self.engine.set_duals(table)
-        self.last = progress.epochs
+        self._restart(progress)
         return progress
 
     def write_if_due(self, now: Progress) -> None:
@@ -117,7 +126,13 @@ class _Checkpoints:
         checkpoint.write(
             self.job.checkpoint, self.comm, rows=self.rows, duals=duals, progress=now, settings=self.settings
         )
+        self._restart(now)
+
+    def _restart(self, now: Progress) -> None:
+        """Go on as whoever resumes from the checkpoint will: from its variables, and nothing else."""
         self.last = now.epochs
+        self.engine.restart(_seed(self.job, self.comm, now.epochs))
+        now.is_restarted = True
 
 
 def _checked_settings(job: Job, numbers: Integers) -> dict[str, Any]:
@@ -143,39 +158,60 @@ def line(progress: Progress) -> str:
     return f"epoch {last['epoch']}  {reached}  {last['seconds']:.1f} s"
 
 
-def _rows_of_rank(job: Job, comm: Any, classes: Any, sizes: Any, n_features: int) -> Any:
-    """Rows that this rank works on: with Weston–Watkins those of its own classes."""
-    keep: Callable[[Any], Any] | None = None
-    if job.loss == "ww" and comm.size > 1:
-        owner = RankPairEngine.owners(sizes, comm.size, job.threads, job.dtype)
-        mine = classes[owner == comm.rank]
+def _part(job: Job, comm: Any, often: Integers, numbers: Integers) -> RankPart | None:
+    """The features and classes that a rank holds; None for losses that judge each class on its own."""
+    if job.loss not in PAIR_LOSSES:
+        return None
+    n = len(numbers)
+    if job.scale:
+        often = np.full_like(often, n)  # zeros do not stay zeros
+    if job.fit_intercept:
+        often = np.append(often, n)
+    itemsize = np.dtype(job.dtype).itemsize
+    size = Size(n, int(often.sum()), len(often), int(numbers.max()) + 1, itemsize)
+    return Plan.of(comm.size, size, job.feature_parts).part(comm.rank, often)
 
-        def keep(y: Any) -> Any:
-            return np.isin(y, mine)
 
+def _rows_of_rank(job: Job, part: RankPart | None, n_features: int) -> LabelledRows:
+    """All rows, with the features that this rank holds."""
     scale = None
     if job.scale:
         # Without an intercept nothing could make up for the means.
         scale = "centred" if job.fit_intercept else "plain"
-    return read_rows(Path(job.data), label=job.label, keep=keep, n_features=n_features, scale=scale)
+    columns = None if part is None else part.features[part.features < n_features]
+    return read_rows(Path(job.data), label=job.label, columns=columns, n_features=n_features, scale=scale)
 
 
-def _problem(job: Job, rows: Any, classes: Any) -> Problem:
-    if not np.isfinite(rows.X.data).all():
+def _problem(job: Job, rows: LabelledRows, classes: Any, part: RankPart | None) -> Problem:
+    if not np.isfinite(rows.squares).all():
         raise InvalidInput(f"{job.data} holds NaN or infinity; expected finite numbers.")
-    X = with_intercept(rows.X, 1.0) if job.fit_intercept else rows.X
+    X = rows.X
+    squares = rows.squares
+    if job.fit_intercept:
+        squares = squares + 1.0
+        if part is None or len(part.features) > X.shape[1]:
+            X = with_intercept(X, 1.0)
     labels = Labels.of_classes(np.searchsorted(classes, rows.y))
     caps = np.full(len(rows.y), job.C)
-    return make_problem(X, labels, caps, n_classes=len(classes), loss=job.loss, dtype=job.dtype)
+    return make_problem(
+        X, labels, caps, n_classes=len(classes), loss=job.loss, dtype=job.dtype, squares=squares
+    )
 
 
-def _engine(job: Job, comm: Any, problem: Problem, sizes: Any) -> Any:
-    seed = np.random.default_rng([job.seed, comm.rank])
-    if comm.size == 1:
-        return engine_in_memory(problem, n_jobs=job.threads, seed=seed)
-    kind = RankPairEngine if job.loss in PAIR_LOSSES else RankSingleEngine
+def _engine(job: Job, comm: Any, problem: Problem, part: RankPart | None, sizes: Any) -> Any:
+    seed = _seed(job, comm, 0)
     with memory_for(problem):
-        return kind(problem, sizes, comm=comm, n_jobs=job.threads, seed=seed)
+        if part is not None:
+            return RowEngine(problem, part, comm=comm, n_jobs=job.threads, seed=seed)
+        if comm.size == 1:
+            return engine_in_memory(problem, n_jobs=job.threads, seed=seed)
+        return RankSingleEngine(problem, sizes, comm=comm, n_jobs=job.threads, seed=seed)
+
+
+def _seed(job: Job, comm: Any, epochs: int) -> np.random.Generator:
+    """The same for all ranks where all visit the same rows, else one for each."""
+    rank = 0 if job.loss in PAIR_LOSSES else comm.rank
+    return np.random.default_rng([job.seed, rank, epochs])
 
 
 @dataclass(frozen=True)
@@ -187,21 +223,23 @@ class _Learned:
 
 
 def _save(job: Job, comm: Any, engine: Any, learned: _Learned) -> None:
-    """Gather the weights of all ranks, as sparse rows, and write the model."""
-    engine.forget_duals()  # their memory is needed for what is gathered
-    if comm.size > 1:
-        held, weights = engine.own_weights()
-    else:
-        held, weights = np.arange(len(learned.classes)), engine.weights()
-    parts = comm.gather((held, _sparse_rows(weights.T)))
+    """Put the weights of all ranks together, some classes at a time, and let rank 0 write the model."""
+    engine.forget_duals()
+    n_features = engine.class_rows(np.arange(1)).shape[1]
+    at_once = max(AT_ONCE // (8 * n_features), 1)
+    blocks = (engine.class_rows(np.arange(*part)) for part in ranges(len(learned.classes), at_once))
     if comm.rank > 0:
+        for _ in blocks:
+            pass
         return
-    order = np.argsort(np.concatenate([part[0] for part in parts]))
-    coef = sparse.vstack([part[1] for part in parts], format="csr")[order]
-    _model(job, coef, learned).save(job.aside or job.out)
+    scaling = learned.scaling
+    if scaling is not None:
+        blocks = (scaling.undone(block, centred=job.fit_intercept) for block in blocks)
+    write_model(_model(job, learned, n_features), blocks, Path(job.aside or job.out))
 
 
-def _model(job: Job, coef: Any, learned: _Learned) -> MulticlassSVM:
+def _model(job: Job, learned: _Learned, n_features: int) -> MulticlassSVM:
+    """The model without its weights."""
     model = ESTIMATORS[job.loss](
         C=job.C,
         tol=job.tol,
@@ -210,19 +248,8 @@ def _model(job: Job, coef: Any, learned: _Learned) -> MulticlassSVM:
         dtype=job.dtype,
         random_state=job.seed,
     )
-    scaling = learned.scaling
-    if scaling is not None:
-        coef = scaling.undone(coef, centred=job.fit_intercept)
-    model.adopt(coef, learned.classes, learned.progress, feature_names=learned.names)
-    if scaling is not None and job.fit_intercept:
-        model.centre_ = scaling.centre
+    none = sparse.csr_array((len(learned.classes), n_features), dtype=job.dtype)
+    model.adopt(none, learned.classes, learned.progress, feature_names=learned.names)
+    if learned.scaling is not None and job.fit_intercept:
+        model.centre_ = learned.scaling.centre
     return model
-
-
-def _sparse_rows(table: Any, at_once: int = 256) -> Any:
-    """Dense rows (a rank may have none) as CSR, some at a time.
-
-    All at once they would need several times their memory.
-    """
-    parts = [sparse.csr_array(table[first:last]) for first, last in ranges(len(table), at_once)]
-    return sparse.vstack(parts, format="csr")

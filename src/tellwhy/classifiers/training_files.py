@@ -1,11 +1,10 @@
 """Labelled rows from files: libsvm format, npz and tables.
 
-A process that trains together with others may keep only the rows of some classes.
+A process that trains together with others may keep only some of the features.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,15 +13,14 @@ import numpy as np
 from scipy import sparse
 
 from tellwhy.classifiers.libsvm_format import libsvm_chunks
-from tellwhy.classifiers.svm.problem import check_entries
+from tellwhy.classifiers.svm.problem import check_entries, squares_of
 from tellwhy.core.errors import InvalidInput, UnreadableFile
 from tellwhy.core.rows.scaling import Scaling
-from tellwhy.core.score_function import Integers
+from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.storage.folders import read_arrays
 from tellwhy.core.tables import check_finite
 
 TABLES = (".parquet", ".pq", ".csv", ".tsv", ".tab", ".xlsx", ".xlsm", ".json", ".jsonl", ".ndjson")
-Keep = Callable[[Any], Any]  # labels -> which of them to keep
 
 
 class ColumnScaling(Scaling):
@@ -43,21 +41,26 @@ class ColumnScaling(Scaling):
 
 @dataclass(frozen=True)
 class LabelledRows:
-    """Rows, their labels, which rows of the file they are, and how their columns were scaled, if at all."""
+    """Rows, their labels, ‖x‖² of the whole rows, and how their columns were scaled, if at all."""
 
-    X: Any
+    X: Any  # the features that were asked for
     y: Any
-    numbers: Integers
+    squares: Floats
     scaling: ColumnScaling | None = None
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What a file holds: all labels, the number of features, and where known their names."""
+    """What a file holds: all labels, in how many rows each feature is, and where known their names."""
 
     y: Any
-    n_features: int
+    often: Integers
     names: list[str] | None = None
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return len(self.often)
 
 
 class WholeFile(NamedTuple):
@@ -69,30 +72,32 @@ class WholeFile(NamedTuple):
 
 
 def survey(path: Path, label: str | None = None) -> Survey:
-    """Read all labels and count the features, without keeping any row."""
+    """Read all labels and count in how many rows each feature is, without keeping any row."""
     check_is_file(path)
     if _kind(path) != "libsvm":
         whole = _read_whole(path, label)
-        return Survey(whole.y, whole.X.shape[1], whole.names)
+        return Survey(whole.y, np.bincount(whole.X.indices, minlength=whole.X.shape[1]), whole.names)
     labels = []
-    most = 0
+    often = np.zeros(0, dtype=np.int64)
     for chunk in libsvm_chunks(path):
         labels.append(chunk.y)
-        most = max(most, chunk.X.shape[1])
+        found = np.bincount(chunk.X.indices, minlength=max(chunk.X.shape[1], len(often)))
+        found[: len(often)] += often
+        often = found
     if not labels:
         raise UnreadableFile(f"{path} holds no rows; expected lines such as '3 1:0.5 7:1'.")
-    return Survey(np.concatenate(labels), most)
+    return Survey(np.concatenate(labels), often)
 
 
 def read_rows(
     path: Path,
     *,
     label: str | None = None,
-    keep: Keep | None = None,
+    columns: Integers | None = None,
     n_features: int | None = None,
     scale: str | None = None,
 ) -> LabelledRows:
-    """Read labelled rows; with `keep`, only those whose labels it selects.
+    """Read labelled rows; with `columns`, only these of their features.
 
     Parameters
     ----------
@@ -102,8 +107,8 @@ def read_rows(
         libsvm format, also gzipped.
     label
         Name of the column of labels of a table.
-    keep
-        Function of an array of labels that returns which of them to keep.
+    columns
+        Numbers of the features to keep, ascending.
     n_features
         Number of features, where the file may not show the last ones.
     scale
@@ -113,21 +118,18 @@ def read_rows(
     kind = _kind(path)
     check_is_file(path)
     if kind == "libsvm":
-        return _read_libsvm(path, keep, n_features)
+        return _read_libsvm(path, columns, n_features)
     whole = _read_whole(path, label)
-    chosen = _chosen(whole.y, keep)
-    X = whole.X[chosen]
-    y = whole.y[chosen]
-    if scale is None or kind != "table":
-        return LabelledRows(X, y, chosen)
-    # Over all rows of the file, so that every process scales alike whichever rows it keeps.
-    scaling = ColumnScaling.of(whole.X.toarray(), constant=1.0)
-    scaled = sparse.csr_array(scaling.applied(X.toarray(), centred=scale == "centred"))
-    return LabelledRows(scaled, y, chosen, scaling)
+    X = whole.X
+    scaling = None
+    if scale is not None and kind == "table":
+        scaling = ColumnScaling.of(X.toarray(), constant=1.0)
+        X = sparse.csr_array(scaling.applied(X.toarray(), centred=scale == "centred"))
+    return LabelledRows(_cut(X, columns), whole.y, squares_of(X), scaling)
 
 
-def _chosen(y: Any, keep: Keep | None) -> Integers:
-    return np.arange(len(y)) if keep is None else np.flatnonzero(keep(y))
+def _cut(X: Any, columns: Integers | None) -> Any:
+    return X if columns is None else sparse.csr_array(X[:, columns])
 
 
 def check_is_file(path: Path) -> None:
@@ -231,22 +233,25 @@ def _read_table(path: Path, label: str | None) -> WholeFile:
     return WholeFile(sparse.csr_array(numbers), _as_labels(labels, path), names)
 
 
-def _read_libsvm(path: Path, keep: Keep | None, n_features: int | None) -> LabelledRows:
+def _read_libsvm(path: Path, columns: Integers | None, n_features: int | None) -> LabelledRows:
     pieces = []
     labels = []
-    numbers = []
+    squares = []
     width = n_features or 0
     for chunk in libsvm_chunks(path):
         found = chunk.X.shape[1]
         if n_features is not None and found > n_features:
             raise UnreadableFile(f"{path} has a feature {found}, but {n_features} features were expected.")
-        chosen = _chosen(chunk.y, keep)
-        pieces.append(chunk.X[chosen])
-        labels.append(chunk.y[chosen])
-        numbers.append(chunk.first + chosen)
         width = max(width, found)
+        X = chunk.X
+        squares.append(squares_of(X))
+        if columns is not None:
+            X.resize((X.shape[0], width))
+            X = _cut(X, columns)
+        pieces.append(X)
+        labels.append(chunk.y)
     if not pieces:
         raise UnreadableFile(f"{path} holds no rows; expected lines such as '3 1:0.5 7:1'.")
     for piece in pieces:
-        piece.resize((piece.shape[0], width))
-    return LabelledRows(sparse.vstack(pieces, format="csr"), np.concatenate(labels), np.concatenate(numbers))
+        piece.resize((piece.shape[0], width if columns is None else len(columns)))
+    return LabelledRows(sparse.vstack(pieces, format="csr"), np.concatenate(labels), np.concatenate(squares))

@@ -98,7 +98,8 @@ def _entries(X: Any, dtype: DTypeLike) -> Entries:
     return Entries(X.indptr.astype(np.int64, copy=False), X.indices, values)
 
 
-def _squares(X: Any) -> Floats:
+def squares_of(X: Any) -> Floats:
+    """‖x‖² of each row."""
     with np.errstate(over="ignore"):
         squares = np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
     bad = np.flatnonzero(~np.isfinite(squares))
@@ -111,10 +112,20 @@ def _squares(X: Any) -> Floats:
 
 
 def make_problem(
-    X: Any, labels: Labels, caps: Floats, *, n_classes: int, loss: str, dtype: DTypeLike
+    X: Any,
+    labels: Labels,
+    caps: Floats,
+    *,
+    n_classes: int,
+    loss: str,
+    dtype: DTypeLike,
+    squares: Floats | None = None,
 ) -> Problem:
-    """Bring CSR rows, their labels and caps C_i into the arrays that the sweeps read."""
-    squares = _squares(X)
+    """Bring CSR rows, their labels and caps C_i into the arrays that the sweeps read.
+
+    `squares` are ‖x‖² of whole rows, where X has only some of their features.
+    """
+    squares = squares_of(X) if squares is None else squares
     full = np.flatnonzero(squares > 0)
     # All scores of an empty row are 0, so that each class it is compared with costs 1.
     n_lost = {"ww": n_classes - 1, "llw": n_classes - 1, "cs": 1, "ovr": n_classes}[loss]
@@ -155,7 +166,7 @@ def make_multilabel_problem(
     rows = np.concatenate((np.repeat(np.arange(n), counts), np.arange(n)))
     defended = np.concatenate((labels.classes, np.full(n, threshold)))
     own = _own_labels(labels, rows[: len(labels.classes)], threshold)
-    squares = _squares(X)[rows]
+    squares = squares_of(X)[rows]
     full = np.flatnonzero(squares > 0)
     losses_at_zero = pair_caps[rows] * (n_classes - own.counts)
     return Problem(

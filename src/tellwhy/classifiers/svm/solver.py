@@ -108,6 +108,9 @@ class Progress:
     epochs: int = 0
     seconds: float = 0.0
     history: list[dict[str, Any]] = field(default_factory=list)
+    # Whether the engine was given its variables anew since the latest certificate, by or from a checkpoint:
+    # then it has to list them once more. Both are done alike, so that what follows is the same to the bit.
+    is_restarted: bool = False
 
     @property
     def last(self) -> dict[str, Any]:
@@ -184,8 +187,12 @@ def _until_done(engine: Engine, settings: Settings, progress: Progress) -> Itera
     while True:
         with _timed(progress):
             found = _certified(engine, _slack(progress, settings), settings)
-        progress.history.append(_line(found, progress))
-        yield progress
+        if not progress.is_restarted:
+            progress.history.append(_line(found, progress))
+            yield progress
+            if progress.is_restarted:
+                continue
+        progress.is_restarted = False
         if is_done(progress, settings) or progress.epochs >= settings.max_epochs:
             return
         with _timed(progress):

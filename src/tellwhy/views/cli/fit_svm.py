@@ -63,6 +63,12 @@ def fit_svm_command(
         int, typer.Option(help="Processes, started with mpiexec; each holds a share of the model.")
     ] = 1,
     threads: Annotated[int, typer.Option(help="Threads of each process.")] = 1,
+    feature_parts: Annotated[
+        int | None,
+        typer.Option(
+            help="Of ranks (ww, cs): parts of the features, 1, 2, 4 or 8; by default as memory asks."
+        ),
+    ] = None,
     tol: Annotated[float, typer.Option(help="Relative duality gap to stop at.")] = 1e-3,
     max_epochs: Annotated[int, typer.Option(help="Most passes over the data.")] = 1000,
     dtype: Annotated[str, typer.Option(help="float64 or float32.")] = "float64",
@@ -106,6 +112,7 @@ def fit_svm_command(
         max_epochs=max_epochs,
         ranks=ranks,
         threads=threads,
+        feature_parts=feature_parts,
         dtype=dtype,
         fit_intercept=intercept,
         label=label,

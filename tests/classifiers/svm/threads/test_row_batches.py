@@ -7,7 +7,7 @@ from scipy import sparse
 from tellwhy.classifiers.svm.engines.records import Entries
 from tellwhy.classifiers.svm.problem import Labels, make_problem
 from tellwhy.classifiers.svm.threads import row_batches
-from tellwhy.classifiers.svm.threads.row_batches import PARTS, Batches, Shards
+from tellwhy.classifiers.svm.threads.row_batches import PARTS, Batches, dealt_features, n_shards, sharded
 from tellwhy.classifiers.svm.threads.workers import Workers
 
 N, D = 500, 120
@@ -24,6 +24,15 @@ def problem_of(density, n=N):
 def table_of(p):
     e = p.entries
     return sparse.csr_array((e.values, e.indices, e.indptr), shape=(len(e.indptr) - 1, D)).toarray()
+
+
+def composed(p, order, shards=1, workers=None):
+    """Batches of four with their inner products, from features in so many shards."""
+    shard = dealt_features(np.bincount(p.entries.indices, minlength=D), shards)
+    batches = Batches.of_size(4, order)
+    part = (0, len(batches))
+    batches.set_products(sharded(shard, shards, p.entries), p, workers or Workers(1), part, batches.products)
+    return batches
 
 
 @pytest.mark.parametrize("density", [0.01, 0.1])
@@ -52,10 +61,11 @@ def test_features_of_a_full_batch_are_free_for_the_next():
     assert batches.sizes.mean() > 0.9 * PARTS * row_batches.PART_DEPTH
 
 
-def test_batches_of_a_size_know_the_inner_products_of_their_rows(monkeypatch):
+@pytest.mark.parametrize("shards", [1, 4])
+def test_batches_of_a_size_know_the_inner_products_of_their_rows(shards, monkeypatch):
     monkeypatch.setattr(row_batches, "BATCHES_A_TASK", 7)
     p, order = problem_of(0.2), np.random.default_rng(2).permutation(N)[:50]
-    batches = Batches.of_size(4, order, p, Workers(2))
+    batches = composed(p, order, shards, Workers(2))
     np.testing.assert_array_equal(batches.members, order)
     assert batches.sizes.tolist() == [4] * 12 + [2]
     X = table_of(p)
@@ -72,7 +82,7 @@ def test_entries_of_the_same_feature_are_summed():
     halves = replace(
         whole, entries=Entries(2 * e.indptr, np.repeat(e.indices, 2), 0.5 * np.repeat(e.values, 2))
     )
-    batches = [Batches.of_size(4, np.arange(N), p, Workers(1)) for p in (halves, whole)]
+    batches = [composed(p, np.arange(N)) for p in (halves, whole)]
     for first, last in batches[0].at:
         for q in range(first, last):
             found, expected = (b.products[q, : q - first] for b in batches)
@@ -92,15 +102,16 @@ def test_batches_tell_their_rows():
 
 def test_shards_hold_every_entry_once_and_are_balanced():
     p = problem_of(0.5)
-    shards = Shards.of(p)
-    e = shards.entries
-    sizes = np.diff(shards.entries.cuts, axis=1)
-    assert shards.n == 2
+    shard = dealt_features(np.bincount(p.entries.indices, minlength=D), 2)
+    e = sharded(shard, 2, p.entries)
+    sizes = np.diff(e.cuts, axis=1)
     assert abs(sizes.sum(axis=0) / len(p.entries.indices) - 0.5).max() < 0.05
     again = sparse.csr_array((e.values, e.indices, p.entries.indptr), shape=(N, D))
     np.testing.assert_array_equal(again.toarray(), table_of(p))
-    owner = np.full(D, -1)
-    for s in range(shards.n):
+    for s in range(2):
         features = np.concatenate([e.indices[c[s] : c[s + 1]] for c in e.cuts])
-        assert np.isin(owner[features], (-1, s)).all()
-        owner[features] = s
+        assert (shard[features] == s).all()
+
+
+def test_shards_are_as_many_as_entries_are_worth():
+    assert [n_shards(mean) for mean in (0, 5, 47, 48, 142, 192, 10_000)] == [1, 1, 1, 2, 4, 8, 8]

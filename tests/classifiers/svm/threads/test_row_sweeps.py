@@ -10,7 +10,7 @@ from tellwhy.classifiers.svm.engines import _compiled_pairs as loops
 from tellwhy.classifiers.svm.engines.pair_engine import PairEngine
 from tellwhy.classifiers.svm.engines.records import Sweep
 from tellwhy.classifiers.svm.problem import Labels, make_problem
-from tellwhy.classifiers.svm.threads import row_sweeps, thread_choice
+from tellwhy.classifiers.svm.threads import grid, row_batches, row_sweeps, thread_choice
 from tellwhy.classifiers.svm.threads._compiled_barrier import LINE
 from tellwhy.classifiers.svm.threads.row_sweeps import SeparateRows, ShardedRows
 from tellwhy.classifiers.svm.threads.thread_choice import ThreadChoice
@@ -36,6 +36,8 @@ def problem_of(kind="shards", loss="ww", dtype="float64"):
 def engine_of(kind="shards", loss="ww", dtype="float64", n_jobs=4, monkeypatch=None):
     if monkeypatch is not None:  # all threads, and batches of several rows, for however little work
         monkeypatch.setattr(row_sweeps, "WORTH_SHARING", 0)
+        monkeypatch.setattr(grid, "CLASSES_A_PART", 4)
+        monkeypatch.setattr(row_batches, "ENTRIES_A_SHARD", 12)  # two shards
         monkeypatch.setattr(ThreadChoice, "share", lambda self, order, visit: visit(order, max(self.seconds)))
     return PairEngine(problem_of(kind, loss, dtype), n_blocks=1, n_jobs=n_jobs, seed=np.random.default_rng(0))
 
@@ -81,7 +83,7 @@ def test_threads_together_take_the_steps_of_one(kind, loss, dtype, exact, monkey
 @pytest.mark.parametrize("kind", ["shards", "separate"])
 def test_the_number_of_threads_changes_no_bit(kind, loss, monkeypatch):
     ends = []
-    for n in (1, 2, 3):
+    for n in (1, 2, 3, 4):
         engine = engine_of(kind, loss, n_jobs=n, monkeypatch=monkeypatch)
         engine.dense_epoch()
         engine.dense_epoch()
@@ -90,7 +92,7 @@ def test_the_number_of_threads_changes_no_bit(kind, loss, monkeypatch):
         idle = engine.lists[0, 0].idle
         ends.append((engine.W[0].tobytes(), engine.duals().toarray().tobytes(), idle.tobytes(), found))
         engine.close()
-    assert ends == [ends[0]] * 3
+    assert ends == [ends[0]] * 4
 
 
 @pytest.mark.parametrize("cls", [WestonWatkinsSVM, CrammerSingerSVM])
@@ -115,9 +117,13 @@ def test_threads_wait_for_each_other_as_often_as_the_work_of_rows_is_worth(monke
     assert (set(rows.choice.seconds), rows.size) == ({1}, 1)
     monkeypatch.setattr(row_sweeps, "WORTH_SHARING", 100)
     rows = engine_of().rows
-    assert (set(rows.choice.seconds), rows.size) == ({2, 1}, row_sweeps.BATCH)
-    monkeypatch.setattr(row_sweeps, "MUCH_WORK", 200)
-    assert engine_of().rows.size == 1
+    assert (set(rows.choice.seconds), rows.size) == ({1}, row_sweeps.BATCH)  # one shard, few classes
+    monkeypatch.setattr(row_batches, "ENTRIES_A_SHARD", 12)
+    assert set(engine_of().rows.choice.seconds) == {2, 1}
+    monkeypatch.setattr(grid, "CLASSES_A_PART", 2)
+    assert set(engine_of().rows.choice.seconds) == {4, 1}
+    monkeypatch.setattr(row_sweeps, "MANY_CLASSES", 11)
+    assert engine_of().rows.size == row_sweeps.LARGE_BATCH
 
 
 def test_batches_are_composed_anew_only_where_rows_are_missing_or_few(monkeypatch):

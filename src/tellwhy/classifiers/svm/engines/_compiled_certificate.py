@@ -41,16 +41,13 @@ def _judge(gains, duals, n_classes, limits, dual_sum, slack):
 
 
 @for_each_row
-def _set_gains(e, entries, examples, base, block, gains):
-    """Gains of an example for all classes of a block: base + score.
+def _set_gains(e, examples, base, block, gains):
+    """Turn the scores of an example for all classes of a block into gains: base + score.
 
     For its own labels it is base − score (one-vs-rest), or they have none.
     """
     n = block.n_classes
-    low = entries.indptr[examples.rows[e]]
-    high = entries.indptr[examples.rows[e] + 1]
     # Own labels first, while `gains` are still scores: one-vs-rest takes the score of a label the other way.
-    all_scores(entries, low, high, block.weights, n, gains)
     for j in range(examples.own_at[e], examples.own_at[e + 1]):
         c = examples.own[j] - block.offset
         if 0 <= c < n:
@@ -60,10 +57,13 @@ def _set_gains(e, entries, examples, base, block, gains):
 
 
 @inlined
-def _certify_example(e, entries, examples, bases, block, lists, slack, gains, duals, found, used):
-    """List the variables of example e that are not zero, or whose gain is above −slack, in `found`."""
+def certify_scored(e, examples, base, block, lists, slack, gains, duals, found, used):
+    """List the variables of example e that are not zero, or whose gain is above −slack, in `found`.
+
+    `gains` come as scores.
+    """
     n = block.n_classes
-    _set_gains(e, entries, examples, bases[e], block, gains)
+    _set_gains(e, examples, base, block, gains)
     held = unlist(e, lists, n, duals)
     limits = Limits(examples.squares[e], examples.caps[e], examples.sum_caps[e])
     judged = _judge(gains, duals, n, limits, held, slack)
@@ -102,7 +102,10 @@ def certify(first, last, entries, examples, bases, block, lists, slack):
     for e in range(first, last):
         if not has_room(found, used + n):
             found = longer(found, used + n)
-        listed = _certify_example(e, entries, examples, bases, block, lists, slack, gains, duals, found, used)
+        low = entries.indptr[examples.rows[e]]
+        high = entries.indptr[examples.rows[e] + 1]
+        all_scores(entries, low, high, block.weights, n, gains)
+        listed = certify_scored(e, examples, bases[e], block, lists, slack, gains, duals, found, used)
         used = listed.used
         losses += listed.loss
         dual_sum += listed.dual_sum

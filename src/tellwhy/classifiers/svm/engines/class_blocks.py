@@ -15,6 +15,7 @@ from tellwhy.classifiers.svm.threads.workers import ranges
 from tellwhy.core.score_function import Integers
 
 CACHE_LINE = 64
+RANGES = 8  # of one block, which have about as many rows each
 TRANSPOSED_FEATURES = 256  # few enough to stay in the cache
 
 
@@ -30,6 +31,9 @@ class ClassBlocks:
     def of(cls, sizes: Integers, n_blocks: int, itemsize: int) -> ClassBlocks:
         """Balance classes with so many examples each."""
         members = balanced_blocks(sizes, n_blocks)
+        if n_blocks == 1:
+            # Threads and ranks have ranges of it: frequent classes must not all be in the same.
+            members = [np.concatenate(balanced_blocks(sizes, min(RANGES, len(sizes))))]
         # Whole cache lines: threads that write to different blocks would else slow each other down.
         a_line = CACHE_LINE // itemsize
         width = -(-max(len(m) for m in members) // a_line) * a_line

@@ -119,6 +119,7 @@ class DualLists:
     def set_from(self, table: Any, dtype: DTypeLike) -> None:
         """Take variables from a sparse matrix, examples × classes."""
         table = sparse.csr_array(table)
+        table.sort_indices()  # as everywhere: threads look for their classes in a list
         self.starts[:] = table.indptr[:-1]
         self.lengths[:] = np.diff(table.indptr)
         self.classes = table.indices.astype(np.int32)

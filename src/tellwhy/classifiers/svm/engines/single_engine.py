@@ -111,8 +111,23 @@ class SingleEngine:
     def weights(self) -> Any:
         """Weights of all classes, features × classes."""
         self.recentre()
-        flat = np.concatenate(list(self.W.values()), axis=1)[:, self.blocks.position]
-        return flat + self.centre[:, None].astype(flat.dtype) if self._is_centred else flat
+        return self.class_rows(np.arange(self.problem.n_classes)).T
+
+    def class_rows(self, classes: Integers) -> Any:
+        """Weights of some classes × features; zeros for classes that are not held here."""
+        found = np.zeros((len(classes), self.problem.n_features), dtype=self.problem.dtype)
+        at = self.blocks.position[classes]
+        for b in self.held:
+            mine = np.flatnonzero(at // self.blocks.width == b)
+            found[mine] = self.W[b][:, at[mine] % self.blocks.width].T
+            if self._is_centred:
+                found[mine] += self.centre.astype(found.dtype)
+        return found
+
+    def restart(self, seed: np.random.Generator) -> None:
+        """Forget everything but the dual variables, as a training that begins with them."""
+        self._rng = seed
+        self.set_duals(self.duals())
 
     def duals(self) -> Any:
         """Dual variables, examples × classes."""
@@ -131,6 +146,7 @@ class SingleEngine:
 
     def forget_duals(self) -> None:
         """Free the dual variables: only weights are left."""
+        self.recentre()
         self.lists = {}
 
     def close(self) -> None:

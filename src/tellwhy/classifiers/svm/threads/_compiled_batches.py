@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from tellwhy.classifiers.svm.engines._compiled_steps import compiled
-from tellwhy.classifiers.svm.threads.records import Filling, ShardedEntries
+from tellwhy.classifiers.svm.engines._compiled_steps import compiled, for_each_row
+from tellwhy.classifiers.svm.threads._compiled_parts import add_up
+from tellwhy.classifiers.svm.threads.records import Chain, Filling, ShardedEntries
 
 FREE = -1  # no part of a batch has a feature of the row
 SEVERAL = -2  # several parts have
@@ -102,47 +103,60 @@ def _most_entries(first, last, batches, entries, rows):
         n = 0
         for q in range(batches.at[b, 0], batches.at[b, 1]):
             row = rows[batches.members[q]]
-            n += entries.indptr[row + 1] - entries.indptr[row]
+            n += entries.cuts[row, -1] - entries.cuts[row, 0]
         most = max(most, n)
     return most
 
 
-@compiled
-def inner_products(first, last, batches, entries, rows, n_features):
-    """Set the inner products of the examples of batches first … last with those before them.
+@for_each_row
+def _chain_shard(s, begin, end, batches, entries, rows, newest, chain, products):
+    """Sum the inner products of the examples of a batch over the features of one shard.
 
-    The entries of a batch are chained by feature, each to the one before it: a row meets only entries of
-    earlier rows with a feature of its own.
+    Entries are chained by feature, each to the one before it: a row meets only entries of earlier rows with a
+    feature of its own.
     """
+    used = 0
+    size = end - begin
+    for q in range(begin, end):
+        row = rows[batches.members[q]]
+        for p in range(entries.cuts[row, s], entries.cuts[row, s + 1]):
+            f = entries.indices[p]
+            x = entries.values[p]
+            e = newest[f]
+            chain.older[used] = e
+            chain.holder[used] = q - begin
+            chain.held[used] = x
+            newest[f] = used
+            used += 1
+            while e >= 0:
+                products[(q - begin) * size + chain.holder[e]] += x * chain.held[e]
+                e = chain.older[e]
+    # Only what was set is cleared: a batch has far fewer entries than there are features.
+    for q in range(begin, end):
+        row = rows[batches.members[q]]
+        for p in range(entries.cuts[row, s], entries.cuts[row, s + 1]):
+            newest[entries.indices[p]] = -1
+
+
+@compiled
+def inner_products(first, last, batches, entries, rows, n_features, products):
+    """Set products[q, j] of the examples of batches first … last with the j-th of their batch before them."""
     most = _most_entries(first, last, batches, entries, rows)
+    n_shards = entries.cuts.shape[1] - 1
     newest = np.full(n_features, -1, np.int64)
-    older = np.empty(most, np.int64)
-    holder = np.empty(most, np.int64)
-    held = np.empty(most, entries.values.dtype)
+    chain = Chain(np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, entries.values.dtype))
+    lines = np.empty((n_shards, products.shape[1] ** 2))
     for b in range(first, last):
         begin = batches.at[b, 0]
         end = batches.at[b, 1]
-        used = 0
+        size = end - begin
+        for s in range(n_shards):
+            lines[s, : size * size] = 0.0
+            _chain_shard(s, begin, end, batches, entries, rows, newest, chain, lines[s])
+        add_up(lines, n_shards, size * size)
         for q in range(begin, end):
-            batches.products[q] = 0.0
-            row = rows[batches.members[q]]
-            for p in range(entries.indptr[row], entries.indptr[row + 1]):
-                f = entries.indices[p]
-                x = entries.values[p]
-                e = newest[f]
-                older[used] = e
-                holder[used] = q - begin
-                held[used] = x
-                newest[f] = used
-                used += 1
-                while e >= 0:
-                    batches.products[q, holder[e]] += x * held[e]
-                    e = older[e]
-        # Only what was set is cleared: a batch has far fewer entries than there are features.
-        for q in range(begin, end):
-            row = rows[batches.members[q]]
-            for p in range(entries.indptr[row], entries.indptr[row + 1]):
-                newest[entries.indices[p]] = -1
+            for j in range(q - begin):
+                products[q, j] = lines[0, (q - begin) * size + j]
 
 
 @compiled

@@ -1,11 +1,11 @@
-"""Sweeps over batches of rows whose features several threads share.
+"""Sweeps over batches of rows whose weights several threads or ranks share.
 
-The features are cut into shards. A thread computes what its shards contribute to the scores of the rows of a
-batch, with the weights from before the batch, waits, and reads what the others contributed. It then solves
-for row after row as they do, adding what the steps of earlier rows of the batch change in the scores, which
-the inner products of the rows tell, and adds the steps to the weights of its shards: no other thread ever
-reads these. The steps are those of one row after the other, and as sums are taken in the order of the shards,
-results do not depend on the number of threads.
+The weights are cut by features and by classes. Each thread (of whichever rank) computes what its part
+contributes to the scores of the rows of a batch, with the weights from before the batch, waits, and reads
+what the others contributed. It then solves for row after row as they do, adding what the steps of earlier rows of
+the batch change in the scores, which the inner products of the rows tell, and adds the steps to its part of
+the weights: no other thread ever reads these. The steps are those of one row after the other, and results do
+not depend on how the weights were cut.
 """
 
 import numpy as np
@@ -20,26 +20,25 @@ from tellwhy.classifiers.svm.engines._compiled_steps import (
     solve_all,
     solve_listed,
 )
-from tellwhy.classifiers.svm.engines._compiled_weights import (
-    add_all_steps,
-    add_steps,
-    all_scores,
-    listed_scores,
-    one_score,
-)
 from tellwhy.classifiers.svm.engines.records import Limits
 from tellwhy.classifiers.svm.threads._compiled_barrier import wait_for_all
-from tellwhy.classifiers.svm.threads.records import BatchRoom, Share
+from tellwhy.classifiers.svm.threads._compiled_parts import (
+    add_dense_steps,
+    add_listed_steps,
+    add_slots,
+    score_all,
+    score_listed,
+)
+from tellwhy.classifiers.svm.threads.records import BatchRoom
 
-
-@for_each_row
-def _share(t, n_threads, n_shards):
-    """The shards of thread t."""
-    return Share(n_shards * t // n_threads, n_shards * (t + 1) // n_threads)
+# Rows between two meetings where all classes are solved for: what earlier rows of a batch change has to be added
+# for every class, which soon takes longer than to meet again.
+DENSE_BATCH = 4
 
 
 @compiled
-def _batch_room(size, width, n_classes, dtype):
+def batch_room(size, width, n_classes, share, dtype, sum_dtype):
+    """Room for the rows of a batch, for one thread."""
     room = BatchRoom(
         old=scratch_rows(size, width, np.float64),
         steps=scratch_rows(size, width, dtype),
@@ -50,21 +49,11 @@ def _batch_room(size, width, n_classes, dtype):
         scores=scratch(width, np.float64),
         new=scratch(width, np.float64),
         levels=scratch(width, np.float64),
-        every=scratch(n_classes, dtype),
+        every=scratch(share.high - share.low, sum_dtype),
+        lines=scratch_rows(share.last - share.first, share.high - share.low + 1, sum_dtype),
     )
     room.shift[:] = 0.0
     return room
-
-
-@for_each_row
-def _sum_shards(partial, i, n, scores):
-    """The first n scores of the i-th row of a batch."""
-    # Always in the order of the shards, whichever thread computed them.
-    for j in range(n):
-        scores[j] = partial[0, i, j]
-    for s in range(1, len(partial)):
-        for j in range(n):
-            scores[j] += partial[s, i, j]
 
 
 @for_each_row
@@ -91,8 +80,8 @@ def _add_earlier_steps(i, first, batches, examples, room, classes, at, n, label)
 
 
 @for_each_row
-def _read_listed(first, last, batches, entries, examples, block, lists, sweep, share, partial, room):
-    """Score the listed classes of a batch with the weights of some shards, and copy the variables."""
+def read_listed(first, last, batches, entries, examples, block, lists, sweep, share, partial, room):
+    """Score the listed classes of a batch with a part of the weights, and copy the variables."""
     for i in range(last - first):
         e = batches.members[first + i]
         room.n_steps[i] = -1
@@ -101,18 +90,19 @@ def _read_listed(first, last, batches, entries, examples, block, lists, sweep, s
         room.n_steps[i] = 0
         n = lists.lengths[e]
         at = lists.starts[e]
-        cuts = entries.cuts[examples.rows[e]]
-        for s in range(share.first, share.last):
-            scores = partial[s, i]
-            listed_scores(entries, cuts[s], cuts[s + 1], block, lists.classes, at, n, scores, room.every)
-            scores[n] = one_score(entries, cuts[s], cuts[s + 1], block.weights, examples.labels[e])
+        scores = partial[share.slot, i]
+        row = examples.rows[e]
+        label = examples.labels[e]
+        score_listed(
+            entries, row, share, block.weights, lists.classes, at, n, label, scores, room.lines, room.every
+        )
         for j in range(n):
             room.old[i, j] = lists.duals[at + j]
 
 
 @inlined
 def _visit_listed(i, first, batches, entries, examples, block, lists, sweep, share, partial, room):
-    """Solve for the i-th example of a batch and move the weights of some shards; returns its violation."""
+    """Solve for the i-th example of a batch and move a part of the weights; returns its violation."""
     e = batches.members[first + i]
     n = lists.lengths[e]
     at = lists.starts[e]
@@ -120,9 +110,9 @@ def _visit_listed(i, first, batches, entries, examples, block, lists, sweep, sha
     limits = Limits(examples.squares[e], examples.caps[e], examples.sum_caps[e])
     scores = room.scores
     old = room.old[i]
-    _sum_shards(partial, i, n + 1, scores)
+    add_slots(partial, i, n + 1, scores)
     _add_earlier_steps(i, first, batches, examples, room, lists.classes, at, n, label)
-    # Every thread solves the same small problem: telling each other the result would take longer.
+    # Everyone solves the same small problem: telling each other the result would take longer.
     violation = solve_listed(scores, 1.0 - scores[n], limits, n, old, room.new, room.levels, sweep)
     if violation > sweep.negligible:
         steps = room.steps[i]
@@ -130,10 +120,9 @@ def _visit_listed(i, first, batches, entries, examples, block, lists, sweep, sha
         n_steps, total = collect_steps(at, n, lists.classes, old, room.new, steps, classes)
         room.n_steps[i] = n_steps
         room.totals[i] = total
-        low = entries.cuts[examples.rows[e], share.first]
-        high = entries.cuts[examples.rows[e], share.last]
-        W = block.weights
-        add_steps(entries, low, high, W, label, W, steps, classes, n_steps, total)
+        add_listed_steps(
+            entries, examples.rows[e], share, block.weights, label, steps, classes, n_steps, total
+        )
     return violation
 
 
@@ -150,50 +139,82 @@ def _keep_listed(e, violation, lists, sweep, new, violations):
         lists.duals[at + j] = new[j]
 
 
+@for_each_row
+def move_listed(
+    first, last, batches, entries, examples, block, lists, sweep, share, partial, room, keeps, violations
+):
+    """Solve for the rows of a batch, one after the other; `keeps`: whether to write what was found."""
+    for i in range(last - first):
+        if room.n_steps[i] < 0:
+            continue
+        violation = _visit_listed(
+            i, first, batches, entries, examples, block, lists, sweep, share, partial, room
+        )
+        if keeps:
+            _keep_listed(batches.members[first + i], violation, lists, sweep, room.new, violations)
+
+
 @compiled
 def sweep_shards(
-    t, barrier, order, batches, entries, examples, block, lists, sweep, partial_scores, violations
+    t,
+    barrier,
+    order,
+    batches,
+    entries,
+    examples,
+    block,
+    lists,
+    sweep,
+    share,
+    partial_scores,
+    keeps,
+    violations,
 ):
     """Visit the listed variables of some batches, as thread t; sets `violations` of examples visited.
 
     What is read of a row is read before the threads wait for each other, and what is written is written
-    after. Thread 0 alone writes what all would write alike.
+    after. One thread of a process alone (`keeps`) writes what all would write alike.
     """
     most = longest(lists.lengths) + 1
-    share = _share(t, barrier.n_threads, partial_scores.shape[1])
-    room = _batch_room(partial_scores.shape[2], most, block.n_classes, block.weights.dtype)
+    dtype = block.weights.dtype
+    room = batch_room(partial_scores.shape[2], most, block.n_classes, share, dtype, partial_scores.dtype)
     for b in range(len(order)):
         first = batches.at[order[b], 0]
         last = batches.at[order[b], 1]
         # Two buffers in turn: a fast thread may score the next batch while a slow one reads this one's.
         partial = partial_scores[b & 1]
-        _read_listed(first, last, batches, entries, examples, block, lists, sweep, share, partial, room)
+        read_listed(first, last, batches, entries, examples, block, lists, sweep, share, partial, room)
         wait_for_all(t, barrier, b + 1)
-        for i in range(last - first):
-            if room.n_steps[i] < 0:
-                continue
-            violation = _visit_listed(
-                i, first, batches, entries, examples, block, lists, sweep, share, partial, room
-            )
-            if t == 0:
-                _keep_listed(batches.members[first + i], violation, lists, sweep, room.new, violations)
+        move_listed(
+            first,
+            last,
+            batches,
+            entries,
+            examples,
+            block,
+            lists,
+            sweep,
+            share,
+            partial,
+            room,
+            keeps,
+            violations,
+        )
 
 
 @for_each_row
-def _read_all(first, last, batches, entries, examples, block, lists, share, partial, room):
-    """Score all classes of a batch with the weights of some shards, and copy the variables."""
-    # Shards one by one, though a thread may have several: sums must not depend on how many it has.
-    for i in range(last - first):
+def read_all(begin, end, first, batches, entries, examples, block, lists, share, partial, room):
+    """Score all classes of the rows begin … end of a batch with a part of the weights; copy the variables."""
+    for i in range(begin, end):
         e = batches.members[first + i]
-        cuts = entries.cuts[examples.rows[e]]
-        for s in range(share.first, share.last):
-            all_scores(entries, cuts[s], cuts[s + 1], block.weights, block.n_classes, partial[s, i])
+        scores = partial[share.slot, i - begin]
+        score_all(entries, examples.rows[e], share, block.weights, scores, room.lines)
         unlist(e, lists, block.n_classes, room.old[i])
 
 
 @inlined
-def _visit_all(i, first, batches, entries, examples, block, is_exact, share, partial, room):
-    """Solve for all variables of the i-th example of a batch and move the weights of some shards."""
+def _visit_all(i, begin, first, batches, entries, examples, block, is_exact, share, partial, room):
+    """Solve for all variables of the i-th example of a batch and move a part of the weights."""
     n = block.n_classes
     e = batches.members[first + i]
     label = examples.labels[e]
@@ -201,8 +222,8 @@ def _visit_all(i, first, batches, entries, examples, block, is_exact, share, par
     duals = room.old[i]
     steps = room.steps[i]
     scores = room.scores
-    _sum_shards(partial, i, n, scores)
-    for j in range(i):
+    add_slots(partial, i - begin, n, scores)
+    for j in range(begin, i):
         if room.n_steps[j]:
             product = batches.products[first + i, j]
             earlier = room.steps[j]
@@ -214,31 +235,45 @@ def _visit_all(i, first, batches, entries, examples, block, is_exact, share, par
     room.n_steps[i] = moved
     room.totals[i] = total
     if moved:
-        low = entries.cuts[examples.rows[e], share.first]
-        high = entries.cuts[examples.rows[e], share.last]
-        add_all_steps(entries, low, high, block.weights, label, block.weights, n, steps, total)
+        add_dense_steps(entries, examples.rows[e], share, block.weights, label, steps, total)
+
+
+@for_each_row
+def move_all(
+    begin, end, first, batches, entries, examples, block, lists, used, is_exact, share, partial, room, keeps
+):
+    """Solve for the rows begin … end of a batch; returns how many entries of the lists are used."""
+    for i in range(begin, end):
+        _visit_all(i, begin, first, batches, entries, examples, block, is_exact, share, partial, room)
+        if keeps:
+            used = list_nonzero(batches.members[first + i], lists, room.old[i], block.n_classes, used)
+    return used
 
 
 @compiled
 def sweep_shards_dense(
-    t, barrier, order, batches, entries, examples, block, lists, used, is_exact, partial_scores
+    t, barrier, order, batches, entries, examples, block, lists, used, is_exact, share, partial_scores, keeps
 ):
     """Visit every variable of some batches, as thread t.
 
     Variables that are not zero are listed anew behind the `used` entries, for which there must be room.
-    Returns how many entries are used, to thread 0.
+    Returns how many entries are used, to the thread that keeps them.
     """
     n = block.n_classes
-    share = _share(t, barrier.n_threads, partial_scores.shape[1])
-    room = _batch_room(partial_scores.shape[2], n, n, block.weights.dtype)
+    dtype = block.weights.dtype
+    room = batch_room(partial_scores.shape[2], n, n, share, dtype, partial_scores.dtype)
+    meetings = 0
     for b in range(len(order)):
         first = batches.at[order[b], 0]
         last = batches.at[order[b], 1]
-        partial = partial_scores[b & 1]
-        _read_all(first, last, batches, entries, examples, block, lists, share, partial, room)
-        wait_for_all(t, barrier, b + 1)
-        for i in range(last - first):
-            _visit_all(i, first, batches, entries, examples, block, is_exact, share, partial, room)
-            if t == 0:
-                used = list_nonzero(batches.members[first + i], lists, room.old[i], n, used)
+        for begin in range(0, last - first, DENSE_BATCH):
+            end = min(begin + DENSE_BATCH, last - first)
+            partial = partial_scores[meetings & 1]
+            read_all(begin, end, first, batches, entries, examples, block, lists, share, partial, room)
+            meetings += 1
+            wait_for_all(t, barrier, meetings)
+            used = move_all(
+                begin, end, first, batches, entries, examples, block, lists, used, is_exact, share, partial,
+                room, keeps,
+            )  # fmt: skip
     return used

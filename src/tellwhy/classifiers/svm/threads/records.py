@@ -41,6 +41,14 @@ class Filling(NamedTuple):
     examples: Integers  # open batches × parts × depth
 
 
+class Chain(NamedTuple):
+    """Entries of the rows of a batch, linked by feature."""
+
+    older: Integers  # of each entry: the one before it with the same feature, −1 for none
+    holder: Integers  # of each entry: which row of the batch it belongs to
+    held: Any  # of each entry: its value
+
+
 class ShardedEntries(NamedTuple):
     """Sparse rows with entries ordered by shard: those of shard s are cuts[row, s] … cuts[row, s + 1]."""
 
@@ -50,10 +58,14 @@ class ShardedEntries(NamedTuple):
 
 
 class Share(NamedTuple):
-    """The shards of one thread."""
+    """The part of the weights that one thread reads and moves: some shards, and the classes low … high."""
 
-    first: int
+    first: int  # shard, among those of the entries that are held here
     last: int
+    low: int
+    high: int
+    skip: int  # class of the first column of the weights that are held here
+    slot: int  # where its sums over shards go: those of other slots are added to them
 
 
 class BatchRoom(NamedTuple):
@@ -69,3 +81,4 @@ class BatchRoom(NamedTuple):
     new: Floats
     levels: Floats
     every: Any
+    lines: Any  # sums of each shard

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tellwhy.classifiers.svm.engines.records import Entries
 from tellwhy.classifiers.svm.problem import Problem
 from tellwhy.classifiers.svm.threads import _compiled_batches as loops
 from tellwhy.classifiers.svm.threads.records import BatchArrays, BatchShape, ShardedEntries
@@ -16,9 +17,7 @@ from tellwhy.core.score_function import Floats, Integers
 PARTS = 4  # of a batch of separate parts: threads that find work in one at the same time
 PART_DEPTH = 32  # examples of a part at most
 OPEN_BATCHES = 16  # filled at the same time: the more, the likelier is one where a row fits
-ENTRIES_A_SHARD = 24  # at least
-FEW_ENTRIES_A_SHARD = 8  # the same with many classes, where each entry is more work
-MANY_CLASSES = 256
+ENTRIES_A_SHARD = 24  # at least: each shard has sums of its own, which take time to add up
 MOST_SHARDS = 8
 BATCHES_A_TASK = 256
 
@@ -48,13 +47,22 @@ class Batches:
         return cls(members, at, np.empty((0, 0)))
 
     @classmethod
-    def of_size(cls, size: int, order: Integers, problem: Problem, workers: Workers) -> Batches:
-        """Batches of consecutive examples, of one part each."""
-        found = cls(order, np.array(ranges(len(order), size)), np.empty((len(order), size)))
-        if size > 1:
-            given = (found.arrays, problem.entries, problem.rows, problem.n_features)
-            workers.map(lambda task: loops.inner_products(*task, *given), ranges(len(found), BATCHES_A_TASK))
-        return found
+    def of_size(cls, size: int, order: Integers) -> Batches:
+        """Batches of consecutive examples, of one part each, whose inner products are still to be set."""
+        return cls(order, np.array(ranges(len(order), size)), np.zeros((len(order), size)))
+
+    def set_products(
+        self,
+        entries: ShardedEntries,
+        problem: Problem,
+        workers: Workers,
+        part: tuple[int, int],
+        products: Any,
+    ) -> None:
+        """Set the inner products of the examples of some batches, from the features that `entries` have."""
+        given = (self.arrays, entries, problem.rows, problem.n_features, products)
+        tasks = [(part[0] + a, part[0] + b) for a, b in ranges(part[1] - part[0], BATCHES_A_TASK)]
+        workers.map(lambda task: loops.inner_products(*task, *given), tasks)
 
     @property
     def arrays(self) -> BatchArrays:
@@ -87,23 +95,21 @@ class Batches:
         return np.flatnonzero(hits[self.at[:, -1]] > hits[self.at[:, 0]])
 
 
-@dataclass(frozen=True)
-class Shards:
-    """The features in n parts, and rows whose entries are ordered by them."""
+def n_shards(mean_entries: float) -> int:
+    """Into how many shards to cut the features: 1, 2, 4 or 8, as many as the entries of a row are worth."""
+    return int(min(2 ** np.floor(np.log2(max(mean_entries / ENTRIES_A_SHARD, 1))), MOST_SHARDS))
 
-    n: int
-    entries: ShardedEntries
 
-    @classmethod
-    def of(cls, problem: Problem) -> Shards:
-        """Cut the features into as many shards as the entries of a row are worth."""
-        entries = problem.entries
-        mean = entries.indptr[-1] / max(len(entries.indptr) - 1, 1)
-        least = ENTRIES_A_SHARD if problem.n_classes < MANY_CLASSES else FEW_ENTRIES_A_SHARD
-        n = int(np.clip(2 ** np.floor(np.log2(max(mean / least, 1))), 2, MOST_SHARDS))
-        # Dealt out to and fro from the most frequent on (0 1 1 0 0 1 …), so that each has about as much work.
-        often = np.bincount(entries.indices, minlength=problem.n_features)
-        turn = np.arange(problem.n_features) % (2 * n)
-        shard = np.empty(problem.n_features, dtype=np.int64)
-        shard[np.argsort(-often, kind="stable")] = np.minimum(turn, 2 * n - 1 - turn)
-        return cls(n, loops.shard_rows(shard, n, entries))
+def dealt_features(often: Integers, n: int) -> Integers:
+    """The shard of each feature, where a feature is in so many rows."""
+    # Dealt out to and fro from the most frequent on (0 1 1 0 0 1 …), so that each has about as much work.
+    turn = np.arange(len(often)) % (2 * n)
+    shard = np.empty(len(often), dtype=np.int64)
+    shard[np.argsort(-often, kind="stable")] = np.minimum(turn, 2 * n - 1 - turn)
+    return shard
+
+
+def sharded(shard: Integers, n: int, entries: Entries) -> ShardedEntries:
+    """Entries of each row ordered by the shard of their features."""
+    found: ShardedEntries = loops.shard_rows(shard, n, entries)
+    return found

@@ -17,8 +17,16 @@ from tellwhy.classifiers.svm.problem import Problem
 from tellwhy.classifiers.svm.threads._compiled_barrier import LINE
 from tellwhy.classifiers.svm.threads._compiled_separate import sweep_separate, sweep_separate_dense
 from tellwhy.classifiers.svm.threads._compiled_shards import sweep_shards, sweep_shards_dense
+from tellwhy.classifiers.svm.threads.grid import Grid
 from tellwhy.classifiers.svm.threads.records import Barrier
-from tellwhy.classifiers.svm.threads.row_batches import PART_DEPTH, PARTS, Batches, Shards
+from tellwhy.classifiers.svm.threads.row_batches import (
+    PART_DEPTH,
+    PARTS,
+    Batches,
+    dealt_features,
+    n_shards,
+    sharded,
+)
 from tellwhy.classifiers.svm.threads.thread_choice import ThreadChoice
 from tellwhy.classifiers.svm.threads.workers import Workers
 from tellwhy.core.score_function import Floats, Integers
@@ -26,8 +34,9 @@ from tellwhy.core.score_function import Floats, Integers
 WORTH_SEPARATING = 1.6  # parts that could be visited at the same time
 ROWS_TRIED = 2_000  # to see whether that is so
 WORTH_SHARING = 1_000  # entries of a row times classes: with less work threads would wait more than they gain
-MUCH_WORK = 20_000  # the same: with less, threads wait for each other only every few rows
-BATCH = 8  # rows then
+BATCH = 8  # rows between two meetings
+MANY_CLASSES = 256
+LARGE_BATCH = 16  # the same with many classes, where inner products are little work beside scores
 FRESH_ENTRIES = 250_000  # of variables that a call makes room for
 
 Found = TypeVar("Found")
@@ -41,13 +50,16 @@ class RowSweeps(ABC):
         problem: Problem,
         examples: Examples,
         W: Any,
-        lists: DualLists,
+        lists: Any,
         workers: Workers,
         *,
         size: int,
         most_threads: int,
     ):
-        """`size`: examples of a batch at most; `most_threads`: threads that it has work for."""
+        """`size`: examples of a batch at most; `most_threads`: threads that it has work for.
+
+        `lists` are `DualLists`, or such as are spread over ranks: what is read here are `lengths` and `idle`.
+        """
         self.problem = problem
         self.examples = examples
         self.block = Block(W, 0, problem.n_classes)
@@ -63,7 +75,13 @@ class RowSweeps(ABC):
         """Visit every variable of all examples."""
         self._compose(rng.permutation(len(self.examples.rows)))
         order = rng.permutation(len(self.batches))
-        self.dense_choice.share(order, lambda batches, n: self._in_calls(batches, n, exact))
+        self._shared_out(self.dense_choice, order, lambda batches, n: self._in_calls(batches, n, exact))
+
+    def _shared_out(
+        self, choice: ThreadChoice, order: Integers, visit: Callable[[Integers, int], None]
+    ) -> None:
+        """Visit batches with all threads, or with one where that is faster."""
+        choice.share(order, visit)
 
     def _in_calls(self, order: Integers, n: int, exact: bool) -> None:
         """Visit every variable of some batches, by calls that list not too many variables each."""
@@ -77,7 +95,9 @@ class RowSweeps(ABC):
         self._keep_composed(rng)
         wanted = (self.lists.lengths > 0) & (self.lists.idle < sweep.patience)
         order = rng.permutation(self.batches.with_any(wanted))
-        self.choice.share(order, lambda batches, n: self._visit_listed(batches, n, sweep, violations))
+        self._shared_out(
+            self.choice, order, lambda batches, n: self._visit_listed(batches, n, sweep, violations)
+        )
         visited = violations[violations >= 0]
         return Swept(visited.max(initial=0.0), visited.sum(), len(visited))
 
@@ -142,39 +162,58 @@ class SeparateRows(RowSweeps):
 
 
 class ShardedRows(RowSweeps):
-    """For rows with many features: each thread has some features of all rows, and they wait once a batch."""
+    """For rows with many features: each thread has a part of the weights, and they wait once a batch."""
 
     def __init__(self, problem: Problem, examples: Examples, W: Any, lists: DualLists, workers: Workers):
         entries = problem.entries
-        work = problem.n_classes * len(entries.indices) / max(len(entries.indptr) - 1, 1)
-        is_worth_it = work >= WORTH_SHARING
-        self.shards = Shards.of(problem)
-        size = BATCH if is_worth_it and work < MUCH_WORK else 1
-        most_threads = self.shards.n if is_worth_it else 1
-        super().__init__(problem, examples, W, lists, workers, size=size, most_threads=most_threads)
+        mean = len(entries.indices) / max(len(entries.indptr) - 1, 1)
+        self.n_shards = n_shards(mean)
+        often = np.bincount(entries.indices, minlength=problem.n_features)
+        self.entries = sharded(dealt_features(often, self.n_shards), self.n_shards, entries)
+        is_worth_it = problem.n_classes * mean >= WORTH_SHARING
+        size = batch_size(problem.n_classes) if is_worth_it else 1
+        most = Grid.of(workers.n_threads, self.n_shards, problem.n_classes).n_parts if is_worth_it else 1
+        super().__init__(problem, examples, W, lists, workers, size=size, most_threads=most)
 
     def _compose(self, order: Integers) -> None:
-        self.batches = Batches.of_size(self.size, order, self.problem, self.workers)
+        self.batches = Batches.of_size(self.size, order)
+        if self.size > 1:
+            part = (0, len(self.batches))
+            products = self.batches.products
+            self.batches.set_products(self.entries, self.problem, self.workers, part, products)
 
     def _visit_all(self, order: Integers, n: int, exact: bool) -> None:
         self.lists.make_room(int(self.batches.sizes[order].sum()) * self.block.n_classes)
-        partial = self._partial_scores(self.block.n_classes, self.block.weights.dtype)
-        given = (*self._given(order), self.lists.used, exact, partial)
-        self.lists.used = self._together(n, lambda t, barrier: sweep_shards_dense(t, barrier, *given))[0]
+        grid = Grid.of(n, self.n_shards, self.block.n_classes)
+        partial = self._partial_scores(grid.n_slots, self.block.n_classes, self.block.weights.dtype)
+        given = (*self._given(order), self.lists.used, exact)
+        found = self._together(
+            n, lambda t, barrier: sweep_shards_dense(t, barrier, *given, grid.share(t), partial, t == 0)
+        )
+        self.lists.used = found[0]
 
     def _visit_listed(self, order: Integers, n: int, sweep: Sweep, violations: Floats) -> None:
-        partial = self._partial_scores(int(self.lists.lengths.max(initial=1)) + 1, np.float64)
-        given = (*self._given(order), sweep, partial, violations)
-        self._together(n, lambda t, barrier: sweep_shards(t, barrier, *given))
+        grid = Grid.of(n, self.n_shards, self.block.n_classes)
+        partial = self._partial_scores(
+            grid.n_slots, int(self.lists.lengths.max(initial=1)) + 1, np.dtype(np.float64)
+        )
+        given = (*self._given(order), sweep)
+        self._together(
+            n, lambda t, barrier: sweep_shards(t, barrier, *given, grid.share(t), partial, t == 0, violations)
+        )
 
     def _given(self, order: Integers) -> tuple[Any, ...]:
-        arrays = self.lists.arrays
-        return order, self.batches.arrays, self.shards.entries, self.examples, self.block, arrays
+        return order, self.batches.arrays, self.entries, self.examples, self.block, self.lists.arrays
 
-    def _partial_scores(self, width: int, dtype: DTypeLike) -> Any:
-        """Room for what each shard contributes to the scores of the rows of one batch and of the next."""
+    def _partial_scores(self, n_slots: int, width: int, dtype: DTypeLike) -> Any:
+        """Room for what each part contributes to the scores of the rows of one batch and of the next."""
         # Longer rows than needed: two threads never write to the same cache line.
-        return np.empty((2, self.shards.n, self.size, width + GAP), dtype=dtype)
+        return np.empty((2, n_slots, self.size, width + GAP), dtype=dtype)
+
+
+def batch_size(n_classes: int) -> int:
+    """Rows between two meetings."""
+    return BATCH if n_classes < MANY_CLASSES else LARGE_BATCH
 
 
 def row_sweeps(problem: Problem, examples: Examples, W: Any, lists: DualLists, workers: Workers) -> RowSweeps:

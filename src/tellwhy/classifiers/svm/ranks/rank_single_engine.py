@@ -1,16 +1,7 @@
-"""Multi-class SVMs over several processes with MPI: each rank holds the weights of some classes.
+"""Lee–Lin–Wahba and one-vs-rest over several processes with MPI: each rank holds the weights of some classes.
 
-Weston–Watkins: a rank holds the rows of its classes, their dual variables and the weights of its classes, in
-two halves of several class blocks. Ranks meet in the rounds of the same schedule as blocks do. When two ranks
-meet, each sends rows of one half to one half of the other's classes, as guests: their host tells their
-scores, the rank they come from solves for their variables, and the host adds the steps to its weights. As
-they send to opposite halves, both work at the same time on disjoint weights. All that travels are the rows
-that are visited, scores and steps of listed variables.
-
-Lee–Lin–Wahba and one-vs-rest: a rank holds all rows, but weights and dual variables of its own classes only;
-all that travels is the sum of the weights over classes.
-
-The result is that of one process which visits the same blocks in the same order.
+A rank holds all rows, but weights and dual variables of its own classes only; all that travels is the sum of
+the weights over classes. The result is that of one process which visits the same blocks in the same order.
 """
 
 from __future__ import annotations
@@ -22,18 +13,16 @@ import numpy as np
 from tellwhy.classifiers.svm.engines.class_blocks import ClassBlocks
 from tellwhy.classifiers.svm.engines.single_engine import SingleEngine
 from tellwhy.classifiers.svm.problem import Problem
-from tellwhy.classifiers.svm.ranks.messages import largest, summed
-from tellwhy.classifiers.svm.ranks.rank_pair_engine import RankPairEngine
+from tellwhy.classifiers.svm.ranks.exchange import largest, summed
 from tellwhy.classifiers.svm.solver import Certificate, Visit
 from tellwhy.core.score_function import Integers
-
-__all__ = ["RankPairEngine", "RankSingleEngine"]
 
 
 class RankSingleEngine(SingleEngine):
     """The part of a Lee–Lin–Wahba or one-vs-rest problem that one rank holds: all rows, some classes.
 
-    Parameters are those of `RankPairEngine`; a rank has so many `blocks`, one for each thread unless told.
+    `sizes` are the numbers of examples of each class; a rank has so many `blocks`, one for each thread unless
+    told.
     """
 
     def __init__(
@@ -75,10 +64,6 @@ class RankSingleEngine(SingleEngine):
         if self._is_centred:
             self.centre = -summed(self.comm, self._class_sum()) / self.problem.n_classes
 
-    def own_weights(self) -> tuple[Integers, Any]:
-        """Classes held here and their weights, features × classes."""
-        self.recentre()
-        classes = np.concatenate([self.blocks.members[b] for b in self.held])
-        columns = [self.W[b][:, : self.blocks.n_classes(b)] for b in self.held]
-        centre = self.centre[:, None].astype(self.problem.dtype)
-        return classes, np.concatenate(columns, axis=1) + centre
+    def class_rows(self, classes: Integers) -> Any:
+        """Weights of some classes × all features, which all ranks put together."""
+        return summed(self.comm, super().class_rows(classes))

@@ -1,0 +1,133 @@
+"""How the weights of a Weston–Watkins or Crammer–Singer model are cut over ranks: by features and by classes.
+
+A rank that has a part of the features needs only these columns of the rows. Ranks that have the same features
+and other classes each hold the same columns; but what they contribute to the scores of a row need not be
+added up. So features are cut as far as the memory of the rows asks for it, and classes for the rest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tellwhy.classifiers.svm.threads.grid import class_range
+from tellwhy.classifiers.svm.threads.records import Share
+from tellwhy.classifiers.svm.threads.row_batches import dealt_features, n_shards
+from tellwhy.core.errors import InvalidParameter
+from tellwhy.core.score_function import Integers
+
+ENTRY = 12  # bytes of an entry of a sparse row in double precision
+ROW = 350  # bytes that every rank keeps of every row: its label, bounds, products with its neighbours
+ROWS_SHARE = 0.5  # of the bytes of a rank's weights that columns of rows may take
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large a training is."""
+
+    n_rows: int
+    n_entries: int
+    n_features: int
+    n_classes: int
+    itemsize: int = 8
+
+    @property
+    def weights(self) -> int:
+        """Bytes of all weights."""
+        return self.n_features * self.n_classes * self.itemsize
+
+    @property
+    def entries(self) -> int:
+        """Bytes of all entries of the rows."""
+        return self.n_entries * (ENTRY - 8 + self.itemsize)
+
+    @property
+    def n_shards(self) -> int:
+        """Into how many parts the features may be cut."""
+        return n_shards(self.n_entries / max(self.n_rows, 1))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Ranks as a table: `n_slots` parts of the features × `n_ranges` parts of the classes.
+
+    Examples
+    --------
+    >>> plan = Plan.of(8, Size(1_000_000, 100_000_000, 100_000, 10_000))
+    >>> plan.n_slots, plan.n_ranges
+    (4, 2)
+    >>> print(plan.words)
+    8 ranks: the features in 4 parts × the classes in 2; about 1.7 GB each (weights 1.0, rows 0.6)
+    """
+
+    size: Size
+    n_slots: int
+    n_ranges: int
+
+    @classmethod
+    def of(cls, n_ranks: int, size: Size, feature_parts: int | None = None) -> Plan:
+        """Cut features in as few parts as memory allows, or in as many as told, and classes for the rest."""
+        possible = [n for n in (1, 2, 4, 8) if n_ranks % n == 0 and n <= size.n_shards]
+        if feature_parts is not None:
+            if feature_parts not in possible:
+                told = ", ".join(str(n) for n in possible)
+                raise InvalidParameter(
+                    f"The 'feature_parts' parameter of fit-svm must be one of {told} for {n_ranks} ranks and "
+                    f"rows of {size.n_entries / max(size.n_rows, 1):.0f} entries. Got {feature_parts} "
+                    "instead."
+                )
+            return cls(size, feature_parts, n_ranks // feature_parts)
+        enough = [n for n in possible if size.entries / n <= ROWS_SHARE * size.weights / n_ranks]
+        n_slots = enough[0] if enough else possible[-1]
+        return cls(size, n_slots, n_ranks // n_slots)
+
+    @property
+    def n_ranks(self) -> int:
+        """Number of ranks."""
+        return self.n_slots * self.n_ranges
+
+    @property
+    def bytes_a_rank(self) -> tuple[float, float]:
+        """Bytes of the weights and of the rows that a rank holds."""
+        rows = self.size.entries / self.n_slots + ROW * self.size.n_rows
+        return self.size.weights / self.n_ranks, rows
+
+    @property
+    def words(self) -> str:
+        """The plan in a line."""
+        weights, rows = (n / 1e9 for n in self.bytes_a_rank)
+        cut = f"the features in {self.n_slots} parts × the classes in {self.n_ranges}"
+        held = f"about {weights + rows:.2g} GB each (weights {weights:.1f}, rows {rows:.1f})"
+        return f"{self.n_ranks} ranks: {cut}; {held}"
+
+    def part(self, rank: int, often: Integers) -> RankPart:
+        """What one rank holds, where each feature is in so many rows."""
+        slot, k = divmod(rank, self.n_ranges)
+        each = self.size.n_shards // self.n_slots
+        shard = dealt_features(often, self.size.n_shards)
+        features = np.flatnonzero(shard // each == slot)
+        low, high = class_range(k, self.n_ranges, 0, self.size.n_classes)
+        return RankPart(self, slot, features, shard[features] - slot * each, low, high)
+
+
+@dataclass(frozen=True)
+class RankPart:
+    """Features, their shards, and the classes low … high that one rank holds."""
+
+    plan: Plan
+    slot: int
+    features: Integers
+    shards: Integers  # of each feature held, counted from the rank's first
+    low: int
+    high: int
+
+    @property
+    def n_shards(self) -> int:
+        """Shards held."""
+        return self.plan.size.n_shards // self.plan.n_slots
+
+    def share(self, t: int = 0, n_threads: int = 1) -> Share:
+        """What thread t of the rank reads and moves."""
+        low, high = class_range(t, n_threads, self.low, self.high)
+        return Share(0, self.n_shards, low, high, self.low, self.slot)

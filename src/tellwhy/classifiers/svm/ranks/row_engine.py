@@ -1,0 +1,239 @@
+"""Weston–Watkins and Crammer–Singer over several processes: each rank holds a part of the weights.
+
+A rank has some of the features, and of these the weights of some of the classes, as a `Plan` says. For a
+batch of rows all ranks compute what their parts contribute to the scores; each then solves the same small
+problems and moves its own weights. Steps, epochs and bits are those of one process.
+
+Dual variables are spread by examples: a rank holds those of its own, and what it reads of the others' comes
+in chunks. So everything that is large is held once, over all ranks together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from tellwhy.classifiers.svm.engines.class_blocks import ClassBlocks, aligned_zeros, examples_of
+from tellwhy.classifiers.svm.engines.dual_lists import Part, gathered
+from tellwhy.classifiers.svm.engines.records import Block, Examples, ListArrays, Sweep
+from tellwhy.classifiers.svm.problem import Problem
+from tellwhy.classifiers.svm.ranks import _compiled_ranks as loops
+from tellwhy.classifiers.svm.ranks.exchange import Messages, SharedMemory, exchange_of
+from tellwhy.classifiers.svm.ranks.plan import RankPart
+from tellwhy.classifiers.svm.ranks.rank_lists import UNIT, RankLists, own_examples
+from tellwhy.classifiers.svm.ranks.rank_rows import CHUNK_ENTRIES, RankRows
+from tellwhy.classifiers.svm.solver import SLACK, Certificate, Visit
+from tellwhy.classifiers.svm.threads.records import Share
+from tellwhy.classifiers.svm.threads.row_batches import sharded
+from tellwhy.classifiers.svm.threads.workers import Workers
+from tellwhy.core.score_function import Floats, Integers
+
+SCORES_AT_ONCE = 8 * 2**20  # bytes of a certificate's scores, over all ranks
+
+
+class RowEngine:
+    """The part of a Weston–Watkins or Crammer–Singer problem that one rank holds.
+
+    Parameters
+    ----------
+    problem
+        All examples, with entries of the features that this rank holds, counted from its first.
+    part
+        The features and classes of this rank.
+    comm
+        An MPI communicator, or `Alone`.
+    n_jobs
+        Threads of each rank.
+    seed
+        Must be the same on all ranks: they draw the same orders of rows.
+    """
+
+    def __init__(
+        self, problem: Problem, part: RankPart, *, comm: Any, n_jobs: int, seed: np.random.Generator
+    ):
+        self.problem = problem
+        self.part = part
+        self.comm = comm
+        self.exchange: Messages | SharedMemory = exchange_of(comm)
+        self._rng = seed
+        n = problem.n_examples
+        dtype = problem.dtype
+        sizes = np.bincount(problem.labels, minlength=problem.n_classes)
+        self.blocks = ClassBlocks.of(sizes, 1, dtype.itemsize)
+        self.examples = examples_of(problem, np.arange(n), self.blocks)
+        width = -(-(part.high - part.low) // 16) * 16  # whole cache lines
+        self.W = {0: aligned_zeros((len(part.features), max(width, 16)), dtype)}
+        self.own = RankLists.empty(n, dtype, own_examples(comm.rank, comm.size, n))
+        self.lists = {0: self.own.own}
+        self.workers = Workers(n_jobs)
+        self.entries = sharded(part.shards, part.n_shards, problem.entries)
+        self.rows: RankRows = RankRows(
+            problem,
+            self.examples,
+            self.W[0],
+            self.own,
+            self.workers,
+            entries=self.entries,
+            part=part,
+            exchange=self.exchange,
+        )
+
+    def dense_epoch(self) -> None:
+        """Visit every variable once."""
+        self.rows.sweep_all(self._rng, exact=True)
+
+    def epoch(self, negligible: float, patience: int) -> Visit:
+        """Visit the listed variables once, leaving out examples that were idle for `patience` visits."""
+        return Visit.of([self.rows.sweep(self._rng, Sweep(patience, negligible, is_exact=True))])
+
+    def restart(self, seed: np.random.Generator) -> None:
+        """Forget everything but the dual variables, as a training that begins with them."""
+        self._rng = seed
+        self.rows.forget_batches()
+        self.set_duals(self.duals())
+
+    def certify(self, slack: float) -> Certificate:
+        """Both objectives, and lists of every variable that may have to move."""
+        if self.problem.loss == "cs":
+            slack = max(slack, SLACK)  # as in one process
+        own = self.own.own
+        own.drop_zeros()
+        units = -(-self.problem.n_examples // UNIT)
+        first = self.own.first // UNIT
+        sums = np.zeros((3, -(-(self.own.last - self.own.first) // UNIT)))
+        own.replace_parts(list(self._certified(slack, sums)) or [Part(0, 0, own.classes[:0], own.duals[:0])])
+        self.own.share_lengths(self.exchange)
+
+        def fill(out: Any) -> None:
+            out[:, first : first + sums.shape[1]] = sums
+
+        every = self.exchange.gathered((3, units), np.float64, fill).copy()
+        norm = self.half_norm()
+        constant = self.problem.constant
+        losses = float(every[0].sum()) + constant
+        listed = int(self.own.lengths.sum(dtype=np.int64))
+        return Certificate(
+            norm + losses, float(every[1].sum()) + constant - norm, float(every[2].max(initial=0.0)), listed
+        )
+
+    def _certified(self, slack: float, sums: Floats) -> Iterator[Part]:
+        """New lists of this rank's examples, some at a time; all ranks score those of all ranks."""
+        n_ranks = self.comm.size
+        bounds = [own_examples(rank, n_ranks, self.problem.n_examples) for rank in range(n_ranks)]
+        bytes_a_row = self.part.plan.n_slots * self.problem.n_classes * self.problem.dtype.itemsize * n_ranks
+        step = UNIT * max(SCORES_AT_ONCE // (bytes_a_row * UNIT), 1)
+        for begin in range(0, max(last - first for first, last in bounds), step):
+            pieces = [(min(a + begin, b), min(a + begin + step, b)) for a, b in bounds]
+            at = np.concatenate(([0], np.cumsum([b - a for a, b in pieces])))
+            scores = self._scores(pieces, at)[:, at[self.comm.rank] : at[self.comm.rank + 1]]
+            first = pieces[self.comm.rank][0] - self.own.first
+            yield from self._listed(first, scores, slack, sums)
+
+    def _scores(self, pieces: list[tuple[int, int]], at: Integers) -> Any:
+        """Scores of some examples of each rank, in parts of the features that are still to be added up."""
+        share = self.part.share()
+        tasks = [
+            (a, min(a + UNIT, last), int(at[r]) + a - first)
+            for r, (first, last) in enumerate(pieces)
+            for a in range(first, last, UNIT)
+        ]
+
+        def fill(out: Any) -> None:
+            given = (self.entries, self.examples, self.W[0], share, out)
+            self.workers.map(lambda task: loops.score_rows(*task, *given), tasks)
+
+        shape = (self.part.plan.n_slots, int(at[-1]), self.problem.n_classes)
+        return self.exchange.gathered(shape, self.problem.dtype, fill)
+
+    def _listed(self, first: int, scores: Any, slack: float, sums: Floats) -> list[Part]:
+        """Judge this rank's examples from `first` on that have scores."""
+        last = first + scores.shape[1]
+        lists = self.own.own.arrays
+        mine = _examples_from(self.examples, self.own.first, self.own.last)
+        block = Block(self.W[0], 0, self.problem.n_classes)
+        step = UNIT * max(-(-(last - first) // (UNIT * self.workers.n_threads)), 1)
+
+        def certified(a: int) -> Part:
+            b = min(a + step, last)
+            found = loops.certify_rows(a, b, a - first, UNIT, scores, mine, block, lists, slack, *sums)
+            return Part(a, b, *found)
+
+        return self.workers.map(certified, range(first, last, step))
+
+    def half_norm(self) -> float:
+        """½ ‖W‖², summed in the same order however the weights are cut."""
+        size = self.part.plan.size
+        each = self.part.n_shards
+        mine = np.zeros((each, self.part.high - self.part.low))
+        loops.shard_squares(self.W[0], self.part.shards, mine.shape[1], mine)
+
+        def fill(out: Any) -> None:
+            slot = self.part.slot
+            out[slot * each : (slot + 1) * each, self.part.low : self.part.high] = mine
+
+        squares = self.exchange.gathered((size.n_shards, self.problem.n_classes), np.float64, fill)
+        return 0.5 * float(squares.sum(axis=0).sum())
+
+    def duals(self) -> Any:
+        """Dual variables of this rank's examples, as a table of all examples × classes."""
+        examples = np.arange(self.own.first, self.own.last)
+        parts = [self.own.own.nonzeros(examples, self.blocks.members[0])]
+        return gathered(parts, (self.problem.n_examples, self.problem.n_classes))
+
+    def set_duals(self, table: Any) -> None:
+        """Start from given dual variables, all examples × classes, of which this rank takes its own."""
+        own = self.own
+        mine = table[own.first : own.last][:, self.blocks.members[0]]
+        own.own.set_from(mine, self.problem.dtype)
+        own.share_lengths(self.exchange)
+        self.W[0][:] = 0
+        ends = np.cumsum(own.lengths, dtype=np.int64)
+        cuts = np.flatnonzero(np.diff((ends - 1) // CHUNK_ENTRIES)) + 1
+        for examples in np.split(np.arange(len(ends)), cuts):
+            if len(examples):
+                chunk, _ = own.chunk(examples, self.exchange)
+                given = (examples, self.entries, self.examples, self.W[0])
+
+                def add(share: Share, given: Any = given, chunk: ListArrays = chunk) -> None:
+                    loops.add_variables(*given, share, chunk)
+
+                self.workers.map(add, self.rows.shares)
+
+    def class_rows(self, classes: Integers) -> Any:
+        """Weights of some classes × all features, which all ranks put together."""
+        at = self.blocks.position[classes]
+        mine = np.flatnonzero((at >= self.part.low) & (at < self.part.high))
+
+        def fill(out: Any) -> None:
+            out[np.ix_(mine, self.part.features)] = self.W[0][:, at[mine] - self.part.low].T
+
+        size = self.part.plan.size
+        return self.exchange.gathered((len(classes), size.n_features), self.problem.dtype, fill)
+
+    def weights(self) -> Any:
+        """Weights of all classes, features × classes."""
+        return np.array(self.class_rows(np.arange(self.problem.n_classes))).T
+
+    def forget_duals(self) -> None:
+        """Free the dual variables: only weights are left."""
+        self.lists = {}
+        del self.own, self.rows
+
+    def close(self) -> None:
+        """End the threads."""
+        self.workers.close()
+
+
+def _examples_from(examples: Examples, first: int, last: int) -> Examples:
+    """The examples first … last, counted from 0."""
+    part = slice(first, last)
+    return examples._replace(
+        rows=examples.rows[part],
+        labels=examples.labels[part],
+        squares=examples.squares[part],
+        caps=examples.caps[part],
+        sum_caps=examples.sum_caps[part],
+        own_at=examples.own_at[first : last + 1],
+    )
