@@ -2,10 +2,10 @@
 
 The weights are cut by features and by classes. Each thread (of whichever rank) computes what its part
 contributes to the scores of the rows of a batch, with the weights from before the batch, waits, and reads
-what the others contributed. It then solves for row after row as they do, adding what the steps of earlier rows of
-the batch change in the scores, which the inner products of the rows tell, and adds the steps to its part of
-the weights: no other thread ever reads these. The steps are those of one row after the other, and results do
-not depend on how the weights were cut.
+what the others contributed. It then solves for row after row as they do, adding what the steps of earlier
+rows of the batch change in the scores, which the inner products of the rows tell, and adds the steps to its
+part of the weights: no other thread ever reads these. The steps are those of one row after the other, and
+results do not depend on how the weights were cut.
 """
 
 import numpy as np
@@ -31,8 +31,8 @@ from tellwhy.classifiers.svm.threads._compiled_parts import (
 )
 from tellwhy.classifiers.svm.threads.records import BatchRoom
 
-# Rows between two meetings where all classes are solved for: what earlier rows of a batch change has to be added
-# for every class, which soon takes longer than to meet again.
+# Rows between two meetings where all classes are solved for: what earlier rows of a batch change has to be
+# added for every class, which soon takes longer than to meet again.
 DENSE_BATCH = 4
 
 
