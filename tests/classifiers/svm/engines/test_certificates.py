@@ -10,9 +10,11 @@ from scipy import sparse
 
 from tellwhy.classifiers.svm.engines import certified_lists, pair_engine, single_engine
 from tellwhy.classifiers.svm.engines.in_memory import engine_in_memory
-from tellwhy.classifiers.svm.problem import Labels, make_problem
-from tellwhy.classifiers.svm.ranks import rank_pair_engine
-from tellwhy.classifiers.svm.ranks.engines import RankPairEngine, RankSingleEngine
+from tellwhy.classifiers.svm.problem import Labels, make_problem, squares_of
+from tellwhy.classifiers.svm.ranks import rank_lists, row_engine
+from tellwhy.classifiers.svm.ranks.plan import Plan, Size
+from tellwhy.classifiers.svm.ranks.rank_single_engine import RankSingleEngine
+from tellwhy.classifiers.svm.ranks.row_engine import RowEngine
 from tellwhy.classifiers.svm.threads.workers import ranges
 
 CLASSES = 7
@@ -22,17 +24,16 @@ SLACK = 0.1
 @pytest.fixture(autouse=True)
 def _in_parts(monkeypatch):
     """Have every certificate made of several parts."""
-    for module in (certified_lists, pair_engine, single_engine, rank_pair_engine):
+    for module in (certified_lists, pair_engine, single_engine):
         monkeypatch.setattr(module, "ranges", lambda n: ranges(n, 5))
+    for module in (rank_lists, row_engine):
+        monkeypatch.setattr(module, "UNIT", 4)
 
 
 class Data(NamedTuple):
     X: Any
     y: Any
     caps: Any
-
-    def take(self, some):
-        return Data(self.X[some], self.y[some], self.caps[some])
 
 
 def rows(seed):
@@ -60,10 +61,11 @@ def given_duals(data, loss, seed):
     return duals * data.caps[:, None]
 
 
-def problem_of(data, loss):
+def problem_of(data, loss, squares=None):
     X = sparse.csr_array(data.X)
     labels = Labels.of_classes(data.y)
-    return make_problem(X, labels, data.caps, n_classes=CLASSES, loss=loss, dtype="float64")
+    given = {"n_classes": CLASSES, "loss": loss, "dtype": "float64", "squares": squares}
+    return make_problem(X, labels, data.caps, **given)
 
 
 def assert_certified(found, expected, duals, loss):
@@ -88,39 +90,35 @@ def test_one_process(loss, n_blocks, seed):
     engine.close()
 
 
+@pytest.mark.parametrize("loss", ["ww", "cs"])
 @pytest.mark.parametrize("ranks", [2, 3])
-def test_weston_watkins_ranks(ranks, monkeypatch):
-    """The largest violation of all: of a rank's own classes or of another's, of the first rank or the last."""
+def test_ranks_of_pair_losses(ranks, loss):
+    """The largest violation of all is among the examples of one rank or another."""
     places = set()
     for seed in range(6):
         data = rows(seed)
-        duals = given_duals(data, "ww", seed)
-        sizes = np.bincount(data.y, minlength=CLASSES)
-        owners = RankPairEngine.owners(sizes, ranks, 1, "float64")
-        expected = certificate(duals, *data, "ww")
-        i, c = np.unravel_index(expected.violations.argmax(), duals.shape)
-        places.add((int(owners[data.y[i]]), int(owners[c])))
+        duals = given_duals(data, loss, seed)
+        expected = certificate(duals, *data, loss)
+        bounds = [rank_lists.own_examples(rank, ranks, 40) for rank in range(ranks)]
+        worst = expected.violations.max(axis=1)
+        places |= {rank for rank, (a, b) in enumerate(bounds) if a <= worst.argmax() < b}
 
-        def certified(comm, *, data=data, duals=duals, sizes=sizes, owners=owners):
-            mine = np.flatnonzero(owners[data.y] == comm.rank)
-            engine = RankPairEngine(
-                problem_of(data.take(mine), "ww"),
-                sizes,
-                comm=comm,
-                n_jobs=1,
-                seed=np.random.default_rng(comm.rank),
-            )
-            engine.set_duals(sparse.csr_array(duals[mine]))
+        def certified(comm, *, data=data, duals=duals):
+            X = sparse.csr_array(data.X)
+            part = Plan.of(comm.size, Size(40, X.nnz, 9, CLASSES)).part(comm.rank, np.ones(9, dtype=int))
+            cut = Data(X[:, part.features].toarray(), data.y, data.caps)
+            problem = problem_of(cut, loss, squares=squares_of(X))
+            engine = RowEngine(problem, part, comm=comm, n_jobs=1, seed=np.random.default_rng(0))
+            engine.set_duals(sparse.csr_array(duals))
             return engine.certify(SLACK)
 
-        for found in in_ranks(ranks, certified, monkeypatch):
-            assert_certified(found, expected, duals, "ww")
-    assert len({a for a, _ in places}) > 1
-    assert {a == b for a, b in places} == {True, False}
+        for found in in_ranks(ranks, certified):
+            assert_certified(found, expected, duals, loss)
+    assert len(places) > 1
 
 
 @pytest.mark.parametrize("loss", ["llw", "ovr"])
-def test_ranks_of_single_losses(loss, monkeypatch):
+def test_ranks_of_single_losses(loss):
     places = set()
     for seed in range(4):
         data = rows(seed)
@@ -138,9 +136,10 @@ def test_ranks_of_single_losses(loss, monkeypatch):
                 blocks=2,
             )
             engine.set_duals(sparse.csr_array(duals))
-            return engine.certify(SLACK), engine.own_weights()[0]
+            held = np.concatenate([engine.blocks.members[b] for b in engine.held])
+            return engine.certify(SLACK), held
 
-        found = in_ranks(2, certified, monkeypatch)
+        found = in_ranks(2, certified)
         for of_rank, _ in found:
             assert_certified(of_rank, expected, duals, loss)
         places.add(expected.violations.max(axis=0).argmax() in found[0][1])
