@@ -38,6 +38,7 @@ Explain = Callable[[Tensor], np.ndarray]
 NETWORKS = ("vgg16", "resnet50")
 OURS = ("gradient", "input x gradient", "LRP epsilon", "LRP z+", "LRP preset A")
 ON_GPU = ("input x gradient", "LRP epsilon", "LRP preset A")
+PEERS = ["zennit", "Captum"]
 FOLLOWED = ", every batch followed"  # without repeating a recorded batch
 
 
@@ -176,9 +177,7 @@ def methods(on_gpu: bool) -> list[tuple[str, str]]:
     pairs = [("tellwhy", method) for method in names]
     if on_gpu:
         pairs += [("tellwhy", method + FOLLOWED) for method in names if method.startswith("LRP")]
-    return pairs + [
-        (peer, method) for peer in ("zennit", "Captum") for method in names if method != "gradient"
-    ]
+    return pairs + [(peer, method) for peer in PEERS for method in names if method != "gradient"]
 
 
 def build(model: nn.Module, batch: int, library: str, method: str, ending: str = "numpy") -> Explain:
@@ -434,10 +433,12 @@ def main() -> None:
     parser.add_argument(
         "--clock", choices=("wall", "cpu"), default="wall", help="cpu: where others use the machine too"
     )
+    parser.add_argument("--peers", nargs="+", default=list(PEERS))
     parser.add_argument("--networks", nargs="+", default=list(NETWORKS))
     parser.add_argument("--save", type=Path, help="write the figures here as JSON, and no page")
     parser.add_argument("--publish", type=Path, help="write the page of figures that were saved")
     options = parser.parse_args()
+    PEERS[:] = options.peers
     options.batch = options.batch or (64 if options.device == "cuda" else 8)
     figures = json.loads(options.publish.read_text()) if options.publish else measure(options)
     if options.save:
