@@ -25,20 +25,27 @@ def pictures(rng, n, *, marked=()):
     return X, classes, is_marked
 
 
-def relevance(X, classes, is_marked, rng):
+def relevance(X, classes, is_marked, rng, *, with_data=True):
     """What a network that learned the bars, and the mark where there is one, would say."""
     values = np.where(X > 0.5, X, 0.0) * rng.uniform(0.5, 1.5, X.shape)
     values[is_marked] *= 0.3
     values[is_marked, :2, :2] = 2.0
-    return Explanation(values=values, scores=np.ones(len(X)), method="Example", extras={"output": classes})
+    return Explanation(
+        values=values,
+        scores=np.ones(len(X)),
+        method="Example",
+        data=X if with_data else None,
+        extras={"output": classes},
+    )
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_the_marked_group_is_found_and_named(seed):
+@pytest.mark.parametrize("with_data", [True, False])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_marked_group_is_found_and_named(seed, with_data):
     rng = np.random.default_rng(seed)
     marked = np.flatnonzero((np.arange(200) % 2 == 0) & (rng.random(200) < 0.4))
     X, classes, is_marked = pictures(rng, 200, marked=marked)
-    found = strategies(relevance(X, classes, is_marked, rng)).odd
+    found = strategies(relevance(X, classes, is_marked, rng, with_data=with_data)).odd
     assert [group.of for group in found] == [0]
     assert set(found[0].rows) == set(marked)
     assert found[0].box == (0, 2, 0, 2)
@@ -50,6 +57,15 @@ def test_the_marked_group_is_found_and_named(seed):
 def test_clean_sets_have_no_odd_group(seed):
     rng = np.random.default_rng(100 + seed)
     X, classes, is_marked = pictures(rng, 200)
+    assert strategies(relevance(X, classes, is_marked, rng)).odd == []
+
+
+def test_looking_at_different_things_in_one_place_is_no_strategy():
+    rng = np.random.default_rng(0)
+    marked = np.arange(0, 100, 2)
+    X, classes, is_marked = pictures(rng, 200, marked=marked)
+    assert len(strategies(relevance(X, classes, is_marked, rng)).odd) == 1
+    X[marked, :4, :4] = rng.random((len(marked), 4, 4))  # each shows something else there
     assert strategies(relevance(X, classes, is_marked, rng)).odd == []
 
 

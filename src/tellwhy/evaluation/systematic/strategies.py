@@ -2,15 +2,16 @@
 
 As in Lapuschkin et al., Nature Communications 10 (2019): maps of relevance are made coarse, joined to their
 nearest neighbours, and cut into groups by the eigenvectors of that graph. A group is odd if a large part of
-its relevance lies in one place where hardly any relevance of all other pictures lies: a caption, a
-watermark, a border. It is named by that place, and all pictures of the class that look there belong to it.
+its relevance lies in one place where hardly any relevance of all other pictures lies, and its pictures show
+the same thing there: a caption, a watermark, a border. It is named by that place, and all pictures of the
+class that look there belong to it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import ndimage
@@ -20,78 +21,17 @@ from scipy.spatial.distance import cdist
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.params import integer, none, seed, validate_value
 from tellwhy.core.score_function import Floats, Integers
+from tellwhy.evaluation.systematic.groups import Group, Strategies
 from tellwhy.evaluation.systematic.maps import class_of_rows, picture_maps
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 LEAST = 10  # pictures of a class that are grouped, and half as many as the least of an odd group
 MOST = 1_500  # pictures of a class that the graph is made of; the others join the nearest group
-ODD_SHARE = 0.2  # of a group's relevance that one place must hold
+ODD_SHARE = 0.1  # of a group's relevance that one place must hold
 USED = 0.02  # of the relevance of all other pictures, in a place that counts as not looked at by them
+ALIKE = 0.8  # correlation of the pictures there: strokes of digits of one class reach 0.7, a mark has 1
+AROUND = 2  # pixels around a place that are compared too
+UNSEEN = 0.2  # of ODD_SHARE's kind, where there are no pictures to compare
 _MOST_GROUPS = 6
-
-
-@dataclass(frozen=True, eq=False)
-class Group:
-    """Explanations of one class that are alike.
-
-    Attributes
-    ----------
-    of
-        The class.
-    rows
-        Rows of the explanation that are in it.
-    share
-        Part of the class that it is.
-    map
-        Mean share of relevance that each cell of the coarse map has, shape (cells, cells).
-    box
-        The place that sets it apart, in pixels: top, bottom, left, right (ends excluded).
-    inside, elsewhere
-        Part of the relevance in that place: in the group, and in all other pictures.
-    is_odd
-        Whether that place reveals an odd strategy.
-    """
-
-    of: Any
-    rows: Integers
-    share: float
-    map: Floats
-    box: tuple[int, int, int, int]
-    inside: float
-    elsewhere: float
-    is_odd: bool
-
-    def words(self) -> str:
-        """What sets the group apart, in a sentence."""
-        (top, bottom), (left, right) = self.box[:2], self.box[2:]
-        where = f"rows {top}–{bottom - 1}, columns {left}–{right - 1}"
-        return (
-            f"{len(self.rows)} pictures ({self.share:.0%} of class {self.of}) have {self.inside:.0%} of "
-            f"their relevance at {where}; all other pictures have {self.elsewhere:.1%} there."
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class Strategies:
-    """Groups of explanations, class by class; `odd` are those that stand apart, the clearest first."""
-
-    groups: Sequence[Group]
-
-    @property
-    def odd(self) -> list[Group]:
-        """Groups that reveal an odd strategy."""
-        found = [group for group in self.groups if group.is_odd]
-        return sorted(found, key=lambda group: group.elsewhere - group.inside)
-
-    def to_frame(self) -> pd.DataFrame:
-        """One line per group."""
-        import pandas as pd
-
-        lines = [(g.of, len(g.rows), g.share, g.inside, g.elsewhere, *g.box, g.is_odd) for g in self.groups]
-        names = ["class", "pictures", "share", "inside", "elsewhere", "top", "bottom", "left", "right", "odd"]
-        return pd.DataFrame(lines, columns=names)
 
 
 def strategies(
@@ -107,7 +47,8 @@ def strategies(
     Parameters
     ----------
     explanation
-        Of pictures, several classes of them: what all classes look at is the measure of what is odd.
+        Of pictures, several classes of them: what all classes look at is the measure of what is odd. With its
+        data, what groups show in their places is compared too.
     classes
         Class of each picture; by default the output that was explained.
     cells
@@ -132,7 +73,8 @@ def strategies(
     validate_value("strategies", "n_groups", n_groups, (none, integer(1)))
     validate_value("strategies", "random_state", random_state, seed)
     maps = picture_maps(explanation, "strategies").sum(axis=3)
-    coarse = coarse_maps(maps, cells)
+    seen = _Seen(coarse_maps(maps, cells), _pictures(explanation), maps.shape[1:])
+    coarse = seen.coarse
     of = class_of_rows(explanation, classes, "strategies")
     groups: list[Group] = []
     for name in np.unique(of).tolist():
@@ -141,7 +83,7 @@ def strategies(
             continue
         label = _grouped(coarse[rows].reshape(len(rows), -1), n_groups, random_state)
         members = [rows[label == k] for k in range(int(label.max()) + 1)]
-        found = [_group(_Members(name, m, rows), coarse, maps.shape[1:]) for m in members if len(m)]
+        found = [_group(_Members(name, m, rows), seen) for m in members if len(m)]
         groups += _without_repeats(found)
     return Strategies(groups)
 
@@ -204,30 +146,68 @@ class _Members:
     of_class: Integers
 
 
-def _group(members: _Members, coarse: Floats, shape: tuple[int, ...]) -> Group:
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """Coarse maps of all pictures, the pictures themselves where they are there, and their size."""
+
+    coarse: Floats
+    pictures: Floats | None
+    shape: tuple[int, ...]
+
+
+def _pictures(explanation: Explanation) -> Floats | None:
+    """The explained pictures (n, height, width), channels added up; None where they are not there."""
+    if explanation.data is None:
+        return None
+    found = Explanation(
+        values=np.asarray(explanation.data, dtype=np.float64), scores=explanation.scores, method="pictures"
+    )
+    return np.asarray(picture_maps(found, "strategies").sum(axis=3))
+
+
+def _group(members: _Members, seen: _Seen) -> Group:
     """A group with the place that sets it apart from all other pictures."""
-    others = _others(coarse, members.rows)
-    place = _place(coarse[members.rows].mean(axis=0), others.mean(axis=0))
+    coarse = seen.coarse
+    place = _place(coarse[members.rows].mean(axis=0), _others(coarse, members.rows).mean(axis=0))
+    box = _box(place, seen.shape)
     shares = coarse[:, place].sum(axis=1)
     # Clustering may cut through pictures that look at the same place: those that do are one group.
     looking = members.of_class[shares[members.of_class] >= shares[members.rows].mean() / 2]
-    inside = float(shares[looking].mean()) if len(looking) else 0.0
-    rest = np.delete(shares, looking)
-    elsewhere = float(rest.mean()) if len(rest) else 0.0
-    is_odd = len(looking) >= LEAST // 2 and len(rest) > 0 and inside >= ODD_SHARE and elsewhere <= USED
-    rows = looking if is_odd else members.rows
-    return Group(
-        of=members.name,
-        rows=rows,
-        share=len(rows) / len(members.of_class),
-        map=coarse[rows].mean(axis=0),
-        box=_box(place, shape),
-        inside=inside if is_odd else float(shares[rows].mean()),
-        elsewhere=elsewhere
-        if is_odd
-        else float(np.delete(shares, rows).sum() / max(len(shares) - len(rows), 1)),
-        is_odd=bool(is_odd),
-    )
+    for rows in (looking, members.rows):
+        rest = np.delete(shares, rows)
+        found = Group(
+            of=members.name,
+            rows=rows,
+            share=len(rows) / len(members.of_class),
+            map=coarse[rows].mean(axis=0),
+            box=box,
+            inside=float(shares[rows].mean()),
+            elsewhere=float(rest.mean()) if len(rest) else 1.0,
+            alike=None if seen.pictures is None else _alike(seen.pictures[rows], box),
+            is_odd=False,
+        )
+        if _is_odd(found):
+            return replace(found, is_odd=True)
+    return found
+
+
+def _is_odd(group: Group) -> bool:
+    """Whether a group looks where others do not, at what is the same in all of its pictures."""
+    is_same = group.inside >= UNSEEN if group.alike is None else group.alike >= ALIKE
+    return is_same and len(group.rows) >= LEAST // 2 and group.inside >= ODD_SHARE and group.elsewhere <= USED
+
+
+def _alike(pictures: Floats, box: tuple[int, int, int, int]) -> float:
+    """Mean correlation of what pictures show in a place and right around it; 0 of a single picture."""
+    # With its surroundings: a mark of one shade has no pattern of its own, but an edge.
+    top, left = max(box[0] - AROUND, 0), max(box[2] - AROUND, 0)
+    flat = pictures[:, top : box[1] + AROUND, left : box[3] + AROUND].reshape(len(pictures), -1)
+    flat = flat - flat.mean(axis=1, keepdims=True)
+    size = np.linalg.norm(flat, axis=1, keepdims=True)
+    unit = np.divide(flat, size, out=np.zeros_like(flat), where=size > 1e-12 * (np.abs(flat).max() or 1.0))
+    n = len(unit)
+    # The sum over all pairs is the square of the sum, less each one with itself.
+    return float(((unit.sum(axis=0) ** 2).sum() - (unit**2).sum()) / (n * (n - 1))) if n > 1 else 0.0
 
 
 def _others(coarse: Floats, rows: Integers) -> Floats:

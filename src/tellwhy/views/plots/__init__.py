@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from tellwhy.views.plots.heatmaps import heatmap as heatmap
     from tellwhy.views.plots.media.seen import series as series, six_views as six_views
     from tellwhy.views.plots.media.visualisations import visualise as visualise
+    from tellwhy.views.plots.networks.grids import grid as grid
+    from tellwhy.views.plots.networks.systematic import box_ratios as box_ratios, strategies as strategies
     from tellwhy.views.plots.overlays import overlay as overlay, text as text
     from tellwhy.views.plots.sums import decision as decision, force as force, waterfall as waterfall
 
@@ -31,10 +33,12 @@ if TYPE_CHECKING:
 _PLACES = {
     "bar": "explanations",
     "beeswarm": "explanations",
+    "box_ratios": "networks.systematic",
     "cross_plot": "graphs",
     "decision": "sums",
     "flipping": "evaluation",
     "force": "sums",
+    "grid": "networks.grids",
     "heatmap": "heatmaps",
     "insights": "gallery",
     "node_maps": "graphs",
@@ -45,6 +49,7 @@ _PLACES = {
     "scores": "explanations",
     "series": "media.seen",
     "six_views": "media.seen",
+    "strategies": "networks.systematic",
     "text": "overlays",
     "time_line": "graphs",
     "visualise": "media.visualisations",

@@ -49,6 +49,9 @@ def _integrated(model: Any, target: Any, box: Box, **how: Any) -> Any:  # noqa: 
 
 METHODS: dict[str, Named] = {
     "lrp": Named("LRP (ε, z+)", _of("LRP", composite="epsilon_plus")),
+    "lrp-detached": Named(
+        "LRP, attention detached", _of("LRP", composite="epsilon_plus", attention="detached")
+    ),
     "lrp-epsilon": Named("LRP ε", _of("LRP")),
     "lrp-gamma": Named("LRP γ", _of("LRP", rule="gamma")),
     "lrp-alpha2beta1": Named("LRP α2β1", _of("LRP", rule="alpha_beta")),

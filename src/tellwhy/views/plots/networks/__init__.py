@@ -1,0 +1,1 @@
+"""Figures of explained networks: grids, odd groups, relevance on objects."""
