@@ -95,6 +95,32 @@ def test_a_start_that_is_worse_than_its_neighbours_is_mended():
     assert _mended(Sets(worth, 10, 9), ranked, as_it_is) == ranked, "no questions are left"
 
 
+def test_what_was_not_compared_is_mended_too():
+    """Questions reach for 20 of 40 segments; among the others, 24 spoils what lacks 27."""
+
+    def worth(masks):
+        size = masks.sum(axis=1)
+        spoilt = masks[:, 24] * (1 - masks[:, 27]) * (size > 20) * (size < 35)
+        return 0.3 + 0.01 * size - 0.3 * spoilt
+
+    ranked = list(range(40))
+    sets = Sets(worth, 40, 420)
+    order = best_order(sets, [ranked], as_it_is, enough=np.inf)
+    assert starts(worth, ranked).min() < 0.3 < starts(worth, order).min()
+    assert sets.n_asked <= 420
+
+
+def test_an_order_by_adding_is_taken_where_leaving_out_goes_astray():
+    """One segment alone is nearly enough, but is not missed where five others are there."""
+
+    def worth(masks):
+        return np.maximum(0.9 * masks[:, 11], masks[:, 1:6].prod(axis=1))
+
+    order = best_order(Sets(worth, 12, 1000), [list(range(12))], as_it_is, enough=1.0)
+    assert order[0] == 11
+    assert starts(worth, order).min() >= 0.9
+
+
 def test_the_first_ranking_says_what_is_compared_where_questions_are_few():
     worth = np.zeros(30)
     worth[[3, 17]] = 1.0
