@@ -104,6 +104,19 @@ def test_no_more_questions_than_said_and_each_is_counted():
     assert sum(asked) - 1 == found.extras["n_questions"][0], "and one for the row's own output"
 
 
+@pytest.mark.parametrize("n_questions", [100, 128, 256, 1024])
+def test_few_questions_are_not_spent_on_the_order(n_questions):
+    """Of 40 cells two are decisive: values find them however few questions there are."""
+
+    def model(rows):
+        return probabilities(1 / (1 + np.exp(4.0 - 3.0 * rows[:, 7] - 3.0 * rows[:, 30])))
+
+    found = chosen(model, "sufficiency", np.ones((1, 40)), n_questions=n_questions)
+    assert set(np.argsort(-found.values[0])[:2]) == {7, 30}
+    assert set(np.flatnonzero(found.extras["chosen"][0])) == {7, 30}
+    assert found.extras["n_questions"][0] <= n_questions
+
+
 def test_images_in_groups_and_segments():
     image = np.zeros((1, 8, 8))
     image[0, 2:4, 2:4] = 1.0

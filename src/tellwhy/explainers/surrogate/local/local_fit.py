@@ -255,9 +255,10 @@ def _asked(row: _Segments, target: int, rng: np.random.Generator) -> Answers:
 
 
 def _n_for_order(row: _Segments) -> int:
-    """Most questions that put the segments in order: about as many as pairs of them, and some to judge."""
+    """Most questions that put the segments in order: a share, where that is enough to compare orders."""
     n = len(row.differing)
-    return min(n * (n + 24), int(ORDERED * row.how.where.n_neighbours))
+    share = int(ORDERED * (row.how.where.n_neighbours - n - 1))
+    return min(n * (n + 24), share) if share >= 4 * n else 0
 
 
 def _choose(row: _Segments, local: Local, target: int, answers: Answers) -> Chosen | None:
@@ -281,8 +282,8 @@ def _choose(row: _Segments, local: Local, target: int, answers: Answers) -> Chos
 def _order(row: _Segments, local: Local, target: int, answers: Answers) -> tuple[Integers, int]:
     """Put the segments in order by asking; also return how many questions that took."""
     n = len(row.differing)
-    if n < 2:
-        return np.arange(n), 0
+    if n < 2 or not _n_for_order(row):
+        return ranking(local.coefficients[row.differing]), 0
     sets = Sets(_worth(row, target), n, _n_for_order(row))
     nothing, everything = sets.of([[], range(n)])
     limit = row.how.limit

@@ -88,6 +88,8 @@ def best_order(sets: Sets, rankings: Sequence[Order], scale: Scale, *, enough: f
     [0, 2, 3, 1]
     """
     n = len(rankings[0])
+    if sets.n_left < n:
+        return list(rankings[0])  # not even the starts of one order can be asked about
     # Some are left to judge with: all orders that regressions give, and as many again.
     compared = rankings[0][: n_compared(n, sets.n_left - 2 * len(rankings) * n)]
     rest = rankings[0][len(compared) :]
