@@ -51,6 +51,12 @@ def methods(is_text: bool) -> dict[str, Make]:
         made["LRP ε, attention detached"] = lambda m, _: ex.LRP(m, attention="detached")
         return made
     return made | {
+        "Occlusion, 4 × 4": lambda m, _: ex.Occlusion(
+            NetworkOutput(m, batch_size=4096), patch=4, baseline=0.0
+        ),
+        "LIME, 500 samples": lambda m, _: ex.Lime(
+            NetworkOutput(m, batch_size=4096), n_samples=500, baseline=0.0
+        ),
         "DeconvNet": lambda m, _: ex.DeconvNet(m),
         "Guided backprop": lambda m, _: ex.GuidedBackprop(m),
         "Excitation backprop": lambda m, _: ex.ExcitationBackprop(m),
@@ -77,7 +83,9 @@ def judged(
     for name, make in wanted.items():
         started = time.perf_counter()
         try:
-            found = make(network, rows.to(device)).explain(X if is_text else X.to(device))
+            explainer = make(network, rows.to(device))
+            is_of_scores = isinstance(explainer, (ex.Occlusion, ex.Lime))
+            found = explainer.explain(np.asarray(X) if is_text or is_of_scores else X.to(device))
         except TellwhyError as error:
             yield {"method": name, "refused": str(error)[:300]}
             continue
@@ -170,7 +178,7 @@ def parts(found: dict[str, Any], trained: dict[str, Any]) -> list[tuple[str, pd.
     scores["accuracy"] = [f"{100 * a:.2f} %" for a in scores["accuracy"]]
     said = "The networks, trained by `benchmarks/network_training.py`; their weights lie in `benchmarks/weights`."
     if str(found.get("device")).startswith("cuda"):
-        said += " Areas of pictures were measured on an NVIDIA H200 (LRP ε, z+ and the queries on one core)."
+        said += " Areas of pictures were measured on an NVIDIA H200 (those of LRP ε, z+ and of the queries on one core)."
     made = [(said, scores)]
     for name, lines in found["networks"].items():
         first = next(line for line in lines if "areas" in line)

@@ -80,6 +80,15 @@ def test_pictures_are_explained_where_their_light_is(place):
     assert "ran the code of its module" in run.notices[-1]
 
 
+def test_methods_that_change_parts_of_pictures(place):
+    run = explain_network("nets_for_tests:corner", "in", NetworkRequest(method="occlusion,lime", check=False))
+    for name in ("occlusion", "lime"):
+        values = run.items[0].values[name]
+        assert values[0, :4, :4].sum() > 5 * np.abs(values[0, 4:]).sum()
+    with pytest.raises(InvalidParameter, match="takes pictures"):
+        explain_network("nets_for_tests:reader", "good", NetworkRequest(method="lime"))
+
+
 def test_another_class_by_number_or_name(place):
     (place / "names.txt").write_text("upper\nlower\n")
     for asked in ("1", "lower"):

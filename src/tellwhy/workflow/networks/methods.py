@@ -11,6 +11,7 @@ import numpy as np
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.params import nearest
 
+PARTS = 14  # patches of occlusion along the shorter side
 Box = tuple[Any, Any]  # least and largest value of an input, per channel
 
 
@@ -47,6 +48,40 @@ def _integrated(model: Any, target: Any, box: Box, **how: Any) -> Any:  # noqa: 
     return IntegratedGradients(model, target=target, **how)
 
 
+class _OfPictures:
+    """A method of scores that changes parts of pictures, of a size that goes with theirs."""
+
+    def __init__(self, name: str, model: Any, target: Any, batch_size: int):
+        self.name = name
+        self.model = model
+        self.target = target
+        self.batch_size = batch_size
+
+    def explain(self, X: Any) -> Any:
+        """Explain pictures (n, channels, height, width): parts become the mean colour of all of them."""
+        from tellwhy import explainers
+        from tellwhy.scoring import NetworkOutput
+
+        rows = np.asarray(X)
+        if rows.ndim != 4 or rows.dtype.kind != "f":
+            raise InvalidParameter(
+                f"--method {self.name.lower()} takes pictures. Use another method for texts."
+            )
+        mean = np.broadcast_to(rows.mean(axis=(0, 2, 3), keepdims=True)[0], rows.shape[1:])
+        score = NetworkOutput(self.model, self.target, batch_size=self.batch_size)
+        if self.name == "Lime":
+            return explainers.Lime(score, baseline=mean).explain(rows)
+        patch = max(1, round(min(rows.shape[2:]) / PARTS))
+        return explainers.Occlusion(score, patch=patch, baseline=mean).explain(rows)
+
+
+def _of_pictures(name: str) -> Callable[..., Any]:
+    def make(model: Any, target: Any, box: Box, *, batch_size: int = 32) -> Any:  # noqa: ARG001
+        return _OfPictures(name, model, target, batch_size)
+
+    return make
+
+
 METHODS: dict[str, Named] = {
     "lrp": Named("LRP (ε, z+)", _of("LRP", composite="epsilon_plus")),
     "lrp-detached": Named(
@@ -66,6 +101,8 @@ METHODS: dict[str, Named] = {
     "integrated-gradients": Named("Integrated gradients", _integrated),
     "deconvnet": Named("DeconvNet", _of("DeconvNet")),
     "guided-backprop": Named("Guided backprop", _of("GuidedBackprop")),
+    "occlusion": Named("Occlusion", _of_pictures("Occlusion")),
+    "lime": Named("LIME", _of_pictures("Lime")),
     "excitation-backprop": Named("Excitation backprop", _of("ExcitationBackprop")),
 }
 
