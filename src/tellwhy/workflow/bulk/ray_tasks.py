@@ -74,12 +74,23 @@ def _records(ray: Any, job: Job, blocks: Sequence[Block]) -> Iterator[Record]:
             block = at_work.pop(reference)
             try:
                 yield ray.get(reference)
-            except (ray.exceptions.WorkerCrashedError, ray.exceptions.NodeDiedError) as error:
+            except _deaths(ray):
                 tries[block.number] += 1
                 if tries[block.number] >= MOST_TRIES:
                     yield killed(block)
                 else:
                     waiting.append(block)
-                del error
             except ray.exceptions.RayTaskError as error:
                 raise error.as_instanceof_cause() from error
+
+
+def _deaths(ray: Any) -> tuple[type[Exception], ...]:
+    """What a task raises whose worker was killed, or whose machine went, with or without its result."""
+    names = (
+        "WorkerCrashedError",
+        "NodeDiedError",
+        "LocalRayletDiedError",
+        "ObjectLostError",
+        "OutOfMemoryError",
+    )
+    return tuple(getattr(ray.exceptions, name) for name in names if hasattr(ray.exceptions, name))
