@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from tellwhy.workflow.bulk.parts import Record
-from tellwhy.workflow.bulk.sample_run import EarlySample, first_with_alarms
+from tellwhy.workflow.bulk.sample_run import EarlySample
 
 PLAN = SimpleNamespace(blocks=[SimpleNamespace(number=n) for n in range(4)])
 
@@ -28,8 +28,18 @@ def done(**alarms):
     ],
 )
 def test_it_is_the_first_with_alarms_and_known_only_when_those_before_are_done(records, expected):
-    found = first_with_alarms(PLAN, records)
+    found = EarlySample(PLAN).first_with_alarms(records)
     assert (None if found is None else found.number) == expected
+
+
+def test_blocks_that_have_no_alarms_are_looked_at_once():
+    early = EarlySample(PLAN)
+    records = done(b0=0)
+    assert early.first_with_alarms(records) is None
+    records |= done(b1=0, b3=2)
+    assert early.first_with_alarms(records) is None
+    records |= done(b2=7)
+    assert early.first_with_alarms(records).number == 2
 
 
 def test_what_went_wrong_in_the_thread_is_raised_where_it_is_asked_for():

@@ -113,6 +113,7 @@ def _explained(job: Job, model: TableModel, block: Block, read: ReadBlock) -> Re
         n_alarms=len(explained),
         n_explained=sum(each.anomaly.note != NOT_EXPLAINED for each in explained),
         n_held_back=sum(judged.held.values()) + len(held),
+        highest=float(judged.ranking.scores.max()) if len(judged.ranking.scores) else None,
         parts=written,
         failed=[list(each) for each in read.failed],
         findings=_findings(judged, explained),

@@ -39,6 +39,8 @@ class Record:
     n_read, n_rows, n_alarms, n_explained, n_held_back
         Rows that were read, those that were judged (not rows with gaps, where these are dropped), alarms
         among them, rows that were explained, and alarms that marks held back.
+    highest
+        Highest score; None without rows.
     parts
         Size and checksum of each file, by name.
     failed
@@ -53,6 +55,7 @@ class Record:
     n_alarms: int = 0
     n_explained: int = 0
     n_held_back: int = 0
+    highest: float | None = None
     parts: Mapping[str, Sequence[int]] = field(default_factory=dict)
     failed: Sequence[Sequence[str]] = ()
     findings: Sequence[Mapping[str, Any]] = ()

@@ -77,18 +77,6 @@ def scores_of(plan: Plan, record: Record) -> Floats:
     return np.asarray(pq.read_table(path, columns=["score"]).column(0).to_numpy())
 
 
-def first_with_alarms(plan: Plan, done: Mapping[int, Record]) -> Record | None:
-    """The first block that has alarms; None as long as one before it is not done, or where none has any.
-
-    Which block it is does not depend on the order in which they are done.
-    """
-    for block in plan.blocks:
-        record = done.get(block.number)
-        if record is None or record.n_alarms:
-            return record
-    return None
-
-
 @dataclass(eq=False)
 class EarlySample:
     """A sample that is made in a thread as soon as it is known of which block it must be."""
@@ -97,10 +85,23 @@ class EarlySample:
     _made: list[Sample] = field(default_factory=list)
     _failed: list[BaseException] = field(default_factory=list)
     _thread: threading.Thread | None = None
+    _n_without: int = 0  # blocks, from the first on, that have no alarms
+
+    def first_with_alarms(self, done: Mapping[int, Record]) -> Record | None:
+        """The first block that has alarms; None while one before it is not done, or where none has any.
+
+        Which block it is does not depend on the order in which they are done.
+        """
+        for block in self.plan.blocks[self._n_without :]:
+            record = done.get(block.number)
+            if record is None or record.n_alarms:
+                return record
+            self._n_without += 1
+        return None
 
     def look(self, done: Mapping[int, Record]) -> None:
         """Begin, where the blocks that are done allow it."""
-        record = None if self._thread is not None else first_with_alarms(self.plan, done)
+        record = None if self._thread is not None else self.first_with_alarms(done)
         if record is not None:
             # A daemon: it must not keep a process alive whose run has failed.
             self._thread = threading.Thread(target=silently(self._make), args=(record,), daemon=True)

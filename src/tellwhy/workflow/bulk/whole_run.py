@@ -21,7 +21,7 @@ from tellwhy.core.storage.files import new_file, plain
 from tellwhy.workflow.bulk.parts import PARTS, Record, part_name
 from tellwhy.workflow.bulk.plan import Plan
 from tellwhy.workflow.bulk.repeats import repeats_elsewhere
-from tellwhy.workflow.bulk.sample_run import Sample, sample_of, scores_of
+from tellwhy.workflow.bulk.sample_run import Sample, sample_of
 from tellwhy.workflow.models.explain_new import line_of
 from tellwhy.workflow.models.table_model import TableModel
 from tellwhy.workflow.run import AlarmRule, Anomaly, Finding, Run
@@ -99,7 +99,7 @@ def whole_run(plan: Plan, records: Sequence[Record], sample: Sample | None = Non
 def _oddest_sample(plan: Plan, records: Sequence[Record]) -> Sample:
     """Without any alarm the oddest rows of all are told, by their numbers among all rows."""
     judged = [record for record in records if record.n_rows]
-    oddest = max(judged, key=lambda record: float(np.nanmax(scores_of(plan, record))))
+    oddest = max(judged, key=lambda record: -np.inf if record.highest is None else record.highest)
     sample = sample_of(plan, oddest)
     first = sum(record.n_read for record in records if record.number < oddest.number)
     moved = [replace(each, row=first + each.row) for each in sample.run.anomalies]
@@ -141,7 +141,7 @@ def _oddest(plan: Plan, records: Sequence[Record]) -> Iterator[_Alarm]:
     firsts: dict[int, int] = {}
     for record in records:
         firsts[record.number] = first
-        if record.n_alarms:
+        if record.n_alarms and not _is_lower(record, best):
             path = Path(plan.job.out) / PARTS / part_name(record.number, "alarms")
             scores = pq.read_table(path, columns=["score"]).column(0).to_pylist()
             found = [(float(score), -place, record.number) for place, score in enumerate(scores)]
@@ -151,6 +151,11 @@ def _oddest(plan: Plan, records: Sequence[Record]) -> Iterator[_Alarm]:
     lines = _lines_of(plan, best)
     for _, place, number in best:
         yield _alarm(lines[number, -place], firsts[number], is_single=is_single)
+
+
+def _is_lower(record: Record, best: Sequence[tuple[float, int, int]]) -> bool:
+    """Whether no row of a block can be among the oddest: its part need not be opened."""
+    return len(best) == MOST_TOLD and record.highest is not None and record.highest < best[-1][0]
 
 
 def _lines_of(plan: Plan, chosen: Sequence[tuple[float, int, int]]) -> dict[tuple[int, int], dict[str, Any]]:
