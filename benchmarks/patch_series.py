@@ -96,7 +96,8 @@ def main() -> None:
             ),
             (
                 "Series without anomalies in which some stretch is called an alarm, windows of 20, expected share of false "
-                "alarms 10 %. Fewer than ten ordinary stretches give no alarms; heavy tails give more than they should.",
+                "alarms 10 %. Fewer than ten ordinary stretches give no alarms; beside a reference, heavy tails and slow "
+                "wanderings give more than they should.",
                 pd.DataFrame(alarms),
             ),
         ],

@@ -56,7 +56,7 @@ def judged(
     truth = np.append(np.zeros(len(held)), np.ones(len(odd)))
     rows = bag.transform(odd)
     values = model.relevance(odd, new[1])
-    present = (values * (rows > 0)).sum() / values.sum()
+    present = (values * (bag.counts(odd) > 0)).sum() / values.sum()
     lengths = [len({token.feature for token in bag.tokens(text)}) for text in (*held, *odd)]
     head = {
         "set": name,

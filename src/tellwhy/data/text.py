@@ -59,8 +59,8 @@ class BagOfWords(BaseEstimator):
     ----------
     words_
         The word of each column, in alphabetical order; the last is "(other words)".
-    weights_
-        What each column counts.
+    weights_, is_common_
+        What each column counts, and whether most texts have its word.
 
     Examples
     --------
@@ -116,13 +116,23 @@ class BagOfWords(BaseEstimator):
         # a word without a column is one that a single text has, as far as is known
         n_with = np.array([*(counts[word] for word in chosen), 1.0])
         # to lack what nearly all texts have says as much as to have what few of them have
-        rarer = np.maximum(np.minimum(n_with, len(given) - n_with), 1.0)
+        self.is_common_ = n_with > len(given) / 2
+        rarer = np.maximum(np.where(self.is_common_, len(given) - n_with, n_with), 1.0)
         is_cosine = self.likeness == "cosine"
         self.weights_ = np.log(len(given) / rarer) + 1.0 if is_cosine else np.ones(len(n_with))
         return self
 
     def transform(self, texts: Iterable[Any]) -> Floats:
         """Return one row per text, one column per word."""
+        rows = self.counts(texts)
+        if self.likeness == "binary":
+            return rows
+        rows *= self.weights_
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        return rows / np.where(lengths > 0, lengths, 1.0)  # an empty text may have no length
+
+    def counts(self, texts: Iterable[Any]) -> Floats:
+        """Return 1 for each word that a text has, and last the root of how many others it has."""
         check_is_fitted(self)
         given = checked_texts(texts)
         rows = np.zeros((len(given), len(self.words_)))
@@ -131,11 +141,7 @@ class BagOfWords(BaseEstimator):
             known = [self.columns_[word] for word in found if word in self.columns_]
             row[known] = 1.0
             row[-1] = np.sqrt(len(found) - len(known))
-        rows *= self.weights_
-        if self.likeness == "binary":
-            return rows
-        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-        return rows / np.where(lengths > 0, lengths, 1.0)  # an empty text has no length
+        return rows
 
     def points(self, texts: Iterable[Any]) -> Floats:
         """Return rows that others are compared with: words that only one text has are shared with none."""

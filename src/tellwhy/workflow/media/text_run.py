@@ -266,8 +266,8 @@ def _headline(n: int, n_alarms: int, first: Item) -> str:
     why = f": {first.places[0].text}" if first.places else ""
     if n_alarms == 0:
         return f"None of the {n:,} texts is odd beyond chance; the oddest is {first.name}{why}."
-    verb = "text is" if n_alarms == 1 else "texts are"
-    return f"{n_alarms:,} of {n:,} {verb} odd; {first.name} most of all{why}."
+    verb = "is" if n_alarms == 1 else "are"
+    return f"{n_alarms:,} of {n:,} texts {verb} odd; {first.name} most of all{why}."
 
 
 def _summary(request: TextRequest, texts: _Texts) -> str:

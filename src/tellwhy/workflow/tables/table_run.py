@@ -29,6 +29,7 @@ from tellwhy.workflow.tables.evidence import evidence_of
 from tellwhy.workflow.tables.fitted import FittedTable, fit_table
 from tellwhy.workflow.tables.request import Request, cell_text
 from tellwhy.workflow.tables.selection import Selection, as_source, select
+from tellwhy.workflow.texts.text_columns import texts_as_numbers
 from tellwhy.workflow.verdicts.findings import RowFindings, finding_reasons, told_findings, with_findings
 from tellwhy.workflow.verdicts.headline import headline_of, uncertainty
 from tellwhy.workflow.verdicts.nearest import nearest_normals, repaired
@@ -68,9 +69,13 @@ def explain_table(
     >>> run.anomalies[0].row, run.anomalies[0].reasons[0].feature
     (7, 'x1')
     """
-    request = Request(**settings)
-    table = as_source(data)
-    other = None if reference is None else as_source(reference)
+    asked = Request(**settings)
+    texts = texts_as_numbers(as_source(data), None if reference is None else as_source(reference), asked)
+    return texts.columns.told_in(_explained(texts.table, texts.other, texts.request), asked)
+
+
+def _explained(table: Table, other: Table | None, request: Request) -> Run:
+    """Explain a table whose texts are numbers."""
     selection = select(table, other, request)
     selection, found = checked_selection(table, selection, request.missing)
     selection, rare = in_segments(selection, table, other, request)

@@ -103,9 +103,11 @@ class TextModel:
         return np.where(own >= 0, self.places[np.maximum(own, 0)], -1)
 
     def relevance(self, texts: Sequence[str], own: Integers) -> Floats:
-        """Relevance of each word."""
+        """Relevance of each word, but for common words that a text has."""
         rows = self._learned_as(own)
-        return OneClassDTD(self.detector, training_rows=rows).explain(self.bag.transform(texts)).values
+        values = OneClassDTD(self.detector, training_rows=rows).explain(self.bag.transform(texts)).values
+        # A word that most texts have counts less beside many others: to have it is nothing to be told.
+        return np.where(self.bag.is_common_ & (self.bag.counts(texts) > 0), 0.0, values)
 
     def _scored(self, texts: Sequence[str], own: Integers) -> Floats:
         """Score texts in batches, each without the learned text that it is."""

@@ -1,0 +1,189 @@
+"""Texts as columns of a table beside numbers: how odd each text is, and the words that make it so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tellwhy.core.errors import InvalidInput
+from tellwhy.core.score_function import Integers
+from tellwhy.data import Table
+from tellwhy.data.text import OTHERS, checked_texts
+from tellwhy.workflow.run import Anomaly, Reason, Run
+from tellwhy.workflow.tables.request import Request, check_column, rows_equal_to, split_marker
+from tellwhy.workflow.texts.text_model import TextModel
+
+NAMED = 4  # words named of a text
+SHOWN = 80  # characters of a text in a reason
+SENTENCE = 3  # words of a cell from which it is a text, and not a label
+LEAST_SHARE = 0.05  # of a text's oddness, for a word to be named
+
+
+@dataclass(frozen=True, eq=False)
+class TextColumns:
+    """The texts of a table, and the model of each column of them.
+
+    Attributes
+    ----------
+    texts
+        By column, one per row of the table.
+    models
+        By column.
+    own
+        Which of the texts that were learned from each row has, −1 for none.
+    """
+
+    texts: Mapping[str, list[str]]
+    models: Mapping[str, TextModel]
+    own: Integers
+
+    def told_in(self, run: Run, asked: Request) -> Run:
+        """Return a run whose reasons name words where a column of texts makes a row odd."""
+        if not self.texts:
+            return run
+        told = [self._told(anomaly) for anomaly in run.anomalies]
+        phrases = _phrases(run, told)
+        rows = run.table_rows
+        if rows is not None:
+            at = [anomaly.row for anomaly in run.anomalies]
+            rows = rows.assign(**{name: [texts[row] for row in at] for name, texts in self.texts.items()})
+        return replace(
+            run,
+            anomalies=told,
+            headline=[_reworded(line, phrases) for line in run.headline],
+            findings=[replace(f, text=_reworded(f.text, phrases)) for f in run.findings],
+            notices=[*run.notices, *(self._notice(name) for name in self.texts)],
+            settings={**run.settings, "text": list(asked.text)},
+            roles={**run.roles, **dict.fromkeys(self.texts, "texts, told by how odd each is")},
+            table_rows=rows,
+        )
+
+    def _notice(self, name: str) -> str:
+        return f"Texts of {name!r} count by how odd each is: {self.models[name].describes}."
+
+    def _told(self, anomaly: Anomaly) -> Anomaly:
+        reasons = [
+            self._with_words(reason, anomaly.row) if reason.feature in self.texts else reason
+            for reason in anomaly.reasons
+        ]
+        # a number in the place of a text would be no advice
+        normal = {k: v for k, v in (anomaly.nearest_normal or {}).items() if k not in self.texts}
+        return replace(anomaly, reasons=reasons, nearest_normal=normal or None)
+
+    def _with_words(self, reason: Reason, row: int) -> Reason:
+        text = self.texts[reason.feature][row]
+        share = reason.text.rpartition(" · ")[2]
+        told = f"{reason.feature}: {self.words(reason.feature, row)} · {share}"
+        return replace(reason, value=text[:SHOWN], typical=(), text=told)
+
+    def words(self, name: str, row: int) -> str:
+        """Return the words that make a text odd, those that it lacks told as such."""
+        model = self.models[name]
+        text = self.texts[name][row]
+        if not text.strip():
+            return "no text"
+        values = np.clip(model.relevance([text], self.own[[row]])[0], 0.0, None)
+        present = {token.feature for token in model.bag.tokens(text)}
+        new = sorted(present - set(model.bag.columns_), key=text.lower().find)
+        told = []
+        for column in np.argsort(-values, kind="stable")[:NAMED]:
+            if values[column] < LEAST_SHARE * values.sum():
+                break
+            word = str(model.bag.words_[column])
+            if word == OTHERS:
+                told += [f"“{each}”" for each in new[:NAMED]]
+            else:
+                told.append(f"“{word}”" if word in present else f"lacks “{word}”")
+        return ", ".join(told) or "its words together"
+
+
+def _phrases(run: Run, told: Sequence[Anomaly]) -> dict[str, str]:
+    """What was said of numbers that stand for texts, and what is said of the words instead."""
+    pairs = [
+        (old.text.rpartition(" · ")[0], new.text.rpartition(" · ")[0])
+        for before, after in zip(run.anomalies, told, strict=True)
+        for old, new in zip(before.reasons, after.reasons, strict=True)
+    ]
+    return {old: new for old, new in pairs if old != new}
+
+
+def _reworded(words: str, phrases: Mapping[str, str]) -> str:
+    for old, new in phrases.items():
+        words = words.replace(old, new)
+    return words
+
+
+@dataclass(frozen=True, eq=False)
+class TextsTold:
+    """Tables whose texts are numbers, what is asked of them, and the texts."""
+
+    table: Table
+    other: Table | None
+    request: Request
+    columns: TextColumns
+
+
+def texts_as_numbers(table: Table, other: Table | None, request: Request) -> TextsTold:
+    """Put how odd each text is in the place of the columns that `text` names; nothing else is changed.
+
+    A column of single words, or without words that recur (names, numbers of orders), stays what it is, and is
+    left out later.
+    """
+    used = request.columns if request.columns is not None else request.text
+    named = [name for name in request.text if name in used and name not in request.exclude]
+    chosen = _ordinary_rows(table, other, request) if named else None
+    own = np.full(len(table.frame), -1, dtype=np.int64)
+    if chosen is not None:
+        own[chosen] = np.arange(len(chosen))
+    found = {name: _learned(table, other, name, chosen, request.random_state) for name in named}
+    models = {name: model for name, model in found.items() if model is not None}
+    texts = {name: _texts(table, name) for name in models}
+    scores = {name: model.scores(texts[name], own) for name, model in models.items()}
+    if other is not None:
+        known = np.arange(len(other.frame))
+        theirs = {name: model.scores(_texts(other, name), known) for name, model in models.items()}
+        other = replace(other, frame=_with(other.frame, theirs))
+    asked = replace(request, text=tuple(name for name in request.text if name not in models))
+    told = replace(table, frame=_with(table.frame, scores))
+    return TextsTold(told, other, asked, TextColumns(texts, models, own))
+
+
+def _learned(table: Table, other: Table | None, name: str, chosen: Any, seed: int) -> TextModel | None:
+    """Return a model of ordinary texts; None where no word recurs, or cells are single words."""
+    texts = _texts(table, name) if other is None else _texts(other, name)
+    good = texts if chosen is None else [texts[k] for k in chosen]
+    n_words = [len(text.split()) for text in good if text.strip()]
+    if not n_words or np.mean(n_words) < SENTENCE:
+        return None
+    try:
+        return TextModel.learn(good, random_state=seed)
+    except InvalidInput:
+        return None
+
+
+def _with(frame: Any, scores: Mapping[str, Any]) -> Any:
+    """The frame with other columns; what is known of its lines stays."""
+    if not scores:
+        return frame
+    changed = frame.assign(**scores)
+    changed.attrs = dict(frame.attrs)
+    return changed
+
+
+def _ordinary_rows(table: Table, other: Table | None, request: Request) -> Any:
+    """Rows to learn from; None where another table is learned from."""
+    if other is not None:
+        return None
+    if request.normal is None:
+        return np.arange(len(table.frame))
+    column, value = split_marker(table, request.normal)
+    return np.arange(len(table.frame)) if value is None else rows_equal_to(table, column, value)
+
+
+def _texts(table: Table, name: str) -> list[str]:
+    check_column(table, name)
+    cells = table.frame[name]
+    return checked_texts(cells.astype(object).where(cells.notna(), "").map(str))
