@@ -22,6 +22,7 @@ NEGLIGIBLE = 0.1  # examples with less than this share of the mean violation are
 PATIENCE = 1  # visits without more than that, until the next certificate brings them back
 DENSE_EPOCHS = 2  # at the start, where next to every variable moves
 MOST_EPOCHS = 10  # between two certificates
+LEAP_AFTER = 20  # epochs: then an engine that has another method tries it
 _MOST_ROUNDING = 1e-12  # gaps this far below 0 are 0 but for the last digits of the sums
 
 
@@ -195,8 +196,33 @@ def _until_done(engine: Engine, settings: Settings, progress: Progress) -> Itera
         progress.is_restarted = False
         if is_done(progress, settings) or progress.epochs >= settings.max_epochs:
             return
+        if _is_slow(progress, settings):
+            with _timed(progress):
+                has_leapt = _leap(engine, settings, progress)
+            if has_leapt:
+                continue
         with _timed(progress):
             _epochs_between(engine, settings, progress)
+
+
+def _is_slow(progress: Progress, settings: Settings) -> bool:
+    """Whether this is the first certificate after so many epochs that steps seem to lead nowhere."""
+    before = progress.history[-2]["epoch"] if len(progress.history) > 1 else 0
+    return settings.stopping == "gap" and before < LEAP_AFTER <= progress.last["epoch"]
+
+
+def _leap(engine: Engine, settings: Settings, progress: Progress) -> bool:
+    """Go on from the variables of another method, where the engine has one and they are better."""
+    found = getattr(engine, "leap", lambda _: None)(settings.tol)
+    if found is None:
+        return False
+    before = engine.duals()
+    engine.set_duals(found)
+    if engine.certify(0.0).dual > progress.last["dual"]:
+        return True
+    engine.set_duals(before)
+    engine.certify(_slack(progress, settings))
+    return False
 
 
 def _certified(engine: Engine, slack: float, settings: Settings) -> Certificate:

@@ -13,6 +13,7 @@ from tellwhy.classifiers.svm.engines.certified_lists import certify_lists
 from tellwhy.classifiers.svm.engines.class_blocks import ClassBlocks, examples_of, half_square
 from tellwhy.classifiers.svm.engines.dual_lists import DualLists, gathered
 from tellwhy.classifiers.svm.engines.records import Block, Certified, Entries, Examples, Sweep, Swept
+from tellwhy.classifiers.svm.interior_point import interior_point, is_small
 from tellwhy.classifiers.svm.problem import Problem
 from tellwhy.classifiers.svm.solver import Certificate, Visit
 from tellwhy.classifiers.svm.threads.workers import Workers, ranges
@@ -123,6 +124,10 @@ class SingleEngine:
             if self._is_centred:
                 found[mine] += self.centre.astype(found.dtype)
         return found
+
+    def leap(self, tol: float) -> Any:
+        """Dual variables by a method for few features, or None where there are too many."""
+        return interior_point(self.problem, tol) if is_small(self.problem) else None
 
     def restart(self, seed: np.random.Generator) -> None:
         """Forget everything but the dual variables, as a training that begins with them."""

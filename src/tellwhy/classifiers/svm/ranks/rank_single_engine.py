@@ -64,6 +64,10 @@ class RankSingleEngine(SingleEngine):
         if self._is_centred:
             self.centre = -summed(self.comm, self._class_sum()) / self.problem.n_classes
 
+    def leap(self, tol: float) -> Any:  # noqa: ARG002
+        """Models that are spread over ranks are too large for it."""
+        return None
+
     def class_rows(self, classes: Integers) -> Any:
         """Weights of some classes × all features, which all ranks put together."""
         return summed(self.comm, super().class_rows(classes))
