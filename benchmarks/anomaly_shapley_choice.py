@@ -24,6 +24,7 @@ from sklearn.neighbors import LocalOutlierFactor
 import tellwhy
 from _kernel_basis_pool import finished
 from tellwhy.evaluation import inject_anomalies, localisation
+from tellwhy.workflow.one_line import trying
 
 SETS = {
     "annthyroid": 2,
@@ -48,7 +49,8 @@ ALONE: dict[str, tuple[str, dict[str, str]]] = {
     "KernelShap(references='neighbours')": ("KernelShap", {"references": "neighbours"}),
     "KernelShap": ("KernelShap", {}),
 }
-MOVED = 100
+MOVED = 60
+MOST_COLUMNS = {"LocalOutlierFactor": 10}  # it scores a row in a tenth of a millisecond and more
 
 
 def rows_of(folder: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -63,8 +65,13 @@ def rows_of(folder: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
     return (train - train.mean(axis=0)) / train.std(axis=0), (new - train.mean(axis=0)) / train.std(axis=0)
 
 
+def columns(folder: Path, name: str) -> int:
+    return int(rows_of(folder, name)[0].shape[1])
+
+
 def measured(unit: dict[str, Any]) -> dict[str, Any]:
     """Mean reciprocal ranks of the choice and of each method alone."""
+    trying.SECONDS = np.inf  # whether the rule is right does not depend on how busy the machine is
     warnings.simplefilter("ignore")  # of detectors that do not converge, which is not the matter here
     train, new = rows_of(unit["folder"], unit["set"])
     model = DETECTORS[unit["detector"]]().fit(train)
@@ -73,7 +80,7 @@ def measured(unit: dict[str, Any]) -> dict[str, Any]:
     line = {"set": unit["set"], "d": train.shape[1], "detector": unit["detector"], "rows": len(new)}
     references = auto.params.get("references") == "neighbours"
     line["chosen"] = auto.method + ("(references='neighbours')" if references else "")
-    line["tried"] = "not tried" not in auto.params["chosen"]
+    assert "not tried" not in auto.params["chosen"]
     line["choice"] = localisation(auto, odd.truth).mrr
     for name, (method, own) in ALONE.items():
         found = tellwhy.explain(model, odd.X, method, train, **own)
@@ -84,22 +91,21 @@ def measured(unit: dict[str, Any]) -> dict[str, Any]:
 def write(lines: list[dict[str, Any]]) -> None:
     order = [(s, d) for s in SETS for d in DETECTORS]
     table = pd.DataFrame(sorted(lines, key=lambda line: order.index((line["set"], line["detector"]))))
-    tried = table[table["tried"]]
-    best = tried[list(ALONE)].max(axis=1)
-    taken = tried[tried["chosen"] != "AnomalyShapley"]
-    summary = {"pairs": len(tried), "another method chosen": len(taken), "choice": tried["choice"].mean()}
-    summary |= {name: tried[name].mean() for name in ALONE} | {"the best of each pair": best.mean()}
+    best = table[list(ALONE)].max(axis=1)
+    taken = table[table["chosen"] != "AnomalyShapley"]
+    summary = {"pairs": len(table), "another method chosen": len(taken), "choice": table["choice"].mean()}
+    summary |= {name: table[name].mean() for name in ALONE} | {"the best of each pair": best.mean()}
     gains = taken["choice"] - taken["AnomalyShapley"]
     summary |= {"gain where another was chosen": gains.mean(), "lowest": gains.min(), "highest": gains.max()}
     parts = [
         (
-            "Means over the pairs where the one-liner tried the three methods, and what it gained over Anomaly Shapley in "
-            "the pairs where it took another one.",
+            "Means over the pairs, and what the one-liner gained over Anomaly Shapley in the pairs where it took another "
+            "one. The limit of its time was off.",
             pd.DataFrame([summary]),
         ),
         (
             "Mean reciprocal rank of the one cell that was moved in each of the new rows: the one-liner's choice, and each "
-            "method alone. 'tried': whether the score was quick enough for the trial.",
+            "method alone.",
             table,
         ),
     ]
@@ -119,6 +125,7 @@ def main() -> None:
         write(json.loads(asked.published.read_text()))
         return
     units = [{"folder": asked.folder, "set": s, "detector": d} for s in asked.sets for d in DETECTORS]
+    units = [u for u in units if columns(asked.folder, u["set"]) <= MOST_COLUMNS.get(u["detector"], 1_000)]
     lines = []
     for line in finished(measured, units, list(range(asked.cores)), asked.seconds):
         lines.append(line)

@@ -127,21 +127,19 @@ def figures(options: argparse.Namespace) -> dict[str, Any]:
     return found
 
 
-def publish_figures(found: dict[str, Any]) -> None:
+def publish_figures(found: dict[str, Any], note: str) -> None:
     import pandas as pd
     from _results import publish
 
     table = pd.DataFrame(found["lines"])
     table = table.astype(object).where(table.notna(), "")
     text = (
-        f"Measured on {found['date']} on {found['where']}: a VAE fitted to musk (166 columns; {found['network']}); "
-        "2d + 2048 coalitions and d + 1 minimisations a row, one call of `explain` for all rows, values in numpy at "
-        f"its end. 'times faster': a row, against the same machine's processor on {found['cpu_rows']} rows. 'apart': "
-        "largest difference of a row's values from those of the processor in float64, against the row's largest value, "
-        "median and maximum over these rows; 'not settled': minima that were given up. Rows that are apart have minima "
-        "that are other ones, since rounding decides where the way down forks. Looked at for 32 of the rows on a "
-        "processor, numpy beside tensors: one in 1,000 of elbo's minima, and values less apart than their standard "
-        "error; none for reconstruction. In float32 it is one minimum in seven, for little time: stay with float64."
+        f"Measured on {found['date']} on {found['where']}, with the defaults (polished, γ balanced): a VAE fitted to musk "
+        f"(166 columns; {found['network']}); 2d + 2048 coalitions a row, one call of `explain` for all rows, values in "
+        f"numpy at its end. 'times faster': a row, against the same machine's processor on {found['cpu_rows']} rows. "
+        "'apart': largest difference of a row's values from those of the processor in float64, against the row's largest "
+        "value, median and maximum over these rows; 'not settled': minima that were given up."
+        + (f" {note}" if note else "")
     )
     publish("anomaly_shapley_gpu", "Anomaly Shapley on a GPU", [(text, table)])
 
@@ -160,10 +158,11 @@ def main() -> None:
     )
     parser.add_argument("--save", type=Path, help="write the figures here as JSON, and no page")
     parser.add_argument("--publish", type=Path, help="write the page of figures that were saved")
+    parser.add_argument("--note", default="", help="a sentence about the figures")
     options = parser.parse_args()
     found = json.loads(options.publish.read_text()) if options.publish else figures(options)
     if not options.save:
-        publish_figures(found)
+        publish_figures(found, options.note)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import pytest
 
 from tellwhy.counterfactuals import minimise
 from tellwhy.detectors import DAGMM, VAE
+from tellwhy.detectors.networks.network_score import NetworkScore
 from tellwhy.explainers import AnomalyShapley, Compensation
 from tellwhy.explainers.shapley import games
 from tellwhy.optimise.arrays import Space
@@ -34,9 +35,28 @@ def _no_way_through_numpy(monkeypatch):
 
 def both(model, rows, background, explainer=AnomalyShapley, **settings):
     """The explanation with numpy, and with tensors; γ = 2 makes valleys round, so that rounding moves no minimum."""
-    plain, moved = (explainer(model, **{"gamma": 2.0} | settings) for _ in range(2))
-    moved.score.space = Space("cpu")
-    return plain.fit(background).explain(rows), moved.fit(background).explain(rows)
+    settings = {"gamma": 2.0} | settings
+    with pytest.MonkeyPatch.context() as patch:
+        # `fit` reads the score of the model anew: the class says where all of them compute
+        patch.setattr(NetworkScore, "space", Space("cpu"))
+        seen = spied(patch)
+        moved = explainer(model, **settings).fit(background).explain(rows)
+    assert seen
+    assert all(isinstance(each, torch.Tensor) for each in seen)
+    return explainer(model, **settings).fit(background).explain(rows), moved
+
+
+def spied(patch):
+    """The points that a network scores, in the order in which it gets them."""
+    seen = []
+    own = NetworkScore.evaluate_arrays
+
+    def spy(score, points, *, with_gradient):
+        seen.append(points)
+        return own(score, points, with_gradient=with_gradient)
+
+    patch.setattr(NetworkScore, "evaluate_arrays", spy)
+    return seen
 
 
 def assert_equal(plain, moved, tolerance=1e-6):
@@ -79,6 +99,14 @@ def test_sampled_games_with_their_errors():
     plain, moved = both(model, rows, WIDE)
     assert_equal(plain, moved)
     np.testing.assert_allclose(moved.stderr, plain.stderr, rtol=1e-4)
+
+
+def test_a_few_steps_lead_to_the_same_points(monkeypatch):
+    """Steps are counted in units of the score, wherever it computes: three of them end at the same place."""
+    monkeypatch.setattr(games, "TOLERATED", -1.0)  # every row is polished
+    model = VAE(**QUICK).fit(WIDE)
+    rows = WIDE[:2] + 3.0 * np.eye(14)[:2]
+    assert_equal(*both(model, rows, WIDE, gamma=0.01, n_coalitions=60))
 
 
 def test_single_precision():

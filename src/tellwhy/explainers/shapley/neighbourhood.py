@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from tellwhy.core.capabilities import HasGradient, HasValueAndGradient, SharesOfOne
+from tellwhy.core.capabilities import HasGradient, HasValueAndGradient, OnDevice, SharesOfOne
 from tellwhy.core.params import function, one_of, real
 from tellwhy.core.score_function import Floats, ScoreFunction
 from tellwhy.core.tables import evenly_spread
 from tellwhy.counterfactuals.minimise import Minima, minimise
 from tellwhy.counterfactuals.row_scores import RowScores
 from tellwhy.counterfactuals.surroundings import Distance, Mask, binary_columns, column_scales
-from tellwhy.optimise.arrays import HOST, Array
+from tellwhy.optimise.arrays import Array
 
 DISTANCES = (one_of("squared", "absolute"), function)
 GAMMAS = real(0, np.inf, closed="left")
@@ -77,8 +77,8 @@ class Neighbourhood:
     ) -> Minima:
         """Return the local minima of the score around rows, for some sets of free columns."""
         # Descent ends where what is left is small against 1: that must not depend on the score's unit.
-        # Quadratic forms have their minima in closed form; a network's scores stay on its device.
-        is_scaled = scores.has_gradient and scores.quadratics is None and scores.space is HOST
+        # Quadratic forms have their minima in closed form.
+        is_scaled = scores.has_gradient and scores.quadratics is None
         return minimise(
             _in_units(scores, self.score_unit) if is_scaled else scores,
             X,
@@ -109,6 +109,8 @@ class _Scaled:
         self._unit = unit
         if isinstance(score, HasValueAndGradient):
             self.value_and_gradient = self._both
+        if isinstance(score, OnDevice):
+            self.evaluate_arrays = self._arrays
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):  # copying asks before `_score` is there
@@ -120,6 +122,10 @@ class _Scaled:
 
     def gradient(self, X: Any, *without: Any) -> Floats:
         return np.asarray(self._score.gradient(X, *without)) / self._unit
+
+    def _arrays(self, X: Any, *, with_gradient: bool) -> tuple[Any, Any]:
+        value, gradient = self._score.evaluate_arrays(X, with_gradient=with_gradient)
+        return value / self._unit, gradient / self._unit
 
     def _both(self, X: Any, *without: Any) -> tuple[Floats, Floats]:
         value, gradient = self._score.value_and_gradient(X, *without)
