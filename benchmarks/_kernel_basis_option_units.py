@@ -121,6 +121,7 @@ def _small_accuracies() -> Iterator[Unit]:
     }
     yield {**own, "set": "letter", "epochs": 20, "batches": 1_000, "bias": True, "dropout": 0.5}
     yield {**own, "set": "usps", "epochs": 8, "batches": 500, "bias": True, "dropout": 0.5}
+    yield {**own, "set": "letter", "epochs": 14, "batches": 1_000, "bias": True, "dropout": 0.2, "rate": 0.02}
 
 
 def _small_transfer() -> Iterator[Unit]:

@@ -89,6 +89,8 @@ if __name__ == "__main__":
     if options.source is not None:
         from _kernel_basis_options_page import publish_page
 
-        publish_page([json.loads(line) for line in options.source.read_text().splitlines()])
+        text = options.source.read_text()
+        # A file of results, one unit a line, or the list that is kept beside the page.
+        publish_page(json.loads(text) if text.startswith("[") else [json.loads(u) for u in text.splitlines()])
     else:
         run(options)
