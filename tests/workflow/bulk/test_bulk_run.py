@@ -213,6 +213,17 @@ def test_a_block_that_kills_its_process_is_named(place, tmp_path, monkeypatch, s
     assert result.n_rows == ROWS - GROUP
 
 
+def test_what_a_killed_worker_left_half_written_is_removed(place, tmp_path, monkeypatch, small_blocks):
+    def run(job, blocks, n_workers):
+        for block in blocks:
+            (tmp_path / "out" / "unfinished" / f"{block.number}.json").write_text("half")
+            yield explain_block(job, block)
+
+    monkeypatch.setattr("tellwhy.workflow.bulk.bulk_run.run_in_pool", run)
+    explain_bulk(place / "big.parquet", model=place / "m.tellwhy", out=tmp_path / "out")
+    assert content_of(tmp_path / "out") == content_of(place / "whole")
+
+
 def deadly(job, block):
     if block.number == 2:
         os.kill(os.getpid(), signal.SIGKILL)

@@ -264,6 +264,7 @@ def test_made_up_heads_are_refused(name, change, tmp_path):
 
 BENT = [  # (model, array, what is done to it): compiled loops would read what is not theirs
     (tree.DecisionTreeRegressor(random_state=0), "left_child", lambda a: np.where(a > 0, a + 10**6, a)),
+    (tree.DecisionTreeRegressor(random_state=0), "left_child", lambda a: np.where(a < 0, -5, a)),
     (tree.DecisionTreeRegressor(random_state=0), "right_child", lambda a: np.where(a > 0, 0, a)),
     (tree.DecisionTreeRegressor(random_state=0), "feature", lambda a: np.where(a >= 0, a + 99, a)),
     (tree.DecisionTreeRegressor(random_state=0), "values", lambda a: a[:-1]),

@@ -153,6 +153,7 @@ def _continued(plan: Plan, runner: Runner) -> BulkResult:
     early = EarlySample(plan)
     try:
         _explain_others(plan, runner, done, early)
+        clear_unfinished(out)  # of workers that were killed while they wrote; others did their blocks
         records = [done[block.number] for block in plan.blocks]
         stage("putting the run together")
         run = whole_run(plan, records, early.result())

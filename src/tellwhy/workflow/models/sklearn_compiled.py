@@ -17,6 +17,8 @@ from tellwhy.core.errors import CannotWrite
 from tellwhy.core.storage.values import Fit
 from tellwhy.workflow.models.sklearn_state import unwrapped, wrapped
 
+_LEAF = -1
+
 
 @dataclass(frozen=True)
 class Compiled:
@@ -63,9 +65,9 @@ def _tree_made(held: Mapping[str, Any]) -> Any:
 
     nodes = _records(held["nodes"], NODE_DTYPE)
     n_features = int(held["n_features"])
-    _check_children(nodes["left_child"], nodes["right_child"], nodes["left_child"] < 0)
-    is_split = nodes["left_child"] >= 0
-    feature = nodes["feature"][is_split]
+    is_leaf = nodes["left_child"] == _LEAF  # as the compiled loop asks: any other number is followed
+    _check_children(nodes["left_child"], nodes["right_child"], is_leaf)
+    feature = nodes["feature"][~is_leaf]
     if len(feature) and (feature.min() < 0 or feature.max() >= n_features):
         raise ValueError("a split of a tree is on a column that there is not")
     tree = Tree(n_features, np.asarray(held["n_classes"], dtype=np.intp), int(held["n_outputs"]))
