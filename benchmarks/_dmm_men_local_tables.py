@@ -200,9 +200,11 @@ def alone_table(results: Results, sets: Sequence[str]) -> pd.DataFrame:
                 "questions": line["questions"],
             }
             for method in ("LocalInsight", "LIME"):
-                wall, busy = line[method], line[f"{method}, busy"]
-                row[f"{method}, median s (slowest)"] = f"{np.median(wall):.2f} ({max(wall):.2f})"
-                row[f"{method}, processor s"] = f"{np.median(busy):.2f}"
+                row[f"{method}, median s (slowest)"] = (
+                    f"{np.median(line[method]):.2f} ({max(line[method]):.2f})"
+                )
+                if busy := line.get(f"{method}, busy"):
+                    row[f"{method}, processor s"] = f"{np.median(busy):.2f}"
             lines.append(row)
     return pd.DataFrame(lines)
 

@@ -258,7 +258,7 @@ def _n_for_order(row: _Segments) -> int:
     """Most questions that put the segments in order: a share, where that is enough to compare orders."""
     n = len(row.differing)
     share = int(ORDERED * (row.how.where.n_neighbours - n - 1))
-    return min(n * (n + 24), share) if share >= 4 * n else 0
+    return min(n * (n + 36), share) if share >= 4 * n else 0
 
 
 def _choose(row: _Segments, local: Local, target: int, answers: Answers) -> Chosen | None:

@@ -4,25 +4,26 @@ Coefficients are averages over many questions. Whether five segments suffice *to
 two that matter alone may say the same. So orders are made in several ways: by adding segments one by one, by
 leaving them out one by one, by regressions, and by beginning with the first and going on with the others.
 The model is asked about all starts of each, and the order whose starts are best on average is taken. Where a
-start is worse than a shorter and a longer one, the segments around its end are put into a better order.
+start is worse than a shorter one, the segments around its end are put into a better order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tellwhy.core.score_function import Floats
 
 DIGITS = 6  # of outputs that are compared: a model's rounding errors must not decide
 ADDED = 4  # one in so many of the segments are added one by one: what few suffice is found so
-BETTER = 0.002  # mean worth by which an order must be better to be taken in place of one before it
-DIP = 0.005  # worth that a start must lack, against a shorter and a longer one, to be mended
+BETTER = 0.0005  # mean worth by which an order must be better to be taken in place of one before it
+DIP = 0.005  # worth that a start must lack, against a shorter one, to be mended
 WINDOW = 4  # segments before and after the end of such a start that are put into another order
 MENDED = 8  # starts at most
-TO_MEND = 2 * (2 * WINDOW + 1) ** 2  # questions that are not used to judge orders: for two of them
+TO_MEND = 2 * (2 * WINDOW + 1) ** 2  # questions that further beginnings must leave: for two of them
 
 Order = list[int]
 Scale = Callable[[Floats], Floats]
@@ -95,7 +96,11 @@ def best_order(sets: Sets, rankings: Sequence[Order], scale: Scale, *, enough: f
     rest = rankings[0][len(compared) :]
     added = _added(sets, [], compared, -(-len(compared) // ADDED), enough)
     kept = _left_out(sets, [], compared) + rest
-    return _mended(sets, _best(sets, _orders(added, kept, rankings), scale), scale)
+    best = _best(sets, _orders(added, kept, rankings), scale)
+    begun = [
+        front + _left_out(sets, front, left) + rest for front, left in _beginnings(sets, added, compared)
+    ]
+    return _best(sets, [_mended(sets, order, scale) for order in (best, *begun)], scale)
 
 
 def n_compared(n_segments: int, n_questions: int) -> int:
@@ -136,8 +141,20 @@ def _left_out(sets: Sets, front: Order, compared: Order) -> Order:
 def _orders(added: Order, kept: Order, rankings: Sequence[Order]) -> list[Order]:
     """Orders to judge, those first that are taken where others are no better."""
     whole = [kept, *rankings]
-    cuts = sorted({-(-len(added) // 4), -(-len(added) // 2), len(added)})
-    return [*whole, *(_spliced(added[:cut], rest) for rest in whole for cut in cuts)]
+    return [*whole, *(_spliced(added[:cut], rest) for rest in whole for cut in _cuts(added))]
+
+
+def _cuts(added: Order) -> list[int]:
+    """How many of the added segments others may go on after: a quarter, half, all."""
+    return sorted({-(-len(added) // 4), -(-len(added) // 2), len(added)})
+
+
+def _beginnings(sets: Sets, added: Order, compared: Order) -> Iterator[tuple[Order, Order]]:
+    """Beginnings of the added segments, and what is left to be put in order, while questions reach."""
+    for cut in _cuts(added):
+        left = [segment for segment in compared if segment not in added[:cut]]
+        if sets.n_left >= len(left) * (len(left) + 1) // 2 + sets.n_segments + TO_MEND:
+            yield added[:cut], left
 
 
 def _spliced(beginning: Order, rest: Order) -> Order:
@@ -159,7 +176,7 @@ def _best(sets: Sets, orders: list[Order], scale: Scale) -> Order:
     weights = 1.0 / np.arange(1, n)
     best, most = orders[0], -np.inf
     for order in orders:
-        if sets.n_left < n + TO_MEND and order is not orders[0]:
+        if sets.n_left < n and order is not orders[0]:
             break
         mean = float(np.average(_starts(sets, order, scale), weights=weights))
         if mean > most + BETTER:
@@ -168,20 +185,44 @@ def _best(sets: Sets, orders: list[Order], scale: Scale) -> Order:
 
 
 def _mended(sets: Sets, order: Order, scale: Scale) -> Order:
-    """Reorder segments around the ends of starts that are worse than a shorter and a longer one."""
+    """Reorder segments around the ends of starts that are worse than a shorter one."""
     tried: set[int] = set()
-    for _ in range(MENDED):
+    for _ in range(MENDED if sets.n_left >= len(order) else 0):
         found = _starts(sets, order, scale)
-        before, after = np.maximum.accumulate(found), np.maximum.accumulate(found[::-1])[::-1]
-        dips = np.minimum(before, after) - found
+        dips = np.maximum.accumulate(found) - found
+        is_good = dips < DIP
         dips[list(tried)] = 0.0
         worst = int(dips.argmax())
-        low, high = max(0, worst + 1 - WINDOW), min(len(order), worst + 1 + WINDOW)
-        if dips[worst] < DIP or sets.n_left < (high - low + 1) ** 2:
+        if dips[worst] < DIP:
             break
         tried.add(worst)
-        order = _best_within(sets, order, low, high, scale)
+        for low, high in (_stretch(is_good, worst), _window(worst, len(order))):
+            if sets.n_left >= (high - low + 1) ** 2:
+                order = _best_within(sets, order, low, high, scale)
+                break
     return order
+
+
+def _window(worst: int, n: int) -> tuple[int, int]:
+    """Places shortly before and after the end of a start, which holds one segment more than its number."""
+    return max(0, worst + 1 - WINDOW), min(n, worst + 1 + WINDOW)
+
+
+def _stretch(is_good: NDArray[np.bool_], worst: int) -> tuple[int, int]:
+    """Places from the last good start before a bad one to the first good one after it, or more.
+
+    Examples
+    --------
+    >>> good = np.array([True] * 3 + [False] * 9 + [True] * 3)
+    >>> _stretch(good, 5), _stretch(good[:10], 5)
+    ((2, 13), (2, 11))
+    """
+    low, high = _window(worst, len(is_good) + 1)
+    before = np.flatnonzero(is_good[:worst])
+    after = np.flatnonzero(is_good[worst:])
+    first = int(before[-1]) + 1 if len(before) else 0
+    last = worst + int(after[0]) + 1 if len(after) else len(is_good) + 1
+    return min(low, first), max(high, last)
 
 
 def _best_within(sets: Sets, order: Order, low: int, high: int, scale: Scale) -> Order:
