@@ -2,8 +2,9 @@
 
 `python benchmarks/multiclass_svm_scaling.py threads` runs as many threads as there are cores, `ranks` 1, 2, 4 … MPI
 ranks under whichever mpiexec there is (RANKS=1,2 in the environment chooses others), and `large` fits 100,000 documents
-× 50,000 terms (60 a row) × 10,000 classes in single precision (target: 16 GB, one hour). `draw threads` and `draw
-ranks` only make the pictures again, from the figures that were kept as JSON.
+× 50,000 terms (60 a row) × 10,000 classes in single precision (target: 16 GB, one hour). `plan` reckons what 1,000,000
+documents × 100,000 terms × 10,000 classes would need over ranks. `draw threads` and `draw ranks` only make the pictures
+again, from the figures that were kept as JSON.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from _results import publish
 from _multiclass_svm import Split, lshtc_look_alike, naics2017_whole, news20
 from _svm_ranks import TOLS, in_ranks
 from tellwhy.classifiers import CrammerSingerSVM, LeeLinWahbaSVM, WestonWatkinsSVM
+from tellwhy.classifiers.svm.ranks.plan import ROW, Plan, Size
 from tellwhy.classifiers.training_job import Job, train
 from tellwhy.core.errors import NotConverged
 
@@ -41,13 +43,15 @@ EPOCHS = 3
 LLW_C = 100.0
 LLW_EPOCHS = 8
 MEMORY_EPOCHS = 3
+LISTED = 30  # variables of a row that may have to move
 EPOCH_WORDS = (
     f"Seconds per epoch, as in figure III.2: 1, 2, … ranks of one thread each, {EPOCHS} epochs after a first one, nothing "
     f"left out; Lee–Lin–Wahba at C = {LLW_C:g}, the same {BUNDLES} bundles of classes spread over the ranks."
 )
 GAP_WORDS = (
     f"To a relative duality gap of {WW_TOL:g}, C = 1, with shrinking. Ranks of one thread each, with the weights cut as "
-    "`fit-svm --ranks` does, features × classes: the same steps and bits for any number of ranks."
+    "`fit-svm --ranks` does, features × classes: the same steps and bits for any number of ranks. Load: processes that "
+    "wanted a core while it was measured, of whomever; where they are more than the cores, ranks wait for each other."
 )
 MEMORY_WORDS = (
     f"What a rank grows by when it reads a file, trains for {MEMORY_EPOCHS} epochs and rank 0 gathers and saves the "
@@ -160,6 +164,8 @@ def memory_of(data: Path, loss: str) -> dict[str, Any]:
 
 def in_words(n: int, what: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
     line = {"data": what["name"], "loss": what["loss"], "ranks": n}
+    if what["measure"] != "memory":
+        line["load"] = os.getloadavg()[0]
     if what["measure"] == "gap":
         line["cut"] = "by plan" if what["parts"] is None else "features only"
     return line | found
@@ -206,6 +212,34 @@ def large(tell: Tell) -> None:
         "file and with checkpoints (target: 16 GB and 3,600 s)."
     )
     tell([(text, pd.DataFrame([line]))])
+
+
+def plan(tell: Tell) -> None:
+    """What ranks of a training that fits no machine here would hold, and how long it would take at best."""
+    rows, entries = 1_000_000, 100
+    size = Size(rows, rows * entries, 100_000, 10_000, itemsize=4)
+    before = pd.DataFrame(json.loads(kept("large").read_text())[0]).iloc[0]
+    # Work grows with rows and with entries of a row; as many epochs.
+    seconds = before["CPU s"] * rows / before["rows"] * entries / before["terms a row"]
+    lines = []
+    for n in (1, 2, 4, 8, 16, 32, 64):
+        found = Plan.of(n, size)
+        weights, held = (b / 1e9 for b in found.bytes_a_rank)
+        duals = rows * LISTED * 8 / n / 1e9
+        lines.append({
+            "ranks": n, "features × classes": f"{found.n_slots} × {found.n_ranges}", "weights GB": weights,
+            "rows GB": held, "variables GB": duals, "GB a rank": weights + held + duals,
+            "hours at least": seconds / n / 3600,
+        })  # fmt: skip
+    text = (
+        f"On paper: {rows:,} documents of {entries} terms, {size.n_features:,} terms, {size.n_classes:,} classes, "
+        f"Weston–Watkins in single precision. Rows: a rank's columns, and about {ROW} bytes of every row that all ranks "
+        f"keep. Variables: {LISTED} listed a row. Hours at least: the {before['CPU s']:.0f} CPU seconds of the part that "
+        f"was run ({before['rows']:,.0f} documents of {before['terms a row']:.0f} terms, {before['terms']:,.0f} terms, "
+        "as many classes; results/multiclass_svm_large.md), times rows and terms a row, for as many epochs, divided by the "
+        "ranks. That ranks divide the work so well is an assumption; results/multiclass_svm_ranks.md has what was measured."
+    )
+    tell([(text, pd.DataFrame(lines))])
 
 
 def draw(by: str) -> None:
@@ -260,6 +294,7 @@ PAGES: dict[str, tuple[Callable[[Tell], None], str]] = {
     "threads": (threads, "Multi-class SVMs over threads"),
     "ranks": (ranks, "Multi-class SVMs over MPI ranks"),
     "large": (large, "A large multi-class SVM"),
+    "plan": (plan, "A multi-class SVM over 1 to 64 ranks, on paper"),
 }
 
 if __name__ == "__main__":
@@ -278,5 +313,5 @@ if __name__ == "__main__":
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotConverged)
             run(tell)
-        if what != "large" and find_spec("matplotlib"):
+        if what in PANELS and find_spec("matplotlib"):
             draw(what)

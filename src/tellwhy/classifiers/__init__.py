@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from tellwhy.core.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from tellwhy.classifiers.chosen_c import ChosenC as ChosenC, choose_c as choose_c
     from tellwhy.classifiers.kernel_basis_classifier import KernelBasisClassifier as KernelBasisClassifier
     from tellwhy.classifiers.model_io import load as load
     from tellwhy.classifiers.svm.crammer_singer import CrammerSingerSVM as CrammerSingerSVM
@@ -14,12 +15,14 @@ if TYPE_CHECKING:
     from tellwhy.classifiers.text_classifier import TextClassifier as TextClassifier
 
 _PLACES = {
+    "ChosenC": "chosen_c",
     "CrammerSingerSVM": "svm.crammer_singer",
     "KernelBasisClassifier": "kernel_basis_classifier",
     "LeeLinWahbaSVM": "svm.lee_lin_wahba",
     "OneVsRestSVM": "svm.one_vs_rest",
     "TextClassifier": "text_classifier",
     "WestonWatkinsSVM": "svm.weston_watkins",
+    "choose_c": "chosen_c",
     "load": "model_io",
 }
 __getattr__, __dir__ = lazy_names(__name__, _PLACES)
