@@ -7,6 +7,7 @@ import inspect
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.explainer import Explains, LearnsFromRows
 from tellwhy.core.explanation import Explanation
-from tellwhy.core.params import Seed, generator, integer, real, seed, validate_value
+from tellwhy.core.params import Seed, generator, integer, plain_name, real, seed, validate_value
 from tellwhy.core.progress import stage, track
 from tellwhy.core.registry import card, cards
 from tellwhy.core.score_function import Floats, ScoreFunction
@@ -23,7 +24,8 @@ from tellwhy.evaluation.flipping import flipping
 from tellwhy.evaluation.injection import Mask, binary_columns, column_scales, inject_anomalies, numbers_of
 from tellwhy.evaluation.localisation import localisation
 from tellwhy.evaluation.mixing import is_frame
-from tellwhy.scoring import as_score
+from tellwhy.evaluation.networks.comparison import Pictures, rank
+from tellwhy.scoring import NetworkOutput, as_score
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,6 +86,7 @@ def compare(
     n_features: int = 1,
     n_repeats: int = 2,
     background: Any = None,
+    target: Any = None,
     random_state: Seed = 0,
     confidence: float = 0.95,
 ) -> pd.DataFrame:
@@ -91,6 +94,11 @@ def compare(
 
     Each normal row is made odd `n_repeats` times in `n_features` random features (see `inject_anomalies`;
     units and binary columns are those of the background). All methods explain the same rows.
+
+    Pictures, and other inputs of two axes or more, are explained as they are; nothing is injected. Regions,
+    segments and pixels are then taken away in the order of each explanation: lines are ranked by `flipping`
+    (see `region_flipping`; lower is better), beside `irof` and `road`, and one line holds what random orders
+    give.
 
     Parameters
     ----------
@@ -109,6 +117,8 @@ def compare(
     background
         Normal rows for explainers that need them and for flipping of scores without support points; X by
         default.
+    target
+        Of pictures: the output of a network that is explained, as in `LRP`.
     random_state
         Seed of the anomalies, of the explainers that take one, and of the intervals.
     confidence
@@ -139,6 +149,11 @@ def compare(
     validate_value("compare", "confidence", confidence, real(0, 1))
     entries = _entries(explainers)
     background = X if background is None else background
+    if np.ndim(X) > 2 and not is_frame(X):
+        _refuse_injection(n_features, n_repeats)
+        asked_seed = int(generator(random_state).integers(2**31))
+        asked = Pictures(model, X, background, target, asked_seed, float(confidence))
+        return rank(entries, asked, partial(_ready, model=model, target=target, seed=asked_seed))
     trial = _trial(
         as_score(model),
         X,
@@ -150,6 +165,26 @@ def compare(
     )
     entries_shown = track(entries, len(entries), "comparing methods")
     return _table([_line(label, entry, model, trial) for label, entry in entries_shown])
+
+
+def _refuse_injection(n_features: int, n_repeats: int) -> None:
+    if (n_features, n_repeats) != (1, 2):
+        raise InvalidParameter(
+            "compare injects no anomalies into pictures: leave n_features and n_repeats out."
+        )
+
+
+def _ready(entry: Any, *, model: Any, target: Any, seed: int) -> Any:
+    """An explainer of pictures, ready to use."""
+    if not isinstance(entry, type):
+        return copy.copy(entry)  # the user's own is not fitted again
+    taken = inspect.signature(entry).parameters
+    given: dict[str, Any] = {"random_state": seed} if "random_state" in taken else {}
+    if "target" in taken:
+        return entry(model, **given) if target is None else entry(model, target, **given)
+    is_network = target is not None or isinstance(as_score(model), NetworkOutput)
+    whole = NetworkOutput(model, "max" if target is None else target) if is_network else model
+    return entry(model if isinstance(model, NetworkOutput) else whole, **given)
 
 
 def _entries(explainers: Any) -> list[tuple[str, Any]]:
@@ -168,6 +203,9 @@ def _found(entry: Any) -> Any:
             raise InvalidParameter(
                 f"No explainer is registered, so {entry!r} is not: import tellwhy.explainers first."
             )
+        for role in ("explainer", "network explainer"):
+            if any(plain_name(known.name) == plain_name(entry) for known in cards(role)):
+                return card(role, entry).cls
         return card("explainer", entry).cls
     if not isinstance(entry, Explains):
         raise InvalidParameter(

@@ -14,6 +14,9 @@ from tellwhy.core.errors import InvalidParameter  # noqa: E402
 from tellwhy.explainers import LRP, DeepTaylor, InputTimesGradient, coverage  # noqa: E402
 from tellwhy.explainers.propagation import Rule  # noqa: E402
 
+# Small random networks lose relevance; that is told, and no matter here.
+pytestmark = pytest.mark.filterwarnings("ignore:.* promises that its values add up")
+
 
 def batch_norm(d=4):
     torch.manual_seed(0)

@@ -15,6 +15,9 @@ from tellwhy.explainers.propagation import COMPOSITES, RULES, Composite  # noqa:
 from tellwhy.explainers.propagation.composites import convolution, dense, every, first, last  # noqa: E402
 from tellwhy.explainers.propagation.rules import alpha_beta, epsilon  # noqa: E402
 
+# Small random networks lose relevance; that is told, and no matter here.
+pytestmark = pytest.mark.filterwarnings("ignore:.* promises that its values add up")
+
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("batch_norm", ["merged", "one_linear", "two_linear"])

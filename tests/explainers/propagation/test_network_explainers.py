@@ -26,6 +26,9 @@ from tellwhy.explainers import (  # noqa: E402
 )
 from tellwhy.explainers.propagation import register_operation, temporary_registrations  # noqa: E402
 
+# Small random networks lose relevance; that is told, and no matter here.
+pytestmark = pytest.mark.filterwarnings("ignore:.* promises that its values add up")
+
 ALL = [
     Gradient,
     InputTimesGradient,

@@ -16,6 +16,9 @@ from tellwhy.explainers.propagation import Rule, TensorExplanation  # noqa: E402
 from tellwhy.explainers.propagation.engine.inputs import OnDevice  # noqa: E402
 from tellwhy.explainers.propagation.engine.passes import needs_capture  # noqa: E402
 
+# Small random networks lose relevance; that is told, and no matter here.
+pytestmark = pytest.mark.filterwarnings("ignore:.* promises that its values add up")
+
 
 @pytest.mark.parametrize("batch_size", [2, 32])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -13,6 +13,9 @@ from tellwhy.explainers.propagation import Rule  # noqa: E402
 from tellwhy.explainers.propagation.operations.operation import operation_name  # noqa: E402
 from tellwhy.explainers.propagation.rules import quotient  # noqa: E402
 
+# Small random networks lose relevance; that is told, and no matter here.
+pytestmark = pytest.mark.filterwarnings("ignore:.* promises that its values add up")
+
 
 class Between(nn.Module):
     """An operation between two layers without bias."""

@@ -33,6 +33,9 @@ from tellwhy.explainers.propagation import (  # noqa: E402
 )
 from tellwhy.explainers.propagation.rules import RESIDUAL_RULES  # noqa: E402
 
+# Small random networks lose relevance; that is told, and no matter here.
+pytestmark = pytest.mark.filterwarnings("ignore:.* promises that its values add up")
+
 X = torch.randn(3, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
 
 

@@ -18,6 +18,9 @@ from tellwhy.explainers import (  # noqa: E402
     explain_all,
 )
 
+# Small random networks lose relevance; that is told, and no matter here.
+pytestmark = pytest.mark.filterwarnings("ignore:.* promises that its values add up")
+
 
 class TwoTowers(nn.Module):
     """A picture and a row of numbers."""

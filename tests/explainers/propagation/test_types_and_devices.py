@@ -20,6 +20,9 @@ from tellwhy.explainers import (  # noqa: E402
     SmoothGrad,
 )
 
+# Small random networks lose relevance; that is told, and no matter here.
+pytestmark = pytest.mark.filterwarnings("ignore:.* promises that its values add up")
+
 
 def network(activation=nn.SiLU):
     torch.manual_seed(0)

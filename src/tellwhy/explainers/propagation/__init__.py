@@ -26,7 +26,7 @@ from tellwhy.explainers.propagation.registration import (  # noqa: E402
     register_rule,
     temporary_registrations,
 )
-from tellwhy.explainers.propagation.rules import RULES, Rule  # noqa: E402
+from tellwhy.explainers.propagation.rules import RULES, Handover, Rule  # noqa: E402
 
 __all__ = [
     "COMPOSITES",
@@ -40,6 +40,7 @@ __all__ = [
     "GradCAM",
     "Gradient",
     "GuidedBackprop",
+    "Handover",
     "InputTimesGradient",
     "Operation",
     "PatternAttribution",

@@ -179,6 +179,10 @@ class NetworkExplainer(ABC):
         """Further results per row."""
         return {}
 
+    def handed_down(self, scores: Floats) -> Floats | None:  # noqa: ARG002
+        """What goes down from each output, for methods whose rules may promise that all of it arrives."""
+        return None
+
     def check(self) -> None:
         """Refuse settings that are out of range."""
         validate_parameters(self)

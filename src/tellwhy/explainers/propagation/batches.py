@@ -17,6 +17,7 @@ from tellwhy.core.progress import track
 from tellwhy.explainers.propagation.engine.inputs import Inputs
 from tellwhy.explainers.propagation.engine.passes import needs_capture, run_backward, run_forward
 from tellwhy.explainers.propagation.engine.results import Collector, DeviceCollector, Result
+from tellwhy.explainers.propagation.inside.conservation import is_promised, warn_if_lost
 from tellwhy.explainers.propagation.on_device import on_device
 from tellwhy.explainers.propagation.repeated import Repeated, Work, may_repeat
 from tellwhy.scoring.scores.network_passes import untouched
@@ -93,14 +94,18 @@ def _down(
     forward = run_forward(model, rows, [way.method for _, way in ways])
     sums: dict[int, list[Tensor]] = {}
     scores: dict[int, Tensor] = {}
+    promised: dict[int, bool] = {}
     for number, (k, way) in enumerate(ways, start=1):
         pick = partial(pick_scores, target=targets[k])
         handed = run_backward(forward, way.method, pick, way.seed, is_last=number == len(ways))
         scores[k] = handed.scores
         parts = handed.values if way.weight == 1 else [way.weight * v for v in handed.values]
         sums[k] = [a + b for a, b in zip(sums[k], parts, strict=True)] if k in sums else parts
+        promised[k] = promised.get(k, True) and is_promised(forward.capture.operations)
     chosen = [chosen_outputs(forward.outputs, target) for target in targets]
-    return [Result(sums[k], scores[k], chosen[k], forward.softmax) for k in range(len(explainers))]
+    return [
+        Result(sums[k], scores[k], chosen[k], forward.softmax, promised[k]) for k in range(len(explainers))
+    ]
 
 
 def batches(rows: Inputs, size: int, label: str) -> Iterator[tuple[Inputs, slice]]:
@@ -118,6 +123,9 @@ def _finish(explainer: NetworkExplainer, X: Any, rows: Inputs, whole: Result, ta
     outputs = {} if callable(target) else {"output": whole.outputs.numpy().astype(np.int64)}
     what = Explained(describe(target, whole.softmax), outputs)
     # Scores are the sum over all inputs: to each of them the others are its base.
+    expected = explainer.handed_down(scores) if whole.conserves else None
+    if expected is not None:
+        warn_if_lost(type(explainer).__name__, expected, _sum_of_rows(values))
     shared = explainer.kind == "attribution" and len(values) > 1
     made = []
     for k, given in enumerate(rows.given(X)):

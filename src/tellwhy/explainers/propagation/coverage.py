@@ -29,6 +29,7 @@ _WORDS = {
     "attention": "softmax by its derivative, halves to the factors of both products",
     "unknown": "unknown",
     "layer": "derivative",
+    "own": "by a function of your own",
 }
 
 

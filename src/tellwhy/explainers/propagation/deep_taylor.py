@@ -80,6 +80,10 @@ class DeepTaylor(RelevanceExplainer):
         self.high = high
         self.pooling = pooling
 
+    def handed_down(self, scores: Floats) -> Floats | None:
+        """Return what is positive of the output."""
+        return np.maximum(scores, 0)
+
     def passes(self) -> list[Pass]:
         """One way down, from outputs that are positive."""
         composite = Composite([(first, self._input_rule()), (every, z_plus())])

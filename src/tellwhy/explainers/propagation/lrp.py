@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from torch.nn import Module
 
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.params import Rules, instance_of, none, one_of, validate_value
+from tellwhy.core.score_function import Floats
 from tellwhy.explainers.propagation.base import RELEVANCE_PARAMETERS, Pass, RelevanceExplainer
 from tellwhy.explainers.propagation.composites import (
     COMPOSITES,
@@ -17,7 +18,7 @@ from tellwhy.explainers.propagation.composites import (
     every,
 )
 from tellwhy.explainers.propagation.engine.methods import ATTENTION, BATCH_NORM, GATES
-from tellwhy.explainers.propagation.rules import RESIDUAL_RULES, RULES, Rule, flat, rule_named
+from tellwhy.explainers.propagation.rules import RESIDUAL_RULES, RULES, Handover, Rule, flat, rule_named
 from tellwhy.scoring.scores.network_passes import Device
 from tellwhy.scoring.scores.network_targets import Target
 
@@ -60,6 +61,8 @@ class LRP(RelevanceExplainer):
     gates
         Products of a gate (a sigmoid) and a signal, as in LSTMs and GRUs: "signal" takes all (Arras et al.,
         2017), or one "half" each. Other products share evenly.
+    own
+        Functions of your own for single operations, or for whole modules: a list of `Handover`.
     operations
         Kinds of operations that are not known, by PyTorch's name, as {"sinc": "elementwise"}; the kinds are
         those of `register_operation`.
@@ -85,6 +88,7 @@ class LRP(RelevanceExplainer):
         "pooling": one_of("z", "flat"),
         "attention": one_of(*ATTENTION),
         "gates": one_of(*GATES),
+        "own": (none, instance_of(Sequence, words="a list of Handover")),
     }
 
     def __init__(
@@ -101,6 +105,7 @@ class LRP(RelevanceExplainer):
         attention: str = "attnlrp",
         gates: str = "signal",
         operations: Mapping[str, str] | None = None,
+        own: Sequence[Handover] | None = None,
         batch_size: int = 32,
         device: Device = None,
     ):
@@ -113,12 +118,17 @@ class LRP(RelevanceExplainer):
         self.pooling = pooling
         self.attention = attention
         self.gates = gates
+        self.own = own
 
     def check(self) -> None:
         """Refuse settings that are out of range, and names of rules that do not exist."""
         super().check()
         if isinstance(self.rule, str):
             validate_value("LRP", "rule", self.rule, (none, one_of(*RULES), instance_of(Rule)))
+
+    def handed_down(self, scores: Floats) -> Floats | None:
+        """Return the whole output."""
+        return scores
 
     def passes(self) -> list[Pass]:
         """One way down, by the rules of the composite."""
@@ -129,6 +139,7 @@ class LRP(RelevanceExplainer):
             pooling=flat() if self.pooling == "flat" else None,
             attention=self.attention,
             gates=self.gates,
+            own=self.own or (),
         )
         return [Pass(method)]
 

@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from tellwhy.core.errors import UnsupportedModel
+from tellwhy.explainers.propagation.engine.composed_steps import by_own_function
 from tellwhy.explainers.propagation.engine.follow import follow
 from tellwhy.explainers.propagation.engine.lineage import (
     centres,
@@ -33,12 +34,14 @@ from tellwhy.explainers.propagation.engine.refusals import (
     note_unknown,
 )
 from tellwhy.explainers.propagation.engine.taps import collected, tapped
+from tellwhy.explainers.propagation.inside.own_modules import OwnModules
 from tellwhy.explainers.propagation.operations.calls import Call
 from tellwhy.explainers.propagation.operations.kinds import KINDS, kind_of
 from tellwhy.explainers.propagation.operations.nested import all_tensors, map_tensors, tensors_in
 from tellwhy.explainers.propagation.operations.operation import Operation, operation_name
 from tellwhy.explainers.propagation.operations.rectifiers import OTHERS, is_rectifier
 from tellwhy.explainers.propagation.operations.roles import constants_of
+from tellwhy.explainers.propagation.rules import Handover
 from tellwhy.explainers.propagation.spellings.table import WRITTEN_OUT
 
 _TRANSPOSED_VIEWS = {"T", "mT", "H", "mH"}  # attributes of a tensor that are operations, unlike x.shape
@@ -102,8 +105,11 @@ class Capture(TorchFunctionMode):
         self.must_verify = False
         self.not_rectifiers: list[Operation] = []
         self.places: dict[str, list[Tensor]] = {name: [] for name in places}
-        if places:
+        self.own = OwnModules(self, [each for method in methods for each in method.own])
+        if places or self.own.modules:
             paths.on_output = self._leave_module
+        if self.own.modules:
+            paths.on_enter = self.own.enter
         self.origins = Origins()
         self.kinds = KINDS.copy()
         for method in methods:
@@ -154,6 +160,8 @@ class Capture(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run one function that the model calls."""
         kwargs = kwargs or {}
+        if self.own.inside:  # a module that is one step: what is in it runs as it is
+            return self.own.run(func, args, kwargs)
         if func in _QUERIES:  # by far the most frequent: x.shape
             return func(*args, **kwargs)
         given = all_tensors((args, kwargs)) if kwargs else all_tensors(args)
@@ -240,6 +248,10 @@ class Capture(TorchFunctionMode):
         is_first = depth_of(origins) == 0
         operation = Operation(len(self.operations), call.name, kind, self.paths.current, is_first)
         operation.constants = tuple(constants) if any(constants) else ()
+        operation.before = tuple(origin.operation for origin in origins if origin is not None)
+        own = next((each for each in self.own.functions if each.takes(operation)), None)
+        if own is not None:
+            return self._by_own(call, operation, own, origins)
         self._look_for_rectifier(call, operation)
         check_seen(self, call, operation, origins)
         if kind == "unknown":
@@ -252,6 +264,15 @@ class Capture(TorchFunctionMode):
             check_named(self, call, operation)
             result = follow(self, call, operation, origins, written)
         result = self.record(operation, result)
+        self._keep(call, operation, result, origins)
+        return result
+
+    def _by_own(
+        self, call: Call, operation: Operation, own: Handover, origins: Sequence[Origin | None]
+    ) -> Any:
+        """Run and record an operation that the user has a function for."""
+        check_evaluation_mode(self, call, operation)
+        result = self.record(operation, by_own_function(self, call, operation, own))
         self._keep(call, operation, result, origins)
         return result
 
@@ -308,9 +329,11 @@ class Capture(TorchFunctionMode):
         return map_tensors(tap, result)
 
     def _leave_module(self, path: str, output: Any) -> Any:
-        """Collect the relevance of a module's output, where it is asked for."""
+        """Make one step of a module, and collect the relevance of its output, where that is asked for."""
+        made = self.own.leave(path, output)
         if path not in self.places:
-            return None
+            return made
+        output = output if made is None else made
         with torch._C.DisableTorchFunction():
             return map_tensors(partial(self._collect, path), output)
 

@@ -13,7 +13,7 @@ from tellwhy.explainers.propagation.engine.steps import Cotangents, Followed, La
 from tellwhy.explainers.propagation.engine.taps import portion
 from tellwhy.explainers.propagation.operations.calls import Call
 from tellwhy.explainers.propagation.operations.operation import Operation
-from tellwhy.explainers.propagation.rules import quotient
+from tellwhy.explainers.propagation.rules import Handover, quotient
 from tellwhy.explainers.propagation.spellings.attention import ARGUMENTS, DETACHED, PORTIONS
 
 if TYPE_CHECKING:
@@ -42,6 +42,45 @@ class WrittenStep(DerivativeStep):
         share = quotient(c, out) if travels else c
         share = out * (share - (out * share).sum(self.axis, keepdim=True))
         return [times(z, share) if travels else share, *others]
+
+
+@dataclass
+class HandoverStep(DerivativeStep):
+    """An operation, or a whole module, that hands relevance on by a function of the user's.
+
+    Of a module, the last input is its output as its own operations made it, where gradients travel too: they
+    go through those operations.
+    """
+
+    handover: Handover | None = None
+    n_inputs: int = 1
+
+    def hand_down(self, c: Tensor, inputs: list[Tensor], out: Tensor) -> Cotangents:
+        """Relevance by the function; a gradient by the derivative, or through the module."""
+        through = len(inputs) - self.n_inputs
+        if self.carries == "gradient":
+            return [*[None] * self.n_inputs, c] if through else self.derivative(c)
+        travels = self.carries == "relevance"
+        assert self.handover is not None
+        given = inputs[: self.n_inputs]
+        found = self.handover.hand_on(given, out, c if travels else times(out, c))
+        if not travels:
+            found = [quotient(R, x) for R, x in zip(found, given, strict=True)]
+        return [*found, *[None] * through]
+
+
+def by_own_function(capture: Capture, call: Call, operation: Operation, handover: Handover) -> Tensor:
+    """Run an operation that the user has a function for."""
+    operation.kind = "own"
+    inputs = capture.watch(operation, call.activations)
+    step = HandoverStep(
+        operation,
+        capture.current,
+        differentiates=capture.has_gradients,
+        handover=handover,
+        n_inputs=len(inputs),
+    )
+    return Followed.apply(step, call.run, *inputs)
 
 
 @dataclass

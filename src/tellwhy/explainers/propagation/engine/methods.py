@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from torch import Tensor
 
 from tellwhy.explainers.propagation.composites import Composite
 from tellwhy.explainers.propagation.operations.operation import Operation
-from tellwhy.explainers.propagation.rules import Rule
+from tellwhy.explainers.propagation.rules import Handover, Rule
 
 BATCH_NORM = ("merged", "one_linear", "two_linear", "four_coefficients")
 ATTENTION = ("attnlrp", "detached")
@@ -44,6 +44,8 @@ class Method:
         "attnlrp": softmax hands down by its derivative; "detached": attention weights are constants.
     gates
         Product of a gate and a signal: "signal" takes all, or one "half" each.
+    own
+        Operations and modules that hand relevance on by functions of the user's.
     """
 
     carries: str
@@ -56,6 +58,7 @@ class Method:
     operations: Mapping[str, str] = field(default_factory=dict)
     attention: str = "attnlrp"
     gates: str = "signal"
+    own: tuple[Handover, ...] = ()
 
     @property
     def constant_roles(self) -> frozenset[str]:
@@ -72,7 +75,7 @@ class Method:
         if self.carries == "gradient":
             return frozenset()
         named = tuple(sorted(self.operations.items()))
-        return frozenset([(self.batch_norm, named, self.attention, self.gates)])
+        return frozenset([(self.batch_norm, named, self.attention, self.gates, self.own)])
 
     @property
     def needs_layer_inputs(self) -> bool:
@@ -134,6 +137,7 @@ def relevance_method(
     operations: Mapping[str, str] | None = None,
     attention: str = "attnlrp",
     gates: str = "signal",
+    own: Sequence[Handover] = (),
 ) -> Method:
     """Method of a composite: contributions travel, or relevance if some rule gives it to zeros."""
     others = [rule for rule in (residual, pooling) if rule is not None]
@@ -148,6 +152,7 @@ def relevance_method(
         operations=operations or {},
         attention=attention,
         gates=gates,
+        own=tuple(own),
     )
 
 

@@ -22,6 +22,7 @@ class ModulePaths:
         self._names = {id(module): name for name, module in model.named_modules()}
         self._running: list[Module] = []
         self._thread = threading.get_ident()
+        self.on_enter: Callable[[str, Any], None] | None = None  # given the path and arguments of a module
         self.on_output: Callable[[str, Any], Any] | None = None  # given the path and output of a module
 
     @property
@@ -42,9 +43,12 @@ class ModulePaths:
             for handle in handles:
                 handle.remove()
 
-    def _enter(self, module: Module, args: Any) -> None:  # noqa: ARG002
-        if threading.get_ident() == self._thread:
-            self._running.append(module)
+    def _enter(self, module: Module, args: Any) -> None:
+        if threading.get_ident() != self._thread:
+            return
+        self._running.append(module)
+        if self.on_enter is not None and id(module) in self._names:
+            self.on_enter(self._names[id(module)], args)
 
     def _leave(self, module: Module, args: Any, output: Any) -> Any:  # noqa: ARG002
         if threading.get_ident() != self._thread:

@@ -26,12 +26,15 @@ class Result:
         Which output of the model that number is.
     softmax
         Name of a trailing softmax that was left out; "" for none.
+    conserves
+        Whether every rule on the way promises to hand on all relevance.
     """
 
     values: list[Tensor]
     scores: Tensor
     outputs: Tensor
     softmax: str = ""
+    conserves: bool = False
 
     @property
     def tensors(self) -> list[Tensor]:
@@ -68,6 +71,7 @@ class Collector:
         self.refuse = refuse
         self._whole: list[Tensor] = []
         self._softmax = ""
+        self._conserves = False
         self._sent: _Sent | None = None
         self._rooms: list[list[Tensor]] = []  # pinned memory, for the batch that arrives and for the next
 
@@ -76,6 +80,7 @@ class Collector:
         # One flag for everything, computed where the tensors are: asking a GPU is slow.
         finite = _is_finite(result)
         self._softmax = result.softmax
+        self._conserves = result.conserves
         copies, arrived = self._send([finite, *result.tensors])
         self._receive()  # the batch before, which had time to arrive
         self._sent = _Sent(rows, part, copies[0], copies[1:], arrived)
@@ -86,7 +91,8 @@ class Collector:
         """The results of all rows."""
         self._receive()
         # In the order of `Result.tensors`.
-        return Result(self._whole[:-2], self._whole[-2], self._whole[-1], self._softmax)
+        whole = self._whole
+        return Result(whole[:-2], whole[-2], whole[-1], self._softmax, self._conserves)
 
     def _send(self, tensors: list[Tensor]) -> tuple[list[Tensor], Any]:
         """Copies in the main memory, and the event of their arrival; None where they are there already."""
@@ -141,11 +147,13 @@ class DeviceCollector:
         self.refuse = refuse
         self._whole: list[Tensor] = []
         self._softmax = ""
+        self._conserves = False
         self._batches: list[tuple[Inputs, Tensor]] = []
 
     def put(self, rows: Inputs, part: slice, result: Result) -> None:
         """Take in the result of a part of the rows."""
         self._softmax = result.softmax
+        self._conserves = result.conserves
         self._batches.append((rows, _is_finite(result)))
         if len(rows) == self.n_rows:  # one batch is all: nothing to put together
             self._whole = result.tensors
@@ -161,4 +169,5 @@ class DeviceCollector:
         for (rows, _), sound in zip(self._batches, finite, strict=True):
             if not bool(sound):
                 self.refuse(rows)
-        return Result(self._whole[:-2], self._whole[-2], self._whole[-1], self._softmax)
+        whole = self._whole
+        return Result(whole[:-2], whole[-2], whole[-1], self._softmax, self._conserves)

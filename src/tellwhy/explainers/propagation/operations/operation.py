@@ -66,6 +66,8 @@ class Operation:
         Which of its activations get no relevance: the standard deviation of a norm, say.
     owns_cotangent
         Whether what comes down to its output was made for it alone, by the ReLU after it.
+    before
+        The operations whose outputs it takes: its neighbours on the way to the input.
     arrived, handed_on
         Relevance that came to its outputs and that it gave to its inputs, summed over the rows (the ledger).
     """
@@ -84,6 +86,7 @@ class Operation:
     rectifies: bool = False
     constants: tuple[bool, ...] = ()
     owns_cotangent: bool = False
+    before: tuple[Operation, ...] = field(default=(), repr=False)
     arrived: float = 0.0
     handed_on: float = 0.0
 

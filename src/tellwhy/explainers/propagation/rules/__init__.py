@@ -1,5 +1,6 @@
 """Propagation rules: what one is, those of layers, and those of additions and batch norm."""
 
+from tellwhy.explainers.propagation.rules.handover import Handover
 from tellwhy.explainers.propagation.rules.of_layers import (
     RULES,
     alpha_beta,
@@ -18,6 +19,7 @@ from tellwhy.explainers.propagation.rules.special import RESIDUAL_RULES, branch,
 __all__ = [
     "RESIDUAL_RULES",
     "RULES",
+    "Handover",
     "Rule",
     "alpha_beta",
     "branch",

@@ -29,7 +29,7 @@ def z() -> Rule:
     def function(layer: LinearMap, x: Tensor, z: Tensor, c: Tensor) -> Tensor:  # noqa: ARG001
         return layer.backward(x, layer.weight, c)
 
-    return Rule("z", function, needs_input=False, ignores_idle=True)
+    return Rule("z", function, needs_input=False, ignores_idle=True, conserves="without bias")
 
 
 def epsilon(epsilon: float = 1e-6) -> Rule:
@@ -67,7 +67,7 @@ def gamma(gamma: float = 0.25) -> Rule:
         # The term x w is the same for both signs: one backward pass for all outputs.
         return total + layer.backward(x, layer.weight, shares)
 
-    return Rule("gamma", function, params={"gamma": gamma})
+    return Rule("gamma", function, params={"gamma": gamma}, conserves="without bias")
 
 
 def alpha_beta(alpha: float = 2.0, beta: float = 1.0, *, conserve: bool = False) -> Rule:
@@ -108,7 +108,7 @@ def z_plus() -> Rule:
         upper = part(layer, x, positive=True)
         return upper.hand_down(quotient(c * z, upper.total()))
 
-    return Rule("z_plus", function)
+    return Rule("z_plus", function, conserves="always")
 
 
 def _fixed_shares(layer: LinearMap, x: Tensor, weight: Tensor, relevance: Tensor) -> Tensor:
@@ -125,7 +125,7 @@ def w_square() -> Rule:
     def function(layer: LinearMap, x: Tensor, _: Tensor, R: Tensor) -> Tensor:
         return _fixed_shares(layer, x, layer.weight.square(), R)
 
-    return Rule("w_square", function, maps_relevance=True)
+    return Rule("w_square", function, maps_relevance=True, conserves="always")
 
 
 def flat() -> Rule:
@@ -134,7 +134,7 @@ def flat() -> Rule:
     def function(layer: LinearMap, x: Tensor, _: Tensor, R: Tensor) -> Tensor:
         return _fixed_shares(layer, x, torch.ones_like(layer.weight), R)
 
-    return Rule("flat", function, maps_relevance=True)
+    return Rule("flat", function, maps_relevance=True, conserves="always")
 
 
 def z_box(low: Edge = -1.0, high: Edge = 1.0) -> Rule:
@@ -154,7 +154,7 @@ def z_box(low: Edge = -1.0, high: Edge = 1.0) -> Rule:
         from_input = x * layer.backward(x, weight, s)
         return from_input - lowest * layer.backward(x, up, s) - highest * layer.backward(x, down, s)
 
-    return Rule("z_box", function, maps_relevance=True, params={"low": low, "high": high})
+    return Rule("z_box", function, maps_relevance=True, params={"low": low, "high": high}, conserves="always")
 
 
 RULES: OpenTable[Callable[..., Rule]] = OpenTable(

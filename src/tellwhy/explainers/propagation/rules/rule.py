@@ -49,6 +49,9 @@ class Rule:
     ignores_idle
         Whether an output with c_j = 0 hands nothing down whatever its z_j is. Then a ReLU that the model
         applies in place may overwrite z, which saves its memory.
+    conserves
+        Whether the inputs get all relevance of the outputs: "always", "without bias", or "" for no promise.
+        An explanation that breaks the promise by more than 5 % of its score warns.
 
     Examples
     --------
@@ -65,6 +68,7 @@ class Rule:
     params: Mapping[str, Any] = field(default_factory=dict)
     needs_input: bool = field(default=True, repr=False)
     ignores_idle: bool = field(default=False, repr=False)
+    conserves: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
         try:
