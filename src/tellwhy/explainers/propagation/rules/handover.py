@@ -23,9 +23,9 @@ class Handover:
     Parameters
     ----------
     when
-        A function of an `Operation` that says whether this is one: it sees the operation's `name`, `path` and
-        `index`, and its neighbours in `before`, the operations whose outputs it takes. Or the name of a module
-        (as in `model.named_modules()`): all of it is then one step, whatever is inside.
+        A function of an `Operation` that says whether this is one: it sees the operation's `name`, `path`
+        and `index`, and its neighbours in `before`, the operations whose outputs it takes. Or the name of a
+        module (as in `model.named_modules()`): all of it is then one step, whatever is inside.
     function
         A function (inputs, output, relevance) that returns the relevance of each input: tensors like the
         inputs, in a list, or the one tensor of one input. Inputs are those that depend on what is explained.
