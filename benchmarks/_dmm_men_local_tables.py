@@ -246,8 +246,7 @@ def report(results: Results, sets: Sequence[str], *, note: str = "") -> None:
         ),
         ("Seconds an image, many processes at once.", seconds_table(results, sets)),
         (
-            "One image after the other on two cores, no GPU, two chains in two threads; processor seconds are those of "
-            "both cores together.",
+            "One image after the other on two cores, no GPU, two chains in two threads.",
             alone_table(results, sets),
         ),
         (

@@ -193,14 +193,15 @@ def planned(settings: argparse.Namespace) -> list[Work]:
     if settings.alone:
         timed = (settings.alone, settings.default)
         work += [(f"alone:{name}", alone, (name, cache, *timed)) for name in settings.sets]
-    for start in range(FIRST_IMAGE, FIRST_IMAGE + settings.images, CHUNK):
+    first = settings.first
+    for start in range(first, first + settings.images, CHUNK):
         for name in settings.sets:
             for method in settings.methods:
-                if method in few and start >= FIRST_IMAGE + settings.few_images:
+                if method in few and start >= first + settings.few_images:
                     continue
                 key = f"local:{name}:{method}:{start:05d}"
                 work.append((key, chunk, (name, cache, device, start, method, questions)))
-            if start < FIRST_IMAGE + settings.stable:
+            if start < first + settings.stable:
                 for method in ("sufficiency", "drawn", "LIME"):
                     key = f"stability:{name}:{method}:{start:05d}"
                     work.append((key, stability, (name, cache, device, start, method, settings.default)))
@@ -231,6 +232,7 @@ def main() -> None:
     parser.add_argument("--few", nargs="+", default=["mixture", "published"], help="methods of fewer images")
     parser.add_argument("--few-images", type=int, default=200)
     parser.add_argument("--images", type=int, default=1000)
+    parser.add_argument("--first", type=int, default=FIRST_IMAGE, help="number of the first test image")
     parser.add_argument("--stable", type=int, default=100, help="images explained with five seeds")
     parser.add_argument("--alone", type=int, default=5, help="images explained one by one, with a clock")
     parser.add_argument("--questions", type=int, default=4096, help="to the network per image, every method")
