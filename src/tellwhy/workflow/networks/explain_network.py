@@ -150,6 +150,7 @@ def _run(case: _Case, explanations: dict[str, Explanation], judged: Sequence[Met
         kind="pictures" if case.is_pictures else "texts",
         explains=f"{first.params['explains']}{case.outputs.words}",
         headline=_headline(items, len(case.read.entries), groups),
+        n_inputs=len(case.read.entries),
         items=items,
         methods=judged,
         groups=groups,

@@ -122,6 +122,7 @@ class NetworkRun:
     kind: str  # "pictures" or "texts"
     explains: str
     headline: str
+    n_inputs: int  # that were explained; of many, `items` are the first
     items: Sequence[NetworkItem]
     methods: Sequence[MethodTold]
     groups: Sequence[FoundGroup]

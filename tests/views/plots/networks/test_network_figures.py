@@ -49,6 +49,14 @@ def test_roots_and_other_views(made):
         plot.grid(grid, how="loud")
 
 
+def test_what_is_not_defined_is_said():
+    e = Explanation(
+        values=np.zeros((1, 5, 5)), scores=[-1.0], method="DeepTaylor", extras={"undefined": np.array([True])}
+    )
+    figure = plot.grid(ExplanationGrid("Test", ["one"], ["A"], [[e]], [""], [np.ones((5, 5))]))
+    assert "not defined" in [note.text for note in figure.layout.annotations]
+
+
 def test_texts_are_refused():
     grid = ExplanationGrid("Test", ["one"], ["A"], [[cell(np.ones(3))]], [""], [np.ones(3)])
     with pytest.raises(InvalidInput, match=r"draws pictures.*\(3,\)"):

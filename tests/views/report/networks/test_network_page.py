@@ -42,6 +42,7 @@ def run_of(items, **changes):
         "kind": "pictures",
         "explains": "the largest output",
         "headline": "The network says cat.",
+        "n_inputs": len(items),
         "items": items,
         "methods": [LRP],
         "groups": [],

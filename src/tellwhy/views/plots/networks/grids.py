@@ -66,10 +66,10 @@ def grid(explained: ExplanationGrid, *, how: str = "auto", root: bool = False) -
         _add(figure, i, 0, as_picture(_as_image(picture)))
         _beside(figure, i, down, (explained.rows[i], explained.notes[i]))
         for j, cell in enumerate(explained.cells[i], start=1):
-            if cell is None:
-                _refused(figure, i, j, across)
-            else:
+            if cell is not None:
                 _add(figure, i, j, _shown(cell, picture, how, root))
+            if words := _missing(cell):
+                _write_in(figure, words, i * across + j + 1)
     figure.update_annotations(font_size=12)
     figure.update_xaxes(visible=False)
     figure.update_yaxes(visible=False)
@@ -85,7 +85,7 @@ def _room(words: Sequence[str]) -> int:
 
 def _in_lines(name: str) -> str:
     """The name of a column in lines that fit above it."""
-    return "<br>".join(label(line) for line in textwrap.wrap(name, ACROSS)[:3])
+    return "<br>".join(label(line) for line in textwrap.wrap(name, ACROSS, break_long_words=False)[:3])
 
 
 def _add(figure: go.Figure, row: int, column: int, pixels: Pixels) -> None:
@@ -101,11 +101,18 @@ def _beside(figure: go.Figure, row: int, down: int, words: tuple[str, str]) -> N
         figure.add_annotation(text=label(words[1]), x=1, xanchor="left", xshift=8, **shared)
 
 
-def _refused(figure: go.Figure, row: int, column: int, across: int) -> None:
-    """Say in an empty cell that the method does not apply."""
-    k = row * across + column + 1
+def _missing(cell: Explanation | None) -> str:
+    """Why a cell is empty; '' for one that is not."""
+    if cell is None:
+        return "refused"
+    undefined = cell.extras.get("undefined")
+    return "not defined" if undefined is not None and bool(np.asarray(undefined)[0]) else ""
+
+
+def _write_in(figure: go.Figure, words: str, k: int) -> None:
+    """Write into cell number k, counted from 1 along the rows."""
     place = {"xref": f"x{k} domain", "yref": f"y{k} domain", "x": 0.5, "y": 0.5, "showarrow": False}
-    figure.add_annotation(text="refused", **place)
+    figure.add_annotation(text=words, **place)
 
 
 def _shown(cell: Explanation, picture: Floats, how: str, root: bool) -> Pixels:

@@ -120,19 +120,22 @@ def _page(run: NetworkRun, n: int) -> str:
 
 
 def _figures(run: NetworkRun) -> list[tuple[str, str]]:
-    first = run.items[0].classes[0]
-    sure = (
-        []
-        if len(run.items) > 1 or first.probability is None
-        else [("probability of it", wording.share(first.probability))]
-    )
-    said = [("likeliest class", wording.shortened(first.name, 30))] if len(run.items) == 1 else []
-    return [
-        *said,
-        *sure,
-        ("input" if len(run.items) == 1 else "inputs", wording.number(len(run.items))),
+    counts = [
+        ("input" if run.n_inputs == 1 else "inputs", wording.number(run.n_inputs)),
         ("method" if len(run.methods) == 1 else "methods", wording.number(len(run.methods))),
-        *([("explanations looked through", wording.number(run.n_grouped))] if run.n_grouped else []),
+    ]
+    first = run.items[0].classes[0]
+    if run.n_inputs == 1:
+        sure = (
+            wording.number(first.output, 3) if first.probability is None else wording.share(first.probability)
+        )
+        what = "its output" if first.probability is None else "probability of it"
+        return [("likeliest class", wording.shortened(first.name, 30)), (what, sure), *counts]
+    painted = max(told.n_judged for told in run.methods)
+    return [
+        *counts,
+        ("painted over, to check", wording.number(painted)),
+        ("looked through for odd groups", wording.number(run.n_grouped)),
     ]
 
 
