@@ -29,7 +29,7 @@ def made():
 def test_cells_are_where_they_belong(made):
     values, grid = made
     figure = plot.grid(grid)
-    assert len(figure.data) == 5  # two inputs, three cells
+    assert len(figure.data) == 6  # two inputs, three cells, and a blank one
     places = {(trace.xaxis, trace.yaxis): np.asarray(trace.z) for trace in figure.data}
     np.testing.assert_array_equal(places["x2", "y2"], visualise(values[0, 0], how="heatmap"))
     np.testing.assert_array_equal(places["x3", "y3"], visualise(values[0, 1], how="projection"))

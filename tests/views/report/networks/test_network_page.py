@@ -66,8 +66,8 @@ def test_trust_and_ledger_are_told():
 def test_words_have_their_sides():
     words = item(pixels=np.empty(0), words=["good", "<i>", "bad"], values={"lrp": np.array([2.0, 0.0, -2.0])})
     page = render_network(run_of([words], kind="texts"))
-    assert re.search(r'<mark class="against-5"[^>]*>good ', page)
-    assert re.search(r'<mark class="for-5"[^>]*>bad ', page)
+    assert re.search(r'<mark class="against-5"[^>]*>good</mark>', page)
+    assert re.search(r'<mark class="for-5"[^>]*>bad</mark>', page)
     assert "&lt;i&gt;" in page
     assert "<i>" not in page
 

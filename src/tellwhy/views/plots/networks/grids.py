@@ -47,7 +47,7 @@ def grid(explained: ExplanationGrid, *, how: str = "auto", root: bool = False) -
     >>> made = ExplanationGrid("Outputs", ["cat"], ["LRP", "Other"], [[e, None]], ["1.0"], [np.zeros((4, 4))])
     >>> figure = grid(made)
     >>> len(figure.data), [note.text for note in figure.layout.annotations]
-    (2, ['the input', 'LRP', 'Other', 'cat', '1.0', 'refused'])
+    (3, ['the input', 'LRP', 'Other', 'cat', '1.0', 'refused'])
     """
     validate_value("plot.grid", "how", how, one_of("auto", *VISUALISATIONS))
     down, across = len(explained.rows), len(explained.columns) + 1
@@ -66,8 +66,7 @@ def grid(explained: ExplanationGrid, *, how: str = "auto", root: bool = False) -
         _add(figure, i, 0, as_picture(_as_image(picture)))
         _beside(figure, i, down, (explained.rows[i], explained.notes[i]))
         for j, cell in enumerate(explained.cells[i], start=1):
-            if cell is not None:
-                _add(figure, i, j, _shown(cell, picture, how, root))
+            _add(figure, i, j, _shown(cell, picture, how, root))
             if words := _missing(cell):
                 _write_in(figure, words, i * across + j + 1)
     figure.update_annotations(font_size=12)
@@ -115,7 +114,9 @@ def _write_in(figure: go.Figure, words: str, k: int) -> None:
     figure.add_annotation(text=words, **place)
 
 
-def _shown(cell: Explanation, picture: Floats, how: str, root: bool) -> Pixels:
+def _shown(cell: Explanation | None, picture: Floats, how: str, root: bool) -> Pixels:
+    if cell is None:  # blank, for without anything in it plotly leaves out the place that words stand in
+        return np.full_like(as_picture(_as_image(picture)), 255)
     kind = how
     if how == "auto":
         kind = "projection" if cell.method in PROJECTED else "heatmap"

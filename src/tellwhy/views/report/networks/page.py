@@ -176,7 +176,8 @@ def _way(item: NetworkItem, told: MethodTold) -> Way:
     left = item.left_over[told.name]
     said = "" if left is None else f"{wording.number(left, 2)} of {wording.number(item.output, 3)} left over"
     if item.words:
-        pieces = [(f"{word} ", float(v)) for word, v in zip(item.words, _per_word(values), strict=True)]
+        pairs = zip(item.words, _per_word(values), strict=True)
+        pieces = [piece for word, v in pairs for piece in ((word, float(v)), (" ", 0.0))]
         return Way(told.title, said, [], shaded_words(pieces))
     shown = _upscaled(values, item.pixels)
     drawn = [
