@@ -42,8 +42,9 @@ def warn_if_lost(method: str, scores: Floats, attributed: Floats) -> None:
         row = int(np.flatnonzero(known)[np.argmax(missing)])
         warnings.warn(
             f"{method} promises that its values add up to the output, and in {int(lost.sum())} of "
-            f"{len(scores)} rows more than {TOLERANCE:.0%} of it is missing (row {row}: {missing.max():.0%}). "
-            "An operation got relevance and had nobody to give it to: `ledger(x)` says which.",
+            f"{len(scores)} rows more than {TOLERANCE:.0%} of it is missing "
+            f"(row {row}: {missing.max():.0%}). An operation got relevance and had nobody to give it to: "
+            "`ledger(x)` says which.",
             TellwhyWarning,
             stacklevel=2,
         )

@@ -56,8 +56,8 @@ class OwnModules:
         capture = self._capture
         if not isinstance(output, Tensor):
             capture.refuse(
-                f"Module '{path}' returns a {type(output).__name__}: a Handover takes modules that return one "
-                "tensor."
+                f"Module '{path}' returns a {type(output).__name__}: a Handover takes modules that return "
+                "one tensor."
             )
         with torch._C.DisableTorchFunction():
             return self._step(path, output)
