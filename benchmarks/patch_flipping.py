@@ -88,8 +88,8 @@ def measured(asked: argparse.Namespace) -> dict:
     return found
 
 
-def page(found: dict) -> None:
-    """Write the tables from what was measured."""
+def page(found: dict, more: dict | None = None) -> None:
+    """Write the tables from what was measured; `more` are means of another run, without its images."""
     order = [f"{kernel}, q={q}" for kernel, q in KERNELS]
     lines, gaps = [], []
     for kernel in sorted(found["kernels"], key=lambda k: order.index(k["kernel"])):
@@ -114,6 +114,7 @@ def page(found: dict) -> None:
                 "Area of each method minus that of DTD, with 95 % intervals over images: above 0, DTD is better.",
                 pd.DataFrame(gaps),
             ),
+            *([] if more is None else [(f"Means of {more['words']}.", pd.DataFrame(more["lines"]))]),
         ],
     )
 
@@ -128,10 +129,12 @@ def main() -> None:
     options.add_argument("--device", default="cpu")
     options.add_argument("--workers", type=int, default=1)
     options.add_argument("--json", help="where to keep the figures")
-    options.add_argument("--from", dest="kept", help="figures that were kept: write the page from them")
+    told = "figures that were kept, and perhaps means of another run: write the page from them"
+    options.add_argument("--from", dest="kept", nargs="+", help=told)
     asked = options.parse_args()
     if asked.kept:
-        page(json.loads(Path(asked.kept).read_text(encoding="utf-8")))
+        kept = [json.loads(Path(name).read_text(encoding="utf-8")) for name in asked.kept]
+        page(*kept)
         return
     found = measured(asked)
     if not asked.json:
