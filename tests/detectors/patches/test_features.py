@@ -98,7 +98,8 @@ def test_nothing_is_lost_where_every_unit_has_a_positive_part(layer, size):
     assert (carried.values >= 0).all()
 
 
-def test_a_unit_that_is_silent_and_should_not_be_is_relevant():
+@pytest.mark.parametrize("through", ["epsilon_plus_flat", "z_plus"])
+def test_a_unit_that_is_silent_and_should_not_be_is_relevant(through):
     """What the ordinary pictures have and this one lacks: its activation is 0, its relevance is not."""
     net = nn.Sequential(nn.Conv2d(1, 1, 2), nn.ReLU()).double().eval()
     net[0].weight.data.fill_(1.0)
@@ -108,7 +109,7 @@ def test_a_unit_that_is_silent_and_should_not_be_is_relevant():
     dull = np.full((1, 4, 4), 0.5)
     activations = model.to_score().features.activations(dull)
     assert (activations == 0).all()
-    explanation = PatchRelevance(model).explain(dull)
+    explanation = PatchRelevance(model, through=through).explain(dull)
     latent = PatchRelevance(model.to_score().patches).explain(activations)
     np.testing.assert_allclose(explanation.values.sum(), latent.values.sum(), rtol=1e-9)
     assert explanation.values.sum() > 0.5 * explanation.scores[0]
