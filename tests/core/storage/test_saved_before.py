@@ -87,13 +87,20 @@ def test_classifiers(name, place):
     assert_as_before(name, decisions=model.decision_function(NEW), labels=model.predict(NEW))
 
 
+def holds(new, old):
+    """Whether all that was written then is written now; a parameter that was added since may be there too."""
+    if isinstance(old, dict):
+        return isinstance(new, dict) and all(key in new and holds(new[key], old[key]) for key in old)
+    return new == old
+
+
 @pytest.mark.parametrize("name", [*DETECTORS, *GRAPH_DETECTORS, *CLASSIFIERS, *BASES, "text_classifier"])
 def test_what_is_written_now_is_what_was_written_then(name, place, tmp_path):
     load = KernelBasis.load if name in BASES else classifiers.load
     model = (detectors.load if name in [*DETECTORS, *GRAPH_DETECTORS] else load)(place / name)
     again = model.save(tmp_path / "again")
     (head,) = set(again.glob("*.json")) - {again / MANIFEST}
-    assert json.loads(head.read_text()) == json.loads((place / name / head.name).read_text())
+    assert holds(json.loads(head.read_text()), json.loads((place / name / head.name).read_text()))
     with np.load(again / "arrays.npz") as new, np.load(place / name / "arrays.npz") as old:
         assert new.files == old.files
         for array in new.files:
