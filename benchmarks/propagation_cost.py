@@ -39,6 +39,10 @@ NETWORKS = ("vgg16", "resnet50")
 OURS = ("gradient", "input x gradient", "LRP epsilon", "LRP z+", "LRP preset A")
 ON_GPU = ("input x gradient", "LRP epsilon", "LRP preset A")
 PEERS = ["zennit", "Captum"]
+RECORDED = (
+    "Where Python is what takes long, ours records one of eight or more equal batches as a CUDA graph and repeats it; "
+    "lines with 'every batch followed' do without. "
+)
 FOLLOWED = ", every batch followed"  # without repeating a recorded batch
 
 
@@ -347,7 +351,7 @@ def beside_zennit(lines: list[dict[str, Any]], figure: str, column: str) -> None
 
 
 def _case(line: dict[str, Any]) -> tuple[Any, ...]:
-    return line["network"], line["method"], line.get("values end up")
+    return line["network"], line["method"].removesuffix(FOLLOWED), line.get("values end up")
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
@@ -393,6 +397,9 @@ def publish_figures(figures: dict[str, Any]) -> None:
     from _results import publish
 
     name, title = PAGES[figures["device"]]
+    if figures["device"] == "cuda":
+        beside_zennit(figures["lines"], "images/s", "times zennit's speed")
+        beside_zennit(figures["lines"], "peak GiB", "of zennit's memory")
     columns = ["network", "library", "method", *COLUMNS[figures["device"]], "differs from ours by", "note"]
     table = pd.DataFrame(figures["lines"]).reindex(columns=columns)
     table = table.astype(dict.fromkeys(columns, object)).where(table.notna(), "")
@@ -410,9 +417,8 @@ def publish_figures(figures: dict[str, Any]) -> None:
         "by two pinned buffers that are filled while the next batch is computed, for the peers too (their values stay "
         "float32; ours become float64, as every explanation has them). Memory is the peak above the images, the model "
         "included. An earlier version of this page had the peers' values brought to the processor after each batch "
-        "and only ours overlapped; its factors of 2 to 2.5 came from that. Where Python is "
-        "what takes long, ours records one of eight or more equal "
-        "batches as a CUDA graph and repeats it; lines with 'every batch followed' do without. "
+        "and only ours overlapped; its factors of 2 to 2.5 came from that. "
+        + figures.get("recorded", RECORDED)
     )
     text += (
         "zennit works with its canonizer of each network (preset A is its EpsilonPlus); Captum on a copy without "

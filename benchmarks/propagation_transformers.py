@@ -120,6 +120,10 @@ def decoder(options: argparse.Namespace) -> tuple[str, dict[str, Callable[[], Te
     return f"decoder, {size / 1e9:.2f} billion parameters", ways, n
 
 
+RECORDED = (
+    "Where Python is what takes long, ours records one of eight or more equal batches as a CUDA graph and repeats it "
+    "('every batch followed' does without). "
+)
 FOLLOWED = "tellwhy, AttnLRP, every batch followed"
 
 
@@ -216,9 +220,9 @@ def publish_figures(figures: dict[str, Any]) -> None:
     text = (
         f"Measured on {figures['date']} on {figures['where']}, best of {figures['rounds']} rounds: "
         f"{figures['batches']} batches of 64 pictures of 224×224 (float32), and of 8 texts of 1,024 tokens (bfloat16), "
-        "random weights; autoLRP on one batch. Values stay on the device. Where Python is what "
-        "takes long, ours records one of eight or more equal "
-        "batches as a CUDA graph and repeats it ('every batch followed' does without). Memory is "
+        "random weights; autoLRP on one batch. Values stay on the device. "
+        + figures.get("recorded", RECORDED)
+        + "Memory is "
         "the peak above the loaded model and rows. Our models are as they are; LXT's functions are put where its patches "
         "put them; its patch of ViT takes attention weights as constants."
     )
