@@ -91,6 +91,7 @@ class Repeated:
         if self._n_full == N_PLAIN + 1 and self._clock.python_is_slow():
             self.recording = self._recorded(rows, targets)
         if self.recording is not None:
+            self._newest = None  # it has served
             again: list[Result] = self.recording.again(rows)
             return again
         if self._n_full > N_PLAIN:
