@@ -171,3 +171,17 @@ def test_text_that_holds_numbers_or_dates_is_read_and_gaps_stay_gaps():
     assert read["day"].iloc[1] == pd.Timestamp("2024-05-08")
     assert read["wait"].tolist() == table["wait"].dt.total_seconds()[[3, 7]].tolist()
     assert table["n"][3] == "3"  # the user's table is left alone
+
+
+def test_no_method_is_tried_on_numbers_of_rows(monkeypatch):
+    """Tables of row numbers stand for the rows: a number that was moved would be another row, or none."""
+    from tellwhy.workflow.one_line import trying
+
+    def refuse(*_):
+        raise AssertionError("row numbers were moved")
+
+    monkeypatch.setattr(trying, "_chosen", refuse)
+    monkeypatch.setattr(trying, "SECONDS", 1e9)
+    frame = pd.DataFrame(np.random.default_rng(1).normal(size=(120, 3)), columns=["a", "b", "c"])
+    run = explain_table(frame, detector="GaussianMixture", method="auto", top=2)
+    assert run.explanation.method == "AnomalyShapley"

@@ -78,8 +78,11 @@ class FittedTable:
     def explain(self, positions: Integers, method: str) -> Explanation:
         """Explain some of the selected rows, told by their numbers (see `KnownRows`)."""
         params: dict[str, Any] = {}
-        if chosen_card(self.score, method).name == "OneClassDTD":
+        chosen = chosen_card(self.score, method).name
+        if chosen == "OneClassDTD":
             params["training_rows"] = self.training_rows(positions)
+        if chosen == "AnomalyShapley":  # cells are numbers of rows here: none can be moved to try methods on
+            method = chosen
         return explain(self.known_score, self.known.table(positions), method, self.background(), **params)
 
     def known_rows(self, numbers: Integers) -> pd.DataFrame:
