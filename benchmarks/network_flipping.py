@@ -178,7 +178,10 @@ def parts(found: dict[str, Any], trained: dict[str, Any]) -> list[tuple[str, pd.
     scores["accuracy"] = [f"{100 * a:.2f} %" for a in scores["accuracy"]]
     said = "The networks, trained by `benchmarks/network_training.py`; their weights lie in `benchmarks/weights`."
     if str(found.get("device")).startswith("cuda"):
-        said += " Areas of pictures were measured on an NVIDIA H200 (those of LRP ε, z+, of occlusion and of the queries on one core)."
+        said += (
+            " Areas of pictures were measured on an NVIDIA H200 (those of LRP ε, z+, of occlusion and of the "
+        )
+        said += "queries on one core)."
     made = [(said, scores)]
     for name, lines in found["networks"].items():
         first = next(line for line in lines if "areas" in line)
