@@ -104,6 +104,8 @@ def main() -> None:
         "Odd texts by one-class models of their words",
         [
             (
+                "The weights, the five neighbours and the column of rare words were chosen after seeing AUROCs on these "
+                "two sets (some twenty combinations): on other texts expect less. "
                 "Detection, and where the relevance of odd texts falls: on words that they have, or on words that they "
                 "lack. “paper”: one-class SVM on binary words, σ = 10, ν = 0.3; “cosine”: mean distance to the five "
                 "nearest texts in weighted words, every text of length 1. By default the one whose scores of the "
