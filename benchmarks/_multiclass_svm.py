@@ -91,7 +91,7 @@ def clinc150() -> Split:
     return Split("clinc150", X, y, X_test, y_test, "tf-idf of words and pairs, unit norm")
 
 
-def arrays(name: str, *, scaled: bool) -> Split:
+def arrays(name: str, *, scaled: bool, centred: bool = True) -> Split:
     found = fetch(f"mc_{name}")
     X, y = found["X"].astype(float), found["y"].astype(np.int64)
     if "is_train" in found:
@@ -100,8 +100,10 @@ def arrays(name: str, *, scaled: bool) -> Split:
         train = np.zeros(len(y), dtype=bool)
         train[train_test_split(np.arange(len(y)), test_size=0.31, stratify=y, random_state=0)[0]] = True
     if scaled:
-        X = StandardScaler().fit(X[train]).transform(X)
-    return Split(name, X[train], y[train], X[~train], y[~train], "unit variance" if scaled else "as it is")
+        X = StandardScaler(with_mean=centred).fit(X[train]).transform(X)
+    how = "as it is" if not scaled else "unit variance" if centred else "unit variance, means left in"
+    called = name if centred else f"{name}_uncentred"
+    return Split(called, X[train], y[train], X[~train], y[~train], how)
 
 
 SETS = {
@@ -111,6 +113,7 @@ SETS = {
     "satimage": lambda: arrays("satimage", scaled=True),
     "usps": lambda: arrays("usps", scaled=False),
     "letter": lambda: arrays("letter", scaled=True),
+    "letter_uncentred": lambda: arrays("letter", scaled=True, centred=False),
     "clinc150": clinc150,
     "news20": news20,
     "naics2017": naics2017,

@@ -40,15 +40,36 @@ FIGURE = Path(__file__).parent.parent / "docs" / "images" / "multiclass-svm-time
 KEPT = Path(__file__).parent.parent / "docs" / "results" / "multiclass_svm_tables.json"
 OURS = {"WW": WestonWatkinsSVM, "CS": CrammerSingerSVM, "OVR": OneVsRestSVM, "LLW": LeeLinWahbaSVM}
 SOLVERS = (*OURS, "LinearSVC cs", "LinearSVC ovr")
-PUBLISHED = pd.DataFrame(
-    {
-        "data": ["glass_xcsvm", "glass_xcsvm", "iris_xcsvm", "iris_xcsvm"],
-        "solver": ["WW", "LLW", "WW", "LLW"],
-        "error at C = .1 / 1 / 10": [
-            ".3810 / .1905 / .1905", ".6667 / .6190 / .3333", ".0667 / .1333 / .1333", ".1333 / .2667 / .2667",
-        ],
-    }
-)  # fmt: skip
+# Errors of table III.1 at C = .1, 1 and 10, by Lee–Lin–Wahba and by Weston–Watkins.
+THESIS_CS = (0.1, 1.0, 10.0)
+THESIS = {
+    "iris_xcsvm": {"LLW": (13.33, 26.67, 26.67), "WW": (6.67, 13.33, 13.33)},
+    "glass_xcsvm": {"LLW": (66.67, 61.90, 33.33), "WW": (38.10, 19.05, 19.05)},
+    "splice": {"LLW": (16.37, 16.15, 16.28), "WW": (16.16, 16.28, 16.24)},
+    "satimage": {"LLW": (26.73, 26.80, 26.90), "WW": (15.80, 15.53, 16.00)},
+    "usps": {"LLW": (31.84, 30.04, 28.00), "WW": (8.17, 9.37, 10.51)},
+    "letter_uncentred": {"LLW": (87.04, 87.24, 61.91), "WW": (28.26, 29.03, 28.93)},
+    "news20": {"LLW": (29.23, 22.97, 16.15), "WW": (15.30, 14.80, 15.98)},
+}
+THESIS_WORDS = (
+    "Table III.1 of the thesis, errors in % on test rows (of Shark, which its own solvers equal within 0.15), and ours at "
+    "the same C, with the gap that ours reached. Iris and glass are the very splits. Letter has columns of unit variance "
+    "with their means left in, as there; news20 is tf-idf here; satimage is split otherwise. Where a gap is large the "
+    "epochs ran out."
+)
+
+
+def beside_thesis(every: pd.DataFrame) -> pd.DataFrame:
+    """Errors of the thesis and ours."""
+    found = []
+    for name, errors in THESIS.items():
+        for solver, published in errors.items():
+            for C, theirs in zip(THESIS_CS, published, strict=True):
+                ours = every[(every["data"] == name) & (every["solver"] == solver) & (every["C"] == C)]
+                if len(ours):
+                    line = {"data": name, "solver": solver, "C": C, "thesis": theirs}
+                    found.append(line | {"ours": ours["error %"].iloc[0], "gap": ours["gap"].iloc[0]})
+    return pd.DataFrame(found)
 
 
 def grid(solver: str) -> tuple[float, ...]:
@@ -186,16 +207,16 @@ def words(name: str, entry: dict[str, Any]) -> str:
     text += "".join(f" On {where}: {', '.join(which)}." for where, which in elsewhere.items())
     there = {(line["solver"], line["C"]) for line in entry["lines"]}
     missing = [f"{v} at C = {C:g}" for v in SOLVERS for C in grid(v) if (v, C) not in there]
-    return text + (f" Stopped after 12 minutes: {', '.join(missing)}." if missing else "")
+    return text + (f" Not run, or stopped after 12 minutes: {', '.join(missing)}." if missing else "")
 
 
 def write() -> None:
     stored = kept()
-    parts = [("Published (code of the thesis, same split):", PUBLISHED)]
     every = pd.concat([pd.DataFrame(stored[name]["lines"]) for name in SETS if name in stored]).reset_index(
         drop=True
     )
     every = every.drop(columns="where", errors="ignore")
+    parts = [(THESIS_WORDS, beside_thesis(every))]
     text = "Lowest test error over C of each solver (chosen on test rows, as the thesis did)."
     parts.append((text, best(every)))
     for name in SETS:
