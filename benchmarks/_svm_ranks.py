@@ -134,6 +134,8 @@ def seconds_to_a_gap(X: Any, y: Any, comm: Any, what: dict[str, Any]) -> dict[st
     comm.Barrier()  # whoever is late would be waited for
     progress = solve(held, Settings(tol=TOLS[what["loss"]], max_epochs=what["epochs"]))
     held.close()
+    if isinstance(held, RowEngine):
+        held.release()
     last = progress.last
     return {
         "s": progress.seconds,

@@ -84,6 +84,8 @@ def run_rank(job: Job, comm: Any, show: Callable[[str], None] = lambda _: None) 
     finally:
         engine.close()
     _save(job, comm, engine, _Learned(classes, found.names, progress, rows.scaling))
+    if isinstance(engine, RowEngine):
+        engine.release()
     if comm.rank == 0 and job.aside is None:
         checkpoint.remove(job.checkpoint)
     if comm.rank == 0 and not is_done(progress, stop):

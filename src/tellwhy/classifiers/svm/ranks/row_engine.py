@@ -225,6 +225,11 @@ class RowEngine:
         """End the threads."""
         self.workers.close()
 
+    def release(self) -> None:
+        """Free what ranks share in memory, after the weights were read; all ranks do so together."""
+        if isinstance(self.exchange, SharedMemory):
+            self.exchange.close()
+
 
 def _examples_from(examples: Examples, first: int, last: int) -> Examples:
     """The examples first … last, counted from 0."""
