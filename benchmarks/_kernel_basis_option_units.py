@@ -99,6 +99,9 @@ def _small() -> Iterator[Unit]:
     for name in SETS:
         own = {"trial": "trained errors", "set": name, "kernel": "gaussian", "rate": 0.02, "sizes": [10, 30]}
         yield {**own, "epochs": 5, "batches": 400, "amplitudes": True}
+    for name in ("mnist", "cifar10", "madelon"):
+        own = {"trial": "trained errors", "set": name, "kernel": "gaussian", "rate": 0.02, "sizes": [100]}
+        yield {**own, "structure": "landmarks", "epochs": 3, "batches": 250}
     own = {
         "trial": "trained errors",
         "set": "madelon",
@@ -121,6 +124,7 @@ def _small_accuracies() -> Iterator[Unit]:
     }
     yield {**own, "set": "letter", "epochs": 20, "batches": 1_000, "bias": True, "dropout": 0.5}
     yield {**own, "set": "usps", "epochs": 8, "batches": 500, "bias": True, "dropout": 0.5}
+    yield {**own, "set": "usps", "sizes": [2_000], "epochs": 6, "batches": 300, "bias": True, "dropout": 0.2}
     yield {**own, "set": "letter", "epochs": 14, "batches": 1_000, "bias": True, "dropout": 0.2, "rate": 0.02}
 
 

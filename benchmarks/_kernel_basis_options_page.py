@@ -201,7 +201,7 @@ def transfers(lines: pd.DataFrame) -> list[Part]:
         for line in table.itertuples()
     ]
     text = (
-        f"Transfer on MNIST (figure IV.2), {own.split.nunique()} splits: a basis is trained on five classes, a softmax "
+        f"Transfer on MNIST (figure IV.2), {own.split.nunique()} split(s): a basis is trained on five classes, a softmax "
         "on it for the other five. 'Short': 5 epochs of Adam in place of the solution. Effective rank: (Σλ)²/Σλ² of the "
         "covariance of features on test rows."
     )
@@ -245,9 +245,9 @@ def step_times(lines: pd.DataFrame) -> list[Part]:
 
 
 TIMES = (
-    "Training times (appendix 1.3): milliseconds of a step on MNIST, batches of 64 (UAB: 64 pairs), recorded and played "
-    "again; RB is a step of the softmax on the drawn basis. The thesis has no table; it says that times grow linearly with "
-    "D, that RB and DAB are up to ten times faster than UAB and SAB, and RB up to ten times faster than DAB."
+    "Training times (appendix 1.3): milliseconds of a step on MNIST, batches of 64 (UAB: 64 pairs); on a processor, of one "
+    "core's time; RB is a step of the softmax on the drawn basis. The thesis has no table; it says that times grow linearly "
+    "with D, that RB and DAB are up to ten times faster than UAB and SAB, and RB up to ten times faster than DAB."
 )
 
 

@@ -205,15 +205,10 @@ def times(unit: Unit, rows: Rows, device: str) -> list[dict]:
             objective = objective_of(kind, stack, rows.n_classes, device)
             plan = Plan(n_batches=50, max_epochs=1, train_basis=basis != "random")
             train(stack, objective, task.rows, plan, _rng())  # allocations and choices of algorithms
-            steps = 50
+            started = _now(device)
             plan = replace(plan, n_batches=unit["batches"])
-            started = _now(device)
-            train_for(stack, objective, task.rows, replace(plan, n_batches=steps), _rng(), n_epochs=1)
-            short = _now(device) - started
-            started = _now(device)
             train_for(stack, objective, task.rows, plan, _rng(), n_epochs=1)
-            whole = _now(device) - started
-            ms = 1_000 * (whole - short) / (unit["batches"] - steps)
+            ms = 1_000 * (_now(device) - started) / unit["batches"]
             found.append({"features": size, "basis": basis, "milliseconds": ms})
     return found
 

@@ -158,6 +158,8 @@ class _Epochs:
         self.rng = rng
         self.size = min(plan.batch_size, len(rows.Z))
         trained = [*(stack.trained if plan.train_basis else []), *objective.parameters]
+        for tensor in stack.trained:
+            tensor.requires_grad_(plan.train_basis)  # slopes of what stays as it is would cost time
         self.steps = Steps(
             lambda index: objective.losses(stack, rows.Z, rows.labels, index),
             trained,
