@@ -246,8 +246,8 @@ def step_times(lines: pd.DataFrame) -> list[Part]:
 
 TIMES = (
     "Training times (appendix 1.3): milliseconds of a step on MNIST, batches of 64 (UAB: 64 pairs); on a processor, of one "
-    "core's time; RB is a step of the softmax on the drawn basis. The thesis has no table; it says that times grow linearly "
-    "with D, that RB and DAB are up to ten times faster than UAB and SAB, and RB up to ten times faster than DAB."
+    "core's time; RB is a step of the softmax on the drawn basis. The thesis has no table: times grow linearly "
+    "with D, it says, RB and DAB are up to ten times faster than UAB and SAB, and RB up to ten times faster than DAB."
 )
 
 
