@@ -16,7 +16,8 @@ from tellwhy.scoring import as_score
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 3))
 ROWS = np.vstack([X[[4, 9, 30]], RNG.normal(size=(3, 3)) * 3])
-KEEP_THEM_IN = {"DMMMEN", "ExpectedValue", "GaussianNLL", "LocalInsight", "Occlusion", "RandomAttribution"}
+KEEP_THEM_IN = {"DMMMEN", "ExpectedValue", "GaussianNLL", "Lime", "LocalInsight", "Occlusion"}
+KEEP_THEM_IN |= {"PredictionDifference", "RandomAttribution"}
 BRIEF = {"DMMMEN": {"n_components": 1, "n_sweeps": 150, "n_burn": 100}}
 # sums over many points, so that every one of the sixty rows is a support point and can be left out
 MODEL = OneClassSVM(nu=1.0).fit(X)
