@@ -92,6 +92,9 @@ def test_parts_of_pictures_by_name(name):
     settings = {"Lime": {"n_segments": 6, "n_samples": 64}}.get(name, {"patch": 4})
     found = tellwhy.explain(of_pictures(torch), pictures[:2], name, pictures, target=1, **settings)
     assert found.values.shape == (2, 1, 8, 8)
+    if name == "Lime":  # segments are replaced by their own mean: no rows are needed
+        alone = tellwhy.explain(of_pictures(torch), pictures[:2], name, target=1, **settings)
+        assert alone.values.shape == found.values.shape
     sums = found.base_values + found.values.sum(axis=(1, 2, 3)) + found.residual
     np.testing.assert_allclose(sums, found.scores, atol=1e-6)
 

@@ -22,6 +22,7 @@ from tellwhy.explainers.in_batches import BATCH_PARAMETERS
 from tellwhy.explainers.perturbation.canvas import Canvas, baseline_row, baseline_words
 from tellwhy.explainers.perturbation.local_linear import Design, LocalModel, design
 from tellwhy.scoring.class_scores import as_class_scores, as_outputs, with_known_outputs
+from tellwhy.scoring.scores.flat_score import takes_arrays
 
 _WORD = re.compile(r"\w+")
 
@@ -124,7 +125,10 @@ class Lime(BackgroundExplainer):
     @property
     def needs_rows(self) -> bool:  # type: ignore[override]
         """Whether pieces may be replaced by those of background rows."""
-        return isinstance(self.baseline, str) and self.baseline in ("auto", "background")
+        if not isinstance(self.baseline, str) or self.baseline == "mean":
+            return False
+        of_columns = self.pieces == "columns" or (self.pieces == "auto" and not takes_arrays(self.score))
+        return self.baseline == "background" or of_columns
 
     def _fit(self, X: ArrayLike) -> None:
         """Keep background rows."""
