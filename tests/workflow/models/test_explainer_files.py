@@ -33,11 +33,13 @@ FITTING = {
     "GaussianNLL": lambda: explainers.GaussianNLL(KERNEL).fit(FRAME),
     "IntegratedGradients": lambda: explainers.IntegratedGradients(KERNEL).fit(ROWS),
     "KernelShap": lambda: explainers.KernelShap(OneClassSVM().fit(ROWS), n_coalitions=16).fit(ROWS),
+    "Lime": lambda: explainers.Lime(KERNEL, n_samples=64).fit(ROWS),
     "LinearShapley": lambda: explainers.LinearShapley(SGDOneClassSVM(random_state=0).fit(ROWS)).fit(ROWS),
     "LocalInsight": lambda: explainers.LocalInsight(KERNEL, n_questions=64, **SHORT).fit(ROWS),
     "Occlusion": lambda: explainers.Occlusion(
         make_pipeline(StandardScaler(), IsolationForest(n_estimators=3, random_state=0)).fit(FRAME)
     ).fit(FRAME),
+    "PredictionDifference": lambda: explainers.PredictionDifference(KERNEL, n_samples=8).fit(ROWS),
     "TreeShapley": lambda: explainers.TreeShapley(
         RandomForestClassifier(3, random_state=0).fit(ROWS, ROWS[:, 0] > 0), target=1
     ).fit(ROWS),
