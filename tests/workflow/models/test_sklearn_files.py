@@ -279,7 +279,9 @@ BENT = [  # (model, array, what is done to it): compiled loops would read what i
 ]
 
 
-@pytest.mark.parametrize(("model", "name", "bend"), BENT, ids=lambda value: str(value)[:28])
+@pytest.mark.parametrize(
+    ("model", "name", "bend"), BENT, ids=[f"{type(m).__name__} {name}" for m, name, _ in BENT]
+)
 def test_arrays_that_lead_out_of_bounds_are_refused(model, name, bend, tmp_path):
     path = tellwhy.save(model.fit(ROWS, TARGET), tmp_path / "m")
     changed(path, lambda head: None, {name: bend(array_of(path, name))})
