@@ -33,7 +33,8 @@ def test_they_have_the_members_of_an_explainer(method):
     if hasattr(explainer, "fit"):
         explainer.fit(x)
     assert explainer.explain(x).kind == explainer.kind
-    assert list(inspect.signature(explainer.explain).parameters) == ["X", "progress", "output"]
+    wanted = ["X", "progress", "output", "differentiable"]
+    assert list(inspect.signature(explainer.explain).parameters) == wanted
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -12,12 +12,13 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
-from tellwhy.core.errors import InvalidInput
+from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.extras import Extras
 from tellwhy.core.params import (
     Rule as ParameterRule,
     Rules,
+    boolean,
     instance_of,
     integer,
     none,
@@ -33,6 +34,7 @@ from tellwhy.explainers.propagation.engine.inputs import Inputs, read_inputs, re
 from tellwhy.explainers.propagation.engine.methods import Method, relevance_method
 from tellwhy.explainers.propagation.engine.passes import first_not_finite
 from tellwhy.explainers.propagation.engine.results import Result
+from tellwhy.explainers.propagation.inside.differentiable import explain_differentiably
 from tellwhy.explainers.propagation.inside.from_outputs import relevance_from_outputs
 from tellwhy.explainers.propagation.inside.latent import latent_relevance
 from tellwhy.explainers.propagation.inside.ledger import ledger
@@ -86,7 +88,14 @@ class NetworkExplainer(ABC):
         self.batch_size = batch_size
         self.device = device
 
-    def explain(self, X: Any, *, progress: bool | None = None, output: str = "numpy") -> Any:
+    def explain(
+        self,
+        X: Any,
+        *,
+        progress: bool | None = None,
+        output: str = "numpy",
+        differentiable: bool = False,
+    ) -> Any:
         """Explain the model's output for each row of X.
 
         Parameters
@@ -99,6 +108,9 @@ class NetworkExplainer(ABC):
         output
             "numpy", or "torch": values stay on the device, in the network's own type, as a
             `TensorExplanation`.
+        differentiable
+            Whether the values, as tensors (`output="torch"`), can be differentiated with respect to X and to
+            the model's parameters. All rows' computations are then kept in memory.
 
         Returns
         -------
@@ -106,7 +118,12 @@ class NetworkExplainer(ABC):
         each is that of the whole, and its `base_values` are what the other inputs got.
         """
         validate_value(type(self).__name__, "output", output, one_of("numpy", "torch"))
+        validate_value(type(self).__name__, "differentiable", differentiable, boolean)
+        if differentiable and output != "torch":
+            raise InvalidParameter('differentiable=True gives tensors: use it with output="torch".')
         with shown(progress):
+            if differentiable:
+                return explain_differentiably(self, X)
             return explain_together([self], X, output=output)[0]
 
     def ledger(self, X: Any) -> pd.DataFrame:
@@ -141,6 +158,11 @@ class NetworkExplainer(ABC):
         if self.kind != "attribution":
             raise InvalidInput(f"{type(self).__name__} hands no relevance down.")
         return relevance_from_outputs(self, X, relevance)
+
+    @property
+    def is_differentiable(self) -> bool:
+        """Whether all that happens is the ways down of `passes`, which can be differentiated."""
+        return type(self).explain_batch is NetworkExplainer.explain_batch
 
     @abstractmethod
     def passes(self) -> list[Pass]:

@@ -67,7 +67,7 @@ def explain_together(explainers: Sequence[NetworkExplainer], X: Any, *, output: 
             for result, collector in zip(results, collectors, strict=True):
                 collector.put(batch, part, result)
         wholes = [collector.all_rows() for collector in collectors]
-    finish = _finish_on_device if output == "torch" else _finish
+    finish = finish_on_device if output == "torch" else _finish
     return [
         finish(e, X, rows, whole, target)
         for e, whole, target in zip(explainers, wholes, targets, strict=True)
@@ -134,7 +134,7 @@ def _finish(explainer: NetworkExplainer, X: Any, rows: Inputs, whole: Result, ta
     return rows.like_given(made)
 
 
-def _finish_on_device(
+def finish_on_device(
     explainer: NetworkExplainer, X: Any, rows: Inputs, whole: Result, target: CheckedTarget
 ) -> Any:
     """The same as tensors, in the form of X."""

@@ -36,6 +36,7 @@ from tellwhy.explainers.propagation.engine.refusals import (
 from tellwhy.explainers.propagation.engine.taps import collected, tapped
 from tellwhy.explainers.propagation.inside.own_modules import OwnModules
 from tellwhy.explainers.propagation.operations.calls import Call
+from tellwhy.explainers.propagation.operations.histories import Histories
 from tellwhy.explainers.propagation.operations.kinds import KINDS, kind_of
 from tellwhy.explainers.propagation.operations.nested import all_tensors, map_tensors, tensors_in
 from tellwhy.explainers.propagation.operations.operation import Operation, operation_name
@@ -83,6 +84,8 @@ class Capture(TorchFunctionMode):
         Activation functions that a method which replaces rectifiers has no word for.
     """
 
+    histories: Histories | None = None  # kept by a capture for explanations that are differentiated
+
     def __init__(
         self,
         methods: Sequence[Method],
@@ -94,7 +97,7 @@ class Capture(TorchFunctionMode):
     ):
         super().__init__()
         self.methods = methods
-        self.current = Current(methods[0])
+        self.current = Current(methods[0], histories=self.histories)
         self.paths = paths
         self.ledger = ledger
         self.tolerant = tolerant
@@ -179,10 +182,11 @@ class Capture(TorchFunctionMode):
         occurring = [t for t in given if self.is_activation(t)]
         activations = occurring if len(occurring) < 2 else list({id(t): t for t in occurring}.values())
         if not activations:
-            return self._constant(Call(func, args, kwargs, name, False, []))
+            return self._constant(Call(func, args, kwargs, name, False, [], histories=self.histories))
         in_place = in_place or bool(kwargs.get("inplace"))
         times = len(occurring)
-        call = Call(func, args, kwargs, name, in_place, activations, times, times == len(given))
+        alone = times == len(given)
+        call = Call(func, args, kwargs, name, in_place, activations, times, alone, self.histories)
         written = self._written_out(call)
         return self._run(call) if written is None else written
 
@@ -193,9 +197,12 @@ class Capture(TorchFunctionMode):
                 written = WRITTEN_OUT[call.name](call, self.is_constant)
             if written is not None:
                 return written
-        with torch.no_grad():  # what depends on parameters alone is a constant
-            result = call.function(*call.args, **call.kwargs)
+        result = self._run_constant(call)
         return self._token_leaf(call.args, call.kwargs, result) if call.name == "embedding" else result
+
+    def _run_constant(self, call: Call) -> Any:
+        with torch.no_grad():  # what depends on parameters alone is a constant
+            return call.function(*call.args, **call.kwargs)
 
     def is_constant(self, tensor: Tensor) -> bool:
         """Whether a tensor does not depend on the explained input."""
@@ -255,7 +262,7 @@ class Capture(TorchFunctionMode):
         self._look_for_rectifier(call, operation)
         check_seen(self, call, operation, origins)
         if kind == "unknown":
-            result = call.run(call.activations)
+            result = self._run_unknown(call, operation)
             if not any(self.is_activation(t) for t in tensors_in(result)):
                 return result  # x.argmax(), x > 0: nothing can be handed down, no rule is missing
             note_unknown(self, call, operation)
@@ -266,6 +273,9 @@ class Capture(TorchFunctionMode):
         result = self.record(operation, result)
         self._keep(call, operation, result, origins)
         return result
+
+    def _run_unknown(self, call: Call, operation: Operation) -> Any:  # noqa: ARG002
+        return call.run(call.activations)
 
     def _by_own(
         self, call: Call, operation: Operation, own: Handover, origins: Sequence[Origin | None]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from tellwhy.explainers.propagation.engine.derivative_steps import DerivativeStep, times
-from tellwhy.explainers.propagation.engine.steps import Cotangents, Followed, LayerStep
+from tellwhy.explainers.propagation.engine.steps import Cotangents, LayerStep, carry_out
 from tellwhy.explainers.propagation.engine.taps import portion
 from tellwhy.explainers.propagation.operations.calls import Call
 from tellwhy.explainers.propagation.operations.operation import Operation
@@ -80,7 +80,7 @@ def by_own_function(capture: Capture, call: Call, operation: Operation, handover
         handover=handover,
         n_inputs=len(inputs),
     )
-    return Followed.apply(step, call.run, *inputs)
+    return carry_out(step, call.run, *inputs)
 
 
 @dataclass
@@ -109,7 +109,7 @@ def attention(capture: Capture, call: Call, operation: Operation) -> Tensor:
     shares: Mapping[str, float] = DETACHED if detaches else PORTIONS
     if detaches and not capture.has_gradients:
         names = ["value"]
-    fixed = {k: v.detach() if isinstance(v, Tensor) else v for k, v in given.items() if k not in names}
+    fixed = {k: call.constant(v) if isinstance(v, Tensor) else v for k, v in given.items() if k not in names}
     # Watched one by one: queries, keys and values may be the same tensor.
     inputs = [capture.watch(operation, [given[name]])[0] for name in names]
 
@@ -117,13 +117,13 @@ def attention(capture: Capture, call: Call, operation: Operation) -> Tensor:
         return call.function(**fixed, **dict(zip(names, tensors, strict=True)))
 
     listed = [shares[name] for name in names]
-    if not capture.follows_rules:
+    if not capture.follows_rules and capture.histories is None:
         return run(inputs)
-    if not capture.carries_relevance:
+    if not capture.carries_relevance and capture.histories is None:
         portions = [portion(t, share, capture.current) for t, share in zip(inputs, listed, strict=True)]
         return run(portions)
     step = AttentionStep(operation, capture.current, shares=listed)
-    return Followed.apply(step, run, *inputs)
+    return carry_out(step, run, *inputs)
 
 
 @dataclass
@@ -155,12 +155,12 @@ def biased(capture: Capture, call: Call, operation: Operation, origin: Origin | 
     operation.name = before.name
     operation.kind = "layer"
     operation.first = before.first
-    operation.layer = replace(layer, bias=bias.detach().reshape(-1))
+    operation.layer = replace(layer, bias=call.constant(bias).reshape(-1))
     inputs = capture.watch(operation, origin.inputs)
     if capture.has_gradients:
         inputs.append(call.activations[0])
     step = BiasStep(operation, capture.current, operation.layer, capture.needs_layer_inputs)
-    return Followed.apply(step, lambda _: call.run_detached(), *inputs)
+    return carry_out(step, lambda _: call.run_detached(), *inputs)
 
 
 def _added(call: Call) -> Tensor | None:

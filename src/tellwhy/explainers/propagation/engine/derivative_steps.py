@@ -5,13 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from tellwhy.explainers.propagation.engine.steps import Compute, Cotangents, Step
+from tellwhy.explainers.propagation.engine.methods import Current
+from tellwhy.explainers.propagation.engine.steps import (
+    Compute,
+    Cotangents,
+    Remembered,
+    Step,
+    with_histories,
+)
+from tellwhy.explainers.propagation.operations.calls import Call
+from tellwhy.explainers.propagation.operations.nested import map_tensors
 from tellwhy.explainers.propagation.operations.normalisation import Normalisation
+from tellwhy.explainers.propagation.operations.operation import Operation
 from tellwhy.explainers.propagation.rules import quotient
 
 # f(z)/z where it has a form of its own: fewer passes over the memory than a quotient that minds zeros.
@@ -53,11 +64,20 @@ class DerivativeStep(Step):
         self.local = _Local(leaves, out)
         return out.detach()
 
+    def compute_with_history(self, compute: Compute, inputs: list[Tensor]) -> Tensor:
+        """Run the operation: the graph is that of the history."""
+        # The fast kernels of attention have no second derivative.
+        with sdpa_kernel(SDPBackend.MATH):
+            self.local = _Local(inputs, compute(inputs))
+        return self.local.out
+
     def derivative(self, c: Tensor) -> list[Tensor]:
         """Transposed derivative applied to c."""
         assert self.local is not None
         is_last = self.current.is_last
         leaves, out = self.local
+        if self.current.histories is not None:
+            return list(torch.autograd.grad(out, leaves, c, create_graph=True, materialize_grads=True))
         found = torch.autograd.grad(out, leaves, c, retain_graph=not is_last, materialize_grads=True)
         if is_last:  # memory is given back on the way down, not at its end
             self.local = None
@@ -77,6 +97,30 @@ class DerivativeStep(Step):
 
 
 @dataclass
+class PlainStep(DerivativeStep):
+    """An operation whose derivative serves all methods."""
+
+    def hand_down(self, c: Tensor, inputs: list[Tensor], out: Tensor) -> Cotangents:  # noqa: ARG002
+        """The derivative."""
+        return self.derivative(c)
+
+
+def remembered(current: Current, call: Call, operation: Operation, inputs: Sequence[Tensor]) -> Any:
+    """Run an operation whose derivative serves all methods, with histories; it may have several outputs."""
+    histories = current.histories
+    assert histories is not None
+    seen = with_histories(histories, inputs)
+
+    def standing_for(out: Tensor) -> Tensor:
+        if not out.requires_grad:  # whole numbers, such as the places of largest elements
+            return out
+        step = PlainStep(operation, current, local=_Local(seen, out))
+        return histories.keep(Remembered.apply(step, (seen, out), *inputs), out)
+
+    return map_tensors(standing_for, call.run(seen))
+
+
+@dataclass
 class PoolingStep(DerivativeStep):
     """An average pool; `ones` is the pool of ones, which is less than one where it counts padding."""
 
@@ -86,6 +130,11 @@ class PoolingStep(DerivativeStep):
         """Run the pool, and on ones."""
         self.ones = compute([torch.ones_like(inputs[0][:1])])
         return super().compute(compute, inputs)
+
+    def compute_with_history(self, compute: Compute, inputs: list[Tensor]) -> Tensor:
+        """Run the pool, and on ones."""
+        self.ones = compute([torch.ones_like(inputs[0][:1])])
+        return super().compute_with_history(compute, inputs)
 
     def hand_down(self, c: Tensor, inputs: list[Tensor], out: Tensor) -> Cotangents:
         """In proportion, or evenly."""

@@ -18,13 +18,14 @@ from tellwhy.explainers.propagation.engine.derivative_steps import (
     ElementStep,
     NormalisationStep,
     PoolingStep,
+    remembered,
 )
 from tellwhy.explainers.propagation.engine.steps import (
     AdditionStep,
-    Followed,
     LayerStep,
     MergedStep,
     Step,
+    carry_out,
 )
 from tellwhy.explainers.propagation.engine.taps import Relu, portion
 from tellwhy.explainers.propagation.operations.batch_norm import read_batch_norm
@@ -68,7 +69,9 @@ def follow(
 
 def _run(capture: Capture, call: Call, operation: Operation, origins: OriginsOfInputs) -> Any:
     inputs = capture.watch(operation, call.activations)
-    if call.name == "relu" and not capture.needs_layer_inputs and not capture.carries_relevance:
+    remembers = capture.histories is not None
+    is_short = not (capture.needs_layer_inputs or capture.carries_relevance or remembers)
+    if call.name == "relu" and is_short:
         before = origins[0]
         if before is not None and before.operation.kind == "layer" and not operation.rectifies:
             overwrites = _overwrites(capture, call, before)
@@ -76,11 +79,12 @@ def _run(capture: Capture, call: Call, operation: Operation, origins: OriginsOfI
             return Relu.apply(inputs[0], overwrites)
     plain = not operation.constants and all(method.is_plain(operation) for method in capture.methods)
     if plain:
-        return call.run(inputs)
-    if operation.kind == "product" and not operation.constants and not capture.carries_relevance:
+        return remembered(capture.current, call, operation, inputs) if remembers else call.run(inputs)
+    evenly = operation.kind == "product" and not operation.constants and not remembers
+    if evenly and not capture.carries_relevance:
         # The derivative gives the whole to each factor: each gets its share of it.
         return portion(call.run(inputs), 1 / call.times, capture.current)
-    result = Followed.apply(_step(capture, call, operation, origins), call.run, *inputs)
+    result = carry_out(_step(capture, call, operation, origins), call.run, *inputs)
     # f(z)/z is taken element by element, which needs one output for each input.
     if operation.kind in ("elementwise", "rectifier") and result.shape != inputs[0].shape:
         capture.refuse(f"{operation.where} broadcasts an activation; expand it to the full shape first.")
@@ -99,7 +103,7 @@ def _written(capture: Capture, call: Call, operation: Operation, written: Writte
     if capture.has_gradients:  # gradients take every operation on the way
         inputs += call.activations
     step = WrittenStep(operation, capture.current, differentiates=capture.has_gradients, axis=written.axis)
-    return Followed.apply(step, lambda xs: call.run(xs[1:]) if xs[1:] else call.run_detached(), *inputs)
+    return carry_out(step, lambda xs: call.run(xs[1:]) if xs[1:] else call.run_detached(), *inputs)
 
 
 def _step(capture: Capture, call: Call, operation: Operation, origins: OriginsOfInputs) -> Step:
@@ -151,7 +155,7 @@ def _batch_norm(capture: Capture, call: Call, operation: Operation, origin: Orig
         operation.own_rule = four_coefficients()
     scale = ChannelScale("batch_norm", *read_batch_norm(call).line(), {})
     step = LayerStep(operation, capture.current, scale)
-    return Followed.apply(step, call.run, *capture.watch(operation, call.activations))
+    return carry_out(step, call.run, *capture.watch(operation, call.activations))
 
 
 def _two_linear(capture: Capture, call: Call, operation: Operation) -> Tensor:
@@ -159,7 +163,7 @@ def _two_linear(capture: Capture, call: Call, operation: Operation) -> Tensor:
     norm = read_batch_norm(call)
     normalise = ChannelScale("batch_norm", *norm.normalising_line(), {})
     first = Operation(0, "batch_norm", "layer", operation.path, operation.first)
-    x = Followed.apply(
+    x = carry_out(
         LayerStep(first, capture.current, normalise),
         lambda xs: normalise.forward(xs[0], normalise.weight, normalise.bias),
         *capture.watch(first, call.activations),
@@ -168,7 +172,7 @@ def _two_linear(capture: Capture, call: Call, operation: Operation) -> Tensor:
     operation.first = False
     step = LayerStep(operation, capture.current, ChannelScale("batch_norm", *norm.scaling_line(), {}))
     # The output is that of the model's own call, to the last bit, not one of our two layers.
-    return Followed.apply(step, lambda _: call.run_detached(), *capture.watch(operation, [x]))
+    return carry_out(step, lambda _: call.run_detached(), *capture.watch(operation, [x]))
 
 
 def _merged(capture: Capture, call: Call, operation: Operation, origin: Origin | None) -> Tensor | None:
@@ -189,4 +193,4 @@ def _merged(capture: Capture, call: Call, operation: Operation, origin: Origin |
         inputs.append(normalised)
     norm = read_batch_norm(call)
     step = MergedStep(operation, capture.current, layer, capture.needs_layer_inputs, norm=norm)
-    return Followed.apply(step, lambda _: call.run_detached(), *inputs)
+    return carry_out(step, lambda _: call.run_detached(), *inputs)

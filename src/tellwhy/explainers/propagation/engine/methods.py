@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from tellwhy.explainers.propagation.composites import Composite
+from tellwhy.explainers.propagation.operations.histories import Histories
 from tellwhy.explainers.propagation.operations.operation import Operation
 from tellwhy.explainers.propagation.rules import Handover, Rule
 
@@ -161,8 +162,9 @@ class Current:
     """The method whose backward pass is running, and whether it is the last one through these operations.
 
     Steps are made once, in the forward pass, and gone through by one method after the other: all of them look
-    here to see which one it is.
+    here to see which one it is. `histories` are there where the explanation is to be differentiated.
     """
 
     method: Method
     is_last: bool = True
+    histories: Histories | None = None

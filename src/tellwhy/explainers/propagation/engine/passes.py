@@ -22,7 +22,7 @@ from tellwhy.scoring.scores.network_passes import TrailingSoftmax, not_one_tenso
 
 # Models that change in place what autograd keeps: only capture, which works on copies, can follow them.
 needs_capture: WeakSet[Module] = WeakSet()
-_DETACHED = (
+DETACHED = (
     "The output does not depend on x through operations with a gradient: something on the way detaches it "
     "(torch.no_grad, .detach(), .data, numpy) or x is not used."
 )
@@ -63,6 +63,11 @@ def run_forward(
         if plain is not None:
             return plain
     capture = Capture(methods, ModulePaths(model), ledger=ledger, tolerant=tolerant, places=places)
+    return captured_forward(model, inputs, capture)
+
+
+def captured_forward(model: Module, inputs: Inputs, capture: Capture) -> Forward:
+    """Run the model under a capture."""
     try:
         outputs = _captured(model, inputs, capture)
     except TellwhyError:
@@ -81,7 +86,7 @@ def run_forward(
     if layers:
         layers[-1].last = True
     # Chosen here as well as before each backward pass: `coverage` reads the rules without going back.
-    choose_rules(capture, methods[0])
+    choose_rules(capture, capture.methods[0])
     # From here on only autograd holds the activations: the backward pass frees them one by one.
     capture.origins.clear()
     return forward
@@ -147,7 +152,7 @@ def _one_output(model: Module, capture: Capture, outputs: Any) -> Tensor:
         raise UnsupportedModel(not_one_tensor(model, outputs))
     outputs = capture.origins.newest(outputs)
     if not capture.is_activation(outputs):
-        raise UnsupportedModel(f"{type(model).__name__} cannot be explained. {_DETACHED}")
+        raise UnsupportedModel(f"{type(model).__name__} cannot be explained. {DETACHED}")
     if capture.origins.of(outputs) is None and outputs.grad_fn is not None and capture.follows_rules:
         raise UnsupportedModel(
             f"The output of {type(model).__name__} was computed where it cannot be seen: in a scripted or "
@@ -220,18 +225,20 @@ def run_backward(
         forward.outputs, leaves, cotangent, retain_graph=not is_last, allow_unused=True
     )
     if all(part is None for part in found):
-        raise UnsupportedModel(_DETACHED)
+        raise UnsupportedModel(DETACHED)
     return HandedDown(values_of(forward, method, found), scores.detach())
 
 
 def values_of(forward: Forward, method: Method, found: Sequence[Tensor | None]) -> list[Tensor]:
     """Return values like each input, from what came down to each leaf."""
     like = forward.outputs
+    histories = forward.capture.histories
     values = [torch.zeros(t.shape, dtype=like.dtype, device=like.device) for t in forward.inputs.tensors]
     for (leaf, number), c in zip(forward.capture.leaves, found, strict=True):
         if c is None:  # the output does not depend on this leaf
             continue
-        value = c * leaf.detach() if method.multiply else c
+        held = leaf.detach() if histories is None else histories.of(leaf)
+        value = c * held if method.multiply else c
         if number in forward.capture.tokens:  # a token gets the sum over its embedding
             value = value.sum(dim=-1)
         values[number] = values[number] + value

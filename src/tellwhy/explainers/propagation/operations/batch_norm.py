@@ -61,6 +61,6 @@ def read_batch_norm(call: Call) -> BatchNorm:
         mean=given["running_mean"].detach(),
         variance=given["running_var"].detach(),
         eps=given.get("eps", 1e-5),
-        weight=None if weight is None else weight.detach(),
-        bias=None if bias is None else bias.detach(),
+        weight=None if weight is None else call.constant(weight),
+        bias=None if bias is None else call.constant(bias),
     )

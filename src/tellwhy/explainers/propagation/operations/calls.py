@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tellwhy.explainers.propagation.operations.histories import Histories
 from tellwhy.explainers.propagation.operations.nested import map_tensors
 
 
@@ -34,6 +35,9 @@ class Call:
         How often activations occur among the arguments: twice in x·x.
     only_activations
         Whether no other tensor is among the arguments.
+    histories
+        How activations depend on the input and on the parameters, where explanations are to be
+        differentiated.
     """
 
     function: Callable[..., Any]
@@ -44,6 +48,7 @@ class Call:
     activations: list[Tensor]
     times: int = 1
     only_activations: bool = False
+    histories: Histories | None = None
 
     @property
     def target(self) -> Tensor:
@@ -79,7 +84,7 @@ class Call:
         exchanged = {id(old): new for old, new in zip(self.activations, activations, strict=True)}
 
         def exchange(tensor: Tensor) -> Tensor:
-            return exchanged[id(tensor)] if id(tensor) in exchanged else tensor.detach()
+            return exchanged[id(tensor)] if id(tensor) in exchanged else self.constant(tensor)
 
         args = map_tensors(exchange, self.args)
         kwargs = map_tensors(exchange, self.kwargs)
@@ -101,8 +106,12 @@ class Call:
         return self.only_activations and not in_place
 
     def run_detached(self) -> Any:
-        """Run on constants: the result has no gradient."""
-        return self.run([t.detach() for t in self.activations])
+        """Run on constants: the result has no gradient that relevance could take."""
+        return self.run([self.constant(t) for t in self.activations])
+
+    def constant(self, tensor: Tensor) -> Tensor:
+        """A tensor that relevance does not go to; where there are histories, with its own."""
+        return tensor.detach() if self.histories is None else self.histories.of(tensor)
 
 
 def _has_dtype(args: Any, kwargs: dict[str, Any]) -> bool:

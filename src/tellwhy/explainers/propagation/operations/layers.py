@@ -53,9 +53,11 @@ class LinearMap:
             return s @ weight
         if isinstance(self.geometry["padding"], str):
             # 'same' may pad the two sides differently, which PyTorch's backward function cannot be told.
+            is_differentiated = torch.is_grad_enabled()  # not so on an ordinary way down
             with torch.enable_grad():
                 leaf = torch.zeros_like(x).requires_grad_()
-                return torch.autograd.grad(self.forward(leaf, weight), leaf, s)[0]
+                z = self.forward(leaf, weight)
+                return torch.autograd.grad(z, leaf, s, create_graph=is_differentiated)[0]
         return self._convolution_backward(x, weight, s)
 
     def _convolution_backward(self, x: Tensor, weight: Tensor, s: Tensor) -> Tensor:
@@ -138,8 +140,8 @@ def read_layer(call: Call, *, nonnegative: bool = False) -> LinearMap:
     given = call.arguments(names)
     geometry = {key: given.get(key, _DEFAULTS[key]) for key in names[3:]}
     bias = given.get("bias")
-    bias = None if bias is None else bias.detach()
-    return LinearMap(call.name, given["weight"].detach(), bias, geometry, nonnegative)
+    bias = None if bias is None else call.constant(bias)
+    return LinearMap(call.name, call.constant(given["weight"]), bias, geometry, nonnegative)
 
 
 def _argument_names(name: str) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from tellwhy.core.errors import InvalidParameter
@@ -89,5 +90,8 @@ class Rule:
 
 def quotient(a: Tensor, b: Tensor) -> Tensor:
     """a / b, and 0 where b is 0."""
-    # A division by zero gives inf or nan, and is overwritten; no gradient ever goes through here.
-    return (a / b).masked_fill_(b == 0, 0)
+    zero = b == 0
+    if torch.is_grad_enabled():  # explanations that are differentiated: 0 · inf would be in the derivative
+        return (a / b.masked_fill(zero, 1)).masked_fill(zero, 0)
+    # A division by zero gives inf or nan, and is overwritten: fewer passes over the memory.
+    return (a / b).masked_fill_(zero, 0)
