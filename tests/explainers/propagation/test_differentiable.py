@@ -59,9 +59,10 @@ class Attention(nn.Module):
         self.head = nn.Linear(4, 3)
 
     def forward(self, tokens):
-        x = self.words(tokens)
-        query, key, value = self.looks(self.norm(x)).chunk(3, dim=-1)
-        x = x + F.scaled_dot_product_attention(query, key, value, is_causal=True)
+        x = tokens if tokens.is_floating_point() else self.words(tokens)
+        heads = [t.unflatten(-1, (2, 4)).transpose(1, 2) for t in self.looks(self.norm(x)).chunk(3, dim=-1)]
+        # With an axis of heads PyTorch takes its fast kernel, which has no second derivative.
+        x = x + F.scaled_dot_product_attention(*heads, is_causal=True).transpose(1, 2).flatten(2)
         x = x * torch.rsqrt(x.square().mean(dim=-1, keepdim=True) + 1e-5)
         gate, signal = self.gate(x).chunk(2, dim=-1)
         x = x + F.silu(gate) * F.gelu(signal)
@@ -145,6 +146,8 @@ def test_attention_norms_products_and_recurrence_on_tokens(make):
     np.testing.assert_allclose(found.values.detach(), explainer.explain(tokens).values, atol=1e-12)
     parameters = [model.words.weight, model.looks.weight, model.norm.weight, model.own.weight_hh_l0]
     check_slopes(explainer, tokens, parameters)
+    embedded = torch.randn(4, 5, 8, dtype=torch.float64).requires_grad_()
+    check_slopes(explainer, embedded, [embedded, *parameters[1:]])
 
 
 def test_batches_and_several_inputs():

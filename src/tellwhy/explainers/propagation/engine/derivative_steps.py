@@ -117,7 +117,9 @@ def remembered(current: Current, call: Call, operation: Operation, inputs: Seque
         step = PlainStep(operation, current, local=_Local(seen, out))
         return histories.keep(Remembered.apply(step, (seen, out), *inputs), out)
 
-    return map_tensors(standing_for, call.run(seen))
+    with sdpa_kernel(SDPBackend.MATH):  # a module may have attention in it
+        result = call.run(seen)
+    return map_tensors(standing_for, result)
 
 
 @dataclass
