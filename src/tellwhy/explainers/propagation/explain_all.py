@@ -34,9 +34,8 @@ def explain_all(explainers: Sequence[Explains] | Mapping[str, Explains], X: Any)
     --------
     >>> import torch
     >>> from tellwhy.explainers import LRP, Gradient, explain_all
-    >>> _ = torch.manual_seed(0)
     >>> model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2)).eval()
-    >>> found = explain_all({"gradient": Gradient(model), "LRP": LRP(model, rule="z_plus")}, torch.ones(5, 3))
+    >>> found = explain_all({"gradient": Gradient(model), "LRP": LRP(model)}, torch.ones(5, 3))
     >>> found["LRP"].method, found["gradient"].values.shape
     ('LRP', (5, 3))
     """
