@@ -148,6 +148,17 @@ def test_a_reference_is_judged_by_parts_that_were_not_learned_from():
     assert n_alarms <= 2
 
 
+@pytest.mark.parametrize("seed", [2, 13])
+def test_what_only_a_fitted_tail_calls_odd_is_no_alarm(seed):
+    """Clean heavy-tailed series: a tail fitted to forty stretches of the reference calls both of them odd."""
+    rng = np.random.default_rng(seed)
+    waves = (rng.standard_t(3, size=1500) for _ in range(2))
+    own, other = (pd.DataFrame({"t": np.arange(1500), "x": wave}) for wave in waves)
+    run = explain_series(own, reference=other, top=1, time="t", window=20, n_windows=500)
+    assert run.threshold is not None
+    assert not run.items[0].is_alarm
+
+
 def test_too_few_stretches_are_ranked_and_nothing_is_an_alarm():
     own = readings(300, seed=4)
     own.loc[150:169, "c"] = 3.0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -10,6 +12,16 @@ from tellwhy.core.score_function import Floats
 from tellwhy.workflow.verdicts.alarms import Calibration, draw_alarms
 
 LEAST = 10  # ordinary scores that a law of scores can be learned from
+
+
+class Law(Protocol):
+    """Scores as surprises, −log p, and back."""
+
+    def surprises(self, scores: Floats) -> Floats:
+        """Return the surprise of each score."""
+
+    def score_of(self, surprise: float) -> float:
+        """Return the score with this surprise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,12 +40,13 @@ def judge(
     fdr: float | None = None,
     is_clean: bool = True,
     few: str = "above all",
+    learn: Callable[[Floats], Law] | None = None,
 ) -> Judged:
     """Judge scores by those of ordinary things, each scored as if it were new.
 
     With fewer than ten of them, alarms are what scores above all of them, or nothing is an alarm where `few`
     is "rank": one of many stretches of a series is above a few ordinary ones by chance. Without any ordinary
-    score there is no line.
+    score there is no line. `learn` makes another law of the ordinary scores than that of rows.
     """
     if ordinary is None or (not len(ordinary) and few != "rank"):
         return Judged(None, None, "no alarms, since nothing says what is ordinary: a ranking only")
@@ -46,7 +59,7 @@ def judge(
         rule = f"above all {n} of the reference: one ordinary picture in {n + 1} would be"
         p_values = (1 + (ordinary[None, :] >= scores[:, None]).sum(axis=1)) / (n + 1)
         return Judged(p_values, float(ordinary.max()), rule)
-    calibration = Calibration.learn(ordinary, is_clean=is_clean)
+    calibration = learn(ordinary) if learn else Calibration.learn(ordinary, is_clean=is_clean)
     surprises = calibration.surprises(scores)
     alarms = draw_alarms(surprises, fdr=fdr)
     above = scores[surprises > alarms.level]

@@ -16,6 +16,7 @@ from tellwhy.data import Table
 from tellwhy.data.table import TableLike
 from tellwhy.detectors import PatchModel
 from tellwhy.explainers import PatchRelevance
+from tellwhy.workflow.media.foretold import ForetoldHeights
 from tellwhy.workflow.media.media_run import Item, MediaRun, Place
 from tellwhy.workflow.media.ordinary import Judged, judge
 from tellwhy.workflow.media.series_readings import (
@@ -67,10 +68,17 @@ def explain_series(data: str | Path | TableLike, **settings: Any) -> MediaRun:
     chosen = peaks(scores, request.window)
     own = _Usual(scores[chosen], usual_of(told.values[0], request.window))
     usual = own if other is None else _held_out(request, ordinary)
-    judged = judge(scores[chosen], usual.peaks, fdr=request.fdr, is_clean=other is not None, few="rank")
+    judged = _judged(scores[chosen], usual.peaks, request)
     found = _Found(readings, told.values[0], usual.relevance, scores, chosen, judged)
     items = [_item(found, k, request.window) for k in range(found.n_told(request))]
     return _run(table, request, found, items)
+
+
+def _judged(heights: Floats, usual: Floats, request: SeriesRequest) -> Judged:
+    """Judge stretches by each other, or by those of a reference, whose tail has to be foretold."""
+    if request.reference is None:
+        return judge(heights, usual, fdr=request.fdr, is_clean=False, few="rank")
+    return judge(heights, usual, fdr=request.fdr, few="rank", learn=ForetoldHeights.learn)
 
 
 def _model(request: SeriesRequest) -> PatchModel:
@@ -86,7 +94,7 @@ def _model(request: SeriesRequest) -> PatchModel:
 class _Usual:
     """Highest points of ordinary stretches, and the relevance that a reading of each channel usually has."""
 
-    peaks: Floats
+    peaks: Floats  # of a reference: in the order of time
     relevance: Floats
 
 
@@ -106,7 +114,7 @@ def _held_out(request: SeriesRequest, ordinary: Readings) -> _Usual:
         fitted = _model(request).fit([other for i, other in enumerate(parts) if i != k])
         told = PatchRelevance(fitted).explain(part[None])
         scores = told.extras["positions"][0]
-        heights.append(scores[peaks(scores, request.window)])
+        heights.append(scores[np.sort(peaks(scores, request.window))])
         relevance.append(usual_of(told.values[0], request.window))
     return _Usual(np.concatenate(heights), np.mean(relevance, axis=0))
 

@@ -1,0 +1,78 @@
+"""Heights of ordinary stretches: how high the highest of new ones will be."""
+
+import numpy as np
+import pytest
+
+from tellwhy.workflow.media.foretold import ForetoldHeights, independence
+from tellwhy.workflow.media.ordinary import judge
+
+N = 40  # stretches of the reference, and of what is judged
+
+
+def share_of_alarms(draw, *, n_runs=80, **how):
+    rng = np.random.default_rng(0)
+    n_alarms = 0
+    for _ in range(n_runs):
+        ordinary = draw(rng)
+        new = draw(rng)
+        n_alarms += (new > judge(new, ordinary, few="rank", **how).threshold).any()
+    return n_alarms / n_runs
+
+
+def pareto(rng):
+    return (rng.uniform(size=N) ** (-2 / 3) - 1) * 1.5
+
+
+def maxima(rng):
+    return rng.normal(size=(N, 30)).max(axis=1) ** 2
+
+
+@pytest.mark.parametrize("draw", [pareto, maxima])
+def test_clean_heights_are_alarms_as_seldom_as_is_said(draw):
+    rate = share_of_alarms(draw, learn=ForetoldHeights.learn)
+    assert rate <= 0.15
+
+
+def test_a_fitted_tail_would_be_taken_for_the_true_one():
+    """The reason for all this: the law of rows, fitted to as few heights, promises too much."""
+    assert share_of_alarms(pareto) > 0.2
+
+
+def test_a_light_tail_is_known_to_be_light():
+    """Caution must not make everything ordinary: half as high again as all that was seen is an alarm."""
+    heights = np.random.default_rng(1).normal(10.0, 1.0, size=N)
+    law = ForetoldHeights.learn(heights)
+    assert law.surprises(np.array([1.5 * heights.max()]))[0] > np.log(N / 0.1)
+    assert law.surprises(np.array([heights.max()]))[0] < np.log(N / 0.1)
+
+
+def test_heights_in_bursts_tell_less_and_the_line_is_higher():
+    heights = np.random.default_rng(2).exponential(size=60)
+    line = ForetoldHeights.learn(heights).score_of(np.log(600))
+    in_a_row = ForetoldHeights.learn(np.sort(heights)).score_of(np.log(600))
+    assert independence(np.sort(heights) > 1.0) < independence(heights > 1.0)
+    assert in_a_row > 1.1 * line
+
+
+def test_surprise_is_finite_rises_and_can_be_turned_round():
+    heights = np.random.default_rng(3).exponential(size=1000)
+    law = ForetoldHeights.learn(heights)
+    scores = np.append(np.sort(heights)[::50], [10.0, 20.0, 1e3, 1e6])
+    surprises = law.surprises(scores)
+    assert np.isfinite(surprises).all()
+    assert (np.diff(surprises) > 0).all()
+    np.testing.assert_allclose([law.score_of(s) for s in surprises], scores, rtol=1e-6)
+
+
+def test_a_longer_reference_lowers_the_line_towards_the_true_one():
+    rng = np.random.default_rng(4)
+    drawn = [[rng.exponential(size=n) for _ in range(10)] for n in (20, 2000)]
+    short, long = (np.median([ForetoldHeights.learn(h).score_of(6.0) for h in each]) for each in drawn)
+    assert short > long
+    assert long == pytest.approx(6.0, rel=0.1)
+
+
+def test_equal_heights_are_dealt_with():
+    law = ForetoldHeights.learn(np.full(20, 3.0))
+    assert np.isfinite(law.levels).all()
+    assert law.surprises(np.array([3.0]))[0] < law.surprises(np.array([300.0]))[0]
