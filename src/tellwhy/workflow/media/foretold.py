@@ -12,7 +12,7 @@ TAIL_SHARE = 0.5  # of the heights: each is the highest of many windows already
 TAIL_MOST = 50  # heights in the tail, or
 TAIL_LEAST_SHARE = 0.02  # of them where that is more
 # From tails with an end to those whose mean is infinite: heights are squares of readings, more or less, and
-# squares of Student's t with three degrees of freedom have a shape of 2/3, which few heights cannot tell well.
+# squares of Student's t with three degrees of freedom have a shape of 2/3. Few heights tell it badly.
 SHAPES = np.linspace(-0.5, 1.2, 27)
 SCALES = np.geomspace(0.15, 6.0, 41)  # times the mean excess
 NEVER_RULED_OUT = 1e-9  # weight of every tail, however improbable: no surprise is infinite
