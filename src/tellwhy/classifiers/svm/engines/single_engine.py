@@ -13,7 +13,8 @@ from tellwhy.classifiers.svm.engines.certified_lists import certify_lists
 from tellwhy.classifiers.svm.engines.class_blocks import ClassBlocks, examples_of, half_square
 from tellwhy.classifiers.svm.engines.dual_lists import DualLists, gathered
 from tellwhy.classifiers.svm.engines.records import Block, Certified, Entries, Examples, Sweep, Swept
-from tellwhy.classifiers.svm.interior_point import interior_point, is_small
+from tellwhy.classifiers.svm.large_c.accelerated_ascent import accelerated_ascent, is_possible
+from tellwhy.classifiers.svm.large_c.interior_point import interior_point, is_small
 from tellwhy.classifiers.svm.problem import Problem
 from tellwhy.classifiers.svm.solver import Certificate, Visit
 from tellwhy.classifiers.svm.threads.workers import Workers, ranges
@@ -126,8 +127,10 @@ class SingleEngine:
         return found
 
     def leap(self, tol: float) -> Any:
-        """Dual variables by a method for few features, or None where there are too many."""
-        return interior_point(self.problem, tol) if is_small(self.problem) else None
+        """Dual variables by a method for large C, or None where there is none, or no room for it."""
+        if is_small(self.problem):
+            return interior_point(self.problem, tol)
+        return accelerated_ascent(self.problem, self.duals(), tol) if is_possible(self.problem) else None
 
     def restart(self, seed: np.random.Generator) -> None:
         """Forget everything but the dual variables, as a training that begins with them."""

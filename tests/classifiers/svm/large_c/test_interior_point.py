@@ -9,7 +9,8 @@ from scipy import sparse
 from sklearn.datasets import load_iris
 
 from tellwhy.classifiers import LeeLinWahbaSVM
-from tellwhy.classifiers.svm import interior_point as method, solver
+from tellwhy.classifiers.svm import solver
+from tellwhy.classifiers.svm.large_c import interior_point as method
 from tellwhy.classifiers.svm.problem import Labels, make_problem, why_infeasible
 
 
@@ -66,7 +67,7 @@ def test_what_is_no_nearer_is_not_taken(monkeypatch):
     assert duals == sorted(duals)
 
 
-def test_many_features_are_left_to_steps():
+def test_many_features_are_left_to_another_method():
     problem = problem_of(*data())
     assert method.is_small(problem)
     assert not method.is_small(replace(problem, n_features=method.MOST_FEATURES + 1))

@@ -1,0 +1,1 @@
+"""Methods for Lee–Lin–Wahba at large C, where steps of one variable creep."""
