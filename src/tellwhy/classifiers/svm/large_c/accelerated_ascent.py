@@ -1,17 +1,18 @@
 """Lee–Lin–Wahba by accelerated coordinate ascent, for many features and any C.
 
-A plain step forgets the way that a variable has come. Here each row's variables keep a momentum: a step starts
-from z + θ² u, where z are variables within their bounds, u is what earlier steps add up to, and θ falls as one
-over the number of steps. The distance to the optimum then falls as one over the square of the epochs rather
-than as one over the epochs. An epoch costs about two plain ones over all variables, whatever C is. The momentum
-is dropped from time to time, as it was gathered far from the optimum: when the duality gap has fallen to a
-twentieth, or when the dual objective falls.
+A plain step forgets the way that a variable has come. Here each row's variables keep a momentum: a step
+starts from z + θ² u, where z are variables within their bounds, u is what earlier steps add up to, and θ
+falls as one over the number of steps. The distance to the optimum then falls as one over the square of the epochs
+rather than as one over the epochs. An epoch costs about two plain ones over all variables, whatever C is. The
+momentum is dropped from time to time, as it was gathered far from the optimum: when the duality gap has
+fallen to a twentieth, or when the dual objective falls.
 
 References
 ----------
 Fercoq, Richtárik, *Accelerated, parallel and proximal coordinate descent*, SIAM Journal on Optimization 25
 (2015); Lin, Lu, Xiao, *An accelerated randomized proximal coordinate gradient method*, ibid.; O'Donoghue,
-Candès, *Adaptive restart for accelerated gradient schemes*, Foundations of Computational Mathematics 15 (2015).
+Candès, *Adaptive restart for accelerated gradient schemes*, Foundations of Computational Mathematics 15
+(2015).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from tellwhy.classifiers.svm.problem import Problem
 from tellwhy.core.score_function import Floats, Integers
 
 MOST_VARIABLES = 25_000_000  # examples × classes, and features × classes: two arrays of each are held
-MOST_EPOCHS = 2_000
+MOST_EPOCHS = 4_000
 MOST_WORK = 1e12  # of all epochs: multiplications, some ten minutes
 CHECKED_EVERY = 10  # epochs: a check costs about a third of one
 ENOUGH = 0.9  # of the gap asked for: rounding to single precision may add some
@@ -61,7 +62,7 @@ def is_possible(problem: Problem) -> bool:
 
 
 def accelerated_ascent(problem: Problem, start: Any, tol: float) -> Any:
-    """Dual variables, examples × classes, from `start` to a relative duality gap of `tol` or the last epoch."""
+    """Dual variables, examples × classes, from `start` to a duality gap of `tol` or the last epoch."""
     ascent = _Ascent(problem, start)
     rng = np.random.default_rng(0)  # the order of rows is part of the method: the same for every fit
     work = 4.0 * len(problem.entries.values) * problem.n_classes
@@ -86,10 +87,11 @@ class _Ascent:
     """Where the ascent stands."""
 
     def __init__(self, problem: Problem, start: Any):
-        indptr, indices, values = problem.entries
-        self._entries = Entries(indptr, indices, values.astype(np.float64, copy=False))
+        given = problem.entries
+        values = given.values.astype(np.float64, copy=False)
+        self._entries = Entries(given.indptr, given.indices, values)
         shape = (problem.n_examples, problem.n_features)
-        self._X = sparse.csr_array((self._entries.values, indices, indptr), shape=shape)
+        self._X = sparse.csr_array((values, given.indices, given.indptr), shape=shape)
         own = problem.own
         self._bounds = _Bounds(problem.caps, problem.squares, own.at, own.classes)
         self._own_rows = np.repeat(np.arange(problem.n_examples), own.counts)
