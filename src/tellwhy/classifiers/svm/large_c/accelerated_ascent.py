@@ -2,10 +2,10 @@
 
 A plain step forgets the way that a variable has come. Here each row's variables keep a momentum: a step
 starts from z + θ² u, where z are variables within their bounds, u is what earlier steps add up to, and θ
-falls as one over the number of steps. The distance to the optimum then falls as one over the square of the epochs
-rather than as one over the epochs. An epoch costs about two plain ones over all variables, whatever C is. The
-momentum is dropped from time to time, as it was gathered far from the optimum: when the duality gap has
-fallen to a twentieth, or when the dual objective falls.
+falls as one over the number of steps. The distance to the optimum then falls as one over the square of the
+epochs rather than as one over the epochs. An epoch costs about two plain ones over all variables, whatever
+C is. The momentum is dropped from time to time, as it was gathered far from the optimum: when the duality
+gap has fallen to a twentieth, or when the dual objective falls.
 
 References
 ----------
