@@ -125,7 +125,14 @@ def read_rows(
     if scale is not None and kind == "table":
         scaling = ColumnScaling.of(X.toarray(), constant=1.0)
         X = sparse.csr_array(scaling.applied(X.toarray(), centred=scale == "centred"))
-    return LabelledRows(_cut(X, columns), whole.y, squares_of(X), scaling)
+    return LabelledRows(_cut(X, columns), whole.y, _squares(path, X), scaling)
+
+
+def _squares(path: Path, X: Any) -> Floats:
+    try:
+        return squares_of(X)
+    except InvalidInput as error:
+        raise UnreadableFile(f"{path}: {error}") from error
 
 
 def _cut(X: Any, columns: Integers | None) -> Any:

@@ -17,7 +17,19 @@ from tellwhy.views.cli import app
 from tellwhy.workflow import save_run
 from tellwhy.workflow.detector_names import DETECTORS
 
-COMMANDS = ["explain", "fit", "mark", "check", "diff", "compare", "report", "methods", "insight", "fit-svm"]
+COMMANDS = [
+    "explain",
+    "fit",
+    "mark",
+    "check",
+    "diff",
+    "compare",
+    "report",
+    "methods",
+    "network",
+    "insight",
+    "fit-svm",
+]
 HEAVY = ("numpy", "pandas", "scipy", "sklearn", "numba", "torch", "plotly", "pyarrow", "jinja2")
 
 

@@ -60,7 +60,8 @@ def interior_point(problem: Problem, tol: float) -> Any:
     free = np.ones((problem.n_examples, problem.n_classes), dtype=bool)
     free[np.repeat(np.arange(problem.n_examples), problem.own.counts), problem.own.classes] = False
     caps = np.broadcast_to(problem.caps[:, None], free.shape)
-    a = _best(_start(X, caps, free), X, caps, free, tol)
+    with np.errstate(all="ignore"):  # where numbers leave their range, the way ends
+        a = _best(_start(X, caps, free), X, caps, free, tol)
     near = SNAP * caps
     a = np.where(a < near, 0.0, np.where(a > caps - near, caps, a))
     return sparse.csr_array(np.where(free, a, 0.0))
@@ -77,7 +78,10 @@ def _best(point: _Point, X: Floats, caps: Floats, free: Any, tol: float) -> Floa
             least = gap
         if gap <= 0.5 * tol or not gap <= SPOILT * least:
             break
-        point = _improved(point, gradient, X, caps, free)
+        try:
+            point = _improved(point, gradient, X, caps, free)
+        except (linalg.LinAlgError, ValueError):  # a system that is not finite, or not definite any more
+            break
     return best
 
 

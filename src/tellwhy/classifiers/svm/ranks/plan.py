@@ -58,7 +58,7 @@ class Plan:
     >>> plan.n_slots, plan.n_ranges
     (4, 2)
     >>> print(plan.words)
-    8 ranks: the features in 4 parts × the classes in 2; about 1.7 GB each (weights 1.0, rows 0.6)
+    8 ranks: the features in 4 parts × the classes in 2; about 1.6 GB each (weights 1.0, rows 0.7)
     """
 
     size: Size

@@ -97,8 +97,10 @@ class RankRows(RowSweeps):
 
     def _chunks(self, order: Integers) -> Iterator[Integers]:
         """Batches with not too many listed variables at a time."""
-        if self.exchange.comm.size == 1 or len(order) == 0:
+        if self.exchange.comm.size == 1:
             yield order
+            return
+        if len(order) == 0:
             return
         listed = np.concatenate(([0], np.cumsum(self.lists.lengths[self.batches.members], dtype=np.int64)))
         sizes = (listed[self.batches.at[:, -1]] - listed[self.batches.at[:, 0]])[order]
