@@ -192,6 +192,7 @@ def test_contamination_sets_the_share_above_the_threshold(data):
     assert (loaded.scores > loaded.threshold).sum() == 30
 
 
+@pytest.mark.slow
 def test_compare_says_which_method_to_trust(data):
     result = run("compare", data, "--rows", 30, "--exclude", "order")
     assert "CommitteeShares" in result.stdout
@@ -264,6 +265,7 @@ def test_hostile_cells_are_text(tmp_path, monkeypatch):
     assert not [cell for cell in cells if cell.startswith(("=", "+", "@"))]
 
 
+@pytest.mark.slow
 def test_five_thousand_columns(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     table = pd.DataFrame(
