@@ -107,3 +107,26 @@ def test_every_compiled_loop_is_kept_in_this_way():
     for path in Path(tellwhy.__file__).parent.rglob("*.py"):
         if path.name != "compiled_loops.py":
             assert "numba.njit(" not in path.read_text(encoding="utf-8"), path
+
+
+def test_types_that_an_earlier_version_had(place):
+    whole = "from {0} import Pair\n" + MODULE.replace("return x + 1", "return x + Pair(1, 2).a")
+    pair = "from typing import NamedTuple\nclass Pair(NamedTuple):\n    a: int\n    b: int\n"
+    call = CALL.replace("loops.outer(3)", "loops.first(loops.Pair(8, 9))").replace(
+        "outer.stats", "first.stats"
+    )
+    whole += "\n@njit(nogil=True, cache=True)\ndef first(pair):\n    return pair.a\n"
+    for name in ("before", "after"):
+        for old in (place / "code").glob("*.py"):
+            old.unlink()
+        (place / "code" / f"{name}.py").write_text(pair)
+        (place / "code" / "loops.py").write_text(whole.format(name))
+        ran = subprocess.run(
+            [sys.executable, "-P", "-c", call, str(place / "code")],
+            cwd=place / "here",
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ran.returncode == 0, ran.stderr
+        assert ran.stdout.split() == ["8", "0"]

@@ -62,7 +62,12 @@ class _CheckedFile(IndexDataCacheFile):
             file.write(held + hashlib.sha256(held).digest())  # what follows a pickle is not read
 
     def _load_index(self) -> Any:
-        return super()._load_index() if _is_whole(self._index_path) else {}
+        if not _is_whole(self._index_path):
+            return {}
+        try:
+            return super()._load_index()
+        except Exception:  # it names what an earlier version of the package had, and this one has not
+            return {}
 
     def _load_data(self, name: str) -> Any:
         if not _is_whole(self._data_path(name)):
