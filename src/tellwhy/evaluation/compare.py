@@ -25,6 +25,7 @@ from tellwhy.evaluation.injection import Mask, binary_columns, column_scales, in
 from tellwhy.evaluation.localisation import localisation
 from tellwhy.evaluation.mixing import is_frame
 from tellwhy.evaluation.networks.comparison import Pictures, rank
+from tellwhy.evaluation.residuals import unattributed_share
 from tellwhy.scoring import NetworkOutput, as_score
 
 if TYPE_CHECKING:
@@ -301,17 +302,6 @@ def _interval(per_explained_row: Floats, trial: _Trial) -> tuple[float, float]:
             means.append(sums[drawn].sum() / counts[drawn].sum())
     low, high = np.quantile(means, [(1 - trial.confidence) / 2, (1 + trial.confidence) / 2])
     return float(low), float(high)
-
-
-def unattributed_share(explanation: Explanation) -> float:
-    """Median over rows of |residual| / |score − base|; NaN where values are not shares of a score."""
-    if explanation.residual is None:
-        return float("nan")
-    explained = np.abs(explanation.scores - explanation.base_values)
-    known = explained > 0
-    if not known.any():
-        return float("nan")
-    return float(np.median(np.abs(explanation.residual[known]) / explained[known]))
 
 
 def _table(lines: list[dict[str, Any]]) -> pd.DataFrame:

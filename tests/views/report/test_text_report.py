@@ -17,7 +17,7 @@ from views.chromium import Browser
 
 from tellwhy.classifiers import TextClassifier, load
 from tellwhy.views.cli.main import app
-from tellwhy.views.report import render_texts, text_page, write_text_report
+from tellwhy.views.report import limits, render_texts, write_text_report
 from tellwhy.workflow import TextLabels, explain_texts
 
 TEXTS = [
@@ -108,7 +108,7 @@ def test_long_sources_and_notes_are_cut() -> None:
 
 
 def test_a_page_that_would_be_too_large_shows_fewer_texts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_page, "MOST_BYTES", 60_000)
+    monkeypatch.setattr(limits, "MOST_BYTES", 60_000)
     page = page_of(["moon " * 300] * 8)
     shown = page.count("<article")
     assert 0 < shown < 8

@@ -15,6 +15,7 @@ from tellwhy.core.progress import stage, track
 from tellwhy.core.score_function import Floats
 from tellwhy.evaluation.networks.region_flipping import RegionFlipping, region_flipping
 from tellwhy.evaluation.networks.removal import irof, road
+from tellwhy.evaluation.residuals import unattributed_share
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,7 +71,7 @@ def _line(label: str, entry: Any, asked: Pictures, make: Callable[[Any], Any]) -
     return {
         "method": label,
         **_measured(areas, asked),
-        "unattributed": _unattributed(explanation),
+        "unattributed": unattributed_share(explanation),
         "seconds_per_row": seconds / len(explanation.values),
         "note": "",
         "chance": _measured(chance, asked),
@@ -118,12 +119,3 @@ def _interval(per_row: Floats, asked: Pictures) -> tuple[float, float]:
     means = np.nansum(some[counts > 0], axis=1) / counts[counts > 0]
     low, high = np.quantile(means, [(1 - asked.confidence) / 2, (1 + asked.confidence) / 2])
     return float(low), float(high)
-
-
-def _unattributed(explanation: Explanation) -> float:
-    """Median share of the score that no cell got; NaN where values are not shares."""
-    if explanation.residual is None:
-        return float("nan")
-    explained = np.abs(explanation.scores - explanation.base_values)
-    known = explained > 0
-    return float(np.median(np.abs(explanation.residual[known]) / explained[known])) if known.any() else np.nan

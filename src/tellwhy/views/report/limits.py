@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from markupsafe import Markup
@@ -29,6 +30,15 @@ class Limits:
     def smaller(self) -> Limits:
         """Halve what takes most room."""
         return replace(self, listed=max(self.listed // 2, 1), cards=self.cards // 2)
+
+
+def fitting(page_of: Callable[[int], str], n: int) -> str:
+    """Return the page of the first n items, or of half as many until it is small enough."""
+    page = page_of(n)
+    while len(page.encode()) > MOST_BYTES and n > 1:
+        n //= 2
+        page = page_of(n)
+    return page
 
 
 def clipped(text: object, length: int = 40) -> Markup | str:

@@ -11,7 +11,7 @@ from markupsafe import Markup, escape
 
 from tellwhy import __version__
 from tellwhy.views import wording
-from tellwhy.views.report.limits import MOST_BYTES, clipped
+from tellwhy.views.report.limits import clipped, fitting
 from tellwhy.views.report.page import assets, filled, save_page
 from tellwhy.views.report.svg import bar, element
 
@@ -68,12 +68,7 @@ def render_texts(found: TextLabels) -> str:
     found
         What `tellwhy.workflow.explain_texts` gave.
     """
-    n = len(found.shown)
-    page = _page(found, n)
-    while len(page.encode()) > MOST_BYTES and n > 1:
-        n //= 2
-        page = _page(found, n)
-    return page
+    return fitting(lambda n: _page(found, n), len(found.shown))
 
 
 def write_text_report(found: TextLabels, path: str | Path) -> Path:

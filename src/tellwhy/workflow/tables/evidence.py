@@ -13,7 +13,7 @@ from tellwhy.core.explanation import Explanation
 from tellwhy.core.registry import card
 from tellwhy.core.score_function import Floats, ScoreFunction
 from tellwhy.evaluation import flipping
-from tellwhy.evaluation.compare import unattributed_share
+from tellwhy.evaluation.residuals import unattributed_share
 from tellwhy.workflow.run import Agreement, Evidence
 
 EVIDENCE_ROWS = 50

@@ -8,7 +8,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from tellwhy.views import wording
-from tellwhy.views.report.limits import MOST_BYTES, clipped
+from tellwhy.views.report.limits import clipped, fitting
 from tellwhy.views.report.media.drawings import Drawn, marked_words, picture_views, score_line, stretch_lines
 from tellwhy.views.report.page import assets, filled, save_page
 from tellwhy.workflow.media.media_run import Item, MediaRun
@@ -35,12 +35,7 @@ class Card:
 
 def render_media(run: MediaRun) -> str:
     """Return the page on a run of pictures, series or texts: at most 8 MB, no request."""
-    n = len(run.items)
-    page = _page(run, n)
-    while len(page.encode()) > MOST_BYTES and n > 1:
-        n //= 2
-        page = _page(run, n)
-    return page
+    return fitting(lambda n: _page(run, n), len(run.items))
 
 
 def write_media_report(run: MediaRun, path: str | Path) -> Path:

@@ -13,7 +13,7 @@ from tellwhy import __version__
 from tellwhy.core.score_function import Floats
 from tellwhy.views import wording
 from tellwhy.views.plots.media.visualisations import VISUALISATIONS, as_picture, channel_axis, visualise
-from tellwhy.views.report.limits import MOST_BYTES, clipped
+from tellwhy.views.report.limits import clipped, fitting
 from tellwhy.views.report.media.drawings import Drawn, image, shaded_words
 from tellwhy.views.report.networks.wording import KINDS, carried, conserved, is_carried
 from tellwhy.views.report.page import assets, filled, save_page
@@ -81,12 +81,7 @@ class Odd:
 
 def render_network(run: NetworkRun) -> str:
     """Return the page on an explained network: at most 8 MB, no request."""
-    n = min(MOST_ITEMS, len(run.items))
-    page = _page(run, n)
-    while len(page.encode()) > MOST_BYTES and n > 1:
-        n //= 2
-        page = _page(run, n)
-    return page
+    return fitting(lambda n: _page(run, n), min(MOST_ITEMS, len(run.items)))
 
 
 def write_network_report(run: NetworkRun, path: str | Path) -> Path:
