@@ -13,8 +13,8 @@ import argparse
 import json
 import multiprocessing
 import time
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
 from pathlib import Path
 
@@ -30,6 +30,7 @@ from tellwhy.detectors import OneClassSVM, PatchModel
 from tellwhy.evaluation import au_pro, pixel_auroc
 from tellwhy.explainers import PatchRelevance
 
+PLACES_AT_ONCE = 5  # positions in a texture that one process tries
 TITLE = "Pictures of other classes, and places in textures, by features of a network"
 PUBLISHED = {"cifar10": {"Deep SVDD (published)": 0.648, "one-class SVM (published)": 0.648}}
 
@@ -94,84 +95,73 @@ def one_class(
     ]
 
 
-def texture(name: str, folder: str | None, *, steps: int, device: str, positions: int) -> list[dict]:
-    """AUROC of pixels and AU-PRO, of patches of pixels and of features."""
+def texture(
+    name: str, part: int, *, folder: str | None, steps: int, device: str, positions: int
+) -> list[dict]:
+    """AUROC of pixels and AU-PRO for some of the positions, of patches of pixels and of features."""
+    import torch
+
     from _rotation_networks import trained
 
+    torch.set_num_threads(1)
     picture = picture_of(name, folder)
     network = trained(picture[None] / 255.0, steps=steps, device=device, crop=32, width=32, poolings=1)
     rng = np.random.default_rng(0)
-    found: dict[str, list[np.ndarray]] = {"patches of 7 × 7": [], "features": []}
-    masks = []
-    for _ in range(positions):
-        odd, mask = planted(picture, rng, 16)
+    drawn = [planted(picture, rng, 16) for _ in range(positions)]
+    lines = []
+    for place in range(part * PLACES_AT_ONCE, min(positions, (part + 1) * PLACES_AT_ONCE)):
+        odd, mask = drawn[place]
         raw = PatchModel(None, (PATCH, PATCH), 1, 3_000, device=device).fit(odd[None])
         deep = PatchModel(None, (1, 1), 1, 3_000, features=network, layer="places", device=device)
         deep.fit(odd[None] / 255.0)
-        found["patches of 7 × 7"].append(PatchRelevance(raw).explain(odd[None]).values[0])
-        found["features"].append(PatchRelevance(deep).explain(odd[None] / 255.0).values[0])
-        masks.append(mask)
-    lines = []
-    for method, maps in found.items():
-        smooth = [ndimage.uniform_filter(m, 2 * PATCH + 1) for m in maps]
-        each = [pixel_auroc([m], [mask]) for m, mask in zip(smooth, masks, strict=True)]
-        regions = [au_pro([m], [mask]) for m, mask in zip(smooth, masks, strict=True)]
-        half = 1.96 * np.std(each) / np.sqrt(len(each))
-        lines.append(
-            {
-                "texture": name,
-                "model": method,
-                "AUROC of pixels, smoothed": f"{np.mean(each):.3f} ± {half:.3f}",
-                "AU-PRO, smoothed": round(float(np.mean(regions)), 3),
-            }
-        )
+        maps = {
+            "patches of 7 × 7": PatchRelevance(raw).explain(odd[None]).values[0],
+            "features": PatchRelevance(deep).explain(odd[None] / 255.0).values[0],
+        }
+        for model, values in maps.items():
+            smooth = [ndimage.uniform_filter(values, 2 * PATCH + 1)]
+            found = {"AUROC": pixel_auroc(smooth, [mask]), "AU-PRO": au_pro(smooth, [mask])}
+            lines.append({"texture": name, "place": place, "model": model, **found})
     return lines
 
 
 def measured(asked: argparse.Namespace) -> dict:
-    """Run every class, in processes that share the device."""
-    from _rotation_networks import trained
-
+    """Run every class, then every texture, in processes that share the device."""
     lines: list[dict] = []
     for name in asked.sets:
-        shared = None
-        if asked.shared:
-            data = pictures(name, asked.data)["X_train"]
-            network = trained(data, steps=2 * asked.steps, device=asked.device, width=asked.width)
-            shared = str(Path(asked.work) / f"{name}_network.npz")
-            np.savez(shared, **{key: value.numpy() for key, value in network.state_dict().items()})
-        work = partial(
-            one_class,
-            name=name,
-            folder=asked.data,
-            steps=asked.steps,
-            device=asked.device,
-            shared=shared,
-            width=asked.width,
-        )
-        for found in in_processes(asked, work, range(asked.classes)):
+        shared = network_of_all(name, asked) if asked.shared else None
+        settings = {"steps": asked.steps, "device": asked.device, "shared": shared, "width": asked.width}
+        work = partial(one_class, name=name, folder=asked.data, **settings)
+        for found in in_processes(asked, work, [(label,) for label in asked.classes]):
             lines += found
             save(asked, {"lines": lines, "textures": []})
     discs: list[dict] = []
-    if asked.positions:
-        for found in in_processes(asked, disc_work(asked), NAMES):
-            discs += found
-            save(asked, {"lines": lines, "textures": discs})
+    settings = {"steps": asked.steps, "device": asked.device, "positions": asked.positions}
+    parts = range(-(-asked.positions // PLACES_AT_ONCE))
+    work = partial(texture, folder=asked.data, **settings)
+    for found in in_processes(asked, work, [(name, part) for part in parts for name in NAMES]):
+        discs += found
+        save(asked, {"lines": lines, "textures": discs})
     return {"lines": lines, "textures": discs}
 
 
-def disc_work(asked: argparse.Namespace) -> partial:
-    """What is done for each texture."""
-    settings = {"steps": asked.steps, "device": asked.device, "positions": asked.positions}
-    return partial(texture, folder=asked.data, **settings)
+def network_of_all(name: str, asked: argparse.Namespace) -> str:
+    """Train a network on the pictures of all classes; return the file of its weights."""
+    from _rotation_networks import trained
+
+    data = pictures(name, asked.data)["X_train"]
+    network = trained(data, steps=2 * asked.steps, device=asked.device, width=asked.width)
+    shared = str(Path(asked.work) / f"{name}_network.npz")
+    np.savez(shared, **{key: value.numpy() for key, value in network.state_dict().items()})
+    return shared
 
 
-def in_processes(asked: argparse.Namespace, work: partial, tasks: Iterable) -> Iterator[list[dict]]:
-    """Results in the order of the tasks; processes share the device."""
+def in_processes(asked: argparse.Namespace, work: partial, tasks: list[tuple]) -> Iterator[list[dict]]:
+    """Results as soon as they are there; processes share the device."""
     with ProcessPoolExecutor(asked.workers, multiprocessing.get_context("spawn")) as pool:
-        for found in pool.map(work, tasks):
-            print(found, flush=True)
-            yield found
+        for task in as_completed([pool.submit(work, *each) for each in tasks]):
+            print(task.result(), flush=True)
+            yield task.result()
 
 
 def save(asked: argparse.Namespace, found: dict) -> None:
@@ -239,7 +229,7 @@ def main() -> None:
     options.add_argument("--machine", default="", help="what the page says of the device")
     options.add_argument("--data", help="a folder with cifar10.npz, fashion.npz and textures.npz")
     options.add_argument("--sets", nargs="*", default=["cifar10", "fashion"])
-    options.add_argument("--classes", type=int, default=10)
+    options.add_argument("--classes", type=int, nargs="*", default=list(range(10)))
     options.add_argument("--steps", type=int, default=1500)
     options.add_argument("--width", type=int, default=64, help="channels of the first block")
     options.add_argument("--positions", type=int, default=20)

@@ -30,7 +30,9 @@ from tellwhy.explainers import PatchRelevance, Sobel
 
 KERNELS = [(kernel, q) for kernel in ("exponential", "student_t") for q in (1, 2, 4)]
 BY = {"DTD": "OneClassDTD", "NN": "NearestSupport", "SA": "Sensitivity", "EV": "ExpectedValue"}
+SLOWEST_FIRST = [(kernel, q) for q in (4, 2, 1) for kernel in ("exponential", "student_t")]
 DRAWS = 2_000  # of the bootstrap
+IMAGES_AT_ONCE = 10
 
 
 def explanations(model: PatchModel, X: np.ndarray) -> dict[str, Explanation]:
@@ -58,34 +60,49 @@ def data_of(asked: argparse.Namespace) -> tuple[np.ndarray, np.ndarray]:
     return data["X_train"][:2000].astype(np.float64), data["X_test"][: asked.images].astype(np.float64)
 
 
+def fitted(kernel: str, q: int, train: np.ndarray, asked: argparse.Namespace) -> PatchModel:
+    """A model of patches; on a device, its SVM is fitted there, too."""
+    settings = {"q": q, "bandwidth": _width(train, asked.patches), "nu": 0.1, "scale": "one"}
+    if asked.device == "cpu":
+        detector = OneClassSVM(kernel, **settings)
+    else:
+        from _device_svm import DeviceOneClassSVM
+
+        detector = DeviceOneClassSVM(kernel, **settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConverged)  # q = 4: a local optimum, as the paper has it
+        return PatchModel(detector, 7, asked.stride, asked.patches, device=asked.device).fit(train)
+
+
 def one_kernel(kernel_and_q: tuple[str, int], asked: argparse.Namespace) -> dict:
-    """Areas of every method on every image, for one kernel."""
+    """Areas of every method on every image, for one kernel; some images at a time are kept as soon as they are there."""
     kernel, q = kernel_and_q
     train, X = data_of(asked)
     started = time.perf_counter()
-    width = _width(train, asked.patches)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotConverged)  # q = 4: a local optimum, as the paper has it
-        detector = OneClassSVM(kernel, q=q, bandwidth=width, nu=0.1, scale="one")
-        model = PatchModel(detector, 7, asked.stride, asked.patches, device=asked.device).fit(train)
-    fitted = time.perf_counter() - started
-    areas = {name: patch_flipping(model, e).areas.tolist() for name, e in explanations(model, X).items()}
-    told = {"seconds of the fit": round(fitted), "seconds": round(time.perf_counter() - started)}
-    n_points = len(model.detectors_[0].expansion_.weights)
-    return {"kernel": f"{kernel}, q={q}", "areas": areas, "width": width, "points": n_points, **told}
+    model = fitted(kernel, q, train, asked)
+    detector = model.detectors_[0]
+    found = {"kernel": f"{kernel}, q={q}", "width": detector.bandwidth_, "areas": {}}
+    found |= {"points": len(detector.expansion_.weights), "violation": float(detector.violation_)}
+    found["seconds of the fit"] = round(time.perf_counter() - started)
+    for some in np.array_split(X, max(1, len(X) // IMAGES_AT_ONCE)):
+        for name, e in explanations(model, some).items():
+            found["areas"].setdefault(name, []).extend(patch_flipping(model, e).areas.tolist())
+        found["seconds"] = round(time.perf_counter() - started)
+        print(found["kernel"], len(found["areas"]["DTD"]), "images,", found["seconds"], "s", flush=True)
+        if asked.json:
+            sizes = {"patches": asked.patches, "images": len(found["areas"]["DTD"]), "stride": asked.stride}
+            kept = {**sizes, "device": asked.device, "kernels": [found]}
+            Path(f"{asked.json}_{kernel}_{q}.json").write_text(json.dumps(kept), encoding="utf-8")
+    return found
 
 
 def measured(asked: argparse.Namespace) -> dict:
-    """Areas of all kernels, several at a time."""
+    """Areas of all kernels, several at a time; those that take longest begin first."""
     work = partial(one_kernel, asked=asked)
-    found: dict = {"patches": asked.patches, "images": asked.images, "stride": asked.stride, "kernels": []}
     with ProcessPoolExecutor(asked.workers, multiprocessing.get_context("spawn")) as pool:
-        for kernel in pool.map(work, reversed(KERNELS)):
-            found["kernels"].append(kernel)
-            print(kernel["kernel"], kernel["seconds of the fit"], kernel["seconds"], "s", flush=True)
-            if asked.json:
-                Path(asked.json).write_text(json.dumps(found), encoding="utf-8")
-    return found
+        kernels = list(pool.map(work, SLOWEST_FIRST))
+    sizes = {"patches": asked.patches, "images": asked.images, "stride": asked.stride}
+    return {**sizes, "device": asked.device, "kernels": kernels}
 
 
 def page(found: dict, more: dict | None = None) -> None:
