@@ -8,7 +8,6 @@ whatever is computed from them alone, are constants.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, NoReturn
 
 import torch
@@ -33,8 +32,10 @@ from tellwhy.explainers.propagation.engine.refusals import (
     check_seen,
     note_unknown,
 )
-from tellwhy.explainers.propagation.engine.taps import collected, tapped
+from tellwhy.explainers.propagation.engine.taps import tapped
 from tellwhy.explainers.propagation.inside.own_modules import OwnModules
+from tellwhy.explainers.propagation.inside.places import Places
+from tellwhy.explainers.propagation.inside.tokens import run_constant, token_leaf
 from tellwhy.explainers.propagation.operations.calls import Call
 from tellwhy.explainers.propagation.operations.histories import Histories
 from tellwhy.explainers.propagation.operations.kinds import KINDS, kind_of
@@ -82,6 +83,12 @@ class Capture(TorchFunctionMode):
         Whether the model changed a tensor in place of which there was a view.
     not_rectifiers
         Activation functions that a method which replaces rectifiers has no word for.
+    follows_rules, has_gradients
+        Whether some method is more than a gradient; whether some method is one, which needs every derivative.
+    carries_relevance
+        Whether relevance itself travels for some method, and not contributions.
+    needs_layer_inputs
+        Whether some method looks at the values that go into layers.
     """
 
     histories: Histories | None = None  # kept by a capture for explanations that are differentiated
@@ -107,7 +114,7 @@ class Capture(TorchFunctionMode):
         self.refusal: UnsupportedModel | None = None
         self.must_verify = False
         self.not_rectifiers: list[Operation] = []
-        self.places: dict[str, list[Tensor]] = {name: [] for name in places}
+        self.places = Places(places)
         self.own = OwnModules(self, [each for method in methods for each in method.own])
         if places or self.own.modules:
             paths.on_output = self._leave_module
@@ -119,34 +126,14 @@ class Capture(TorchFunctionMode):
             self.kinds.update(method.operations)
         self._viewed: set[int] = set()  # where in memory those tensors are that have a view
         # Asked at every operation.
-        self._follows_rules = any(method.carries != "gradient" for method in methods)
-        self._has_gradients = any(method.carries == "gradient" for method in methods)
-        self._carries_relevance = any(method.carries == "relevance" for method in methods)
-        self._needs_layer_inputs = any(method.needs_layer_inputs for method in methods)
+        self.follows_rules = any(method.carries != "gradient" for method in methods)
+        self.has_gradients = any(method.carries == "gradient" for method in methods)
+        self.carries_relevance = any(method.carries == "relevance" for method in methods)
+        self.needs_layer_inputs = any(method.needs_layer_inputs for method in methods)
         # Taps of the ledger and of places look at activations afterwards.
         self.may_overwrite = not ledger and not places and all(method.ignores_idle for method in methods)
         self._rectifies = any(method.rectifier is not None for method in methods)
         self._constant_roles = frozenset().union(*(method.constant_roles for method in methods))
-
-    @property
-    def follows_rules(self) -> bool:
-        """Whether some method is more than a gradient."""
-        return self._follows_rules
-
-    @property
-    def has_gradients(self) -> bool:
-        """Whether some method is a gradient, which needs every derivative."""
-        return self._has_gradients
-
-    @property
-    def carries_relevance(self) -> bool:
-        """Whether relevance itself travels for some method, and not contributions."""
-        return self._carries_relevance
-
-    @property
-    def needs_layer_inputs(self) -> bool:
-        """Whether some method looks at the values that go into layers."""
-        return self._needs_layer_inputs
 
     def add_leaf(self, leaf: Tensor, number: int, *, nonnegative: bool = False) -> None:
         """Let a tensor be one that relevance is handed to, for the input of that number."""
@@ -182,7 +169,7 @@ class Capture(TorchFunctionMode):
         occurring = [t for t in given if self.is_activation(t)]
         activations = occurring if len(occurring) < 2 else list({id(t): t for t in occurring}.values())
         if not activations:
-            return self._constant(Call(func, args, kwargs, name, False, [], histories=self.histories))
+            return run_constant(self, Call(func, args, kwargs, name, False, [], histories=self.histories))
         in_place = in_place or bool(kwargs.get("inplace"))
         times = len(occurring)
         alone = times == len(given)
@@ -190,23 +177,18 @@ class Capture(TorchFunctionMode):
         written = self._written_out(call)
         return self._run(call) if written is None else written
 
-    def _constant(self, call: Call) -> Any:
-        """Run a call that does not depend on the input, unless it embeds the explained tokens."""
-        if call.name == "embedding_bag" and self.tokens:
-            with self:
-                written = WRITTEN_OUT[call.name](call, self.is_constant)
-            if written is not None:
-                return written
-        result = self._run_constant(call)
-        return self._token_leaf(call.args, call.kwargs, result) if call.name == "embedding" else result
-
-    def _run_constant(self, call: Call) -> Any:
+    def run_constant(self, call: Call) -> Any:
+        """Run a call that does not depend on the input."""
         with torch.no_grad():  # what depends on parameters alone is a constant
             return call.function(*call.args, **call.kwargs)
 
     def is_constant(self, tensor: Tensor) -> bool:
         """Whether a tensor does not depend on the explained input."""
         return not self.is_activation(tensor)
+
+    def token_leaf(self, call: Call, embedded: Tensor) -> Tensor:
+        """Return the embedding of tokens: a leaf, where it is of explained ones."""
+        return token_leaf(self, call, embedded)
 
     def _written_out(self, call: Call) -> Any:
         """Result of a call that is several operations, each of them followed; None for all other calls."""
@@ -222,30 +204,13 @@ class Capture(TorchFunctionMode):
             self.origins.replace(call.target, result)
         return result
 
-    def _token_leaf(self, args: Any, kwargs: Any, embedded: Tensor) -> Tensor:
-        """Let the embedding of explained tokens be the input that relevance is handed to."""
-        looked_up = args[0] if args else kwargs["input"]
-        for number, tokens in self.tokens.items():
-            # The place in memory tells whether these are the explained tokens, also after a reshape and back.
-            if looked_up.data_ptr() == tokens.data_ptr() and looked_up.shape == tokens.shape:
-                leaf = embedded.detach().requires_grad_()
-                self.add_leaf(leaf, number)
-                return leaf
-            if looked_up.untyped_storage().data_ptr() == tokens.untyped_storage().data_ptr():
-                self.refuse(
-                    f"The embedding in module '{self.paths.current}' looks up a part or another order of the "
-                    f"tokens, of shape {tuple(looked_up.shape)}: their relevance cannot be told apart. "
-                    "Change the embedding instead of the tokens."
-                )
-        return embedded
-
     def _run(self, call: Call) -> Any:
         """Run an operation on activations, and record it."""
         origins = [self.origins.of(t) for t in call.activations]
         for origin in origins:
             if origin is not None:
                 origin.n_uses += 1
-        meets = len(origins) > 1 and self._follows_rules
+        meets = len(origins) > 1 and self.follows_rules
         constants = constants_of(call, roles_of(origins), self._constant_roles) if meets else []
         written = written_function(call, origins, self.origins) if meets else None
         kind = self._kind(call, origins, constants)
@@ -256,11 +221,13 @@ class Capture(TorchFunctionMode):
         operation = Operation(len(self.operations), call.name, kind, self.paths.current, is_first)
         operation.constants = tuple(constants) if any(constants) else ()
         operation.before = tuple(origin.operation for origin in origins if origin is not None)
-        own = next((each for each in self.own.functions if each.takes(operation)), None)
-        if own is not None:
-            return self._by_own(call, operation, own, origins)
-        self._look_for_rectifier(call, operation)
-        check_seen(self, call, operation, origins)
+        for own in self.own.functions:
+            if own.takes(operation):
+                return self._by_own(call, operation, own, origins)
+        if self._rectifies:
+            self._look_for_rectifier(call, operation)
+        if None in origins:
+            check_seen(self, call, operation, origins)
         if kind == "unknown":
             result = self._run_unknown(call, operation)
             if not any(self.is_activation(t) for t in tensors_in(result)):
@@ -288,9 +255,10 @@ class Capture(TorchFunctionMode):
 
     def _kind(self, call: Call, origins: Sequence[Origin | None], constants: Sequence[bool]) -> str:
         live = call.activations
+        times = call.times
         if any(constants):
             live = [t for t, held in zip(call.activations, constants, strict=True) if not held]
-        times = len(live) if any(constants) else call.times
+            times = len(live)
         kind = kind_of(call.name, times, call.args, call.kwargs, self.kinds)
         is_of_one = kind in ("layer", "normalisation") or (call.name == "div" and kind != "unknown")
         if is_of_one and call.target is not live[0]:
@@ -301,8 +269,6 @@ class Capture(TorchFunctionMode):
 
     def _look_for_rectifier(self, call: Call, operation: Operation) -> None:
         """Tell methods that replace rectifiers which operations are some, and which are something else."""
-        if not self._rectifies:
-            return
         operation.rectifies = is_rectifier(call)
         if operation.rectifies and operation.kind in ("copying", "mixing"):
             operation.kind = "rectifier"
@@ -326,8 +292,8 @@ class Capture(TorchFunctionMode):
         operation.shape = tuple(outputs[0].shape) if outputs else ()
         operation.index = len(self.operations)
         self.operations.append(operation)
-        if self.places and (here := f"{operation.path}:{operation.name}") in self.places:
-            result = map_tensors(partial(self._collect, here), result)
+        if self.places:
+            result = self.places.after_operation(self, operation, result)
         if not self.ledger or operation.kind == "unknown":
             return result
 
@@ -341,21 +307,8 @@ class Capture(TorchFunctionMode):
     def _leave_module(self, path: str, output: Any) -> Any:
         """Make one step of a module, and collect the relevance of its output, where that is asked for."""
         made = self.own.leave(path, output)
-        if path not in self.places:
-            return made
-        output = output if made is None else made
-        with torch._C.DisableTorchFunction():
-            return map_tensors(partial(self._collect, path), output)
-
-    def _collect(self, place: str, tensor: Tensor) -> Tensor:
-        newest = self.origins.newest(tensor)
-        if not self.is_activation(newest):
-            return tensor
-        origin = self.origins.of(newest)
-        watched = collected(newest, self.places[place], self.current)
-        if origin is not None:
-            self.origins.keep(watched, origin)
-        return watched
+        watched = self.places.after_module(self, path, output if made is None else made)
+        return made if watched is None else watched
 
     def _keep(self, call: Call, operation: Operation, result: Any, origins: Sequence[Origin | None]) -> None:
         """Keep the origin of the outputs, and what an in-place change replaced."""
@@ -365,7 +318,7 @@ class Capture(TorchFunctionMode):
             self.origins.keep(tensor, made)
         if operation.kind == "copying":
             views = [t for t in outputs if t._is_view() or call.name == "view"]
-            self._viewed.update(t.untyped_storage().data_ptr() for t in views)
+            self._viewed.update([t.untyped_storage().data_ptr() for t in views])
         if call.in_place:
             target = call.target
             # The change was made to a copy, so that views of the tensor do not show it.

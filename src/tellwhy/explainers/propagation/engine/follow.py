@@ -77,8 +77,7 @@ def _run(capture: Capture, call: Call, operation: Operation, origins: OriginsOfI
             overwrites = _overwrites(capture, call, before)
             before.operation.owns_cotangent = overwrites
             return Relu.apply(inputs[0], overwrites)
-    plain = not operation.constants and all(method.is_plain(operation) for method in capture.methods)
-    if plain:
+    if not operation.constants and all(method.is_plain(operation) for method in capture.methods):
         return remembered(capture.current, call, operation, inputs) if remembers else call.run(inputs)
     evenly = operation.kind == "product" and not operation.constants and not remembers
     if evenly and not capture.carries_relevance:

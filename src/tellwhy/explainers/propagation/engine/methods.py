@@ -106,8 +106,9 @@ class Method:
             return self.rectifier is None or not operation.rectifies
         if self.carries == "relevance":  # shared in proportion to values, which a derivative does not know
             return False
-        own_rule = {"addition": self.residual, "pooling": self.pooling}.get(kind)
-        return kind in ("mixing", "rectifier", "addition", "pooling") and own_rule is None
+        if kind == "addition":
+            return self.residual is None
+        return kind in ("mixing", "rectifier") or (kind == "pooling" and self.pooling is None)
 
     def differentiates(self, operation: Operation) -> bool:
         """Whether this method asks for the derivative of an operation that is not plain.
@@ -124,9 +125,12 @@ class Method:
         """Rule of a layer or of another linear operation; None where there is no choice."""
         if operation.own_rule is not None:
             return operation.own_rule
-        if operation.kind == "layer" and self.composite is not None:
+        kind = operation.kind
+        if kind == "layer" and self.composite is not None:
             return self.composite.choose(operation)
-        return {"addition": self.residual, "pooling": self.pooling}.get(operation.kind)
+        if kind == "addition":
+            return self.residual
+        return self.pooling if kind == "pooling" else None
 
 
 def relevance_method(

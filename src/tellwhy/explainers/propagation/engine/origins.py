@@ -97,7 +97,7 @@ class Origins:
 
     def may_be_replaced(self, tensors: Sequence[Tensor]) -> bool:
         """Whether `newest` is worth calling; quick, since it is asked for every operation."""
-        return any(id(t) in self._replaced for t in tensors)
+        return bool(self._replaced) and any(id(t) in self._replaced for t in tensors)
 
     def newest(self, tensor: Tensor) -> Tensor:
         """Return what in-place operations made of a tensor; the tensor itself where they left it alone."""

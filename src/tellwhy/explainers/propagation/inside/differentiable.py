@@ -67,7 +67,7 @@ class RememberingCapture(Capture):
         """Whether a tensor depends on the explained input, and not on parameters alone."""
         return not self.kept.is_constant(tensor) and super().is_activation(tensor)
 
-    def _run_constant(self, call: Call) -> Any:
+    def run_constant(self, call: Call) -> Any:
         """What depends on parameters alone gets no relevance, and is differentiated all the same."""
         result = call.function(*call.args, **call.kwargs)
         return map_tensors(lambda t: self.kept.keep_constant(t) if t.requires_grad else t, result)
@@ -78,8 +78,9 @@ class RememberingCapture(Capture):
             return super()._run_unknown(call, operation)
         return remembered(self.current, call, operation, call.activations)
 
-    def _token_leaf(self, args: Any, kwargs: Any, embedded: Tensor) -> Tensor:
-        leaf = super()._token_leaf(args, kwargs, embedded)
+    def token_leaf(self, call: Call, embedded: Tensor) -> Tensor:
+        """Return the embedding of tokens, which the embedding's weights have made."""
+        leaf = super().token_leaf(call, embedded)
         if leaf is embedded:
             return leaf
         return self.kept.keep(leaf, embedded if embedded.requires_grad else leaf.detach().requires_grad_())

@@ -33,7 +33,7 @@ def latent_relevance(explainer: NetworkExplainer, X: Any, at: Sequence[str]) -> 
             forward = run_forward(model, batch, [way.method], places=wanted)
             run_backward(forward, way.method, partial(pick_scores, target=of_rows(target, part)), way.seed)
             _check_places(forward, wanted)
-            for name, tensors in forward.capture.places.items():
+            for name, tensors in forward.capture.places.found.items():
                 found[name].append(_one_output(name, tensors))
     return {name: _joined(name, parts, len(rows)) for name, parts in found.items()}
 
@@ -55,7 +55,7 @@ def _check_places(forward: Forward, wanted: Sequence[str]) -> None:
                 f"The layer {name!r} is one with the batch norm or bias after it, and has no relevance of "
                 "its own: ask for the module after it."
             )
-        if not forward.capture.places[name]:
+        if not forward.capture.places.found[name]:
             raise InvalidInput(
                 f"Nothing that depends on the input comes out of {name!r}. `coverage(model, x)` lists paths "
                 "and operations; an operation is asked for as 'path:operation'."

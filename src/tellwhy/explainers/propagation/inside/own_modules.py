@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,8 @@ class OwnModules:
     """
 
     def __init__(self, capture: Capture, own: Sequence[Handover]):
-        self._capture = capture
+        # A weak reference: a circle would keep all records of a batch until Python's next search for garbage.
+        self._capture: Capture = weakref.proxy(capture)
         self.functions = [each for each in own if not isinstance(each.when, str)]
         self.modules = {each.when: each for each in own if isinstance(each.when, str)}
         self.inside = ""

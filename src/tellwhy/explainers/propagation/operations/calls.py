@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import is_
 from typing import Any
 
 import torch
@@ -17,9 +18,11 @@ from tellwhy.explainers.propagation.operations.histories import Histories
 from tellwhy.explainers.propagation.operations.nested import map_tensors
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, eq=False)  # not frozen, which takes three times as long to make: there are many
 class Call:
     """One call of a PyTorch function on activations: tensors that depend on the explained input.
+
+    Nobody changes one: `dataclasses.replace` makes another.
 
     Attributes
     ----------
@@ -79,15 +82,11 @@ class Call:
 
         Other tensors are constants: what was computed from the parameters alone has no gradient.
         """
-        if self.is_plain and all(a is b for a, b in zip(activations, self.activations, strict=True)):
+        if self.is_plain and (
+            activations is self.activations or all(map(is_, activations, self.activations))
+        ):
             return self.function(*self.args, **self.kwargs)
-        exchanged = {id(old): new for old, new in zip(self.activations, activations, strict=True)}
-
-        def exchange(tensor: Tensor) -> Tensor:
-            return exchanged[id(tensor)] if id(tensor) in exchanged else self.constant(tensor)
-
-        args = map_tensors(exchange, self.args)
-        kwargs = map_tensors(exchange, self.kwargs)
+        args, kwargs = self._with(activations)
         if self.name == "view" and not _has_dtype(args, kwargs):
             # The other tensor may have its elements in another order in memory, which `view` does not accept.
             return torch.Tensor.reshape(*args, **kwargs)
@@ -99,11 +98,21 @@ class Call:
         self.function(changed, *args[1:], **kwargs)
         return changed
 
+    def _with(self, activations: list[Tensor]) -> tuple[Any, dict[str, Any]]:
+        """Arguments with other tensors in place of the activations, and constants in place of the rest."""
+        exchanged = {id(old): new for old, new in zip(self.activations, activations, strict=True)}
+
+        def exchange(tensor: Tensor) -> Tensor:
+            return exchanged[id(tensor)] if id(tensor) in exchanged else self.constant(tensor)
+
+        return map_tensors(exchange, self.args), map_tensors(exchange, self.kwargs) if self.kwargs else {}
+
     @property
     def is_plain(self) -> bool:
         """Whether the call can be carried out as it was given: no parameter in it, and nothing in place."""
-        in_place = self.in_place or self.name == "view" or bool(self.kwargs.get("inplace"))
-        return self.only_activations and not in_place
+        return self.only_activations and not (
+            self.in_place or self.name == "view" or "inplace" in self.kwargs
+        )
 
     def run_detached(self) -> Any:
         """Run on constants: the result has no gradient that relevance could take."""

@@ -25,6 +25,8 @@ def all_tensors(tree: Any) -> list[Tensor]:
 
 def tensors_in(tree: Any) -> list[Tensor]:
     """All tensors, each once, in order."""
+    if isinstance(tree, Tensor):  # nearly always
+        return [tree]
     return list({id(t): t for t in all_tensors(tree)}.values())
 
 

@@ -32,7 +32,7 @@ SAME = {
 _IN_PLACE = {"iadd": "add", "isub": "sub", "imul": "mul", "idiv": "div", "itruediv": "div", "ipow": "pow"}
 
 
-@dataclass
+@dataclass(slots=True, eq=False)
 class Operation:
     """One operation that the model did on the way from the input to the output.
 
