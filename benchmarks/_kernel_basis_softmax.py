@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -23,7 +23,9 @@ RIDGES = (
 MOST_ROUNDS = 400
 
 
-def accuracies(train: Rows, held: Rows, test: Rows, *, refit: bool = False) -> dict[str, float]:
+def accuracies(
+    train: Rows, held: Rows, test: Rows, *, refit: bool = False, ridges: Sequence[float] = RIDGES
+) -> dict[str, float]:
     """Test accuracy of the classifier with the ridge that has most right rows held out.
 
     Each argument is features, which are changed: centred and divided by their spread. With `refit`, a second accuracy
@@ -36,7 +38,7 @@ def accuracies(train: Rows, held: Rows, test: Rows, *, refit: bool = False) -> d
     unit, n_classes = 1.0 + float(train[0].square().sum(1).mean()), int(train[1].max()) + 1
     weights = torch.zeros((train[0].shape[1] + 1, n_classes), device=train[0].device)
     path: list[tuple[float, float, Solved]] = []
-    for share in RIDGES:
+    for share in ridges:
         solved = solve(train, weights, share * unit)
         weights = solved.weights
         wrong, loss = _wrong_and_loss(weights, *held)

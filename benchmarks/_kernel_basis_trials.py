@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import time
 from dataclasses import replace
 from typing import Any
@@ -15,7 +17,7 @@ from tellwhy.bases.adaptation import objective_of
 from tellwhy.bases.feature_map import FeatureMap, Shape
 from tellwhy.bases.objectives import SoftmaxLoss
 from tellwhy.bases.torch_stack import BasisStack
-from tellwhy.bases.training import Plan, train, train_for
+from tellwhy.bases.training import Epochs, Plan, train
 
 DRAWS = 5
 RANDOM = (10, 30, 100, 300, 1_000, 3_000, 10_000)
@@ -43,6 +45,7 @@ def plan_of(unit: Unit) -> Plan:
         max_epochs=unit["epochs"],
         patience=unit["epochs"],
         decay=True,
+        record=not os.environ.get("KERNEL_BASES_EAGER"),
     )
 
 
@@ -98,41 +101,99 @@ def fixed_accuracy(unit: Unit, rows: Rows, device: str) -> list[dict]:
             line |= {"held": float(done.best[0]), "best_epoch": done.best_epochs()}
             maps = [stack.member(0)]
         line["error"] = task.kernel_errors(BasisStack.of(maps, device))[0]
-        found.append({**line, **task.fixed_accuracies(maps[0], refit=True)})
+        options = {"ridges": unit["ridges"]} if "ridges" in unit else {}
+        found.append({**line, **task.fixed_accuracies(maps[0], refit=unit.get("refit", True), **options)})
     return found
 
 
-def own_accuracy(unit: Unit, rows: Rows, device: str) -> list[dict]:
-    """Accuracy of bases trained end to end, and after training for as many epochs on all rows."""
-    maps = maps_of(rows, unit, tuple(unit["sizes"]))
-    task = Task(rows, maps[0].bandwidth, device)
-    widest = max(m.n_features for m in maps)
+class Watched(JudgedByErrors):
+    """End to end, with a dropout and a scale of the classifier's steps for each basis of a stack.
 
-    def fresh() -> tuple[BasisStack, SoftmaxLoss]:
-        judged = JudgedByErrors(
-            len(maps), widest, rows.n_classes, device, dropout=unit.get("dropout", 0.0), seed=1
-        )
-        return BasisStack.of(maps, device), judged
+    Tells how test rows would have been judged after each epoch.
+    """
+
+    def __init__(self, task: Task, maps: list[FeatureMap], dropouts: list[float], heads: list[float]):
+        widest = max(m.n_features for m in maps)
+        super().__init__(len(maps), widest, task.n_classes, task.device, dropout=max(dropouts), seed=1)
+        self.shares = torch.tensor(dropouts, device=task.device)[:, None, None]
+        self.heads = torch.tensor(heads, device=task.device)[:, None, None]
+        self.task, self.calls, self.on_test = task, 0, []
+        self.n_parts = len(self.held_parts(_rng(), len(task.rows.held_Z), 1))
+
+    def logits(self, stack: BasisStack, Z: Any) -> Any:
+        # Weights that are scaled take steps that are scaled.
+        return self.bias.baddbmm(stack.features(Z), self.weights * self.heads)
+
+    def losses(self, stack: BasisStack, Z: Any, labels: Any, index: Any) -> Any:
+        features = stack.features(Z[index])
+        if self.dropout:
+            drawn = torch.rand(features.shape, generator=self.sources[0], device=features.device)
+            features = features * (drawn >= self.shares) / (1 - self.shares)
+        scores = self.bias.baddbmm(features, self.weights * self.heads).log_softmax(-1)
+        own = labels[index].expand(len(scores), -1)[..., None]
+        return -scores.gather(-1, own)[..., 0].mean(-1)
+
+    def held_losses(self, stack: BasisStack, Z: Any, labels: Any, index: Any) -> Any:
+        if self.calls % self.n_parts == 0:
+            self.on_test.append(self.task.own_accuracies(stack, self))
+        self.calls += 1
+        return super().held_losses(stack, Z, labels, index)
+
+
+def own_accuracy(unit: Unit, rows: Rows, device: str) -> list[dict]:
+    """Accuracy of bases trained end to end, and after training for as many epochs on all rows.
+
+    Repeats are further draws. `peak` is the best accuracy on test rows after any epoch: what choosing by them would give.
+    """
+    dropouts = unit.get("dropouts", [unit.get("dropout", 0.0)])
+    kinds = list(
+        itertools.product(unit["sizes"], dropouts, unit.get("heads", [1.0]), range(unit.get("repeats", 1)))
+    )
+    maps = [
+        _with_drawn_biases(maps_of(rows, unit, (kind[0],), kind[-1])[0], unit, kind[-1]) for kind in kinds
+    ]
+    task = Task(rows, maps[0].bandwidth, device)
+
+    def fresh() -> tuple[BasisStack, Watched]:
+        watched = Watched(task, maps, [kind[1] for kind in kinds], [kind[2] for kind in kinds])
+        return BasisStack.of(maps, device), watched
 
     stack, objective = fresh()
     done = train(stack, objective, task.rows, plan_of(unit), _rng())
-    before = task.own_accuracies(stack, objective)
-    refits = []
-    for i in range(len(maps)):
-        again, own = fresh()
-        epochs = max(1, done.best_epochs(i))
-        train_for(again, own, task.rows.joined(), plan_of(unit), _rng(), n_epochs=epochs)
-        refits.append(task.own_accuracies(again, own)[i])
+    before, peaks = task.own_accuracies(stack, objective), np.max(objective.on_test[1:], axis=0)
+    best = [done.best_epochs(i) for i in range(len(kinds))]
+    # One training for all: each basis is judged after the number of epochs that was best for it.
+    refits = _accuracies_after(*fresh(), task, plan_of(unit), np.maximum(best, 1))
     return [
         {
-            "features": size,
+            **dict(zip(("features", "dropout", "head", "repeat"), kind, strict=True)),
             "accuracy": before[i],
             "held_accuracy": 1 - float(done.best[i]),
             "refitted": refits[i],
-            "best_epoch": done.best_epochs(i),
+            "peak": float(peaks[i]),
+            "best_epoch": best[i],
         }
-        for i, size in enumerate(unit["sizes"])
+        for i, kind in enumerate(kinds)
     ]
+
+
+def _with_drawn_biases(one: FeatureMap, unit: Unit, seed: int) -> FeatureMap:
+    """Biases that start from normal numbers of some size in place of 0, so that not all kinks meet at the origin."""
+    rng, size = np.random.default_rng([7, seed]), unit.get("drawn_bias", 0.0)
+    return replace(one, biases=tuple(size * rng.normal(size=b.shape) for b in one.biases)) if size else one
+
+
+def _accuracies_after(
+    stack: BasisStack, own: SoftmaxLoss, task: Task, plan: Plan, epochs: np.ndarray
+) -> list[float]:
+    """Accuracies of bases that learn from all rows, each after its own number of epochs."""
+    steps, found = Epochs(stack, own, task.rows.joined(), plan, _rng()), [0.0] * len(epochs)
+    for epoch in range(int(epochs.max())):
+        steps.run(epoch)
+        if epoch + 1 in epochs:
+            now = task.own_accuracies(stack, own)
+            found = [new if n == epoch + 1 else old for new, old, n in zip(now, found, epochs, strict=True)]
+    return found
 
 
 def bandwidths(unit: Unit, rows: Rows, device: str) -> list[dict]:  # noqa: ARG001
@@ -195,19 +256,18 @@ def effective_rank(one: FeatureMap, task: Task) -> float:
 
 def times(unit: Unit, rows: Rows, device: str) -> list[dict]:
     """Milliseconds of a step of training, by kind of basis and number of features; the card must be free."""
-    found = []
+    found, task = [], Task(rows, maps_of(rows, unit, (10,))[0].bandwidth, device)
     for size in unit["sizes"]:
+        maps = maps_of(rows, unit, (size,))
         for basis in ("random", "unsupervised", "supervised", "discriminative"):
-            maps = maps_of(rows, unit, (size,))
-            task = Task(rows, maps[0].bandwidth, device)
             stack = BasisStack.of(maps, device)
             kind = "discriminative" if basis == "random" else basis
             objective = objective_of(kind, stack, rows.n_classes, device)
-            plan = Plan(n_batches=50, max_epochs=1, train_basis=basis != "random")
-            train(stack, objective, task.rows, plan, _rng())  # allocations and choices of algorithms
+            plan = plan_of({"epochs": 1, "batches": unit["batches"]})
+            steps = Epochs(stack, objective, task.rows, replace(plan, train_basis=basis != "random"), _rng())
+            steps.run(0)  # allocations, choices of algorithms, and the recording on a card
             started = _now(device)
-            plan = replace(plan, n_batches=unit["batches"])
-            train_for(stack, objective, task.rows, plan, _rng(), n_epochs=1)
+            steps.run(0)
             ms = 1_000 * (_now(device) - started) / unit["batches"]
             found.append({"features": size, "basis": basis, "milliseconds": ms})
     return found

@@ -104,11 +104,11 @@ class Task:
         return (right / len(self.test)).tolist()
 
     @torch.no_grad()
-    def fixed_accuracies(self, one: FeatureMap, *, refit: bool = False) -> dict[str, float]:
+    def fixed_accuracies(self, one: FeatureMap, **options: Any) -> dict[str, float]:
         """Of classifiers that are trained on a finished basis."""
         stack, rows = BasisStack.of([one], self.device), self.rows
         sets = ((rows.Z, rows.labels), (rows.held_Z, rows.held_labels), (self.test, self.labels))
-        return accuracies(*[(whole_features(stack, Z), own) for Z, own in sets], refit=refit)
+        return accuracies(*[(whole_features(stack, Z), own) for Z, own in sets], **options)
 
 
 def whole_features(stack: BasisStack, Z: Any) -> Any:

@@ -40,16 +40,16 @@ class Work:
         device, name = self.args.device, unit["set"]
         if name not in self.loaded:
             self.loaded[name] = load(name, self.args.prepared)
-        small = (
-            {"sizes": [s for s in unit["sizes"] if s <= self.args.max_features]} if "sizes" in unit else {}
-        )
-        short = {"epochs": min(unit["epochs"], self.args.max_epochs)} if "epochs" in unit else {}
+        most = {"epochs": self.args.max_epochs, "batches": self.args.max_batches}
+        small = {key: min(unit.get(key, value), value) for key, value in most.items()}
+        if "sizes" in unit:
+            small["sizes"] = sorted({min(size, self.args.max_features) for size in unit["sizes"]})
         started = time.perf_counter()
         rows = self.loaded[name]
         if "rows" in unit:  # of the sets' own order, which is random
             n = unit["rows"]
             rows = replace(rows, X=rows.X[:n], y=rows.y[:n], n_held=n // 5)
-        found = TRIALS[unit["trial"]]({**unit, **small, **short}, rows, device)
+        found = TRIALS[unit["trial"]]({**unit, **small}, rows, device)
         about = {"device": torch.cuda.get_device_name() if device == "cuda" else "CPU"}
         if device == "cuda":
             torch.cuda.empty_cache()  # several processes share the card
@@ -67,7 +67,14 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=1e9, help="start nothing new after this time")
     parser.add_argument("--max-features", type=int, default=30_000)
     parser.add_argument("--max-epochs", type=int, default=1_000)
-    parser.add_argument("--from", dest="source", type=Path, help="only write the page from a file of results")
+    parser.add_argument("--max-batches", type=int, default=1_000)
+    parser.add_argument(
+        "--from",
+        dest="sources",
+        nargs="+",
+        type=Path,
+        help="only write the page from files of results; of a unit in several, the last counts",
+    )
     return parser.parse_args()
 
 
@@ -84,13 +91,19 @@ def run(args: argparse.Namespace) -> None:
         print(f"{unit['seconds']:.1f} s {key_of(unit)} {json.dumps(unit['found'])[:300]}", flush=True)
 
 
+def kept(source: Path) -> list[Unit]:
+    """Units of a file of results, one a line, or of the list that is kept beside the page."""
+    text = source.read_text()
+    return json.loads(text) if text.startswith("[") else [json.loads(line) for line in text.splitlines()]
+
+
 if __name__ == "__main__":
     options = arguments()
-    if options.source is not None:
+    if options.sources is not None:
         from _kernel_basis_options_page import publish_page
 
-        text = options.source.read_text()
-        # A file of results, one unit a line, or the list that is kept beside the page.
-        publish_page(json.loads(text) if text.startswith("[") else [json.loads(u) for u in text.splitlines()])
+        publish_page(
+            list({key_of(unit): unit for source in options.sources for unit in kept(source)}.values())
+        )
     else:
         run(options)

@@ -106,7 +106,7 @@ def train(
     size = min(plan.batch_size, len(rows.Z))
     device = rows.Z.device
     parts = [torch.tensor(p, device=device) for p in objective.held_parts(rng, len(rows.held_Z), size)]
-    epochs = _Epochs(stack, objective, rows, plan, rng)
+    epochs = Epochs(stack, objective, rows, plan, rng)
     watch, history = Watch(trained, len(stack), plan.patience), []
     start = _held_losses(stack, objective, rows, parts)
     watch.record(start, -1)
@@ -136,12 +136,12 @@ def train_for(
     n_epochs: int,
 ) -> None:
     """Train a stack in place for a given number of epochs, whatever happens on the rows held out."""
-    epochs = _Epochs(stack, objective, rows, plan, rng)
+    epochs = Epochs(stack, objective, rows, plan, rng)
     for epoch in track(range(n_epochs), n_epochs, f"{plan.label}, on all rows"):
         epochs.run(epoch)
 
 
-class _Epochs:
+class Epochs:
     """Steps over freshly drawn batches, epoch by epoch."""
 
     def __init__(
@@ -170,6 +170,7 @@ class _Epochs:
         )
 
     def run(self, epoch: int) -> None:
+        """Take the steps of an epoch, counted from 0."""
         import torch
 
         self.steps.set_rate(self.plan.rate_of(epoch))
