@@ -160,8 +160,8 @@ class NetworkExplainer(ABC):
         return relevance_from_outputs(self, X, relevance)
 
     @property
-    def is_differentiable(self) -> bool:
-        """Whether all that happens is the ways down of `passes`, which can be differentiated."""
+    def goes_down_only(self) -> bool:
+        """Whether the ways down of `passes` are all it does; SmoothGrad explains a batch in its own way."""
         return type(self).explain_batch is NetworkExplainer.explain_batch
 
     @abstractmethod

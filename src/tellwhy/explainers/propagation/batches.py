@@ -18,6 +18,7 @@ from tellwhy.explainers.propagation.engine.inputs import Inputs
 from tellwhy.explainers.propagation.engine.passes import needs_capture, run_backward, run_forward
 from tellwhy.explainers.propagation.engine.results import Collector, DeviceCollector, Result
 from tellwhy.explainers.propagation.inside.conservation import is_promised, warn_if_lost
+from tellwhy.explainers.propagation.inside.course import Course
 from tellwhy.explainers.propagation.on_device import on_device
 from tellwhy.explainers.propagation.repeated import Repeated, Work, may_repeat
 from tellwhy.scoring.scores.network_passes import untouched
@@ -54,10 +55,12 @@ def explain_together(explainers: Sequence[NetworkExplainer], X: Any, *, output: 
     rng = generator(lead.random_state)
     label = f"explaining with {', '.join(type(e).__name__ for e in explainers)}"
 
+    course = Course()
+
     def work(batch: Inputs, wanted: Sequence[CheckedTarget]) -> list[Result]:
-        if len(explainers) == 1:  # a method may explain a batch in its own way, as SmoothGrad does
+        if len(explainers) == 1 and not lead.goes_down_only:
             return [lead.explain_batch(model, batch, wanted[0], rng)]
-        return share_forward(explainers, model, batch, wanted)
+        return share_forward(explainers, model, batch, wanted, course)
 
     with untouched(rows.tensors[0].device), torch.enable_grad():
         is_alike = lead.shares_forward and may_repeat(model, rows, targets, lead.batch_size)
@@ -75,23 +78,31 @@ def explain_together(explainers: Sequence[NetworkExplainer], X: Any, *, output: 
 
 
 def share_forward(
-    explainers: Sequence[NetworkExplainer], model: Module, rows: Inputs, targets: Sequence[CheckedTarget]
+    explainers: Sequence[NetworkExplainer],
+    model: Module,
+    rows: Inputs,
+    targets: Sequence[CheckedTarget],
+    course: Course | None = None,
 ) -> list[Result]:
     """Run the model once on some rows, then the ways down of every explainer."""
     try:
-        return _down(explainers, model, rows, targets)
+        return _down(explainers, model, rows, targets, course)
     except RuntimeError as error:
         if "inplace operation" not in str(error):
             raise
     needs_capture.add(model)  # it changes in place what autograd kept: capture works on copies
-    return _down(explainers, model, rows, targets)
+    return _down(explainers, model, rows, targets, None)
 
 
 def _down(
-    explainers: Sequence[NetworkExplainer], model: Module, rows: Inputs, targets: Sequence[CheckedTarget]
+    explainers: Sequence[NetworkExplainer],
+    model: Module,
+    rows: Inputs,
+    targets: Sequence[CheckedTarget],
+    course: Course | None,
 ) -> list[Result]:
     ways = [(k, way) for k, explainer in enumerate(explainers) for way in explainer.passes()]
-    forward = run_forward(model, rows, [way.method for _, way in ways])
+    forward = run_forward(model, rows, [way.method for _, way in ways], course=course)
     sums: dict[int, list[Tensor]] = {}
     scores: dict[int, Tensor] = {}
     promised: dict[int, bool] = {}

@@ -8,6 +8,7 @@ whatever is computed from them alone, are constants.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NoReturn
 
 import torch
@@ -16,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from tellwhy.core.errors import UnsupportedModel
 from tellwhy.explainers.propagation.engine.composed_steps import by_own_function
-from tellwhy.explainers.propagation.engine.follow import follow
+from tellwhy.explainers.propagation.engine.follow import Way, way_of
 from tellwhy.explainers.propagation.engine.lineage import (
     centres,
     origin_of,
@@ -33,6 +34,7 @@ from tellwhy.explainers.propagation.engine.refusals import (
     note_unknown,
 )
 from tellwhy.explainers.propagation.engine.taps import tapped
+from tellwhy.explainers.propagation.inside.course import Course, described, inputs_of_layer, mark_leaf
 from tellwhy.explainers.propagation.inside.own_modules import OwnModules
 from tellwhy.explainers.propagation.inside.places import Places
 from tellwhy.explainers.propagation.inside.tokens import run_constant, token_leaf
@@ -51,6 +53,10 @@ _TRANSPOSED_VIEWS = {"T", "mT", "H", "mH"}  # attributes of a tensor that are op
 _QUERIES = frozenset(getattr(Tensor, name).__get__ for name in ("shape", "dtype", "device", "ndim"))
 _QUERIES |= {Tensor.dim, Tensor.size, Tensor.is_floating_point, Tensor.__len__}
 _INPUT = Operation(-1, "input", "copying", "")
+
+
+def _run_unknown(operation: Operation, capture: Capture, call: Call) -> Any:
+    return capture.run_unknown(call, operation)
 
 
 class Capture(TorchFunctionMode):
@@ -89,6 +95,10 @@ class Capture(TorchFunctionMode):
         Whether relevance itself travels for some method, and not contributions.
     needs_layer_inputs
         Whether some method looks at the values that go into layers.
+    course, repeats
+        The course that this batch is noted in, and that of an earlier batch which it repeats.
+    is_repeatable
+        Whether later batches may repeat what is done here.
     """
 
     histories: Histories | None = None  # kept by a capture for explanations that are differentiated
@@ -133,12 +143,25 @@ class Capture(TorchFunctionMode):
         # Taps of the ledger and of places look at activations afterwards.
         self.may_overwrite = not ledger and not places and all(method.ignores_idle for method in methods)
         self._rectifies = any(method.rectifier is not None for method in methods)
+        self.course: Course | None = None
+        self.repeats: Course | None = None
+        self.n_repeated = 0
+        watches = ledger or tolerant or bool(places) or self._rectifies or self.histories is not None
+        self.is_repeatable = not watches and not any(method.own for method in methods)
         self._constant_roles = frozenset().union(*(method.constant_roles for method in methods))
 
     def add_leaf(self, leaf: Tensor, number: int, *, nonnegative: bool = False) -> None:
         """Let a tensor be one that relevance is handed to, for the input of that number."""
         self.leaves.append((leaf, number))
+        mark_leaf(leaf, len(self.leaves))
         self.origins.keep(leaf, Origin(_INPUT, nonnegative=nonnegative))
+
+    def repeat(self, course: Course) -> None:
+        """Take the course of an earlier batch, whose operations and steps serve again."""
+        assert course.current is not None
+        self.repeats = course
+        self.operations = course.operations
+        self.current = course.current
 
     def is_activation(self, tensor: Tensor) -> bool:
         """Whether a tensor depends on the explained input."""
@@ -206,6 +229,9 @@ class Capture(TorchFunctionMode):
 
     def _run(self, call: Call) -> Any:
         """Run an operation on activations, and record it."""
+        if self.repeats is not None:
+            self.n_repeated += 1
+            return self.repeats.repeat(self, call, self.n_repeated - 1)
         origins = [self.origins.of(t) for t in call.activations]
         for origin in origins:
             if origin is not None:
@@ -229,20 +255,40 @@ class Capture(TorchFunctionMode):
         if None in origins:
             check_seen(self, call, operation, origins)
         if kind == "unknown":
-            result = self._run_unknown(call, operation)
-            if not any(self.is_activation(t) for t in tensors_in(result)):
-                return result  # x.argmax(), x > 0: nothing can be handed down, no rule is missing
-            note_unknown(self, call, operation)
+            way: Way = partial(_run_unknown, operation)
         else:
             check_evaluation_mode(self, call, operation)
             check_named(self, call, operation)
-            result = follow(self, call, operation, origins, written)
+            way = way_of(self, call, operation, origins, written)
+        return self._take(way, call, operation, origins)
+
+    def _take(self, way: Way, call: Call, operation: Operation, origins: Sequence[Origin | None]) -> Any:
+        """Run an operation in the way that was chosen for it, and record it."""
+        arguments = None if self.course is None else described(call)
+        result = way(self, call)
+        if operation.kind == "unknown":
+            if not any(self.is_activation(t) for t in tensors_in(result)):
+                # x.argmax(), x > 0: nothing can be handed down, no rule is missing
+                if self.course is not None:
+                    self.course.note(call, arguments, None, (way, result))
+                return result
+            note_unknown(self, call, operation)
         result = self.record(operation, result)
         self._keep(call, operation, result, origins)
+        if self.course is not None:
+            self.course.note(call, arguments, operation, (way, result))
         return result
 
-    def _run_unknown(self, call: Call, operation: Operation) -> Any:  # noqa: ARG002
+    def run_unknown(self, call: Call, operation: Operation) -> Any:  # noqa: ARG002
+        """Run an operation without a rule."""
         return call.run(call.activations)
+
+    def inputs_of_layer(self, output: Tensor) -> Sequence[Tensor]:
+        """Inputs of the layer whose output this is."""
+        if self.repeats is not None:
+            return inputs_of_layer(output)
+        origin = self.origins.of(output)
+        return () if origin is None else origin.inputs
 
     def _by_own(
         self, call: Call, operation: Operation, own: Handover, origins: Sequence[Origin | None]

@@ -140,8 +140,8 @@ class BiasStep(LayerStep):
         return [handed, None][: len(inputs)]
 
 
-def biased(capture: Capture, call: Call, operation: Operation, origin: Origin | None) -> Tensor | None:
-    """A fully connected layer and the bias that is added to it as one layer; None for other additions."""
+def biased(capture: Capture, call: Call, operation: Operation, origin: Origin | None) -> BiasStep | None:
+    """The step of a bias that is added to a fully connected layer: both are one; None for other additions."""
     layer = None if origin is None else origin.operation.layer
     if origin is None or layer is None or len(call.activations) != 1 or "alpha" in call.kwargs:
         return None
@@ -156,11 +156,7 @@ def biased(capture: Capture, call: Call, operation: Operation, origin: Origin | 
     operation.kind = "layer"
     operation.first = before.first
     operation.layer = replace(layer, bias=call.constant(bias).reshape(-1))
-    inputs = capture.watch(operation, origin.inputs)
-    if capture.has_gradients:
-        inputs.append(call.activations[0])
-    step = BiasStep(operation, capture.current, operation.layer, capture.needs_layer_inputs)
-    return carry_out(step, lambda _: call.run_detached(), *inputs)
+    return BiasStep(operation, capture.current, operation.layer, capture.needs_layer_inputs)
 
 
 def _added(call: Call) -> Tensor | None:

@@ -1,13 +1,15 @@
-"""Following an operation: run it so that every method can go back through it.
+"""Following an operation: the way to run it so that every method can go back through it.
 
 Where the plain derivative serves all methods, the operation runs as it is and autograd does the rest.
-Elsewhere it runs inside a step of its kind (`steps`, `derivative_steps`).
+Elsewhere it runs inside a step of its kind (`steps`, `derivative_steps`). A way is chosen once, and may be
+taken again with the next batch (`inside.course`): it knows the operation, and none of the tensors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
@@ -42,33 +44,42 @@ if TYPE_CHECKING:
 
     OriginsOfInputs = Sequence[Origin | None]
 
+Way = Callable[["Capture", Call], Any]
 
-def follow(
+
+def way_of(
     capture: Capture, call: Call, operation: Operation, origins: OriginsOfInputs, written: Written | None
-) -> Any:
-    """Run an operation of a known kind; return its output."""
+) -> Way:
+    """The way to run an operation of a known kind."""
     if written is not None:
-        return _written(capture, call, operation, written)
+        capture.is_repeatable = False  # this way knows a tensor of this batch
+        return lambda capture, call: _written(capture, call, operation, written)
     if operation.kind == "attention":
-        return attention(capture, call, operation)
+        return partial(_attention, operation)
     if call.name == "batch_norm" and capture.follows_rules:
-        normalised = _batch_norm(capture, call, operation, origins[0])
-        if normalised is not None:
-            return normalised
+        merged = _batch_norm(capture, call, operation, origins[0])
+        if merged is not None:
+            return merged
     if call.name == "add" and capture.follows_rules:
-        shifted = biased(capture, call, operation, origins[0])
-        if shifted is not None:
-            return shifted
+        step = biased(capture, call, operation, origins[0])
+        if step is not None:
+            return partial(_past_layer, step)
     if operation.constants and not capture.has_gradients:
         # What gets no relevance is left out of the graph: nothing is computed for it on the way down.
-        live = [t for t, held in zip(call.activations, operation.constants, strict=True) if not held]
-        call = replace(call, activations=live, times=len(live), only_activations=False)
+        held = operation.constants
         operation.constants = ()
-    return _run(capture, call, operation, origins)
+        inner = _way(capture, _only_live(held, call), operation, origins)
+        return lambda capture, call: inner(capture, _only_live(held, call))
+    return _way(capture, call, operation, origins)
 
 
-def _run(capture: Capture, call: Call, operation: Operation, origins: OriginsOfInputs) -> Any:
-    inputs = capture.watch(operation, call.activations)
+def _only_live(held: Sequence[bool], call: Call) -> Call:
+    """A call in which some activations are constants."""
+    live = [t for t, constant in zip(call.activations, held, strict=True) if not constant]
+    return replace(call, activations=live, times=len(live), only_activations=False)
+
+
+def _way(capture: Capture, call: Call, operation: Operation, origins: OriginsOfInputs) -> Way:
     remembers = capture.histories is not None
     is_short = not (capture.needs_layer_inputs or capture.carries_relevance or remembers)
     if call.name == "relu" and is_short:
@@ -76,18 +87,54 @@ def _run(capture: Capture, call: Call, operation: Operation, origins: OriginsOfI
         if before is not None and before.operation.kind == "layer" and not operation.rectifies:
             overwrites = _overwrites(capture, call, before)
             before.operation.owns_cotangent = overwrites
-            return Relu.apply(inputs[0], overwrites)
+            return partial(_relu, operation, overwrites)
     if not operation.constants and all(method.is_plain(operation) for method in capture.methods):
-        return remembered(capture.current, call, operation, inputs) if remembers else call.run(inputs)
+        return partial(_remembered if remembers else _plain, operation)
     evenly = operation.kind == "product" and not operation.constants and not remembers
     if evenly and not capture.carries_relevance:
-        # The derivative gives the whole to each factor: each gets its share of it.
-        return portion(call.run(inputs), 1 / call.times, capture.current)
-    result = carry_out(_step(capture, call, operation, origins), call.run, *inputs)
+        return partial(_in_portions, operation)
+    return partial(_stepped, _step(capture, call, operation, origins))
+
+
+def _plain(operation: Operation, capture: Capture, call: Call) -> Any:
+    return call.run(capture.watch(operation, call.activations))
+
+
+def _remembered(operation: Operation, capture: Capture, call: Call) -> Any:
+    return remembered(capture.current, call, operation, capture.watch(operation, call.activations))
+
+
+def _relu(operation: Operation, overwrites: bool, capture: Capture, call: Call) -> Tensor:
+    made: Tensor = Relu.apply(capture.watch(operation, call.activations)[0], overwrites)
+    return made
+
+
+def _in_portions(operation: Operation, capture: Capture, call: Call) -> Tensor:
+    """A product: the derivative gives the whole to each factor, of which each gets its share."""
+    out = call.run(capture.watch(operation, call.activations))
+    return portion(out, 1 / call.times, capture.current)
+
+
+def _attention(operation: Operation, capture: Capture, call: Call) -> Tensor:
+    return attention(capture, call, operation)
+
+
+def _stepped(step: Step, capture: Capture, call: Call) -> Tensor:
+    operation = step.operation
+    inputs = capture.watch(operation, call.activations)
+    result = carry_out(step, call.run, *inputs)
     # f(z)/z is taken element by element, which needs one output for each input.
     if operation.kind in ("elementwise", "rectifier") and result.shape != inputs[0].shape:
         capture.refuse(f"{operation.where} broadcasts an activation; expand it to the full shape first.")
     return result
+
+
+def _past_layer(step: LayerStep, capture: Capture, call: Call) -> Tensor:
+    """Run what is one with the layer before it: relevance goes to the inputs of that layer."""
+    inputs = capture.watch(step.operation, capture.inputs_of_layer(call.activations[0]))
+    if capture.has_gradients:
+        inputs.append(call.activations[0])
+    return carry_out(step, lambda _: call.run_detached(), *inputs)
 
 
 def _overwrites(capture: Capture, call: Call, before: Origin) -> bool:
@@ -141,7 +188,7 @@ def _addition(call: Call, origins: OriginsOfInputs) -> Addition:
     return Addition("addition", weight, None, {"depths": depths}, nonnegative)
 
 
-def _batch_norm(capture: Capture, call: Call, operation: Operation, origin: Origin | None) -> Tensor | None:
+def _batch_norm(capture: Capture, call: Call, operation: Operation, origin: Origin | None) -> Way | None:
     """Batch norm as the methods want it; None where it keeps its derivative, which is LRP-0."""
     # Methods that share a forward pass have the same treatment; gradients go with any.
     treatment = next(method.batch_norm for method in capture.methods if method.carries != "gradient")
@@ -149,12 +196,12 @@ def _batch_norm(capture: Capture, call: Call, operation: Operation, origin: Orig
         return _merged(capture, call, operation, origin)
     operation.kind = "layer"
     if treatment == "two_linear":
-        return _two_linear(capture, call, operation)
+        capture.is_repeatable = False  # two operations are recorded
+        return lambda capture, call: _two_linear(capture, call, operation)
     if treatment == "four_coefficients":
         operation.own_rule = four_coefficients()
     scale = ChannelScale("batch_norm", *read_batch_norm(call).line(), {})
-    step = LayerStep(operation, capture.current, scale)
-    return carry_out(step, call.run, *capture.watch(operation, call.activations))
+    return partial(_stepped, LayerStep(operation, capture.current, scale))
 
 
 def _two_linear(capture: Capture, call: Call, operation: Operation) -> Tensor:
@@ -174,7 +221,7 @@ def _two_linear(capture: Capture, call: Call, operation: Operation) -> Tensor:
     return carry_out(step, lambda _: call.run_detached(), *capture.watch(operation, [x]))
 
 
-def _merged(capture: Capture, call: Call, operation: Operation, origin: Origin | None) -> Tensor | None:
+def _merged(capture: Capture, call: Call, operation: Operation, origin: Origin | None) -> Way | None:
     """Batch norm and the layer whose output it normalises as one layer; None where there is no such layer."""
     normalised = call.activations[0]
     layer = None if origin is None else origin.operation.layer
@@ -187,9 +234,6 @@ def _merged(capture: Capture, call: Call, operation: Operation, origin: Origin |
     operation.name = f"{before.name} + batch_norm"
     operation.kind = "layer"
     operation.first = before.first
-    inputs = capture.watch(operation, origin.inputs)
-    if any(method.carries == "gradient" for method in capture.methods):
-        inputs.append(normalised)
     norm = read_batch_norm(call)
     step = MergedStep(operation, capture.current, layer, capture.needs_layer_inputs, norm=norm)
-    return carry_out(step, lambda _: call.run_detached(), *inputs)
+    return partial(_past_layer, step)

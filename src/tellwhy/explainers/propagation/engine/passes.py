@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from weakref import WeakSet
@@ -16,6 +17,7 @@ from tellwhy.explainers.propagation.engine.capture import Capture
 from tellwhy.explainers.propagation.engine.inputs import Inputs
 from tellwhy.explainers.propagation.engine.methods import Method
 from tellwhy.explainers.propagation.engine.module_paths import ModulePaths
+from tellwhy.explainers.propagation.inside.course import Course, place_of
 from tellwhy.explainers.propagation.operations.nested import tensors_in
 from tellwhy.explainers.propagation.operations.operation import Operation
 from tellwhy.scoring.scores.network_passes import TrailingSoftmax, not_one_tensor
@@ -53,17 +55,43 @@ def run_forward(
     ledger: bool = False,
     tolerant: bool = False,
     places: Sequence[str] = (),
+    course: Course | None = None,
 ) -> Forward:
     """Run the model under capture, so that each of the methods can be carried out backwards.
 
-    Gradients alone need no capture: they are PyTorch's own.
+    Gradients alone need no capture: they are PyTorch's own. Where a `course` is given, a batch notes in it
+    what it did, and later ones of the same shape and methods repeat that.
     """
     if not ledger and not tolerant and not places and all(method.is_gradient for method in methods):
         plain = plain_forward(model, inputs, methods)
         if plain is not None:
             return plain
+    if course is not None and course.fits(inputs):
+        repeated = _repeated_forward(model, inputs, methods, course)
+        if repeated is not None:
+            return repeated
     capture = Capture(methods, ModulePaths(model), ledger=ledger, tolerant=tolerant, places=places)
+    if course is not None:
+        course.begin(inputs, capture)
     return captured_forward(model, inputs, capture)
+
+
+def _repeated_forward(
+    model: Module, inputs: Inputs, methods: Sequence[Method], course: Course
+) -> Forward | None:
+    """Run the model as with an earlier batch; None where it takes another course."""
+    capture = Capture(methods, ModulePaths(model))
+    capture.repeat(course)
+    try:
+        outputs = capture.origins.newest(_captured(model, inputs, capture))
+        strayed = capture.n_repeated != len(course.turns) or place_of(outputs) != course.output
+    except Exception:  # whatever it was: the ordinary way tells, or does better
+        strayed = True
+    if strayed:
+        course.give_up()
+        return None
+    capture.origins.clear()
+    return Forward(inputs, outputs, capture)
 
 
 def captured_forward(model: Module, inputs: Inputs, capture: Capture) -> Forward:
@@ -82,6 +110,9 @@ def captured_forward(model: Module, inputs: Inputs, capture: Capture) -> Forward
     if capture.must_verify:
         _verify(model, inputs, outputs)
     _check_rectifiers(capture)
+    if capture.course is not None:
+        capture.is_repeatable &= not forward.softmax
+        capture.course.end(capture, forward.outputs)
     layers = [operation for operation in capture.operations if operation.kind == "layer"]
     if layers:
         layers[-1].last = True
@@ -136,7 +167,8 @@ def _captured(model: Module, inputs: Inputs, capture: Capture) -> Any:
             capture.add_leaf(copy.requires_grad_(), number, nonnegative=nonnegative)
         else:
             capture.tokens[number] = copy
-    with capture.paths.followed(), capture:
+    # Operations that are repeated know their modules.
+    with capture.paths.followed() if capture.repeats is None else nullcontext(), capture:
         return inputs.apply(model, copies)
 
 

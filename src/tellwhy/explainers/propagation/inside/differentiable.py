@@ -72,10 +72,10 @@ class RememberingCapture(Capture):
         result = call.function(*call.args, **call.kwargs)
         return map_tensors(lambda t: self.kept.keep_constant(t) if t.requires_grad else t, result)
 
-    def _run_unknown(self, call: Call, operation: Operation) -> Any:
+    def run_unknown(self, call: Call, operation: Operation) -> Any:
         """Gradients need no rule: the derivative serves."""
         if self.follows_rules:
-            return super()._run_unknown(call, operation)
+            return super().run_unknown(call, operation)
         return remembered(self.current, call, operation, call.activations)
 
     def token_leaf(self, call: Call, embedded: Tensor) -> Tensor:
@@ -106,7 +106,7 @@ def explain_differentiably(explainer: NetworkExplainer, X: Any) -> Any:
 def _check(explainer: NetworkExplainer, model: Module) -> None:
     """Refuse what has no derivative, or one that would not reach the parameters."""
     name = type(explainer).__name__
-    if not explainer.is_differentiable:
+    if not explainer.goes_down_only:
         raise InvalidInput(
             f"An explanation by {name} cannot be differentiated. Gradient, InputTimesGradient, LRP, "
             "DeepTaylor and ExcitationBackprop can be."
