@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tellwhy.core.capabilities import IsTensor
 from tellwhy.core.errors import InvalidInput, UnsupportedModel
 from tellwhy.core.score_function import Floats, ScoreFunction
 from tellwhy.scoring.adapters.estimator_kinds import estimator_kind, gives_probabilities, is_scikit_learn
@@ -115,7 +116,10 @@ class _FunctionOutputs(FunctionScore):
         if found.ndim != 2 or found.shape[1] < 2:
             return self
         names = [str(c) for c in range(found.shape[1])]
-        return ClassScores(partial(_transformed, self._transform(found), self._function), names)
+        function = partial(_transformed, self._transform(found), self._function)
+        return ClassScores(function, names, place=self._place)
+
+    _place: Callable[[Any], Any] | None = None  # puts rows where a network computes
 
     def _transform(self, found: Floats) -> Callable[[Floats], Floats]:
         """Return what makes log-odds of the outputs, of which these are some."""
@@ -134,6 +138,7 @@ class _NetworkOutputs(_FunctionOutputs):
 
     def __init__(self, model: Any):
         super().__init__(partial(_network_outputs, model), describes=f"the output of {type(model).__name__}")
+        self._place = partial(_on_its_device, model)
 
     def _transform(self, found: Floats) -> Callable[[Floats], Floats]:
         """Outputs that are not probabilities are taken for logits of the classes."""
@@ -147,7 +152,14 @@ def _transformed(transform: Callable[[Floats], Floats], function: Callable[[Any]
 def _network_outputs(model: Any, X: Any) -> Floats:
     from tellwhy.scoring.scores.network_passes import outputs_in_evaluation_mode
 
-    return np.asarray(outputs_in_evaluation_mode(model, np.asarray(X), BATCH))
+    rows = X if isinstance(X, IsTensor) else np.asarray(X)
+    return np.asarray(outputs_in_evaluation_mode(model, rows, BATCH))
+
+
+def _on_its_device(model: Any, X: Any) -> Any:
+    from tellwhy.scoring.scores.network_passes import on_its_device
+
+    return on_its_device(model, X)
 
 
 def _are_probabilities(found: Floats) -> bool:

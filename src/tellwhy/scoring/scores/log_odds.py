@@ -24,6 +24,8 @@ class ClassScores:
         Names of the classes.
     feature_names, feature_shape
         Of the rows, where known.
+    place
+        Of a network: puts rows where it computes; what is made of them there can be handed to `outputs`.
 
     Examples
     --------
@@ -43,8 +45,10 @@ class ClassScores:
         *,
         feature_names: Sequence[str] | None = None,
         feature_shape: tuple[int, ...] | None = None,
+        place: Callable[[Any], Any] | None = None,
     ):
         self._function = function
+        self.place = place
         self.names = list(names)
         self.feature_names = feature_names
         self.feature_shape = feature_shape
@@ -81,6 +85,8 @@ class SingleScore:
     array([[3.],
            [4.]])
     """
+
+    place: Callable[[Any], Any] | None = None
 
     def __init__(self, score: ScoreFunction):
         self.score = score

@@ -179,14 +179,26 @@ def sharing_copy(model: Module) -> Module:
 
 
 def outputs_in_evaluation_mode(model: Module, X: Any, batch_size: int) -> Any:
-    """Outputs of all rows, in float64, as the model gives them in evaluation mode; it is left as it is."""
+    """Outputs of all rows, in float64, as the model gives them in evaluation mode; it is left as it is.
+
+    Rows may be an array, or a tensor that is where the model computes (from `on_its_device`).
+    """
     there = placed(model, None)
     evaluated = in_evaluation_mode(there.model)
     n_batches = -(-len(X) // batch_size)
     with untouched(there.device), torch.no_grad():
-        tensors = (as_tensor(rows, there.device, there.dtype) for rows in np.array_split(X, n_batches))
+        if isinstance(X, Tensor):
+            tensors = iter(torch.tensor_split(X, n_batches))
+        else:
+            tensors = (as_tensor(rows, there.device, there.dtype) for rows in np.array_split(X, n_batches))
         parts = [applied(evaluated, rows) for rows in tensors]
         return torch.cat(parts).double().cpu().numpy()
+
+
+def on_its_device(model: Module, X: Any) -> Tensor:
+    """Return rows as the model takes them, where it computes: rows that are made of them need no copy."""
+    there = placed(model, None)
+    return as_tensor(X, there.device, there.dtype)
 
 
 def slopes_of(model: Module, x: Tensor, pick: Pick) -> tuple[Tensor, Tensor]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +25,10 @@ from tellwhy.explainers.surrogate.local.questions import (
     ranking,
     worth_by_ridge,
 )
-from tellwhy.explainers.surrogate.local.segments import neighbours, present_cells, segment
+from tellwhy.explainers.surrogate.local.row_segments import RowSegments
+from tellwhy.explainers.surrogate.local.segments import present_cells, segment
 from tellwhy.explainers.surrogate.mixture import Explained, Local, Plan, RowFits, fit_surrogate
 
-CELLS = 2**23  # of neighbours that are asked about at once: 64 MiB
 ORDERED = 5 / 8  # of the questions, at most, put the segments in order; the others estimate what each adds
 
 
@@ -94,6 +94,8 @@ class LocalPlan:
         where a question is declared.
     limit
         Outputs beyond ± this count as this, where a question is declared; None: as they are.
+    place
+        Puts flat rows where a network computes; neighbours are then made there, and `outputs` takes them.
     """
 
     outputs: Callable[[Floats], Floats]
@@ -104,6 +106,7 @@ class LocalPlan:
     holds: Callable[[Floats, int], NDArray[np.bool_]] | None = None
     limit: float | None = None
     question_seed: int | None = None
+    place: Callable[[Any], Any] | None = None
 
     def limited(self, outputs: Floats | float) -> Floats:
         """Outputs within the limit: beyond it a decision is sure, and how sure does not matter."""
@@ -127,39 +130,6 @@ class _OneFit(NamedTuple):
     chosen: Chosen | None
 
 
-@dataclass(frozen=True, eq=False)
-class _Segments:
-    """The segments of one row that a model can be asked about: those that a replacement would change."""
-
-    x: Floats
-    label: Integers
-    differing: Integers
-    n_segments: int
-    how: LocalPlan
-
-    @classmethod
-    def of(cls, x: Floats, label: Integers, how: LocalPlan) -> _Segments:
-        n_segments = int(label.max()) + 1
-        # Segments that already show the replacement cannot matter: they stay, and get no coefficient.
-        changed = np.bincount(label, x != how.where.replacement, minlength=n_segments)
-        return cls(x, label, np.flatnonzero(changed), n_segments, how)
-
-    def whole(self, masks: Floats) -> Floats:
-        """Masks of all segments from those of the differing ones."""
-        found = np.ones((len(masks), self.n_segments))
-        found[:, self.differing] = masks
-        return found
-
-    def outputs(self, masks: Floats) -> Floats:
-        """All outputs of the model for masks of the differing segments, in batches that fit into memory."""
-        size = max(1, CELLS // self.x.size)
-        parts = [self.whole(masks[i : i + size]) for i in range(0, len(masks), size)]
-        replacement = self.how.where.replacement
-        return np.concatenate(
-            [self.how.outputs(neighbours(self.x, replacement, self.label, part)) for part in parts]
-        )
-
-
 def explain_locally(X: Floats, explained: Explained, how: LocalPlan) -> RowFits:
     """Explain each row by a mixture of its own, fitted to neighbours that keep some of its segments.
 
@@ -172,7 +142,7 @@ def explain_locally(X: Floats, explained: Explained, how: LocalPlan) -> RowFits:
     chosen: list[Chosen] = []
     for i in track(range(len(X)), len(X), "explaining by local mixtures"):
         label = how.where.label(X[i])
-        fit = _fit_one(_Segments.of(X[i], label, how), explained.scores[i], int(explained.targets[i]))
+        fit = _fit_one(RowSegments.of(X[i], label, how), explained.scores[i], int(explained.targets[i]))
         local = fit.local
         sizes = np.bincount(label)[label]  # of the segment that each cell belongs to
         r_hat[i] = local.r_hat
@@ -223,7 +193,7 @@ def _shapes(X: Floats) -> dict[str, tuple[int, ...]]:
     return {**dict.fromkeys(("values", "stderr", "segments", "coefficients"), X.shape), **pairs}
 
 
-def _fit_one(row: _Segments, score: float, target: int) -> _OneFit:
+def _fit_one(row: RowSegments, score: float, target: int) -> _OneFit:
     """Fit a mixture to neighbours of one row, in columns that say which segments each one keeps."""
     how = row.how
     rng = np.random.default_rng(how.seed)
@@ -241,7 +211,7 @@ def _fit_one(row: _Segments, score: float, target: int) -> _OneFit:
     return _OneFit(local, _choose(row, local, target, answers))
 
 
-def _asked(row: _Segments, target: int, rng: np.random.Generator) -> Answers:
+def _asked(row: RowSegments, target: int, rng: np.random.Generator) -> Answers:
     """Ask the model about neighbours: in rounds where a question is declared, else evenly."""
     where = row.how.where
     n = len(row.differing)
@@ -254,14 +224,14 @@ def _asked(row: _Segments, target: int, rng: np.random.Generator) -> Answers:
     return ask_in_rounds(lambda m: row.how.limited(row.outputs(m)[:, target]), n, left, where.question, drawn)
 
 
-def _n_for_order(row: _Segments) -> int:
+def _n_for_order(row: RowSegments) -> int:
     """Most questions that put the segments in order: a share, where that is enough to compare orders."""
     n = len(row.differing)
     share = int(ORDERED * (row.how.where.n_neighbours - n - 1))
     return min(n * (n + 36), share) if share >= 4 * n else 0
 
 
-def _choose(row: _Segments, local: Local, target: int, answers: Answers) -> Chosen | None:
+def _choose(row: RowSegments, local: Local, target: int, answers: Answers) -> Chosen | None:
     """Find the shortest start of the order that suffices, or without which the decision is another."""
     question = row.how.where.question
     if question is None or row.how.holds is None:
@@ -279,7 +249,7 @@ def _choose(row: _Segments, local: Local, target: int, answers: Answers) -> Chos
     return Chosen(chosen, place, float(outputs[length, target]), bool(enough[length]), n_questions)
 
 
-def _order(row: _Segments, local: Local, target: int, answers: Answers) -> tuple[Integers, int]:
+def _order(row: RowSegments, local: Local, target: int, answers: Answers) -> tuple[Integers, int]:
     """Put the segments in order by asking; also return how many questions that took."""
     n = len(row.differing)
     if n < 2 or not _n_for_order(row):
@@ -297,7 +267,7 @@ def _order(row: _Segments, local: Local, target: int, answers: Answers) -> tuple
     return np.array(best_order(sets, [r.tolist() for r in rankings], scale, enough=enough)), sets.n_asked
 
 
-def _worth(row: _Segments, target: int) -> Callable[[Floats], Floats]:
+def _worth(row: RowSegments, target: int) -> Callable[[Floats], Floats]:
     """What sets of segments are worth: the output that they keep or, for necessity, that they take away."""
     if row.how.where.question == "sufficiency":
         return lambda sets: row.outputs(sets)[:, target]

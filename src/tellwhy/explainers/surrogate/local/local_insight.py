@@ -25,6 +25,7 @@ from tellwhy.explainers.surrogate.local.local_fit import LocalPlan, Neighbourhoo
 from tellwhy.explainers.surrogate.mixture import Explained, Plan
 from tellwhy.explainers.surrogate.priors import Priors
 from tellwhy.explainers.surrogate.sampler import Settings
+from tellwhy.scoring.class_scores import as_outputs
 
 LIMIT = 6.0  # of log-odds: probabilities of 0.0025 and 0.9975
 DESIGN = 0  # seed of the questions that everyone is asked
@@ -203,6 +204,7 @@ class LocalInsight(InputExplainer):
             question_seed=DESIGN if self.design == "fixed" else None,
             credibility=self.credibility,
             limit=LIMIT if len(self.targets_) > 1 else None,
+            place=as_outputs(rows.score).place if rows.shape is not None else None,
             holds=lambda outputs, target: decision_stays(
                 outputs, target, self.question, rows.score.threshold
             ),
