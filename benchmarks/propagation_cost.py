@@ -40,10 +40,11 @@ OURS = ("gradient", "input x gradient", "LRP epsilon", "LRP z+", "LRP preset A")
 ON_GPU = ("input x gradient", "LRP epsilon", "LRP preset A")
 PEERS = ["zennit", "Captum"]
 RECORDED = (
-    "Where Python is what takes long, ours records one of eight or more equal batches as a CUDA graph and repeats it; "
-    "lines with 'every batch followed' do without. "
+    "Later batches of ours repeat the ways that were chosen for the first one. Where Python still takes as long as "
+    "the GPU, one of eight or more equal batches is recorded as a CUDA graph, and repeated; lines with 'not recorded' "
+    "do without. "
 )
-FOLLOWED = ", every batch followed"  # without repeating a recorded batch
+FOLLOWED = ", not recorded"  # without repeating a recorded batch
 
 
 def plain_gradient(model: nn.Module, batch: int, ending: str = "numpy") -> Explain:
@@ -290,13 +291,22 @@ def remark(difference: float) -> str:
 
 
 def throughput(
-    network: str, device: str, n_images: int, *, batch: int, size: int, rounds: int
-) -> list[dict[str, Any]]:
-    """Images per second and peak memory of every method, one after the other, on equal terms."""
+    lines: list[dict[str, Any]],
+    network: str,
+    n_images: int,
+    options: argparse.Namespace,
+    keep: Callable[[], None],
+) -> None:
+    """Images per second and peak memory of every method, one after the other, on equal terms.
+
+    What there is is kept after each line: time may run out.
+    """
+    device = "cuda"
+    batch = options.batch
+    size = options.size
     last = torch.channels_last
     model = random_model(network).to(device, memory_format=last)
     x = images(n_images, size, device).contiguous(memory_format=last)
-    lines: list[dict[str, Any]] = []
     ours: dict[str, np.ndarray] = {}
     for ending in ("device", "numpy"):
         for library, method in [("PyTorch", "gradient"), *methods(True)]:
@@ -306,7 +316,7 @@ def throughput(
                 (None, why) if why else attempt(lambda explain=explain: _as_numpy(explain(x[:batch])))
             )
             if not why:
-                figures, why = attempt(partial(_figures, explain, x, rounds))
+                figures, why = attempt(partial(_figures, explain, x, options.rounds))
                 line |= figures or {}
             if library == "tellwhy" and values is not None:
                 ours[method] = values
@@ -315,10 +325,10 @@ def throughput(
                 why = why or remark(line["differs from ours by"])
             lines.append({**line, "note": why})
             print(lines[-1], flush=True)
+            keep()
             del explain, values
             gc.collect()
             torch.cuda.empty_cache()
-    return lines
 
 
 def _as_numpy(values: Any) -> np.ndarray:
@@ -357,19 +367,8 @@ def _case(line: dict[str, Any]) -> tuple[Any, ...]:
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     gpu = options.device == "cuda"
     lines: list[dict[str, Any]] = []
-    for network in options.networks:
-        if gpu:
-            settings = {"batch": options.batch, "size": options.size, "rounds": options.rounds}
-            lines += throughput(network, "cuda", options.images, **settings)
-        else:
-            lines += on_processor(network, options.batch, options.size, options.rounds, options.clock)
-    if gpu:
-        beside_zennit(lines, "images/s", "times zennit's speed")
-        beside_zennit(lines, "peak GiB", "of zennit's memory")
-    else:
-        beside_zennit(lines, "seconds", "of zennit's time")
     where = torch.cuda.get_device_name() if gpu else f"CPU, {torch.get_num_threads()} threads"
-    return {
+    figures = {
         "device": options.device,
         "where": f"{where}, Python {platform.python_version()}, torch {torch.__version__}",
         "date": str(datetime.date.today()),
@@ -380,6 +379,18 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "clock": options.clock,
         "lines": lines,
     }
+
+    def keep() -> None:
+        if options.save:
+            options.save.write_text(json.dumps(figures, indent=1))
+
+    for network in options.networks:
+        if gpu:
+            throughput(lines, network, options.images, options, keep)
+        else:
+            lines += on_processor(network, options.batch, options.size, options.rounds, options.clock)
+            keep()
+    return figures
 
 
 PAGES = {
@@ -400,6 +411,8 @@ def publish_figures(figures: dict[str, Any]) -> None:
     if figures["device"] == "cuda":
         beside_zennit(figures["lines"], "images/s", "times zennit's speed")
         beside_zennit(figures["lines"], "peak GiB", "of zennit's memory")
+    else:
+        beside_zennit(figures["lines"], "seconds", "of zennit's time")
     columns = ["network", "library", "method", *COLUMNS[figures["device"]], "differs from ours by", "note"]
     table = pd.DataFrame(figures["lines"]).reindex(columns=columns)
     table = table.astype(dict.fromkeys(columns, object)).where(table.notna(), "")

@@ -70,6 +70,30 @@ class Turning(nn.Module):
         return self.out(a)
 
 
+class Lookup(nn.Module):
+    """A layer whose weights, which are constants, depend on the tokens of the batch."""
+
+    def __init__(self, where):
+        super().__init__()
+        self.where = where
+        self.embed = nn.Embedding(11, 4)
+        self.bank = nn.Parameter(torch.randn(11, 4, 4))
+        self.out = nn.Linear(4, 2)
+
+    def forward(self, tokens):
+        x = self.embed(tokens)
+        weight = self.bank[tokens[0, 0]]
+        if self.where == "layer":
+            x = nn.functional.linear(x, weight)
+        elif self.where == "norm":
+            x = nn.functional.layer_norm(x, (4,), weight[0])
+        elif self.where == "bias":
+            x = nn.functional.linear(x, self.bank[0]) + weight[0]
+        else:
+            x = x @ weight
+        return self.out(x.mean(dim=1))
+
+
 def followed(explainer, x, monkeypatch):
     """Values, where no batch repeats another one's course."""
     with monkeypatch.context() as patch:
@@ -124,6 +148,14 @@ def test_another_turn_is_noticed_and_followed(how, monkeypatch):
     explainer = LRP(Turning(how).eval(), batch_size=2)
     values, course = seen(explainer, x, monkeypatch)
     assert course.given_up
+    np.testing.assert_array_equal(values, followed(explainer, x, monkeypatch))
+
+
+@pytest.mark.parametrize("where", ["layer", "norm", "bias", "product"])
+def test_weights_that_depend_on_the_batch_are_those_of_the_batch(where, monkeypatch):
+    x = torch.arange(6)[:, None].repeat(1, 3)
+    explainer = LRP(Lookup(where).eval(), batch_size=2)
+    values = seen(explainer, x, monkeypatch)[0]
     np.testing.assert_array_equal(values, followed(explainer, x, monkeypatch))
 
 

@@ -251,19 +251,20 @@ class Lime(BackgroundExplainer):
         if not places:
             return LocalModel(np.zeros(0), float(as_outputs(score).outputs([text])[0, target]), np.zeros(0))
         prepared = design(self.n_samples, len(places), self.width, self.alpha, self._seed())
-        samples = [_without(text, places, mask) for mask in prepared.masks]
+        samples = _without(text, places, prepared.masks > 0)
         answers = np.asarray(as_outputs(score).outputs(samples))[:, target]
         return prepared.fit_each(answers[None]) if prepared.is_complete else prepared.fit(answers)
 
 
-def _without(text: str, places: list[tuple[int, int]], mask: Floats) -> str:
-    """The text without the words that a mask does not keep."""
-    parts = []
-    end = 0
-    for (start, stop), kept in zip(places, mask, strict=True):
-        parts.append(text[end : stop if kept else start])
-        end = stop
-    return "".join([*parts, text[end:]])
+def _without(text: str, places: list[tuple[int, int]], keep: np.ndarray) -> list[str]:
+    """The text without the words that each row of `keep` leaves out."""
+    starts, ends = zip(*places, strict=True)
+    # Each word with what stands between it and the next one; that stays where the word goes.
+    gaps = [text[end:start] for end, start in zip(ends, (*starts[1:], len(text)), strict=True)]
+    words = [text[start:end] for start, end in places]
+    kept = np.array([word + gap for word, gap in zip(words, gaps, strict=True)], dtype=object)
+    before = text[: starts[0]]
+    return [before + "".join(row) for row in np.where(keep, kept, np.array(gaps, dtype=object)).tolist()]
 
 
 def _means(x: Floats, pieces: Integers, shape: tuple[int, ...] | None) -> Floats:

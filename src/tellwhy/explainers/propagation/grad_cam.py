@@ -14,8 +14,8 @@ from tellwhy.core.params import Rules, instance_of, none
 from tellwhy.explainers.propagation.base import NETWORK_PARAMETERS, NetworkExplainer, Pass
 from tellwhy.explainers.propagation.engine.inputs import Inputs
 from tellwhy.explainers.propagation.engine.methods import Method
-from tellwhy.explainers.propagation.engine.module_paths import ModulePaths
 from tellwhy.explainers.propagation.engine.results import Result
+from tellwhy.explainers.propagation.inside.module_paths import ModulePaths
 from tellwhy.scoring.scores.network_passes import Device, TrailingSoftmax
 from tellwhy.scoring.scores.network_targets import Target, chosen_outputs, pick_scores
 

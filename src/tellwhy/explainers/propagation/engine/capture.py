@@ -8,7 +8,6 @@ whatever is computed from them alone, are constants.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, NoReturn
 
 import torch
@@ -16,36 +15,25 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from tellwhy.core.errors import UnsupportedModel
-from tellwhy.explainers.propagation.engine.composed_steps import by_own_function
-from tellwhy.explainers.propagation.engine.follow import Way, way_of
-from tellwhy.explainers.propagation.engine.lineage import (
-    centres,
-    origin_of,
-    roles_of,
-    written_function,
-)
 from tellwhy.explainers.propagation.engine.methods import Current, Method
-from tellwhy.explainers.propagation.engine.module_paths import ModulePaths
-from tellwhy.explainers.propagation.engine.origins import Origin, Origins, depth_of
-from tellwhy.explainers.propagation.engine.refusals import (
-    check_evaluation_mode,
-    check_named,
-    check_seen,
-    note_unknown,
-)
+from tellwhy.explainers.propagation.engine.origins import Origin, Origins
+from tellwhy.explainers.propagation.engine.recording import run_and_record
 from tellwhy.explainers.propagation.engine.taps import tapped
-from tellwhy.explainers.propagation.inside.course import Course, described, inputs_of_layer, mark_leaf
+from tellwhy.explainers.propagation.inside.course import (
+    Course,
+    inputs_of_layer,
+    mark_leaf,
+)
+from tellwhy.explainers.propagation.inside.module_paths import ModulePaths
 from tellwhy.explainers.propagation.inside.own_modules import OwnModules
 from tellwhy.explainers.propagation.inside.places import Places
 from tellwhy.explainers.propagation.inside.tokens import run_constant, token_leaf
 from tellwhy.explainers.propagation.operations.calls import Call
 from tellwhy.explainers.propagation.operations.histories import Histories
-from tellwhy.explainers.propagation.operations.kinds import KINDS, kind_of
+from tellwhy.explainers.propagation.operations.kinds import KINDS
 from tellwhy.explainers.propagation.operations.nested import all_tensors, map_tensors, tensors_in
 from tellwhy.explainers.propagation.operations.operation import Operation, operation_name
-from tellwhy.explainers.propagation.operations.rectifiers import OTHERS, is_rectifier
-from tellwhy.explainers.propagation.operations.roles import constants_of
-from tellwhy.explainers.propagation.rules import Handover
+from tellwhy.explainers.propagation.operations.rectifiers import OTHERS
 from tellwhy.explainers.propagation.spellings.table import WRITTEN_OUT
 
 _TRANSPOSED_VIEWS = {"T", "mT", "H", "mH"}  # attributes of a tensor that are operations, unlike x.shape
@@ -53,10 +41,6 @@ _TRANSPOSED_VIEWS = {"T", "mT", "H", "mH"}  # attributes of a tensor that are op
 _QUERIES = frozenset(getattr(Tensor, name).__get__ for name in ("shape", "dtype", "device", "ndim"))
 _QUERIES |= {Tensor.dim, Tensor.size, Tensor.is_floating_point, Tensor.__len__}
 _INPUT = Operation(-1, "input", "copying", "")
-
-
-def _run_unknown(operation: Operation, capture: Capture, call: Call) -> Any:
-    return capture.run_unknown(call, operation)
 
 
 class Capture(TorchFunctionMode):
@@ -134,7 +118,7 @@ class Capture(TorchFunctionMode):
         self.kinds = KINDS.copy()
         for method in methods:
             self.kinds.update(method.operations)
-        self._viewed: set[int] = set()  # where in memory those tensors are that have a view
+        self.viewed: set[int] = set()  # where in memory those tensors are that have a view
         # Asked at every operation.
         self.follows_rules = any(method.carries != "gradient" for method in methods)
         self.has_gradients = any(method.carries == "gradient" for method in methods)
@@ -142,13 +126,13 @@ class Capture(TorchFunctionMode):
         self.needs_layer_inputs = any(method.needs_layer_inputs for method in methods)
         # Taps of the ledger and of places look at activations afterwards.
         self.may_overwrite = not ledger and not places and all(method.ignores_idle for method in methods)
-        self._rectifies = any(method.rectifier is not None for method in methods)
+        self.rectifies = any(method.rectifier is not None for method in methods)
         self.course: Course | None = None
         self.repeats: Course | None = None
         self.n_repeated = 0
-        watches = ledger or tolerant or bool(places) or self._rectifies or self.histories is not None
+        watches = ledger or tolerant or bool(places) or self.rectifies or self.histories is not None
         self.is_repeatable = not watches and not any(method.own for method in methods)
-        self._constant_roles = frozenset().union(*(method.constant_roles for method in methods))
+        self.constant_roles = frozenset().union(*(method.constant_roles for method in methods))
 
     def add_leaf(self, leaf: Tensor, number: int, *, nonnegative: bool = False) -> None:
         """Let a tensor be one that relevance is handed to, for the input of that number."""
@@ -173,15 +157,17 @@ class Capture(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run one function that the model calls."""
         kwargs = kwargs or {}
-        if self.own.inside:  # a module that is one step: what is in it runs as it is
-            return self.own.run(func, args, kwargs)
-        if func in _QUERIES:  # by far the most frequent: x.shape
-            return func(*args, **kwargs)
-        given = all_tensors((args, kwargs)) if kwargs else all_tensors(args)
-        if self.origins.may_be_replaced(given):
+        # In a module that is one step all runs as it is; queries, such as x.shape, are by far most frequent.
+        if self.own.inside or func in _QUERIES:
+            return self.own.run(func, args, kwargs) if self.own.inside else func(*args, **kwargs)
+        if self.origins.has_replaced and self.origins.may_be_replaced(all_tensors((args, kwargs))):
             args = map_tensors(self.origins.newest, args)
             kwargs = map_tensors(self.origins.newest, kwargs)
-            given = all_tensors((args, kwargs))
+        if self.repeats is not None and torch.is_grad_enabled():
+            turn, found = self.repeats.turn_of(self.n_repeated, func, args, kwargs)
+            if turn is not None:
+                self.n_repeated += 1
+                return self.repeats.take(self, turn, args, kwargs, found)
         name, in_place = operation_name(func)
         is_query = getattr(func, "__name__", "") == "__get__" and name not in _TRANSPOSED_VIEWS
         # Under no_grad nothing depends on the input; an embedding of tokens is the exception.
@@ -189,6 +175,7 @@ class Capture(TorchFunctionMode):
             return func(*args, **kwargs)
         if name == "iter":  # `for row in x`: tensors that Python's iterator makes would not be seen
             return iter(self.__torch_function__(torch.Tensor.unbind, types, args))
+        given = all_tensors((args, kwargs)) if kwargs else all_tensors(args)
         occurring = [t for t in given if self.is_activation(t)]
         activations = occurring if len(occurring) < 2 else list({id(t): t for t in occurring}.values())
         if not activations:
@@ -198,7 +185,7 @@ class Capture(TorchFunctionMode):
         alone = times == len(given)
         call = Call(func, args, kwargs, name, in_place, activations, times, alone, self.histories)
         written = self._written_out(call)
-        return self._run(call) if written is None else written
+        return run_and_record(self, call) if written is None else written
 
     def run_constant(self, call: Call) -> Any:
         """Run a call that does not depend on the input."""
@@ -215,68 +202,16 @@ class Capture(TorchFunctionMode):
 
     def _written_out(self, call: Call) -> Any:
         """Result of a call that is several operations, each of them followed; None for all other calls."""
-        if call.name not in WRITTEN_OUT or not (self.follows_rules or self._rectifies):
+        if call.name not in WRITTEN_OUT or not (self.follows_rules or self.rectifies):
             return None
         if call.name == "linear" and len(call.activations) == 1 and call.target is call.activations[0]:
             return None  # the most frequent one, as it should be
-        if self._rectifies and call.name in OTHERS:
+        if self.rectifies and call.name in OTHERS:
             return None
         with self:
             result = WRITTEN_OUT[call.name](call, self.is_constant)
         if result is not None and call.in_place:
             self.origins.replace(call.target, result)
-        return result
-
-    def _run(self, call: Call) -> Any:
-        """Run an operation on activations, and record it."""
-        if self.repeats is not None:
-            self.n_repeated += 1
-            return self.repeats.repeat(self, call, self.n_repeated - 1)
-        origins = [self.origins.of(t) for t in call.activations]
-        for origin in origins:
-            if origin is not None:
-                origin.n_uses += 1
-        meets = len(origins) > 1 and self.follows_rules
-        constants = constants_of(call, roles_of(origins), self._constant_roles) if meets else []
-        written = written_function(call, origins, self.origins) if meets else None
-        kind = self._kind(call, origins, constants)
-        if written is not None:
-            kind = "elementwise" if written.axis is None else "softmax"
-            constants = []
-        is_first = depth_of(origins) == 0
-        operation = Operation(len(self.operations), call.name, kind, self.paths.current, is_first)
-        operation.constants = tuple(constants) if any(constants) else ()
-        operation.before = tuple(origin.operation for origin in origins if origin is not None)
-        for own in self.own.functions:
-            if own.takes(operation):
-                return self._by_own(call, operation, own, origins)
-        if self._rectifies:
-            self._look_for_rectifier(call, operation)
-        if None in origins:
-            check_seen(self, call, operation, origins)
-        if kind == "unknown":
-            way: Way = partial(_run_unknown, operation)
-        else:
-            check_evaluation_mode(self, call, operation)
-            check_named(self, call, operation)
-            way = way_of(self, call, operation, origins, written)
-        return self._take(way, call, operation, origins)
-
-    def _take(self, way: Way, call: Call, operation: Operation, origins: Sequence[Origin | None]) -> Any:
-        """Run an operation in the way that was chosen for it, and record it."""
-        arguments = None if self.course is None else described(call)
-        result = way(self, call)
-        if operation.kind == "unknown":
-            if not any(self.is_activation(t) for t in tensors_in(result)):
-                # x.argmax(), x > 0: nothing can be handed down, no rule is missing
-                if self.course is not None:
-                    self.course.note(call, arguments, None, (way, result))
-                return result
-            note_unknown(self, call, operation)
-        result = self.record(operation, result)
-        self._keep(call, operation, result, origins)
-        if self.course is not None:
-            self.course.note(call, arguments, operation, (way, result))
         return result
 
     def run_unknown(self, call: Call, operation: Operation) -> Any:  # noqa: ARG002
@@ -289,37 +224,6 @@ class Capture(TorchFunctionMode):
             return inputs_of_layer(output)
         origin = self.origins.of(output)
         return () if origin is None else origin.inputs
-
-    def _by_own(
-        self, call: Call, operation: Operation, own: Handover, origins: Sequence[Origin | None]
-    ) -> Any:
-        """Run and record an operation that the user has a function for."""
-        check_evaluation_mode(self, call, operation)
-        result = self.record(operation, by_own_function(self, call, operation, own))
-        self._keep(call, operation, result, origins)
-        return result
-
-    def _kind(self, call: Call, origins: Sequence[Origin | None], constants: Sequence[bool]) -> str:
-        live = call.activations
-        times = call.times
-        if any(constants):
-            live = [t for t, held in zip(call.activations, constants, strict=True) if not held]
-            times = len(live)
-        kind = kind_of(call.name, times, call.args, call.kwargs, self.kinds)
-        is_of_one = kind in ("layer", "normalisation") or (call.name == "div" and kind != "unknown")
-        if is_of_one and call.target is not live[0]:
-            return "unknown"  # the weights, or the divisor, depend on the input instead
-        if kind == "addition" and (len(call.activations) != call.times or centres(call, origins)):
-            return "mixing"  # x + x, or x − mean(x)
-        return kind
-
-    def _look_for_rectifier(self, call: Call, operation: Operation) -> None:
-        """Tell methods that replace rectifiers which operations are some, and which are something else."""
-        operation.rectifies = is_rectifier(call)
-        if operation.rectifies and operation.kind in ("copying", "mixing"):
-            operation.kind = "rectifier"
-        if call.name in OTHERS and not operation.rectifies:
-            self.not_rectifiers.append(operation)
 
     def refuse(self, message: str) -> NoReturn:
         """Raise, and keep the error: Python's operators turn a TypeError into one of their own."""
@@ -355,19 +259,3 @@ class Capture(TorchFunctionMode):
         made = self.own.leave(path, output)
         watched = self.places.after_module(self, path, output if made is None else made)
         return made if watched is None else watched
-
-    def _keep(self, call: Call, operation: Operation, result: Any, origins: Sequence[Origin | None]) -> None:
-        """Keep the origin of the outputs, and what an in-place change replaced."""
-        outputs = tensors_in(result)
-        made = origin_of(call, operation, origins, outputs)
-        for tensor in outputs:
-            self.origins.keep(tensor, made)
-        if operation.kind == "copying":
-            views = [t for t in outputs if t._is_view() or call.name == "view"]
-            self._viewed.update([t.untyped_storage().data_ptr() for t in views])
-        if call.in_place:
-            target = call.target
-            # The change was made to a copy, so that views of the tensor do not show it.
-            self.must_verify |= target.untyped_storage().data_ptr() in self._viewed
-            if outputs and outputs[0] is not target:
-                self.origins.replace(target, outputs[0])

@@ -30,6 +30,7 @@ from tellwhy.explainers.propagation.engine.steps import (
     carry_out,
 )
 from tellwhy.explainers.propagation.engine.taps import Relu, portion
+from tellwhy.explainers.propagation.inside.course import plain_way
 from tellwhy.explainers.propagation.operations.batch_norm import read_batch_norm
 from tellwhy.explainers.propagation.operations.calls import Call
 from tellwhy.explainers.propagation.operations.layers import Addition, ChannelScale, read_layer
@@ -89,15 +90,11 @@ def _way(capture: Capture, call: Call, operation: Operation, origins: OriginsOfI
             before.operation.owns_cotangent = overwrites
             return partial(_relu, operation, overwrites)
     if not operation.constants and all(method.is_plain(operation) for method in capture.methods):
-        return partial(_remembered if remembers else _plain, operation)
+        return partial(_remembered if remembers else plain_way, operation)
     evenly = operation.kind == "product" and not operation.constants and not remembers
     if evenly and not capture.carries_relevance:
         return partial(_in_portions, operation)
     return partial(_stepped, _step(capture, call, operation, origins))
-
-
-def _plain(operation: Operation, capture: Capture, call: Call) -> Any:
-    return call.run(capture.watch(operation, call.activations))
 
 
 def _remembered(operation: Operation, capture: Capture, call: Call) -> Any:

@@ -97,7 +97,12 @@ class Origins:
 
     def may_be_replaced(self, tensors: Sequence[Tensor]) -> bool:
         """Whether `newest` is worth calling; quick, since it is asked for every operation."""
-        return bool(self._replaced) and any(id(t) in self._replaced for t in tensors)
+        return any(id(t) in self._replaced for t in tensors)
+
+    @property
+    def has_replaced(self) -> bool:
+        """Whether some tensor was changed in place."""
+        return bool(self._replaced)
 
     def newest(self, tensor: Tensor) -> Tensor:
         """Return what in-place operations made of a tensor; the tensor itself where they left it alone."""

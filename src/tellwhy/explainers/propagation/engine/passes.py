@@ -16,8 +16,8 @@ from tellwhy.core.errors import InvalidInput, TellwhyError, UnsupportedModel
 from tellwhy.explainers.propagation.engine.capture import Capture
 from tellwhy.explainers.propagation.engine.inputs import Inputs
 from tellwhy.explainers.propagation.engine.methods import Method
-from tellwhy.explainers.propagation.engine.module_paths import ModulePaths
 from tellwhy.explainers.propagation.inside.course import Course, place_of
+from tellwhy.explainers.propagation.inside.module_paths import ModulePaths
 from tellwhy.explainers.propagation.operations.nested import tensors_in
 from tellwhy.explainers.propagation.operations.operation import Operation
 from tellwhy.scoring.scores.network_passes import TrailingSoftmax, not_one_tensor

@@ -9,13 +9,14 @@ values and takes another turn is followed from its beginning, and so is every ba
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from operator import is_
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
 from tellwhy.explainers.propagation.operations.calls import Call
-from tellwhy.explainers.propagation.operations.nested import tensors_in
+from tellwhy.explainers.propagation.operations.nested import all_tensors, tensors_in
 from tellwhy.explainers.propagation.operations.operation import Operation
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from tellwhy.explainers.propagation.engine.methods import Current
 
 _PLACE = "_place_in_course"  # attribute of an activation: which operation made it, and which output it is
+_KNOW_WEIGHTS = frozenset(("layer", "normalisation"))
 _BEFORE = "_inputs_of_layer"  # attribute of a layer's output, where the next operation is one with the layer
 
 
@@ -31,17 +33,37 @@ class OtherCourse(Exception):
     """The model did something else than with the first batch."""
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """One call: its function, its arguments as `described`, and the way it is run.
+def plain_way(operation: Operation, capture: Capture, call: Call) -> Any:
+    """Run a call as it is given: its derivative serves all methods."""
+    return call.run(capture.watch(operation, call.activations))
 
-    `operation` is None where no activation comes out, as of x.argmax().
+
+@dataclass(slots=True)
+class Turn:
+    """One call of the first batch, and the way it was run.
+
+    Attributes
+    ----------
+    call
+        The call, without its tensors.
+    arguments
+        What calls of the same turn have in common: see `described`.
+    operation
+        None where no activation comes out, as of x.argmax().
+    way
+        How it is run.
+    is_direct
+        Whether that is as it is given: all its tensors are activations, and their derivative serves.
+    weights
+        Constants that the way knows by heart, such as the weights of a layer: they must be the same tensors.
     """
 
-    function: Callable[..., Any]
+    call: Call
     arguments: Any
     operation: Operation | None
     way: Callable[[Capture, Call], Any]
+    is_direct: bool
+    weights: tuple[Tensor, ...] = ()
 
 
 @dataclass
@@ -102,22 +124,49 @@ class Course:
     def note(self, call: Call, arguments: Any, operation: Operation | None, turn: Any) -> None:
         """Note the next call of the first batch: `turn` is the way it was run, and what came out."""
         way, result = turn
-        self.turns.append(Turn(call.function, arguments, operation, way))
+        is_direct = operation is not None and call.is_plain and getattr(way, "func", None) is plain_way
+        empty = replace(call, args=(), kwargs={}, activations=[])
+        weights = () if operation is None or operation.kind not in _KNOW_WEIGHTS else _constants(call)
+        self.turns.append(Turn(empty, arguments, operation, way, is_direct, weights))
         if operation is not None:
-            _mark(call, operation, tensors_in(result))
+            _mark(call.activations, operation, tensors_in(result))
 
-    def repeat(self, capture: Capture, call: Call, number: int) -> Any:
-        """Run a call as in the first batch."""
+    def turn_of(self, number: int, function: Any, args: Any, kwargs: Any) -> tuple[Turn | None, list[Tensor]]:
+        """The turn of that number and its activations, if these are its function and arguments."""
+        found: list[Tensor] = []
         turn = self.turns[number] if number < len(self.turns) else None
-        if turn is None or turn.function != call.function or not _same(turn.arguments, described(call)):
-            raise OtherCourse
+        if turn is None or turn.call.function != function:
+            return None, found
+        given = (_without_numbers(args, found), _without_numbers(kwargs, found) if kwargs else None)
+        if not _same(turn.arguments, given):
+            return None, found
+        if turn.weights:  # a model may compute them, and from other rows other ones
+            now = [t for t in all_tensors((args, kwargs)) if _PLACE not in t.__dict__]
+            return (turn if all(map(is_, turn.weights, now)) else None), found
+        return turn, found
+
+    def take(self, capture: Capture, turn: Turn, args: Any, kwargs: Any, found: list[Tensor]) -> Any:
+        """Run a call as in the first batch; `found` are its activations, as often as they occur."""
+        if turn.is_direct:
+            result = turn.call.function(*args, **kwargs)
+            _mark(found, turn.operation, tensors_in(result))
+            return result
+        if len(found) > 1:
+            found = list({id(t): t for t in found}.values())
+        first = turn.call
+        alone = first.only_activations
+        call = Call(first.function, args, kwargs, first.name, first.in_place, found, first.times, alone)
         result = turn.way(capture, call)
         if turn.operation is not None:
             outputs = tensors_in(result)
-            _mark(call, turn.operation, outputs)
+            _mark(found, turn.operation, outputs)
             if call.in_place and outputs and outputs[0] is not call.target:
                 capture.origins.replace(call.target, outputs[0])
         return result
+
+
+def _constants(call: Call) -> tuple[Tensor, ...]:
+    return tuple(t for t in all_tensors((call.args, call.kwargs)) if place_of(t) is None)
 
 
 def _key(inputs: Inputs) -> Any:
@@ -135,12 +184,15 @@ def mark_leaf(tensor: Tensor, number: int) -> None:
     tensor.__dict__[_PLACE] = ("leaf", number)
 
 
-def _mark(call: Call, operation: Operation, outputs: Sequence[Tensor]) -> None:
+def _mark(activations: list[Tensor], operation: Operation | None, outputs: Sequence[Tensor]) -> None:
     """Note in the outputs which operation made them."""
+    if operation is None:
+        return
+    index = operation.index
     for number, tensor in enumerate(outputs):
-        tensor.__dict__[_PLACE] = (operation.index, number)
+        tensor.__dict__[_PLACE] = (index, number)
     if operation.merged:  # the next operation hands relevance to the inputs of this one
-        outputs[0].__dict__[_BEFORE] = call.activations
+        outputs[0].__dict__[_BEFORE] = activations
 
 
 def inputs_of_layer(output: Tensor) -> Sequence[Tensor]:
@@ -151,21 +203,23 @@ def inputs_of_layer(output: Tensor) -> Sequence[Tensor]:
 
 def described(call: Call) -> Any:
     """What calls of the same turn have in common."""
-    return (_without_numbers(call.args), _without_numbers(call.kwargs) if call.kwargs else None)
+    found: list[Tensor] = []
+    return (_without_numbers(call.args, found), _without_numbers(call.kwargs, found) if call.kwargs else None)
 
 
-def _without_numbers(tree: Any) -> Any:
-    """Places of activations, shapes of constants, settings as they are."""
+def _without_numbers(tree: Any, found: list[Tensor]) -> Any:
+    """Places of activations, which are put into `found`; shapes of constants; settings as they are."""
     if isinstance(tree, dict):
-        return {name: _without_numbers(part) for name, part in tree.items()}
-    if not isinstance(tree, (tuple, list)):
-        return tree.__dict__.get(_PLACE) or tree.shape if isinstance(tree, Tensor) else tree
-    parts = []
-    for part in tree:  # most parts are tensors or numbers: asking here saves a call for each of them
+        return {name: _without_numbers((part,), found) for name, part in tree.items()}
+    parts: list[Any] = []
+    for part in tree:
         if isinstance(part, Tensor):
-            parts.append(part.__dict__.get(_PLACE) or part.shape)
+            place = part.__dict__.get(_PLACE)
+            if place is not None:
+                found.append(part)
+            parts.append(part.shape if place is None else place)
         else:
-            parts.append(_without_numbers(part) if isinstance(part, (tuple, list, dict)) else part)
+            parts.append(_without_numbers(part, found) if isinstance(part, (tuple, list, dict)) else part)
     return parts
 
 

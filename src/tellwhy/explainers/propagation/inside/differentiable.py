@@ -22,7 +22,6 @@ from tellwhy.explainers.propagation.engine.capture import Capture
 from tellwhy.explainers.propagation.engine.derivative_steps import remembered
 from tellwhy.explainers.propagation.engine.inputs import Inputs
 from tellwhy.explainers.propagation.engine.methods import Method
-from tellwhy.explainers.propagation.engine.module_paths import ModulePaths
 from tellwhy.explainers.propagation.engine.passes import (
     DETACHED,
     Forward,
@@ -31,6 +30,7 @@ from tellwhy.explainers.propagation.engine.passes import (
     values_of,
 )
 from tellwhy.explainers.propagation.engine.results import Result
+from tellwhy.explainers.propagation.inside.module_paths import ModulePaths
 from tellwhy.explainers.propagation.operations.calls import Call
 from tellwhy.explainers.propagation.operations.histories import Histories
 from tellwhy.explainers.propagation.operations.nested import map_tensors
