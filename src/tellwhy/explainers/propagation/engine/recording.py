@@ -1,4 +1,4 @@
-"""Recording an operation on activations: of what kind it is, the way it is run, and where its output came from."""
+"""Recording an operation on activations: its kind, the way it is run, and where its output came from."""
 
 from __future__ import annotations
 
