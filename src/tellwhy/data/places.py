@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -20,6 +20,15 @@ class FileLines(NamedTuple):
     n_rows: int
 
 
+class _Marks(tuple[FileLines, ...]):
+    """What `attrs` hold. pandas copies that, and all inside, whenever a column is taken from a frame."""
+
+    __slots__ = ()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Marks:
+        return self  # nobody changes it; of thousands of files a copy takes longer than the column
+
+
 def mark_lines(frame: pd.DataFrame, first_line: int) -> None:
     """Remember that data row i of a frame just read stands in line `first_line` + i of its file."""
     mark_files(frame, [FileLines("", first_line, len(frame))])
@@ -27,7 +36,7 @@ def mark_lines(frame: pd.DataFrame, first_line: int) -> None:
 
 def mark_files(frame: pd.DataFrame, files: Sequence[FileLines]) -> None:
     """Remember the files that a frame's rows came from, one after the other."""
-    frame.attrs[_KEY] = tuple(files)
+    frame.attrs[_KEY] = _Marks(files)
 
 
 def first_line_of(frame: pd.DataFrame) -> int | None:

@@ -14,14 +14,13 @@ import tellwhy
 from tellwhy.workflow import fit_model
 
 GROUP = 60
+# As people write it, with nothing that keeps copies of the process from running it once more.
 CODE = """
-    import sys
     from tellwhy.workflow.bulk import blocks
     from tellwhy.workflow.bulk.bulk_run import explain_bulk
-    if __name__ == "__main__":
-        blocks.BLOCK_ROWS = {group}
-        result = explain_bulk({source!r}, model={model!r}, out={out!r}, workers={workers}, ray={ray!r})
-        print(result.n_rows, result.n_alarms, result.n_resumed, len(result.failed))
+    blocks.BLOCK_ROWS = {group}
+    result = explain_bulk({source!r}, model={model!r}, out={out!r}, workers={workers}, ray={ray!r})
+    print(result.n_rows, result.n_alarms, result.n_resumed, len(result.failed))
 """
 
 
@@ -54,8 +53,10 @@ def start(
         workers=workers,
         ray=ray,
     )
+    script = folder / f"{out}.py"
+    script.write_text(code)
     return subprocess.Popen(
-        [sys.executable, "-c", code],
+        [sys.executable, script],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

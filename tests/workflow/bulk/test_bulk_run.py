@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import time
+from contextlib import suppress
 
 import numpy as np
 import pandas as pd
@@ -94,8 +95,8 @@ def kill_and_resume(place, rng, n_kills):
         else:
             wait_for_block(process, place / "killed" / "blocks")
             time.sleep(float(rng.uniform(0.0, 1.5)))
-        victims = ["all", "parent", "worker"]
-        victim = victims[int(rng.integers(3))]
+        victims = ["all", "parent", "starter", "worker"]
+        victim = victims[int(rng.integers(4))]
         if process.poll() is None:
             kills += 1
             kill(process, victim)
@@ -120,16 +121,26 @@ def wait_for_block(process, folder):
 
 
 def kill(process, victim):
-    if victim == "worker":
-        found = subprocess.run(
-            ["pgrep", "-P", str(process.pid)], capture_output=True, text=True, check=False
-        ).stdout.split()
-        for child in found[-1:]:
-            os.kill(int(child), signal.SIGKILL)
+    if victim == "starter":
+        kill_all(below(process.pid))
+    elif victim == "worker":
+        kill_all([worker for starter in below(process.pid) for worker in below(starter)][-1:])
     elif victim == "parent":
         process.kill()  # its workers must not outlive it
     else:
         os.killpg(process.pid, signal.SIGKILL)
+
+
+def below(pid):
+    """Processes that a process started and that are still there."""
+    found = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False)
+    return [int(each) for each in found.stdout.split()]
+
+
+def kill_all(pids):
+    for pid in pids:
+        with suppress(ProcessLookupError):  # it has just ended
+            os.kill(pid, signal.SIGKILL)
 
 
 def test_killed_a_few_times_nothing_is_lost_or_doubled(place):
@@ -148,6 +159,22 @@ def test_ctrl_c_ends_it_and_the_next_run_goes_on(place):
     process.communicate(timeout=60)
     finish(start(place, "stopped"))
     assert content_of(place / "stopped") == content_of(place / "whole")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", ["parent", "starter"])
+def test_workers_do_not_outlive_those_that_started_them(place, victim):
+    process = start(place, f"orphans-{victim}")
+    wait_for_block(process, place / f"orphans-{victim}" / "blocks")
+    workers = [worker for starter in below(process.pid) for worker in below(starter)]
+    assert len(workers) == 2
+    kill(process, victim)
+    until = time.monotonic() + 10
+    while any(os.path.exists(f"/proc/{worker}/exe") for worker in workers):
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    process.communicate(timeout=600)
+    assert process.returncode == (0 if victim == "starter" else -signal.SIGKILL)
 
 
 def test_a_corrupt_row_group_is_named_and_the_rest_delivered(place, tmp_path, small_blocks, in_process):

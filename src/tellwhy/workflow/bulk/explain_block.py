@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -17,6 +18,7 @@ from threadpoolctl import threadpool_limits
 from tellwhy.core.errors import TellwhyError
 from tellwhy.core.score_function import Integers
 from tellwhy.core.storage.files import plain
+from tellwhy.data import Table
 from tellwhy.workflow.bulk.blocks import Block, ReadBlock, read_block
 from tellwhy.workflow.bulk.parts import Record, part_name, write_part, write_record
 from tellwhy.workflow.bulk.row_hashes import HASH, Hashes, compared_columns, row_hashes
@@ -30,6 +32,7 @@ from tellwhy.workflow.tables.table_run import run_of
 
 EXPLAINED_AT_ONCE = 200  # alarms, between two looks at the clock
 MOST_NAMED = 200  # alarms of a block that the whole run may tell
+_WARMING = 200  # rows
 NOT_EXPLAINED = "not explained: the time for this block was up"
 
 
@@ -78,6 +81,19 @@ def explain_block(job: Job, block: Block) -> Record:
         record = _empty(block, read) if read.table is None else _explained(job, model, block, read)
     write_record(Path(job.out), record)
     return record
+
+
+def warm_up(job: Job) -> None:
+    """Judge and explain some rows that the model keeps; what this learns and loads serves every block."""
+    # What is wrong with a model is told where a block meets it.
+    with suppress(Exception), threadpool_limits(limits=1):
+        model = _model(job.model, job.checksum)
+        rows = model.reference.head(_WARMING)
+        if model.by_reference is not None:
+            rows = rows.assign(**model.by_reference.head(_WARMING))
+        table = Table(rows, model.source)
+        judged = judge(model, table, changed_request(model, {"method": job.method}), finds_learned=job.is_own)
+        _told(model, judged, np.arange(min(3, len(judged.ranking.scores))))
 
 
 def _empty(block: Block, read: ReadBlock) -> Record:

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+import gc
+import json
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
+import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, Pipe
 
 from tellwhy.workflow.bulk.blocks import Block
-from tellwhy.workflow.bulk.explain_block import Job, explain_block
+from tellwhy.workflow.bulk.explain_block import Job, explain_block, warm_up
 from tellwhy.workflow.bulk.parts import Record
 
 MOST_TRIES = 3  # of a block whose process was killed, the last of them alone
 _QUEUED = 2  # blocks per process that are handed out at a time
+_LONGEST_END = 10.0  # seconds in which killed processes must be gone
+_PROGRAM = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[2]); "
+    "from tellwhy.workflow.bulk.pool import start_workers; start_workers(int(sys.argv[1]))"
+)
 
+_Pipe = Connection  # of blocks one way, and records or errors the other
 Work = Callable[[Job, Block], Record]
 
 
@@ -56,29 +71,117 @@ def killed(block: Block) -> Record:
 
 def _one_pool(job: Job, blocks: Sequence[Block], n_workers: int, in_hand: set[int]) -> Iterator[Record]:
     """Explain blocks until all are done, or until a process is killed."""
-    # Processes that are started anew share nothing with this one: no locks, no threads in mid-work.
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(n_workers, mp_context=context, initializer=_begin, initargs=(os.getpid(),))
     waiting = iter(blocks)
-    at_work: dict[Future[Record], int] = {}
+    with _starter(job, n_workers) as pipe:
+        try:
+            while True:
+                while len(in_hand) < _QUEUED * n_workers and (block := next(waiting, None)) is not None:
+                    in_hand.add(block.number)
+                    pipe.send(block)
+                if not in_hand:
+                    return
+                found = pipe.recv()
+                if isinstance(found, BaseException):
+                    raise found
+                in_hand.discard(found.number)
+                yield found
+        except (EOFError, ConnectionError) as error:
+            raise BrokenProcessPool("the process that starts the others was killed") from error
+
+
+@contextmanager
+def _starter(job: Job, n_workers: int) -> Iterator[_Pipe]:
+    """Start the process that makes the workers; what is sent to it are blocks, what comes back records.
+
+    It is a program of its own and shares nothing with this process: no locks, no threads in mid-work. It does
+    not run the user's script again either, as processes of `multiprocessing` do.
+    """
+    ours, theirs = Pipe()
+    with ours:
+        with theirs:
+            process = _started([str(theirs.fileno()), json.dumps(sys.path)], theirs.fileno())
+        try:
+            ours.send(_Task(job, explain_block, n_workers, os.getpid()))
+            yield ours
+        finally:
+            process.kill()
+            process.wait()
+            _wait_for_workers(ours)
+
+
+def _started(arguments: list[str], fd: int) -> subprocess.Popen[bytes]:
+    """Start it with Ctrl-C held back: this process alone is to answer it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        while True:
-            while len(at_work) < _QUEUED * n_workers and (block := next(waiting, None)) is not None:
-                at_work[pool.submit(explain_block, job, block)] = block.number
-                in_hand.add(block.number)
-            if not at_work:
-                return
-            done, _ = wait(at_work, return_when=FIRST_COMPLETED)
-            for future in sorted(done, key=lambda each: at_work[each]):
-                record = future.result()
-                in_hand.discard(at_work.pop(future))
-                yield record
+        command = [sys.executable, "-c", _PROGRAM, *arguments]
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[fd])
     finally:
-        _end(pool)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _wait_for_workers(pipe: _Pipe) -> None:
+    """Wait until nobody holds the other end: what workers have not finished is done again by the next run."""
+    until = time.monotonic() + _LONGEST_END
+    try:
+        while pipe.poll(max(0.0, until - time.monotonic())):
+            pipe.recv_bytes()
+    except (EOFError, OSError):
+        return
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What the starter is told first."""
+
+    job: Job
+    work: Work
+    n_workers: int
+    parent: int
+
+
+def start_workers(fd: int) -> None:
+    """Read and learn once what every block needs; then explain blocks in copies of this process.
+
+    Copies begin at once, where as many processes would import, read the model and learn, each for itself. And
+    they share the memory of it: to get new pages is slow on many virtual machines, the more so for many
+    processors at a time.
+    """
+    pipe: _Pipe = Connection(fd)
+    task: _Task = pipe.recv()
+    _begin(task.parent)
+    warm_up(task.job)
+    gc.freeze()  # a collection in a copy would touch, and so copy, every page
+    # A copy is safe here: there are no threads yet, and libraries with their own are kept to one.
+    context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+    pool = ProcessPoolExecutor(
+        task.n_workers, mp_context=context, initializer=_begin, initargs=(os.getpid(),)
+    )
+    answer = _Answers(pipe)
+    while True:
+        block = pipe.recv()
+        try:
+            pool.submit(task.work, task.job, block).add_done_callback(answer)
+        except BrokenProcessPool as error:
+            answer.send(error)
+
+
+@dataclass(frozen=True, eq=False)
+class _Answers:
+    """Sends what became of blocks; several threads may have something to send."""
+
+    pipe: _Pipe
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __call__(self, future: Future[Record]) -> None:
+        self.send(future.exception() or future.result())
+
+    def send(self, found: Record | BaseException) -> None:
+        with self.lock:
+            self.pipe.send(found)
 
 
 def _begin(parent: int) -> None:
-    """Leave Ctrl-C to the parent; do not outlive it; and keep the memory of one block for the next."""
+    """Leave Ctrl-C to the first process; do not outlive the parent; keep one block's memory for the next."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _die_with(parent)
     _keep_memory()
@@ -87,17 +190,21 @@ def _begin(parent: int) -> None:
 def _keep_memory() -> None:
     """Ask the C library to reuse the memory of large arrays; asked for anew, it is cleared each time.
 
-    A block then takes a third of the page faults; with a worker on every core, clearing pages is what they
+    A block then takes a tenth of the page faults; with a worker on every core, clearing pages is what they
     wait for.
     """
     import ctypes
 
+    import pyarrow as pa
+
     try:
         libc = ctypes.CDLL(None)
-        libc.mallopt(-3, 32 * 2**20)  # M_MMAP_THRESHOLD: the largest that is allowed
-        libc.mallopt(-1, 256 * 2**20)  # M_TRIM_THRESHOLD
+        libc.mallopt(-4, 0)  # M_MMAP_MAX: no array gets pages of its own, which go back when it is freed
+        libc.mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD: nor do those at the end of the heap
+        libc.mallopt(-2, 64 * 2**20)  # M_TOP_PAD: and the heap grows in large steps
     except (OSError, AttributeError):  # not the GNU library: it does as it likes
         return
+    pa.set_memory_pool(pa.system_memory_pool())
 
 
 def _die_with(parent: int) -> None:
@@ -110,13 +217,3 @@ def _die_with(parent: int) -> None:
         return
     if os.getppid() != parent:  # it died before we asked
         os._exit(1)
-
-
-def _end(pool: ProcessPoolExecutor) -> None:
-    """Stop the processes at once: what they have not finished is done again by the next run."""
-    processes = list((getattr(pool, "_processes", None) or {}).values())
-    pool.shutdown(wait=False, cancel_futures=True)
-    for process in processes:
-        process.kill()
-    for process in processes:
-        process.join(timeout=10)

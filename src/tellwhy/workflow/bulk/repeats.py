@@ -49,16 +49,31 @@ def copies_of(hashes: Hashes, blocks: Integers) -> Copies:
     >>> found.rows, found.firsts, found.within, found.across
     (array([4]), array([1]), 1.0, 1.0)
     """
-    order = np.argsort(hashes, kind="stable")
-    is_first = np.r_[True, np.diff(hashes[order]) != 0]
+    some = _with_a_copy(hashes)  # of many rows a few, or none: what is to be put in order is then little
+    if not len(some):
+        return Copies(some, some, 0.0, 0.0)
+    order = np.argsort(hashes[some], kind="stable")
+    rising = hashes[some][order]
+    is_first = np.r_[True, np.diff(rising) != 0]
     first = order[np.flatnonzero(is_first)][np.cumsum(is_first) - 1]
-    is_elsewhere = blocks[order] != blocks[first]
+    own = blocks[some]
+    is_elsewhere = own[order] != own[first]
     rows = order[is_elsewhere]
     sorted_rows = np.argsort(rows)
-    within = _pairs(np.lexsort((blocks, hashes)), hashes, blocks)
+    within = _pairs(np.lexsort((own, hashes[some])), hashes[some], own)
     return Copies(
-        rows[sorted_rows], first[is_elsewhere][sorted_rows], within, _all_pairs(hashes[order]) - within
+        some[rows[sorted_rows]],
+        some[first[is_elsewhere][sorted_rows]],
+        within,
+        _all_pairs(rising) - within,
     )
+
+
+def _with_a_copy(hashes: Hashes) -> Integers:
+    """Rows whose number comes more than once, in order."""
+    rising = np.sort(hashes)
+    repeated = np.unique(rising[1:][rising[1:] == rising[:-1]])
+    return np.flatnonzero(np.isin(hashes, repeated)) if len(repeated) else np.zeros(0, dtype=np.int64)
 
 
 def _all_pairs(rising: Hashes) -> float:

@@ -152,6 +152,7 @@ def judge(model: TableModel, table: Table, request: Request, *, finds_learned: b
     fitted = replace(_fitted(model, selection), finds_learned=finds_learned)
     found = found.without(kept)
     ranking = _ranked(model, fitted, request, found)
+    fitted = replace(fitted, learned_scores=model.remembered["learned"])
     return Judged(table, request, fitted, ranking, found, quality.frame, held)
 
 

@@ -35,8 +35,9 @@ def table_columns(run: Run) -> list[str]:
 def sheet_rows(run: Run) -> Iterator[list[Any]]:
     """Cells of each line, in the order of the header: None, bool, int, float or text."""
     with_files = has_files(run)
+    columns = _columns(run.table_rows)
     for at, anomaly in enumerate(run.anomalies):
-        cells = [] if run.table_rows is None else list(map(plain_cell, _cells(run.table_rows, at)))
+        cells = [plain_cell(column[at]) for column in columns]
         told = [at + 1, anomaly.row, anomaly.line, anomaly.id, anomaly.score, anomaly.p_value]
         told += [anomaly.above_threshold, *([anomaly.file] if with_files else [])]
         reasons = [reason.text for reason in anomaly.reasons[:N_REASONS]]
@@ -44,9 +45,9 @@ def sheet_rows(run: Run) -> Iterator[list[Any]]:
         yield [*told, *reasons, *[""] * (N_REASONS - len(reasons)), *verdict, *cells]
 
 
-def _cells(frame: pd.DataFrame, at: int) -> list[Any]:
+def _columns(frame: pd.DataFrame | None) -> list[list[Any]]:
     # Column by column: a whole row of mixed kinds would make floats of its whole numbers.
-    return [frame.iloc[:, j].iloc[at] for j in range(frame.shape[1])]
+    return [] if frame is None else [list(frame.iloc[:, j]) for j in range(frame.shape[1])]
 
 
 def normal_words(run: Run, at: int) -> str:
