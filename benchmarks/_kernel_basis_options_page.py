@@ -39,6 +39,7 @@ MISSING = {
     "dropout": 0.0,
     "head": 1.0,
     "drawn_bias": 0.0,
+    "half": False,
     "rows": np.nan,
     "batches": np.nan,
     "peak": np.nan,

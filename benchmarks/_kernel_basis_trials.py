@@ -16,6 +16,7 @@ from kernel_bases import JudgedByErrors, Task, transfer_splits, whole_features
 from tellwhy.bases.adaptation import objective_of
 from tellwhy.bases.feature_map import FeatureMap, Shape
 from tellwhy.bases.objectives import SoftmaxLoss
+from tellwhy.bases.projections import DenseProjection
 from tellwhy.bases.torch_stack import BasisStack
 from tellwhy.bases.training import Epochs, Plan, train
 
@@ -120,16 +121,15 @@ class Watched(JudgedByErrors):
         self.task, self.calls, self.on_test = task, 0, []
         self.n_parts = len(self.held_parts(_rng(), len(task.rows.held_Z), 1))
 
-    def logits(self, stack: BasisStack, Z: Any) -> Any:
-        # Weights that are scaled take steps that are scaled.
-        return self.bias.baddbmm(stack.features(Z), self.weights * self.heads)
+    def _scores(self, features: Any) -> Any:
+        return self.bias.baddbmm(features, self.weights * self.heads)
 
     def losses(self, stack: BasisStack, Z: Any, labels: Any, index: Any) -> Any:
         features = stack.features(Z[index])
         if self.dropout:
             drawn = torch.rand(features.shape, generator=self.sources[0], device=features.device)
             features = features * (drawn >= self.shares) / (1 - self.shares)
-        scores = self.bias.baddbmm(features, self.weights * self.heads).log_softmax(-1)
+        scores = self._scores(features).log_softmax(-1)
         own = labels[index].expand(len(scores), -1)[..., None]
         return -scores.gather(-1, own)[..., 0].mean(-1)
 
@@ -163,7 +163,9 @@ def own_accuracy(unit: Unit, rows: Rows, device: str) -> list[dict]:
     before, peaks = task.own_accuracies(stack, objective), np.max(objective.on_test[1:], axis=0)
     best = [done.best_epochs(i) for i in range(len(kinds))]
     # One training for all: each basis is judged after the number of epochs that was best for it.
-    refits = _accuracies_after(*fresh(), task, plan_of(unit), np.maximum(best, 1))
+    refits: list[float | None] = [None] * len(kinds)
+    if unit.get("refit", True):
+        refits = _accuracies_after(*fresh(), task, plan_of(unit), np.maximum(best, 1))
     return [
         {
             **dict(zip(("features", "dropout", "head", "repeat"), kind, strict=True)),
@@ -221,7 +223,7 @@ def transfer(unit: Unit, rows: Rows, device: str) -> list[dict]:
         line = {"held": done.best.tolist()}
     found = []
     for i, size in enumerate(unit["sizes"]):
-        one = stack.member(i)
+        one = half_drawn(stack.member(i), maps[i]) if unit.get("half") else stack.member(i)
         accuracies = [task.fixed_accuracies(one)["accuracy"] for task in tasks]
         found.append(
             {
@@ -234,6 +236,13 @@ def transfer(unit: Unit, rows: Rows, device: str) -> list[dict]:
             }
         )
     return found
+
+
+def half_drawn(trained: FeatureMap, drawn: FeatureMap) -> FeatureMap:
+    """A basis whose second half of directions is as it was drawn: does that give back what training took away?"""
+    half = trained.layers[0].n_directions // 2
+    both = np.hstack([trained.layers[0].matrix[:, :half], drawn.layers[0].matrix[:, half:]])
+    return replace(trained, layers=(DenseProjection(both),))
 
 
 def _short_training(task: Task, one: FeatureMap) -> float:

@@ -279,6 +279,29 @@ def test_dropout_repeats_by_the_seed_and_leaves_the_users_source_alone():
     assert torch.equal(torch.rand(3), expected)
 
 
+def test_the_classifier_may_take_longer_steps_than_the_basis():
+    rate, params = 0.01, {"n_features": 8, "max_epochs": 1, "n_batches": 1, "random_state": 0, "decay": False}
+
+    def moved(steps):
+        basis = KernelBasis("arccos", "discriminative", learning_rate=rate, classifier_steps=steps, **params)
+        basis.fit(X[:300], Y[:300])
+        assert basis.start_loss_ > basis.losses_[0], "otherwise the drawn basis is what is seen"
+        return np.abs(basis.softmax_.weights).max(), np.abs(basis.softmax_.bias).max()
+
+    # Adam's first step is as long as its rate.
+    np.testing.assert_allclose(moved(1.0), [rate, rate], rtol=1e-3)
+    np.testing.assert_allclose(moved(5.0), [5 * rate, rate], rtol=1e-3)
+
+
+def test_training_goes_on_from_weights_that_took_longer_steps():
+    objective = SoftmaxLoss(1, 4, 2, "cpu", steps=5.0)
+    stack, Z = BasisStack.of([drawn(width=4)], "cpu"), torch.tensor(X[:20], dtype=torch.float32)
+    weights, bias = np.arange(8.0).reshape(4, 2), np.array([1.0, -1.0])
+    objective.set(weights, bias)
+    expected = stack.features(Z)[0] @ torch.tensor(weights, dtype=torch.float32) + torch.tensor([1.0, -1.0])
+    torch.testing.assert_close(objective.logits(stack, Z)[0], expected)
+
+
 def test_refitting_learns_from_the_rows_held_out_too(monkeypatch):
     calls = []
 
@@ -312,7 +335,7 @@ def test_a_basis_that_was_saved_before_there_were_options_is_read(tmp_path):
     fitted = KernelBasis(n_features=6, random_state=0).fit(X)
     folder = fitted.save(tmp_path / "basis")
     head = json.loads((folder / "basis.json").read_text())
-    for name in ("amplitudes", "bias", "dropout", "refit"):
+    for name in ("amplitudes", "bias", "classifier_steps", "dropout", "refit"):
         del head["params"][name]
     for name in ("amplitudes", "biases"):
         del head["learned"]["map_"]["is"][name]
@@ -343,6 +366,10 @@ def test_saved_options_that_do_not_fit_are_refused(tmp_path):
         ({"bias": True}, "'bias' parameter .* must be False but for the directions of arc-cosine"),
         ({"kernel": "arccos", "structure": "landmarks", "bias": True}, "'bias'"),
         ({"dropout": 0.5}, "'dropout' parameter .* must be 0 but for basis='discriminative'"),
+        (
+            {"classifier_steps": 5.0},
+            "'classifier_steps' parameter .* must be 1 but for basis='discriminative'",
+        ),
         ({"structure": "landmarks", "n_features": 3000}, "at most the number of rows .* Got 3000 for 1797"),
         ({"n_features": 5}, "must be even"),
     ],

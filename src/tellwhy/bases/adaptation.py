@@ -62,6 +62,8 @@ class Task:
         Share of features that a row of a step does without.
     start
         Classifier whose training goes on; a new one by default.
+    classifier_steps
+        How many times as long as those of the basis the steps of the classifier are.
     """
 
     basis: str
@@ -70,14 +72,14 @@ class Task:
     device: str
     dropout: float = 0.0
     start: SoftmaxWeights | None = None
+    classifier_steps: float = 1.0
 
     def fresh(self, rng: np.random.Generator) -> tuple[BasisStack, Objective]:
         """Return the basis as it starts, and what it is trained for."""
         stack = BasisStack.of([self.feature_map], self.device)
         seed = int(rng.integers(2**31)) if self.dropout else 0
-        objective = objective_of(
-            self.basis, stack, self.n_classes, self.device, dropout=self.dropout, seed=seed
-        )
+        options = {"dropout": self.dropout, "steps": self.classifier_steps, "seed": seed}
+        objective = objective_of(self.basis, stack, self.n_classes, self.device, **options)
         if isinstance(objective, SoftmaxLoss) and self.start is not None:
             objective.set(self.start.weights, self.start.bias)
         return stack, objective
@@ -160,17 +162,15 @@ class Candidate:
         return replace(self, stack=stack, objective=objective)
 
 
-def objective_of(
-    basis: str, stack: BasisStack, n_classes: int, device: str, *, dropout: float = 0.0, seed: int = 0
-) -> Objective:
-    """Return what a kind of basis is trained for."""
+def objective_of(basis: str, stack: BasisStack, n_classes: int, device: str, **options: Any) -> Objective:
+    """Return what a kind of basis is trained for; options are those of `SoftmaxLoss`."""
     kernel = stack.maps[0].kernel
     if basis == "unsupervised":
         return KernelValues(kernel, DEPTHS[kernel])
     if basis == "supervised":
         return Alignment()
     width = max(m.n_features for m in stack.maps)
-    return SoftmaxLoss(len(stack), width, n_classes, device, dropout=dropout, seed=seed)
+    return SoftmaxLoss(len(stack), width, n_classes, device, **options)
 
 
 def held_rows(n: int, share: float, rng: np.random.Generator) -> Integers:
@@ -183,6 +183,6 @@ def held_rows(n: int, share: float, rng: np.random.Generator) -> Integers:
 def _softmax(objective: Objective) -> SoftmaxWeights | None:
     if not isinstance(objective, SoftmaxLoss):
         return None
-    weights = objective.weights[0].detach().cpu().double().numpy()
+    weights = objective.weights[0].detach().cpu().double().numpy() * objective.steps
     bias = objective.bias[0, 0].detach().cpu().double().numpy()
     return SoftmaxWeights(weights, bias)

@@ -71,6 +71,8 @@ class KernelBasis(SavedModel, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         Share of the rows held out, at most 10,000 of them.
     dropout
         Share of the features that each row of a step does without; for basis='discriminative'.
+    classifier_steps
+        How many times as long as those of the directions the steps of the classifier are; likewise.
     refit
         Whether to train once more, on all rows, for the number of epochs that did best on rows held out.
     random_state
@@ -123,6 +125,7 @@ class KernelBasis(SavedModel, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         "patience": integer(1),
         "validation_share": real(0, 1),
         "dropout": real(0, 1, closed="left"),
+        "classifier_steps": real(0),
         "refit": boolean,
         "random_state": seed,
     }
@@ -148,6 +151,7 @@ class KernelBasis(SavedModel, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         patience: int = 10,
         validation_share: float = 0.2,
         dropout: float = 0.0,
+        classifier_steps: float = 1.0,
         refit: bool = False,
         random_state: Any = None,
     ):
@@ -168,6 +172,7 @@ class KernelBasis(SavedModel, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         self.patience = patience
         self.validation_share = validation_share
         self.dropout = dropout
+        self.classifier_steps = classifier_steps
         self.refit = refit
         self.random_state = random_state
 
@@ -210,11 +215,12 @@ class KernelBasis(SavedModel, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
     def _check_parameters(self) -> None:
         validate_parameters(self)
         self._shape().check()
-        if self.dropout and self.basis != "discriminative":
-            raise InvalidParameter(
-                "The 'dropout' parameter of KernelBasis must be 0 but for basis='discriminative', which "
-                f"alone trains a classifier. Got {self.dropout!r} instead."
-            )
+        for name, idle in (("dropout", 0), ("classifier_steps", 1)):
+            if (got := getattr(self, name)) != idle and self.basis != "discriminative":
+                raise InvalidParameter(
+                    f"The {name!r} parameter of KernelBasis must be {idle} but for basis='discriminative', "
+                    f"which alone trains a classifier. Got {got!r} instead."
+                )
 
     def _shape(self) -> Shape:
         return Shape(self.kernel, self.structure, self.n_features, self.n_blocks, self.amplitudes, self.bias)
@@ -244,9 +250,9 @@ class KernelBasis(SavedModel, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
     def _adapt(self, X: Any, labels: Integers, rng: np.random.Generator, max_epochs: int) -> None:
         n_batches = max(100, len(X) // self.batch_size) if isinstance(self.n_batches, str) else self.n_batches
         n_classes = len(self.classes_) if self.basis in WITH_LABELS else 1
-        start = getattr(self, "softmax_", None)
+        options = (float(self.dropout), getattr(self, "softmax_", None), float(self.classifier_steps))
         adapted = adapt(
-            Task(self.basis, self.map_, n_classes, self.device, float(self.dropout), start),
+            Task(self.basis, self.map_, n_classes, self.device, *options),
             X,
             labels,
             plan=Plan(

@@ -106,7 +106,8 @@ class SoftmaxLoss(Objective):
     """Cross-entropy of a softmax classifier W φ(x) + b, trained with the basis, or on a fixed one.
 
     `dropout` is the share of features that each row of a step does without, drawn anew each time; the others
-    are scaled up to make up for them. Rows held out keep all of theirs.
+    are scaled up to make up for them. Rows held out keep all of theirs. `steps` makes the steps of W so many
+    times as long as those of the basis: W is what is trained, times `steps`.
     """
 
     def __init__(
@@ -117,10 +118,12 @@ class SoftmaxLoss(Objective):
         device: str,
         *,
         dropout: float = 0.0,
+        steps: float = 1.0,
         seed: int = 0,
     ):
         import torch
 
+        self.steps = steps
         self.weights = torch.zeros((n_bases, n_features, n_classes), device=device, requires_grad=True)
         self.bias = torch.zeros((n_bases, 1, n_classes), device=device, requires_grad=True)
         self.parameters: list[Tensor] = [self.weights, self.bias]
@@ -133,7 +136,7 @@ class SoftmaxLoss(Objective):
         import torch
 
         with torch.no_grad():
-            for tensor, array in ((self.weights, weights), (self.bias, bias)):
+            for tensor, array in ((self.weights, weights / self.steps), (self.bias, bias)):
                 tensor.copy_(torch.tensor(array, dtype=tensor.dtype, device=tensor.device).expand_as(tensor))
 
     def draw(self, rng: np.random.Generator, n: int, n_batches: int, size: int) -> Integers:
@@ -148,7 +151,12 @@ class SoftmaxLoss(Objective):
 
     def logits(self, stack: BasisStack, Z: Tensor) -> Tensor:
         """Shape (E, rows, classes)."""
-        return self.bias.baddbmm(stack.features(Z), self.weights)
+        return self._scores(stack.features(Z))
+
+    def _scores(self, features: Tensor) -> Tensor:
+        # A product with 1 would be two more operations in each step.
+        weights = self.weights if self.steps == 1.0 else self.weights * self.steps
+        return self.bias.baddbmm(features, weights)
 
     def losses(self, stack: BasisStack, Z: Tensor, labels: Tensor, index: Tensor) -> Tensor:
         """Mean cross-entropy, without some features where there is dropout."""
@@ -158,7 +166,7 @@ class SoftmaxLoss(Objective):
         if self.dropout:
             drawn = torch.rand(features.shape, generator=self.sources[0], device=features.device)
             features = features * (drawn >= self.dropout) / (1 - self.dropout)
-        return _cross_entropy(self.bias.baddbmm(features, self.weights), labels[index])
+        return _cross_entropy(self._scores(features), labels[index])
 
     def held_losses(self, stack: BasisStack, Z: Tensor, labels: Tensor, index: Tensor) -> Tensor:
         """Mean cross-entropy with all features."""
