@@ -30,8 +30,24 @@ N = 500  # pictures
 WORDS = 9  # of each query
 DRAWS = 2_000  # of the bootstrap
 RANDOM = "Random order"
+UNKNOWN = 1.0  # number of the word that stands for all unknown ones
 FILLS = {"pictures": ("zero", "blur"), "queries": ("unknown word",)}
 Make = Callable[[nn.Module, Tensor], Any]
+
+
+class WordsAsFloats(nn.Module):
+    """Takes the numbers of words as floats, which explainers of any score hand over."""
+
+    def __init__(self, model: nn.Module):
+        super().__init__()
+        self.model = model
+
+    def forward(self, words: Tensor) -> Tensor:
+        return self.model(words.round().long())
+
+
+def _score(model: nn.Module, *, is_text: bool = False) -> NetworkOutput:
+    return NetworkOutput(WordsAsFloats(model).eval() if is_text else model, batch_size=4096)
 
 
 def methods(is_text: bool) -> dict[str, Make]:
@@ -49,14 +65,14 @@ def methods(is_text: bool) -> dict[str, Make]:
     if is_text:
         made.pop("SmoothGrad, squared")  # noise on numbers of words means nothing
         made["LRP ε, attention detached"] = lambda m, _: ex.LRP(m, attention="detached")
+        made["Occlusion, one word"] = lambda m, _: ex.Occlusion(_score(m, is_text=True), baseline=UNKNOWN)
+        made["LIME, every set of words"] = lambda m, _: ex.Lime(
+            _score(m, is_text=True), n_samples=2**WORDS, baseline=UNKNOWN
+        )
         return made
     return made | {
-        "Occlusion, 4 × 4": lambda m, _: ex.Occlusion(
-            NetworkOutput(m, batch_size=4096), patch=4, baseline=0.0
-        ),
-        "LIME, 500 samples": lambda m, _: ex.Lime(
-            NetworkOutput(m, batch_size=4096), n_samples=500, baseline=0.0
-        ),
+        "Occlusion, 4 × 4": lambda m, _: ex.Occlusion(_score(m), patch=4, baseline=0.0),
+        "LIME, 500 samples": lambda m, _: ex.Lime(_score(m), n_samples=500, baseline=0.0),
         "DeconvNet": lambda m, _: ex.DeconvNet(m),
         "Guided backprop": lambda m, _: ex.GuidedBackprop(m),
         "Excitation backprop": lambda m, _: ex.ExcitationBackprop(m),
@@ -107,7 +123,7 @@ def _flipped(found: Explanation, network: nn.Module, X: Tensor, fill: str, *, n_
         return region_flipping(found, network, region=4, fill=fill, **how)
     score = NetworkOutput(network, np.asarray(found.extras["output"]), batch_size=2048)
     score.has_levels = True
-    return region_flipping(found, score, region=1, axes=(0,), fill=np.ones(X.shape[1:]), **how)
+    return region_flipping(found, score, region=1, axes=(0,), fill=np.full(X.shape[1:], UNKNOWN), **how)
 
 
 def _left(found: Explanation) -> float | None:
@@ -178,10 +194,7 @@ def parts(found: dict[str, Any], trained: dict[str, Any]) -> list[tuple[str, pd.
     scores["accuracy"] = [f"{100 * a:.2f} %" for a in scores["accuracy"]]
     said = "The networks, trained by `benchmarks/network_training.py`; their weights lie in `benchmarks/weights`."
     if str(found.get("device")).startswith("cuda"):
-        said += (
-            " Areas of pictures were measured on an NVIDIA H200 (those of LRP ε, z+, of occlusion and of the "
-        )
-        said += "queries on one core)."
+        said += " Areas of pictures were measured on an NVIDIA H200 (those of LRP ε, z+ and of the queries on one core)."
     made = [(said, scores)]
     for name, lines in found["networks"].items():
         first = next(line for line in lines if "areas" in line)

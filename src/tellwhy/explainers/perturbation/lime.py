@@ -222,21 +222,23 @@ class Lime(BackgroundExplainer):
             raise InvalidInput("texts must be a list of at least one text. Pass [text] for a single one.")
         score: Any = with_known_outputs(as_class_scores(self.model), list(texts)[:2])
         words = [_WORD.findall(text) for text in texts]
-        outputs = as_outputs(score).outputs(list(texts))
-        chosen = outputs.argmax(axis=1) if target is None else np.full(len(texts), target)
+        chosen = np.full(len(texts), -1 if target is None else target)
+        if target is None:
+            chosen = as_outputs(score).outputs(list(texts)).argmax(axis=1)
         shape = (len(texts), max(1, *(len(each) for each in words)))
         values = np.zeros(shape)
         stderr = np.zeros(shape)
         base = np.zeros(len(texts))
+        scores = np.zeros(len(texts))
         for i in track(range(len(texts)), len(texts), "fitting linear models around texts"):
-            found = self._of_words(score, texts[i], int(chosen[i]))
+            found, scores[i] = self._of_words(score, texts[i], int(chosen[i]))
             values[i, : len(words[i])] = found.coefficients
             stderr[i, : len(words[i])] = found.errors
             base[i] = found.intercept
         listed = np.array([each + [""] * (shape[1] - len(each)) for each in words], dtype=object)
         return Explanation(
             values=values,
-            scores=outputs[np.arange(len(texts)), chosen],
+            scores=scores,
             base_values=base,
             stderr=stderr,
             data=listed,
@@ -245,15 +247,17 @@ class Lime(BackgroundExplainer):
             extras=Extras({"output": chosen}),
         )
 
-    def _of_words(self, score: Any, text: str, target: int) -> LocalModel:
-        """Fit the words of one text."""
+    def _of_words(self, score: Any, text: str, target: int) -> tuple[LocalModel, float]:
+        """Fit the words of one text; return the model's own output for it too, which is among the samples."""
         places = [match.span() for match in _WORD.finditer(text)]
         if not places:
-            return LocalModel(np.zeros(0), float(as_outputs(score).outputs([text])[0, target]), np.zeros(0))
+            own = float(as_outputs(score).outputs([text])[0, target])
+            return LocalModel(np.zeros(0), own, np.zeros(0)), own
         prepared = design(self.n_samples, len(places), self.width, self.alpha, self._seed())
-        samples = _without(text, places, prepared.masks > 0)
-        answers = np.asarray(as_outputs(score).outputs(samples))[:, target]
-        return prepared.fit_each(answers[None]) if prepared.is_complete else prepared.fit(answers)
+        keep = prepared.masks > 0
+        answers = np.asarray(as_outputs(score).outputs(_without(text, places, keep)))[:, target]
+        own = float(answers[int(keep.all(axis=1).argmax())])
+        return prepared.fit_each(answers[None]) if prepared.is_complete else prepared.fit(answers), own
 
 
 def _without(text: str, places: list[tuple[int, int]], keep: np.ndarray) -> list[str]:
