@@ -47,13 +47,23 @@ def rows_of(n: int, seed: int) -> pd.DataFrame:
     return frame
 
 
-def write_rows(path: Path, n: int) -> None:
-    writer = None
-    for k, start in enumerate(range(0, n, GROUP)):
-        table = pa.Table.from_pandas(rows_of(min(GROUP, n - start), k), preserve_index=False)
-        writer = writer or pq.ParquetWriter(path, table.schema)
-        writer.write_table(table)
-    if writer is not None:
+def group_of(k: int) -> pa.Table:
+    """Rows of group number k."""
+    return pa.Table.from_pandas(rows_of(GROUP, k), preserve_index=False)
+
+
+def write_all(folder: Path, sizes: dict[int, int], processes: int) -> None:
+    """Write one file for each number of workers; small ones are the first rows of the largest."""
+    writers: dict[int, pq.ParquetWriter] = {}
+    n_groups = -(-max(sizes.values()) // GROUP)
+    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+        for k, table in enumerate(pool.imap(group_of, range(n_groups))):
+            for workers, n in sizes.items():
+                if n > k * GROUP:
+                    if workers not in writers:
+                        writers[workers] = pq.ParquetWriter(folder / f"{workers}.parquet", table.schema)
+                    writers[workers].write_table(table.slice(0, n - k * GROUP))
+    for writer in writers.values():
         writer.close()
 
 
@@ -220,14 +230,6 @@ def measured(asked: argparse.Namespace) -> dict[str, Any]:
             if asked.json is not None:
                 asked.json.write_text(json.dumps(found, indent=1))
     return found
-
-
-def write_all(folder: Path, sizes: dict[int, int], processes: int) -> None:
-    """Write one file for each number of workers, made by all processors."""
-    with multiprocessing.get_context("spawn").Pool(processes) as pool:
-        pool.starmap(
-            write_rows, [(folder / f"{w}.parquet", n) for w, n in sorted(sizes.items(), reverse=True)], 1
-        )
 
 
 def _machine() -> str:

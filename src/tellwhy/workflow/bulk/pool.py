@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Pipe
 
@@ -103,10 +103,18 @@ def _starter(job: Job, n_workers: int) -> Iterator[_Pipe]:
         try:
             ours.send(_Task(job, explain_block, n_workers, os.getpid()))
             yield ours
+            _dismiss(process, ours)
         finally:
             process.kill()
             process.wait()
             _wait_for_workers(ours)
+
+
+def _dismiss(process: subprocess.Popen[bytes], pipe: _Pipe) -> None:
+    """Let it end its workers itself, so that their time counts as that of this run."""
+    with suppress(OSError, subprocess.TimeoutExpired):
+        pipe.send(None)
+        process.wait(_LONGEST_END)
 
 
 def _started(arguments: list[str], fd: int) -> subprocess.Popen[bytes]:
@@ -157,12 +165,22 @@ def start_workers(fd: int) -> None:
         task.n_workers, mp_context=context, initializer=_begin, initargs=(os.getpid(),)
     )
     answer = _Answers(pipe)
-    while True:
-        block = pipe.recv()
+    while (block := pipe.recv()) is not None:
         try:
             pool.submit(task.work, task.job, block).add_done_callback(answer)
         except BrokenProcessPool as error:
             answer.send(error)
+    _end(pool)
+
+
+def _end(pool: ProcessPoolExecutor) -> None:
+    """End the workers, which have nothing to do, and this process."""
+    processes = list((getattr(pool, "_processes", None) or {}).values())
+    for process in processes:
+        process.kill()
+    for process in processes:
+        process.join(_LONGEST_END)
+    os._exit(0)  # nothing is left to be tidied up, which takes Python a while
 
 
 @dataclass(frozen=True, eq=False)
