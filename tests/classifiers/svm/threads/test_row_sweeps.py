@@ -124,6 +124,8 @@ def test_threads_wait_for_each_other_as_often_as_the_work_of_rows_is_worth(monke
     assert set(engine_of().rows.choice.seconds) == {4, 1}
     monkeypatch.setattr(row_sweeps, "MANY_CLASSES", 11)
     assert engine_of().rows.size == row_sweeps.LARGE_BATCH
+    monkeypatch.setattr(row_sweeps, "MUCH_WORK", 45 * 11)
+    assert engine_of().rows.size == row_sweeps.SMALL_BATCH  # whose weights stay in the cache
 
 
 def test_batches_are_composed_anew_only_where_rows_are_missing_or_few(monkeypatch):

@@ -21,18 +21,18 @@ def test_all_threads_work_only_while_that_is_faster(monkeypatch):
     order = np.arange(3200)
     choice = ThreadChoice(2)
     choice.share(order, visits({1: 1.0, 2: 0.6}))
-    assert used == [(1, 400), (2, 400), (2, 2400)]
-    for _ in range(8):
+    assert used == [(1, 100), (2, 100), (2, 3000)]
+    for _ in range(16):
         choice.share(order, visits({1: 1.0, 2: 5.0}))
-    assert used[-1] == (1, 2400)  # after two trials in which all threads were slower
+    assert used[-1] == (1, 3000)  # after two trials in which all threads were slower
     choice.share(order, visits({1: 1.0}))
     assert used[-1] == (1, 3200)
-    np.testing.assert_array_equal(seen, np.tile(order, 10))
+    np.testing.assert_array_equal(seen, np.tile(order, 18))
     used.clear()
     alone = ThreadChoice(1)
     for _ in range(2):
         alone.share(order, visits({1: 1.0}))
-    assert used == [(1, 400), (1, 400), (1, 2400), (1, 3200)]
+    assert used == [(1, 100), (1, 100), (1, 3000), (1, 3200)]
     choice.share(order[:500], visits({1: 1.0}))
     assert used[-1] == (1, 500)
     for rows, least in ((1, 64), (8, 8), (128, 2)):

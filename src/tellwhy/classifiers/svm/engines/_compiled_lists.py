@@ -16,6 +16,20 @@ def longest(lengths):
 
 
 @for_each_row
+def place_of(classes, at, n, c):
+    """How many of the n ascending classes listed from `at` on are below c."""
+    low = 0
+    high = n
+    while low < high:
+        middle = (low + high) // 2
+        if classes[at + middle] < c:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@for_each_row
 def is_left_out(e, lists, sweep):
     """Whether an example has nothing listed, or was idle for too long."""
     return lists.lengths[e] == 0 or lists.idle[e] >= sweep.patience

@@ -12,6 +12,7 @@ from tellwhy.classifiers.svm.engines._compiled_lists import (
     list_nonzero,
     longer,
     longest,
+    place_of,
     unlist,
 )
 from tellwhy.classifiers.svm.engines._compiled_scratch import scratch, scratch_rows
@@ -131,16 +132,21 @@ def label_bases(first, last, entries, examples, label_weights, bases):
 
 
 @compiled
-def add_pairs(entries, examples, label_weights, block, lists):
-    """Add what the listed variables of a tile contribute to the weights."""
+def add_pairs(entries, examples, label_weights, block, lists, low, high):
+    """Add what the listed variables of a tile contribute to the columns low … high of the weights."""
     for e in range(len(examples.rows)):
         row = examples.rows[e]
+        label = examples.labels[e]
+        at = lists.starts[e]
+        held = 0.0
+        for j in range(at, at + lists.lengths[e]):
+            held += lists.duals[j]
+        first = at + place_of(lists.classes, at, lists.lengths[e], low)
+        last = at + place_of(lists.classes, at, lists.lengths[e], high)
         for p in range(entries.indptr[row], entries.indptr[row + 1]):
             x = entries.values[p]
             f = entries.indices[p]
-            # Summed anew for each entry: the lists are short, and most rows have but a few entries.
-            held = 0.0
-            for j in range(lists.starts[e], lists.starts[e] + lists.lengths[e]):
+            for j in range(first, last):
                 block.weights[f, lists.classes[j]] -= x * lists.duals[j]
-                held += lists.duals[j]
-            label_weights[f, examples.labels[e]] += x * held
+            if low <= label < high:
+                label_weights[f, label] += x * held

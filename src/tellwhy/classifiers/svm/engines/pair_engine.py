@@ -16,6 +16,7 @@ from tellwhy.classifiers.svm.engines.records import Block, Certified, Entries, E
 from tellwhy.classifiers.svm.problem import Problem
 from tellwhy.classifiers.svm.schedule import rounds
 from tellwhy.classifiers.svm.solver import SLACK, Certificate, Visit
+from tellwhy.classifiers.svm.threads.grid import class_range
 from tellwhy.classifiers.svm.threads.row_sweeps import RowSweeps, row_sweeps
 from tellwhy.classifiers.svm.threads.workers import Workers, ranges
 from tellwhy.core.score_function import Floats, Integers
@@ -117,7 +118,7 @@ class PairEngine:
         return bases
 
     def _certificate(self, sums: Sums) -> Certificate:
-        norm = half_square(self.W)
+        norm = half_square(self.W, self.workers)
         constant = self.problem.constant
         listed = sum(len(lists.classes) for lists in self.lists.values())
         return Certificate(norm + sums.losses + constant, sums.dual_sum + constant - norm, sums.worst, listed)
@@ -144,8 +145,11 @@ class PairEngine:
         """Set the variables of a tile and add what they contribute to the weights."""
         lists = self.lists[tile]
         lists.set_from(table, self.problem.dtype)
-        if lists.used:
-            loops.add_pairs(*self._read(tile), lists.arrays)
+        given = (*self._read(tile), lists.arrays)
+        n = self.workers.n_threads
+        # Each thread has a range of the columns: their weights are summed in the same order by any number.
+        parts = [class_range(k, n, 0, self.blocks.width) for k in range(n if lists.used else 0)]
+        self.workers.map(lambda part: loops.add_pairs(*given, *part), parts)
 
     def forget_duals(self) -> None:
         """Free the dual variables: only weights are left."""

@@ -108,7 +108,7 @@ class SingleEngine:
         """½ Σ_c ‖v_c + w̄‖² over the classes held here."""
         n_classes = sum(self.blocks.n_classes(b) for b in self.held)
         across = float(self._class_sum() @ self.centre)
-        return half_square(self.W) + across + 0.5 * n_classes * float(self.centre @ self.centre)
+        return half_square(self.W, self.workers) + across + 0.5 * n_classes * float(self.centre @ self.centre)
 
     def weights(self) -> Any:
         """Weights of all classes, features × classes."""

@@ -50,7 +50,8 @@ class RankRows(RowSweeps):
         exchange: Messages | SharedMemory,
     ):
         n = workers.n_threads
-        size = batch_size(problem.n_classes)
+        whole = part.plan.size
+        size = batch_size(whole.n_classes, whole.n_entries / max(whole.n_rows, 1))
         super().__init__(problem, examples, W, lists, workers, size=size, most_threads=n)
         self.block = Block(W, 0, problem.n_classes)
         self.entries = entries

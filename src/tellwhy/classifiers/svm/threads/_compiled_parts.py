@@ -5,6 +5,7 @@ shards are added two by two: those of one thread or rank first, then what severa
 same tree of additions for any number of threads and ranks.
 """
 
+from tellwhy.classifiers.svm.engines._compiled_lists import place_of
 from tellwhy.classifiers.svm.engines._compiled_steps import for_each_row, to_the_bit
 from tellwhy.classifiers.svm.engines._compiled_weights import MANY
 from tellwhy.core.storage.compiled_loops import njit
@@ -13,26 +14,20 @@ from tellwhy.core.storage.compiled_loops import njit
 scoring = njit(nogil=True, cache=True, fastmath={"contract"}, _nrt=False)
 
 
-@for_each_row
-def place_of(classes, at, n, c):
-    """How many of the n ascending classes listed from `at` on are below c."""
-    low = 0
-    high = n
-    while low < high:
-        middle = (low + high) // 2
-        if classes[at + middle] < c:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
 @scoring
 def range_scores(entries, low, high, weights, first, last, scores):
     """Scores of the columns first … last from the entries low … high of a row."""
     n = last - first
     for c in range(n):
         scores[c] = 0.0
+    if first == 0:
+        # To cut a range out of the weights of each entry would take longer than to add up a few classes.
+        for p in range(low, high):
+            x = entries.values[p]
+            w = weights[entries.indices[p]]
+            for c in range(n):
+                scores[c] += x * w[c]
+        return
     for p in range(low, high):
         x = entries.values[p]
         w = weights[entries.indices[p], first:last]

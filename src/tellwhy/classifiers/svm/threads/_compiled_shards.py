@@ -64,8 +64,8 @@ def _add_earlier_steps(i, first, batches, examples, room, classes, at, n, label)
     """
     shift = room.shift
     for j in range(i):
-        if room.n_steps[j] > 0:
-            product = batches.products[first + i, j]
+        product = batches.products[first + i, j]
+        if room.n_steps[j] > 0 and product != 0.0:  # short rows have few others with a feature of theirs
             for c in range(room.n_steps[j]):
                 shift[room.step_classes[j, c]] -= product * room.steps[j, c]
             shift[examples.labels[batches.members[first + j]]] += product * room.totals[j]
@@ -224,8 +224,8 @@ def _visit_all(i, begin, first, batches, entries, examples, block, is_exact, sha
     scores = room.scores
     add_slots(partial, i - begin, n, scores)
     for j in range(begin, i):
-        if room.n_steps[j]:
-            product = batches.products[first + i, j]
+        product = batches.products[first + i, j]
+        if room.n_steps[j] and product != 0.0:
             earlier = room.steps[j]
             for c in range(n):
                 scores[c] -= product * earlier[c]

@@ -37,7 +37,9 @@ WORTH_SHARING = 1_000  # entries of a row times classes: with less work threads 
 BATCH = 8  # rows between two meetings
 MANY_CLASSES = 256
 LARGE_BATCH = 16  # the same with many classes, where inner products are little work beside scores
-FRESH_ENTRIES = 250_000  # of variables that a call makes room for
+MUCH_WORK = 50_000  # entries of a row times classes: its weights fill much of a core's cache,
+SMALL_BATCH = 4  # so that those of more rows than this would be gone from it before they are moved
+FRESH_ENTRIES = 1_000_000  # of variables that a call makes room for
 
 Found = TypeVar("Found")
 
@@ -103,9 +105,10 @@ class RowSweeps(ABC):
 
     def _keep_composed(self, rng: np.random.Generator) -> None:
         """Compose batches anew where an example is missing, or where fewer than half of them are listed."""
-        listed = np.flatnonzero(self.lists.lengths)
-        missing = np.setdiff1d(listed, self.batches.members, assume_unique=True)
-        if len(missing) or 2 * len(listed) < len(self.batches.members):
+        is_missing = self.lists.lengths > 0
+        listed = np.flatnonzero(is_missing)
+        is_missing[self.batches.members] = False
+        if is_missing.any() or 2 * len(listed) < len(self.batches.members):
             self._compose(rng.permutation(listed))
 
     def _together(self, n: int, sweep: Callable[[int, Barrier], Found]) -> list[Found]:
@@ -171,7 +174,7 @@ class ShardedRows(RowSweeps):
         often = np.bincount(entries.indices, minlength=problem.n_features)
         self.entries = sharded(dealt_features(often, self.n_shards), self.n_shards, entries)
         is_worth_it = problem.n_classes * mean >= WORTH_SHARING
-        size = batch_size(problem.n_classes) if is_worth_it else 1
+        size = batch_size(problem.n_classes, mean) if is_worth_it else 1
         most = Grid.of(workers.n_threads, self.n_shards, problem.n_classes).n_parts if is_worth_it else 1
         super().__init__(problem, examples, W, lists, workers, size=size, most_threads=most)
 
@@ -211,8 +214,10 @@ class ShardedRows(RowSweeps):
         return np.empty((2, n_slots, self.size, width + GAP), dtype=dtype)
 
 
-def batch_size(n_classes: int) -> int:
-    """Rows between two meetings."""
+def batch_size(n_classes: int, mean_entries: float) -> int:
+    """Rows between two meetings, where rows have so many entries."""
+    if n_classes * mean_entries >= MUCH_WORK:
+        return SMALL_BATCH
     return BATCH if n_classes < MANY_CLASSES else LARGE_BATCH
 
 

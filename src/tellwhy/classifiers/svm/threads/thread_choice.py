@@ -9,8 +9,9 @@ from typing import Any
 
 from tellwhy.core.score_function import Integers
 
-TRIAL = 8  # one of so many batches is visited by one thread, and one by all, to see which is faster
-TRIAL_EVERY = 4  # sweeps
+TRIAL = 32  # one of so many batches is visited by one thread, and one by all, to see which is faster
+TRIAL_EVERY = 8  # sweeps: while one thread is tried, all others stand still
+FEWEST = 8  # trials that a sweep must be worth, or one thread does it all
 TRIALS_KEPT = 2
 TRIAL_ROWS = 64  # at least
 TRIAL_BATCHES = 2  # at least
@@ -31,10 +32,10 @@ class ThreadChoice:
 
     def share(self, order: Integers, visit: Callable[[Integers, int], Any]) -> None:
         """Call `visit(batches, number of threads)` for consecutive parts of the batches."""
-        trial = len(order) // TRIAL
-        if trial < self.least:
+        if len(order) < FEWEST * self.least:
             visit(order, 1)
             return
+        trial = max(len(order) // TRIAL, self.least)
         first = 0
         if self.sweeps % TRIAL_EVERY == 0:
             # One thread first, as a first call may have to compile; then the other half finds it compiled.
