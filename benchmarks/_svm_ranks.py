@@ -17,14 +17,20 @@ from scipy import sparse
 
 from tellwhy.classifiers.svm.engines.in_memory import PAIR_LOSSES, engine_in_memory
 from tellwhy.classifiers.svm.problem import Labels, make_problem, squares_of
+from tellwhy.classifiers.svm.ranks.exchange import SharedMemory
 from tellwhy.classifiers.svm.ranks.plan import Plan, Size
 from tellwhy.classifiers.svm.ranks.rank_single_engine import RankSingleEngine
 from tellwhy.classifiers.svm.ranks.row_engine import RowEngine
 from tellwhy.classifiers.svm.solver import Settings, solve
+from tellwhy.classifiers.svm.threads._compiled_barrier import LINE, wait_for_all
+from tellwhy.classifiers.svm.threads._compiled_shards import DENSE_BATCH
+from tellwhy.classifiers.svm.threads.records import Barrier
 from tellwhy.classifiers.training_job import Job, mpiexec, run_rank
+from tellwhy.core.storage.compiled_loops import njit
 
 TOLS = {"ww": 1e-3, "cs": 1e-3, "llw": 1e-2}
 LIMIT = 600  # seconds
+MEETINGS = 20_000  # to time one
 
 
 def in_ranks(
@@ -129,8 +135,49 @@ def seconds_per_epoch(X: Any, y: Any, comm: Any, what: dict[str, Any]) -> dict[s
     }
 
 
+def counted(held: Any) -> list[int]:
+    """Rows between which ranks wait for each other, counted from now on: the one number of a list."""
+    meetings = [0]
+    listed = held.rows._sweep_listed
+    dense = held.rows._sweep_all
+
+    def sweep_listed(order: Any, *given: Any) -> Any:
+        meetings[0] += len(order)
+        return listed(order, *given)
+
+    def sweep_all(order: Any, *given: Any) -> Any:
+        meetings[0] += int((-(-held.rows.batches.sizes[order] // DENSE_BATCH)).sum())
+        return dense(order, *given)
+
+    held.rows._sweep_listed = sweep_listed
+    held.rows._sweep_all = sweep_all
+    return meetings
+
+
+@njit(nogil=True)
+def _meet(t, barrier, times):
+    for k in range(times):
+        wait_for_all(t, barrier, k + 1)
+
+
+def microseconds_a_meeting(held: Any) -> float:
+    """What it takes ranks of one machine to wait for each other when none has anything else to do."""
+    comm = held.exchange.comm
+    if not isinstance(held.exchange, SharedMemory):
+        return 0.0
+    taken = 0.0
+    for times in (10, MEETINGS):  # compiled first
+        barrier = Barrier(comm.size, held.exchange.counters(LINE * comm.size))
+        started = time.perf_counter()
+        _meet(comm.rank, barrier, times)
+        taken = time.perf_counter() - started
+    return 1e6 * taken / MEETINGS
+
+
 def seconds_to_a_gap(X: Any, y: Any, comm: Any, what: dict[str, Any]) -> dict[str, Any]:
     held = engine(X, y, comm, what)
+    meetings = counted(held)
+    a_meeting = microseconds_a_meeting(held)
     comm.Barrier()  # whoever is late would be waited for
     progress = solve(held, Settings(tol=TOLS[what["loss"]], max_epochs=what["epochs"]))
     held.close()
@@ -143,6 +190,8 @@ def seconds_to_a_gap(X: Any, y: Any, comm: Any, what: dict[str, Any]) -> dict[st
         "gap": last["gap"],
         "objective": last["objective"],
         "features × classes": what["plan"],
+        "meetings": meetings[0],
+        "µs a meeting": a_meeting,
     }
 
 

@@ -57,6 +57,12 @@ MEMORY_WORDS = (
     f"What a rank grows by when it reads a file, trains for {MEMORY_EPOCHS} epochs and rank 0 gathers and saves the "
     "model: 6,000 generated documents, 30,000 terms, 1,500 classes, whose weights are 360 MB."
 )
+FLOOR_WORDS = (
+    "What more ranks cannot divide. Every rank solves the same small problems, and they meet once a batch: seconds are "
+    "about a + b / ranks + meetings × seconds a meeting, where a meeting is timed by ranks that do nothing else. From one "
+    "rank and the most ranks, by plan: a (solving, lists), b (scores, weights), and how many times faster than one rank "
+    "no number of ranks can be."
+)
 WORDS = {"epoch": EPOCH_WORDS, "gap": GAP_WORDS, "memory": MEMORY_WORDS}
 LOSSES = ("ww", "cs")
 MEMORY_COLUMN = "GB of the fullest other rank"
@@ -139,18 +145,21 @@ def ranks(tell: Tell) -> None:
                 print(line, flush=True)
                 tables[text] = [*(tables.get(text, []) if text in fresh else []), line]
                 fresh.add(text)
-                tell([(words, compared(lines)) for words, lines in tables.items()])
+                tell([*((words, compared(lines)) for words, lines in tables.items()), *floor(tables)])
 
 
 def measures(n: int, sets: dict[str, Path]) -> list[dict[str, Any]]:
-    """Seconds to a gap with the plan's cut and, of documents, with as many parts of the features as there can be."""
+    """Seconds to a gap with the plan's cut and, of documents, with as many parts of the features as there can be.
+
+    Documents have rows of 113 entries: four parts.
+    """
     found: Lines = []
     for loss in LOSSES:
         for name, data in sets.items():
             what = {"name": name, "data": str(data), "loss": loss, "threads": 1, "C": 1.0, "parts": None}
             found.append({**what, "measure": "gap", "epochs": 300})
-            if n in (2, 4) and name == "generated documents":
-                found.append({**what, "measure": "gap", "epochs": 300, "parts": n})
+            if n > 1 and name == "generated documents":
+                found.append({**what, "measure": "gap", "epochs": 300, "parts": min(n, 4)})
             if name == "generated documents" and loss == "ww":
                 llw = {"loss": "llw", "C": LLW_C, "blocks": BUNDLES}
                 found.append({**what, **llw, "measure": "epoch", "epochs": EPOCHS})
@@ -167,8 +176,28 @@ def in_words(n: int, what: dict[str, Any], found: dict[str, Any]) -> dict[str, A
     if what["measure"] != "memory":
         line["load"] = os.getloadavg()[0]
     if what["measure"] == "gap":
-        line["cut"] = "by plan" if what["parts"] is None else "features only"
+        line["cut"] = "by plan" if what["parts"] is None else "features first"
     return line | found
+
+
+def floor(tables: dict[str, Lines]) -> Iterator[tuple[str, pd.DataFrame]]:
+    """What is not divided by ranks, of each set and loss."""
+    lines = pd.DataFrame(tables.get(GAP_WORDS, []))
+    if "meetings" not in lines or lines["ranks"].max() == 1:
+        return
+    found = []
+    for (data, loss), some in lines[lines["cut"] == "by plan"].groupby(["data", "loss"], sort=False):
+        one = some[some["ranks"] == 1].iloc[0]
+        most = some.loc[some["ranks"].idxmax()]
+        n = most["ranks"]
+        waiting = 1e-6 * most["meetings"] * most["µs a meeting"]
+        undivided = max((n * (most["s"] - waiting) - one["s"]) / (n - 1), 0.0)
+        found.append({
+            "data": data, "loss": loss, "ranks": n, "meetings": most["meetings"],
+            "µs a meeting": most["µs a meeting"], "s of meetings": waiting, "a (s)": undivided,
+            "b (s)": one["s"] - undivided, "times faster at most": one["s"] / (undivided + waiting),
+        })  # fmt: skip
+    yield FLOOR_WORDS, pd.DataFrame(found)
 
 
 def compared(lines: Lines) -> pd.DataFrame:
