@@ -194,6 +194,10 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=6 * GROUP)
     parser.add_argument("--blocks", type=int, default=3, help="of each worker, but for the largest number")
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--fit-on", type=int, help="number of workers whose file is fitted to; the largest")
+    parser.add_argument(
+        "--bare", type=int, nargs="*", help="numbers of bare explainers at once; all of --workers"
+    )
     parser.add_argument("--json", type=Path)
     parser.add_argument("--from", dest="read", type=Path, help="write the page from such a JSON")
     asked = parser.parse_args()
@@ -218,14 +222,22 @@ def measured(asked: argparse.Namespace) -> dict[str, Any]:
         write_all(folder, sizes, most)
         started = time.perf_counter()
         cpu = cpu_seconds()
-        model = fit_bulk([folder / f"{most}.parquet"])
-        line = {"way": "fitting (two passes)", "rows": asked.rows, "seconds": time.perf_counter() - started}
+        fitted = asked.fit_on or most
+        model = fit_bulk([folder / f"{fitted}.parquet"])
+        line = {
+            "way": "fitting (two passes)",
+            "rows": sizes[fitted],
+            "seconds": time.perf_counter() - started,
+        }
         lines.append(line | {"CPU seconds": cpu_seconds() - cpu})
         path = save(model, folder / "m.tellwhy")
         for workers in asked.workers:
-            lines.append(bare_at_once(path, folder / f"{most}.parquet", min(workers, asked.rows // GROUP)))
+            if asked.bare is None or workers in asked.bare:
+                lines.append(
+                    bare_at_once(path, folder / f"{most}.parquet", min(workers, asked.rows // GROUP))
+                )
             lines.append(timed(folder / f"{workers}.parquet", path, folder / f"out{workers}", workers))
-            print(json.dumps(lines[-2:]), flush=True)
+            print(json.dumps(lines[-1]), flush=True)
             found = {"lines": lines, "machine": f"{_machine()}, {os.cpu_count()} processors"}
             if asked.json is not None:
                 asked.json.write_text(json.dumps(found, indent=1))
