@@ -39,6 +39,7 @@ NETWORKS = ("vgg16", "resnet50")
 OURS = ("gradient", "input x gradient", "LRP epsilon", "LRP z+", "LRP preset A")
 ON_GPU = ("input x gradient", "LRP epsilon", "LRP preset A")
 PEERS = ["zennit", "Captum"]
+ENDINGS = ("device", "numpy")  # where values end up
 RECORDED = (
     "Later batches of ours repeat the ways that were chosen for the first one. Where Python still takes as long as "
     "the GPU, one of eight or more equal batches is recorded as a CUDA graph, and repeated; lines with 'not recorded' "
@@ -308,7 +309,7 @@ def throughput(
     model = random_model(network).to(device, memory_format=last)
     x = images(n_images, size, device).contiguous(memory_format=last)
     ours: dict[str, np.ndarray] = {}
-    for ending in ("device", "numpy"):
+    for ending in options.endings:
         for library, method in [("PyTorch", "gradient"), *methods(True)]:
             line = {"network": network, "values end up": ending, "library": library, "method": method}
             explain, why = attempt(partial(build, model, batch, library, method, ending))
@@ -454,6 +455,7 @@ def main() -> None:
     )
     parser.add_argument("--peers", nargs="+", default=list(PEERS))
     parser.add_argument("--networks", nargs="+", default=list(NETWORKS))
+    parser.add_argument("--endings", nargs="+", choices=ENDINGS, default=list(ENDINGS), help="on a GPU")
     parser.add_argument("--save", type=Path, help="write the figures here as JSON, and no page")
     parser.add_argument("--publish", type=Path, help="write the page of figures that were saved")
     options = parser.parse_args()

@@ -170,7 +170,7 @@ TWINS = {"LXT, AttnLRP": "tellwhy, AttnLRP", "LXT, weights detached": "tellwhy, 
 def compare(options: argparse.Namespace, lines: list[dict[str, Any]], keep: Callable[[], None]) -> None:
     """Append a line for each network and method, and keep what there is after each: time may run out."""
     on_gpu = options.device == "cuda"
-    for make in (decoder, vit):
+    for make in [{"decoder": decoder, "vit": vit}[name] for name in options.networks]:
         network, ways, n = make(options)
         found: dict[str, Tensor] = {}
         unit = float("nan")
@@ -239,6 +239,7 @@ def main() -> None:
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--batches", type=int, default=8)
+    parser.add_argument("--networks", nargs="+", choices=("decoder", "vit"), default=["decoder", "vit"])
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--save", type=Path, help="write the figures here as JSON, and no page")
     parser.add_argument("--publish", type=Path, help="write the page of figures that were saved")
