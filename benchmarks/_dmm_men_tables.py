@@ -27,6 +27,18 @@ CLASSES = {
         "bag",
         "boot",
     ],
+    "cifar": [
+        "airplane",
+        "car",
+        "bird",
+        "cat",
+        "deer",
+        "dog",
+        "frog",
+        "horse",
+        "ship",
+        "truck",
+    ],
 }
 PUBLISHED = {
     "mnist": {"DMMMEN": "99.89 / 100", "LIME": "99.84 / 99.95", "SHAP": "94.01 / 94.10"},
@@ -127,15 +139,42 @@ def stability_tables(results: Results, names: Sequence[str]) -> Parts:
     return [(about, pd.DataFrame(lines))] if lines else []
 
 
-def fidelity_tables(results: Results, name: str) -> Parts:
+def converged_tables(results: Results, *, about: str) -> Parts:
+    """How far chains agree: one line per class, those with all images first."""
+    fits = [*results.starting("full:"), *results.starting("global:")]
+    return [(f"{about} Measured on {measured_on(fits)}.", pd.DataFrame([_fit_line(line) for line in fits]))]
+
+
+def _fit_line(line: dict[str, Any]) -> dict[str, Any]:
+    _, name, target = line["key"].split(":")
+    splits, split, merges, merged = line["moves"]
+    slowest = max(line["r_hats"], key=line["r_hats"].get)
+    return {
+        "class": f"{TITLES[name]}: {CLASSES[name][int(target)]}",
+        "images": line["rows"],
+        "pixels": line["pixels"],
+        "wall s": f"{line['wall']:.0f}",
+        "processor s": f"{line['busy']:.0f}",
+        "R̂": f"{line['r_hat']:.3f}",
+        "of": slowest,
+        "effective draws": f"{line['ess']:.0f}",
+        "R̂ of the 150 main coefficients": f"{line['r_hat_150']:.3f}",
+        "": line["ended"],
+        "splits": f"{split} of {splits}",
+        "merges": f"{merged} of {merges}",
+        "shares of the components": ", ".join(map(str, line["shares"])),
+    }
+
+
+def fidelity_tables(results: Results, name: str, *, stem: str = "dmm-men") -> Parts:
     """Curves of all classes as a picture, their means, and the fits that they come from."""
     found = list(results.starting(f"fidelity:{name}:"))
     if not found:
         return []
     table = pd.DataFrame([record for line in found for record in line["table"]])
-    draw_curves(table, name)
+    draw_curves(table, name, f"{stem}-fidelity-{name}.png")
     fits = list(results.starting(f"global:{name}:"))
-    draw_gallery(fits, name)
+    draw_gallery(fits, name, f"{stem}-gallery-{name}.png")
     mean = table.groupby(["procedure", "chosen", "features"])["rate"].mean().unstack("features").reset_index()
     mean.columns = [c if isinstance(c, str) else f"{c} pixels" for c in mean.columns]
     about = (
@@ -144,14 +183,14 @@ def fidelity_tables(results: Results, name: str) -> Parts:
         "other images (replaced), or kept from an image of the class while every other pixel takes its value in an "
         "image drawn at random (crafted) or is 0 (alone). 30 % bootstraps of the test images. Measured on "
         f"{measured_on(found)}.\n\n![Fidelity of every class, with 95 % limits over the "
-        f"bootstraps](../images/dmm-men-fidelity-{name}.png)"
+        f"bootstraps](../images/{stem}-fidelity-{name}.png)"
     )
-    gallery = (
-        f"{TITLES[name]}: the fits to {sum(line['rows'] for line in fits):,} training images, two chains one after the "
-        "other, and what they say adds to each class (mean coefficient × mean pixel).\n\n![What adds to the log-odds "
-        f"of each class](../images/dmm-men-gallery-{name}.png)"
+    added = (
+        f"{TITLES[name]}: the fits to {sum(line['rows'] for line in fits):,} training images, and what they say adds to "
+        "each class (mean coefficient × mean pixel).\n\n![What adds to the log-odds "
+        f"of each class](../images/{stem}-gallery-{name}.png)"
     )
-    return [(about, mean), (gallery, table_of_fits(fits))]
+    return [(about, mean), (added, table_of_fits(fits))]
 
 
 def table_of_fits(fits: Sequence[dict[str, Any]]) -> pd.DataFrame:
@@ -159,9 +198,9 @@ def table_of_fits(fits: Sequence[dict[str, Any]]) -> pd.DataFrame:
         {
             "class": int(line["key"].rpartition(":")[2]),
             "training images": line["rows"],
-            "fit, processor s": round(line["seconds"]),
-            "R̂": line["r_hat"],
-            "effective draws": line["ess"],
+            "fit, processor s": round(line["seconds"] if "seconds" in line else line["busy"]),
+            "R̂": f"{line['r_hat']:.3f}",
+            "effective draws": f"{line['ess']:.0f}",
             "components": len(line["shares"]),
         }
         for line in fits
@@ -184,7 +223,7 @@ def _save(figure: Any, file: str) -> None:
     figure.savefig(PICTURES / file, dpi=110)
 
 
-def draw_curves(table: pd.DataFrame, name: str) -> None:
+def draw_curves(table: pd.DataFrame, name: str, file: str) -> None:
     """One panel per procedure and class: top pixels against random ones."""
     targets = sorted(table["target"].unique(), key=int)
     size = (1.35 * len(targets) + 0.6, 5.6)
@@ -212,20 +251,20 @@ def draw_curves(table: pd.DataFrame, name: str) -> None:
     )
     figure.supxlabel("number of pixels", fontsize=10)
     figure.supylabel("put into the class", fontsize=10)
-    _save(figure, f"dmm-men-fidelity-{name}.png")
+    _save(figure, file)
 
 
-def draw_gallery(fits: Sequence[dict[str, Any]], name: str) -> None:
+def draw_gallery(fits: Sequence[dict[str, Any]], name: str, file: str) -> None:
     """Mean image of each class, and mean coefficient × mean pixel: red adds to the log-odds, blue takes away."""
-    side = round(len(fits[0]["centre"]) ** 0.5)
+    shape = (3, 32, 32) if name == "cifar" else (1, 28, 28)
     figure, axes = _pyplot().subplots(2, len(fits), figsize=(1.2 * len(fits), 2.9), squeeze=False)
     for column, line in zip(axes.T, fits, strict=True):
-        centre, slopes = (np.array(line[of]).reshape(side, side) for of in ("centre", "coefficients"))
-        added = slopes * centre
+        centre, slopes = (np.array(line[of]).reshape(shape) for of in ("centre", "coefficients"))
+        added = (slopes * centre).sum(axis=0)
         high = np.quantile(np.abs(added), 0.998)
-        column[0].imshow(centre, cmap="gray_r")
+        column[0].imshow(centre.mean(axis=0), cmap="gray_r" if len(centre) == 1 else "gray")
         column[1].imshow(added, cmap="RdBu_r", vmin=-high, vmax=high)
         column[0].set_title(CLASSES[name][int(line["key"].rpartition(":")[2])], fontsize=10)
         for axis in column:
             axis.set_axis_off()
-    _save(figure, f"dmm-men-gallery-{name}.png")
+    _save(figure, file)

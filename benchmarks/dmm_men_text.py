@@ -22,7 +22,7 @@ from sklearn.svm import LinearSVC
 
 from tellwhy.data.benchmarks import data_folder
 from tellwhy.explainers import DMMMEN, PRESETS
-from tellwhy.explainers.surrogate.convergence import split_r_hat
+from tellwhy.explainers.surrogate.convergence import rank_r_hat
 
 FILE = "20news_pc_mac.jsonl.gz"
 SHA256 = "027a972ffc3ed329cefd0b7ad93c20d9f91ccc7df353806403c0a2166d227bd6"
@@ -56,7 +56,7 @@ def agreement(explainer: DMMMEN, target: str, names: list[str]) -> dict[str, flo
     slopes = surrogate.slopes(np.einsum("jd,djk->dk", shares, surrogate.coef))
     shown = slopes[:, [explainer.names_.index(name) for name in names]]
     return {
-        "R̂, shown words": float(split_r_hat(posterior.by_chain(shown)).max()),
+        "R̂, shown words": float(rank_r_hat(posterior.by_chain(shown)).max()),
         "R̂, 8 fitted values": max(r for name, r in watched.items() if name.startswith("fitted")),
         "R̂, mean log variance": watched["mean log variance of the rows"],
     }

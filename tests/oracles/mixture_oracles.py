@@ -17,6 +17,7 @@ STEPS = (
     "draw_variances",
     "draw_scales",
     "draw_coefficients",
+    "draw_partition",
 )
 
 

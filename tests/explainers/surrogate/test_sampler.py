@@ -280,17 +280,18 @@ def two_regimes():
 
 
 def test_chains_go_on_until_they_agree(two_regimes, tmp_path):
-    """Eight sweeps without burn-in do not agree; with time, rounds of twice the length follow until they do."""
-    short = {"n_components": 4, "n_sweeps": 8, "n_burn": 0, "n_chains": 4}
+    """Sixty sweeps without burn-in do not agree; with time, longer and longer rounds follow until they do."""
+    short = {"n_components": 4, "n_sweeps": 60, "n_burn": 0, "n_chains": 4}
     brief = sample(two_regimes, Priors(), Settings(**short), rng=np.random.default_rng(1))
     assert brief.convergence.worst_r_hat > GOAL
     longer = Settings(**short, max_seconds=60)
     found = sample(two_regimes, Priors(), longer, rng=np.random.default_rng(1), folder=tmp_path / "chains")
     assert found.convergence.worst_r_hat <= GOAL
     done = json.loads((tmp_path / "chains" / "chains.json").read_text())["chains"][0]["done"]
-    rounds = int(np.log2(done / 8 + 1))
-    assert done == 8 * (2**rounds - 1), "8 + 16 + 32 + … sweeps"
-    assert rounds > 1
+    assert done in 60 * np.cumsum([1, 2, 3, 4, 6, 9, 13, 19, 28])[1:], (
+        "rounds of 1, 2, 3, 4, 6, … × 60 sweeps"
+    )
+    assert found.convergence.ended == f"agreed after {done:,} sweeps"
     assert found.coef.shape == brief.coef.shape, "as many draws, further apart"
 
 
@@ -302,8 +303,9 @@ def test_no_round_is_begun_that_would_not_be_done_in_time(two_regimes, monkeypat
     run = sampler._run
     monkeypatch.setattr(sampler, "_run", lambda *given: (sweeps.append(given[3]), run(*given)))
     settings = Settings(n_components=4, n_sweeps=8, n_burn=0, n_chains=1, max_seconds=2.0)
-    sample(two_regimes, Priors(), settings, rng=np.random.default_rng(1))
+    found = sample(two_regimes, Priors(), settings, rng=np.random.default_rng(1))
     assert sum(sweeps) == 8
+    assert found.convergence.words().endswith("; ended by the time limit of 2 s, after 8 sweeps")
 
 
 def test_chains_that_agree_do_not_go_on(two_regimes):
@@ -316,14 +318,14 @@ def test_chains_that_agree_do_not_go_on(two_regimes):
 
 def test_chains_that_went_on_are_resumed_with_the_same_bits(two_regimes, tmp_path, monkeypatch):
     monkeypatch.setattr(sampler, "SAVE_SECONDS", 0.0)
-    settings = Settings(n_components=4, n_sweeps=8, n_burn=0, n_chains=4, max_seconds=60)
+    settings = Settings(n_components=4, n_sweeps=60, n_burn=0, n_chains=4, max_seconds=60)
     whole = sample(two_regimes, Priors(), settings, rng=np.random.default_rng(1))
     saves, save = [], checkpoint.save
 
     def cut_off(*arguments):
         save(*arguments)
         saves.append(1)
-        if len(saves) == 4:
+        if len(saves) == 7:
             raise KeyboardInterrupt
 
     monkeypatch.setattr(checkpoint, "save", cut_off)

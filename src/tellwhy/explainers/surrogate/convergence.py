@@ -1,10 +1,12 @@
-"""Whether chains agree: split-R̂ and effective sample size."""
+"""Whether chains agree: rank-normalised split-R̂, and effective draws of the bulk and of the tails."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
+from scipy.special import ndtri
+from scipy.stats import rankdata
 
 from tellwhy.core.score_function import Floats
 
@@ -12,18 +14,26 @@ R_HAT = 1.1  # chains agree below this
 GOAL = 1.05  # chains that may go on do so until they agree this well
 
 
+TAIL = 0.05  # part of the draws in each tail: about the ends of 90 % intervals
+
+
 @dataclass(frozen=True)
 class Convergence:
-    """Split-R̂ and effective sample size of what is reported: none of it depends on the components' labels.
+    """How far chains agree on what is reported: none of it depends on the components' labels.
 
     Attributes
     ----------
-    r_hat, ess
-        One number per quantity, by name.
+    r_hat, ess, tail
+        Rank-normalised split-R̂, and effective draws of the bulk (for means) and of the tails (for the ends of
+        intervals): one number per quantity, by name.
+    ended
+        Why the chains ended, where they were free to go on.
     """
 
     r_hat: dict[str, float]
     ess: dict[str, float]
+    tail: dict[str, float] = field(default_factory=dict)
+    ended: str = ""
 
     @property
     def worst_r_hat(self) -> float:
@@ -32,16 +42,19 @@ class Convergence:
 
     @property
     def least_ess(self) -> float:
-        """Smallest effective sample size."""
-        return min(self.ess.values())
+        """Fewest effective draws, of the bulk or of the tails."""
+        return min([*self.ess.values(), *self.tail.values()])
 
     def words(self) -> str:
-        """Both in a few words."""
-        return f"R̂ ≤ {self.worst_r_hat:.2f}, effective draws ≥ {self.least_ess:.0f}"
+        """All of it in a few words."""
+        agreement = f"R̂ ≤ {self.worst_r_hat:.2f}, effective draws ≥ {self.least_ess:.0f}"
+        return f"{agreement}; {self.ended}" if self.ended else agreement
 
 
 def split_r_hat(draws: Floats) -> Floats:
     """Split-R̂ of draws (chains, draws, …): √(pooled variance / mean variance within half chains).
+
+    It needs draws that have a variance, and sees only means that differ: see `rank_r_hat`.
 
     Examples
     --------
@@ -51,9 +64,8 @@ def split_r_hat(draws: Floats) -> Floats:
     >>> bool(split_r_hat(rng.normal(size=(2, 500)) + np.array([[0.0], [3.0]])) > 2)
     True
     """
-    # Halves of a chain that drifts differ as two chains would.
-    half = draws.shape[1] // 2
-    parts = np.concatenate([draws[:, :half], draws[:, draws.shape[1] - half :]])
+    parts = halves(draws)
+    half = parts.shape[1]
     within = parts.var(axis=1, ddof=1).mean(axis=0)
     between = parts.mean(axis=1).var(axis=0, ddof=1)
     pooled = within * (half - 1) / half + between
@@ -91,7 +103,58 @@ def effective_draws(draws: Floats) -> Floats:
     return np.asarray(np.where(constant, chains * n, chains * n / time).reshape(draws.shape[2:]))
 
 
-def convergence(quantities: dict[str, Floats]) -> Convergence:
-    """Split-R̂ and effective draws of named quantities, each (chains, draws)."""
-    r_hat = {name: float(split_r_hat(draws)) for name, draws in quantities.items()}
-    return Convergence(r_hat, {name: float(effective_draws(draws)) for name, draws in quantities.items()})
+def halves(draws: Floats) -> Floats:
+    """Both halves of every chain, as chains of their own: halves of one that drifts differ as two would."""
+    half = draws.shape[1] // 2
+    return np.concatenate([draws[:, :half], draws[:, draws.shape[1] - half :]])
+
+
+def normal_scores(draws: Floats) -> Floats:
+    """Draws (chains, draws, …) replaced by the normal quantiles of their ranks among all of them.
+
+    Examples
+    --------
+    >>> normal_scores(np.array([[1.0, 1e300], [-np.inf, 2.0]])).round(2)
+    array([[-0.3 ,  1.05],
+           [-1.05,  0.3 ]])
+    """
+    flat = draws.reshape(draws.shape[0] * draws.shape[1], -1)
+    ranks = rankdata(flat, axis=0)  # equal draws share the mean of their ranks
+    return np.asarray(ndtri((ranks - 0.375) / (len(flat) + 0.25)).reshape(draws.shape))
+
+
+def rank_r_hat(draws: Floats) -> Floats:
+    """Rank-normalised split-R̂ of draws (chains, draws, …), after Vehtari et al. (2021).
+
+    The larger of two: that of the ranks, which sees chains of different means, also where draws have heavy
+    tails; and that of the ranks of distances to the median, which sees chains of different spread.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> wider = rng.normal(size=(4, 500)) * np.array([[1.0], [1.0], [1.0], [5.0]])
+    >>> bool(rank_r_hat(wider) > 1.1), bool(split_r_hat(wider) > 1.1)
+    (True, False)
+    """
+    folded = np.abs(draws - np.median(draws, axis=(0, 1)))
+    return np.maximum(split_r_hat(normal_scores(draws)), split_r_hat(normal_scores(folded)))
+
+
+def bulk_draws(draws: Floats) -> Floats:
+    """Effective draws for means, whatever the tails are: those of the ranks of half chains."""
+    return effective_draws(normal_scores(halves(draws)))
+
+
+def tail_draws(draws: Floats) -> Floats:
+    """Effective draws for the ends of intervals: the fewer of those for the 5 % and for the 95 % quantile."""
+    parts = halves(draws)
+    ends = np.quantile(parts, [TAIL, 1.0 - TAIL], axis=(0, 1))
+    return np.minimum(*(effective_draws((parts <= end).astype(np.float64)) for end in ends))
+
+
+def convergence(quantities: dict[str, Floats], ended: str = "") -> Convergence:
+    """How far chains agree on named quantities, each (chains, draws)."""
+    names = list(quantities)
+    draws = np.stack([quantities[name] for name in names], axis=-1)
+    measured = [of(draws).tolist() for of in (rank_r_hat, bulk_draws, tail_draws)]
+    return Convergence(*(dict(zip(names, values, strict=True)) for values in measured), ended=ended)

@@ -74,7 +74,7 @@ class DMMMEN(InputExplainer):
         Sweeps kept and thrown away, of each chain. Four chains tell more surely whether they agree.
     max_seconds
         None: so many sweeps and no more. A number: where chains do not agree on what is reported (split-R̂
-        above 1.05), they go on in rounds, each twice as long as the one before, for about as long per class.
+        above 1.05), they go on in rounds, each longer than the one before, for about as long per class.
     priors
         `Priors`; `PRESETS` has the published ones: `DMMMEN(model, **PRESETS["mnist"])`.
     features

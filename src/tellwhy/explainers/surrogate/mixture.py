@@ -13,7 +13,7 @@ from tellwhy.core.errors import InvalidInput
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.explainers.surrogate.columns import Columns, Gate, choose_columns, choose_gate
 from tellwhy.explainers.surrogate.conditionals.state import design
-from tellwhy.explainers.surrogate.convergence import effective_draws, split_r_hat
+from tellwhy.explainers.surrogate.convergence import effective_draws, rank_r_hat
 from tellwhy.explainers.surrogate.modes import mode_coefficients
 from tellwhy.explainers.surrogate.priors import Priors
 from tellwhy.explainers.surrogate.sampler import Posterior, Settings, sample
@@ -173,7 +173,7 @@ class Surrogate:
         if draws.shape[1] < 4:
             return float(np.inf)
         leading = np.argsort(-np.abs(values.mean(axis=0)), kind="stable")[:LEADING]
-        return float(split_r_hat(draws[:, :, leading]).max(initial=1.0))
+        return float(rank_r_hat(draws[:, :, leading]).max(initial=1.0))
 
     def slopes(self, coef: Floats) -> Floats:
         """Coefficients (…, 1 + p) as slopes in the user's units, over all columns."""

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from tellwhy.core.parallel import thread_map
 from tellwhy.core.progress import track
-from tellwhy.core.score_function import Floats
+from tellwhy.core.score_function import Floats, Integers
 from tellwhy.explainers.surrogate import checkpoint
 from tellwhy.explainers.surrogate.conditionals._compiled import draw_coefficients, run_sweeps
 from tellwhy.explainers.surrogate.conditionals.state import (
@@ -39,7 +39,7 @@ class Settings:
     """Size of the mixture and length of the chains: `n_burn` sweeps thrown away, then `n_sweeps`.
 
     With `max_seconds`, chains that do not agree yet go on for about as long, in rounds: each throws away what
-    was kept, and runs twice as far as the one before.
+    was kept, and is about half as long again as the one before.
     """
 
     n_components: int = 10
@@ -78,6 +78,8 @@ class Posterior:
         The first D/n_chains draws are those of the first chain, and so on.
     convergence
         Split-R̂ and effective draws of what is reported.
+    moves
+        Of all chains: splits that were tried, of these accepted, merges that were tried, of these accepted.
     """
 
     coef: Floats
@@ -88,6 +90,7 @@ class Posterior:
     gate_var: Floats
     n_chains: int
     convergence: Convergence
+    moves: Integers
 
     def by_chain(self, quantity: Floats) -> Floats:
         """Return a quantity of every draw as (chains, draws, …)."""
@@ -147,8 +150,8 @@ def sample(
         checkpoint.resume(folder, mark, chains)
     run = _Run(chains, data, numbers, settings, n_jobs=n_jobs, folder=folder, mark=mark, label=label)
     with threadpool_limits(1, user_api="blas"):  # threads are those of the chains
-        run.to_the_end()
-    return _posterior(chains, data)
+        ended = run.to_the_end()
+    return _posterior(chains, data, ended)
 
 
 @dataclass(eq=False)
@@ -164,22 +167,26 @@ class _Run:
     mark: str
     label: str
 
-    def to_the_end(self) -> None:
-        """Run what the settings say, then rounds of twice the length until the chains agree or time is up."""
+    def to_the_end(self) -> str:
+        """Run what the settings say, then rounds that get longer, until the chains agree or time is up.
+
+        Returns why they ended, where they were free to go on.
+        """
         began = time.monotonic()
         done_before = self.chains[0].done
         end = self._through(_blocks(self.settings), start=0, thin=self.settings.thin)
         limit = self.settings.max_seconds
         thin = self.settings.thin
         while limit is not None and not (self._is_at(end) and self._agree()):
-            thin *= 2
+            # Twice as long, a limit could leave half of the time unused: a round that does not fit is not begun.
+            thin = max(thin + 1, 3 * thin // 2)
             length = self.settings.n_draws * thin
             seconds = time.monotonic() - began
             swept = self.chains[0].done - done_before
-            # A round is not broken off: one that would not be done in time is not begun.
             if self._is_at(end) and swept and seconds * (1.0 + length / swept) > limit:
-                return
+                return f"ended by the time limit of {limit:,.0f} s, after {end:,} sweeps"
             end = self._through(_even(length, thin), start=end, thin=thin)
+        return "" if limit is None else f"agreed after {end:,} sweeps"
 
     def _block(self, n_sweeps: int, thin: int) -> None:
         """Run one block of sweeps of every chain; draws are kept once the burn-in is over."""
@@ -258,11 +265,11 @@ def _so_far(chains: list[Chain], data: Data) -> str:
     return convergence(quantities(chains, spread_of(data))).words()
 
 
-def _posterior(chains: list[Chain], data: Data) -> Posterior:
+def _posterior(chains: list[Chain], data: Data, ended: str) -> Posterior:
     """Join the chains, and measure how far they agree."""
     is_short = chains[0].n_kept < 4  # halves of fewer draws have no variance
-    unknown = Convergence({"chains": np.inf}, {"chains": 0.0})
-    measured = unknown if is_short else convergence(quantities(chains, spread_of(data)))
+    unknown = Convergence({"chains": np.inf}, {"chains": 0.0}, ended=ended)
+    measured = unknown if is_short else convergence(quantities(chains, spread_of(data)), ended)
     return Posterior(
         coef=np.concatenate([chain.kept.coef for chain in chains]),
         log_pi=np.concatenate([chain.kept.log_pi for chain in chains]),
@@ -272,4 +279,5 @@ def _posterior(chains: list[Chain], data: Data) -> Posterior:
         gate_var=np.concatenate([chain.kept.gate_var for chain in chains]),
         n_chains=len(chains),
         convergence=measured,
+        moves=np.sum([chain.state.moves for chain in chains], axis=0),
     )

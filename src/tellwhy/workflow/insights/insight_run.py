@@ -142,7 +142,10 @@ def run_record(run: InsightRun) -> dict[str, Any]:
         "model": run.model,
         "source": run.source,
         "rows": run.n_rows,
-        "convergence": {name: {"r_hat": c.r_hat, "ess": c.ess} for name, c in run.convergence.items()},
+        "convergence": {
+            name: {"r_hat": c.r_hat, "ess": c.ess, "tail_ess": c.tail, "ended": c.ended}
+            for name, c in run.convergence.items()
+        },
         "insights": [insight_record(insight) for insight in run.insights],
     }
 

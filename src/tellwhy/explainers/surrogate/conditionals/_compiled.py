@@ -19,6 +19,7 @@ from tellwhy.explainers.surrogate.conditionals._compiled_nets import (
     draw_scales,
     draw_variances,
 )
+from tellwhy.explainers.surrogate.conditionals._compiled_partition import draw_partition
 
 
 @njit(nogil=True, cache=True)
@@ -26,7 +27,8 @@ def sweep(state, data, priors, rng):
     """One pass over all full conditionals.
 
     Nets, penalties and variances are drawn with the scales t integrated out. So t comes after the last of
-    them, and β after t: any β drawn from older scales would belong to other penalties.
+    them, and β after t: any β drawn from older scales would belong to other penalties. Moves that split and
+    merge need scales and coefficients that belong together, and come last.
     """
     draw_assignments(state, data, priors, rng)
     draw_gates(state, data, priors, rng)
@@ -38,6 +40,7 @@ def sweep(state, data, priors, rng):
     draw_variances(state, data, priors, rng)
     draw_scales(state, data, priors, rng)
     draw_coefficients(state, data, priors, rng)
+    draw_partition(state, data, priors, rng)
 
 
 @njit(nogil=True, cache=True)

@@ -8,6 +8,8 @@ from tellwhy.core.storage.compiled_loops import njit
 from tellwhy.explainers.surrogate.conditionals._compiled_draws import normal_above
 
 JITTER = 1e-12  # added to a unit diagonal: of nearly equal columns, the matrix is singular after rounding
+PIECE = 1024  # rows that are multiplied at a time
+STRIP = 96  # columns of a product of which only one half is computed
 
 
 @njit(nogil=True, cache=True)
@@ -91,27 +93,57 @@ def prior_coefficients(j, state, priors, rng):
 
 
 @njit(nogil=True, cache=True)
+def add_products(rows, data, gram, moment, sign):
+    """Add (sign 1) or subtract (sign −1) XᵀX and Xᵀy of some rows.
+
+    XᵀX is symmetric: of wide ones only the lower half is multiplied, strip by strip, and then mirrored. Rows
+    are taken in pieces, so that a copy of them stays small.
+    """
+    width = gram.shape[0]
+    strip = width if width <= 2 * STRIP else STRIP
+    for start in range(0, len(rows), PIECE):
+        some = rows[start : start + PIECE]
+        X = data.X[some]
+        moment += sign * np.dot(data.y[some], X)
+        turned = np.ascontiguousarray(X.T)
+        for low in range(0, width, strip):
+            high = min(low + strip, width)
+            gram[low:, low:high] += sign * np.dot(turned[low:], turned[low:high].T)
+    for low in range(0, width, strip):
+        high = min(low + strip, width)
+        gram[low:high, high:] = gram[high:, low:high].T
+
+
+@njit(nogil=True, cache=True)
 def update_grams(state, data):
     """Bring X_jᵀX_j and X_jᵀy_j up to date with the rows that changed component.
 
-    After the burn-in few rows move from one sweep to the next: subtracting and adding these costs less than
-    summing all rows anew. Where more than half have moved, everything is summed anew.
+    Most of a sweep's time goes here. A component whose rows changed little has these added and subtracted,
+    another one is summed anew, and the largest is what the others leave of the sum over all rows, which never
+    changes and is kept in the last place.
     """
-    moved = np.flatnonzero(state.member != state.z)
-    if 2 * len(moved) > len(state.z):
-        state.gram[:] = 0.0
-        state.moment[:] = 0.0
-        state.member[:] = -1
-        moved = np.arange(len(state.z))
-    for j in range(len(state.counts)):
-        for sign in (-1.0, 1.0):  # rows that left component j, then rows that came to it
-            before_or_after = state.member[moved] if sign < 0 else state.z[moved]
-            rows = moved[before_or_after == j]
-            if len(rows) == 0:
-                continue
-            X = data.X[rows]
-            state.gram[j] += sign * np.dot(X.T, X)
-            state.moment[j] += sign * np.dot(data.y[rows], X)
+    J = len(state.counts)
+    is_new = state.member[0] < 0
+    if is_new:
+        add_products(np.arange(len(state.z)), data, state.gram[J], state.moment[J], 1.0)
+    largest = np.argmax(state.counts)
+    state.gram[largest] = state.gram[J]
+    state.moment[largest] = state.moment[J]
+    for j in range(J):
+        if j == largest:
+            continue
+        left = np.flatnonzero((state.member == j) & (state.z != j))
+        came = np.flatnonzero((state.member != j) & (state.z == j))
+        if is_new or len(left) + len(came) >= state.counts[j]:
+            state.gram[j] = 0.0
+            state.moment[j] = 0.0
+            came = np.flatnonzero(state.z == j)
+            left = came[:0]
+        add_products(left, data, state.gram[j], state.moment[j], -1.0)
+        add_products(came, data, state.gram[j], state.moment[j], 1.0)
+        if state.counts[j] > 0:
+            state.gram[largest] -= state.gram[j]
+            state.moment[largest] -= state.moment[j]
     state.member[:] = state.z
 
 

@@ -54,9 +54,10 @@ class State(NamedTuple):
     coef: Floats  # (J, 1 + p) intercept and coefficients
     gate_mean: Floats  # (J, q)
     gate_var: Floats  # (J, q)
-    gram: Floats  # (J, 1 + p, 1 + p) X_jᵀX_j; no entries where rows are fewer than columns
-    moment: Floats  # (J, 1 + p) X_jᵀy_j
+    gram: Floats  # (J + 1, 1 + p, 1 + p) X_jᵀX_j, last XᵀX; no entries where rows are fewer than columns
+    moment: Floats  # (J + 1, 1 + p) X_jᵀy_j, last Xᵀy
     member: Integers  # (n,) component of each row in `gram` and `moment`, −1 for none
+    moves: Integers  # (4,) splits tried, of these accepted, merges tried, of these accepted
     cold: Floats  # (1,) power ≤ 1 of the densities of rows: below 1 while a burn-in is annealed
 
 
@@ -97,7 +98,7 @@ def empty_state(data: Data, n_components: int, n_elastic_nets: int) -> State:
     """
     n, width = data.X.shape
     q = data.gates.shape[1]
-    n_grams = n_components if n >= width else 0
+    n_grams = n_components + 1 if n >= width else 0
     return State(
         z=np.zeros(n, dtype=np.int64),
         counts=np.zeros(n_components, dtype=np.int64),
@@ -116,6 +117,7 @@ def empty_state(data: Data, n_components: int, n_elastic_nets: int) -> State:
         gram=np.zeros((n_grams, width, width)),
         moment=np.zeros((n_grams, width)),
         member=np.full(n, -1, dtype=np.int64),
+        moves=np.zeros(4, dtype=np.int64),
         cold=np.ones(1),
     )
 
