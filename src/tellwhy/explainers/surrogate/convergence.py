@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,7 +25,7 @@ class Convergence:
     Attributes
     ----------
     r_hat, ess, tail
-        Rank-normalised split-R̂, and effective draws of the bulk (for means) and of the tails (for the ends of
+        Rank-normalised split-R̂, and effective draws of the bulk (for means) and of the tails (for ends of
         intervals): one number per quantity, by name.
     ended
         Why the chains ended, where they were free to go on.
@@ -156,5 +157,8 @@ def convergence(quantities: dict[str, Floats], ended: str = "") -> Convergence:
     """How far chains agree on named quantities, each (chains, draws)."""
     names = list(quantities)
     draws = np.stack([quantities[name] for name in names], axis=-1)
-    measured = [of(draws).tolist() for of in (rank_r_hat, bulk_draws, tail_draws)]
-    return Convergence(*(dict(zip(names, values, strict=True)) for values in measured), ended=ended)
+
+    def named(of: Callable[[Floats], Floats]) -> dict[str, float]:
+        return dict(zip(names, of(draws).tolist(), strict=True))
+
+    return Convergence(named(rank_r_hat), named(bulk_draws), named(tail_draws), ended)

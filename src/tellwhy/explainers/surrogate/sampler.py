@@ -178,7 +178,7 @@ class _Run:
         limit = self.settings.max_seconds
         thin = self.settings.thin
         while limit is not None and not (self._is_at(end) and self._agree()):
-            # Twice as long, a limit could leave half of the time unused: a round that does not fit is not begun.
+            # A round that does not fit is not begun: if rounds doubled, half of the time could go unused.
             thin = max(thin + 1, 3 * thin // 2)
             length = self.settings.n_draws * thin
             seconds = time.monotonic() - began

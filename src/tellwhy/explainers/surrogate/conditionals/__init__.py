@@ -23,6 +23,7 @@ w          Dirichlet(1/K + m_k)                                                 
 σ_j²       slice step on log σ²                                                          nets
 t_jl       InverseGaussian(mean λ1/(2λ2|β_jl|), shape λ1²/(4λ2σ_j²))                     nets
 β_j        N(M X_jᵀy_j, σ_j²M), M = (X_jᵀX_j + λ2 diag(1 + t_j))⁻¹                       coefficients
+(z, u, β)  a pair of components split or merged at once, after some of the sweeps                partition
 =========  ============================================================================  ===================
 
 t = τ/(1 − τ) are scales, one per coefficient, that are drawn only so that β_j is normal given them; EN is

@@ -1,16 +1,16 @@
 """Compiled moves that split a component in two, or merge two: whole groups of rows change at once.
 
 Gibbs steps move rows one by one, so that two components that should be one, or one that should be two, take
-long to change. Here the rows S of a pair of components (a, b) are given out anew, with the coefficients β_a, β_b
-and the sticks u integrated out; scales t and variances are kept, but for those of b:
+long to change. Here the rows S of a pair of components (a, b) are given out anew, with their coefficients and
+the sticks u integrated out; scales t and variances are kept, but for those of b:
 
 - both have rows: propose that all of S go to a, and that σ_b² be drawn from its prior;
 - b is empty: propose σ_b² from a lognormal around σ_a², and a division of S.
 
-As b's variance changes, its scales change with it, by t′ = t·σ²/σ′²: the prior of t/x², x = λ1/(2σ√λ2), hardly
-depends on σ, while that of t does. After Jain and Neal (2007), divisions are drawn row by row from a launch: two
-regressions, fitted in a few rounds from a random start that does not depend on the division that there is. So
-the probability of the opposite proposal can be computed, and the step is Metropolis–Hastings.
+As b's variance changes, its scales change with it, by t′ = t·σ²/σ′²: the prior of t/x², x = λ1/(2σ√λ2),
+hardly depends on σ, while that of t does. After Jain and Neal (2007), divisions are drawn row by row from a
+launch: two regressions, fitted in a few rounds from a random start that does not depend on the division that
+there is. So the probability of the opposite proposal can be computed, and the step is Metropolis–Hastings.
 """
 
 import math
@@ -19,14 +19,6 @@ from collections import namedtuple
 import numpy as np
 
 from tellwhy.core.storage.compiled_loops import njit
-from tellwhy.explainers.surrogate.conditionals._compiled_coefficients import (
-    JITTER,
-    add_products,
-    normal_by_precision,
-    normal_by_rows,
-    solve_lower,
-    solve_upper,
-)
 from tellwhy.explainers.surrogate.conditionals._compiled_components import draw_sticks
 from tellwhy.explainers.surrogate.conditionals._compiled_draws import (
     LOG_2PI,
@@ -34,6 +26,7 @@ from tellwhy.explainers.surrogate.conditionals._compiled_draws import (
     log_erfcx,
     log_gamma_draw,
 )
+from tellwhy.explainers.surrogate.conditionals._compiled_regression import coefficients_of, regression
 
 OFTEN = 0.1  # of the sweeps end with such a move: one costs as much as a few sweeps
 ROUNDS = 3  # of the launch
@@ -53,55 +46,6 @@ def log_stick_prior(counts, alpha):
         found += math.lgamma(1.0 + counts[j]) + math.lgamma(alpha + beyond)
         found -= math.lgamma(1.0 + alpha + counts[j] + beyond)
     return found
-
-
-@njit(nogil=True, cache=True)
-def by_columns(rows, data, diagonal):
-    """Mean coefficients, log|I + X D⁻¹ Xᵀ| and yᵀ(I + X D⁻¹ Xᵀ)⁻¹y, by equations of as many columns."""
-    width = len(diagonal)
-    gram = np.zeros((width, width))
-    mean = np.zeros(width)
-    add_products(rows, data, gram, mean, 1.0)
-    scale = 1.0 / np.sqrt(np.diag(gram) + diagonal)
-    for k in range(width):
-        gram[k] *= scale * scale[k]
-        gram[k, k] = 1.0 + JITTER
-    L = np.asfortranarray(np.linalg.cholesky(gram))
-    mean *= scale
-    solve_lower(L, mean)
-    y = data.y[rows]
-    quadratic = np.dot(y, y) - np.dot(mean, mean)
-    solve_upper(L, mean)
-    log_det = 2.0 * np.log(np.diag(L) / scale).sum() - np.log(diagonal).sum()
-    return mean * scale, log_det, quadratic
-
-
-@njit(nogil=True, cache=True)
-def by_rows(rows, data, diagonal):
-    """The same, by equations of as many rows."""
-    scaled = data.X[rows] / np.sqrt(diagonal)
-    matrix = np.dot(scaled, scaled.T)
-    for i in range(len(rows)):
-        matrix[i, i] += 1.0
-    L = np.asfortranarray(np.linalg.cholesky(matrix))
-    half = data.y[rows]
-    solve_lower(L, half)
-    quadratic = np.dot(half, half)
-    solve_upper(L, half)
-    return np.dot(half, scaled) / np.sqrt(diagonal), 2.0 * np.log(np.diag(L)).sum(), quadratic
-
-
-@njit(nogil=True, cache=True)
-def regression(rows, data, diagonal, sigma2):
-    """Mean coefficients of a component that has these rows, and the log density of their outputs.
-
-    The density is N(y; 0, σ²(I + X D⁻¹ Xᵀ)), D the prior precision in units of 1/σ²: β is integrated out.
-    """
-    if len(rows) == 0:
-        return np.zeros(len(diagonal)), 0.0
-    solved = by_columns(rows, data, diagonal) if len(rows) >= len(diagonal) else by_rows(rows, data, diagonal)
-    density = -0.5 * (len(rows) * (LOG_2PI + math.log(sigma2)) + solved[1] + solved[2] / sigma2)
-    return solved[0], density
 
 
 @njit(nogil=True, cache=True)
@@ -259,7 +203,7 @@ def log_merge_ratio(pair, in_b, odds, state, data, priors):
 
 @njit(nogil=True, cache=True)
 def accept(pair, in_b, state, data, priors, rng):
-    """Change the state to what was proposed; sticks and coefficients are drawn from their full conditionals."""
+    """Change the state to what was proposed; draw sticks and coefficients from their full conditionals."""
     state.sigma2[pair.b] = pair.empty if pair.is_merge else pair.sigma2_b
     state.t[pair.b] = pair.t_empty if pair.is_merge else pair.t_b
     state.counts[:] = counts_of(pair, 0 if pair.is_merge else in_b.sum(), state)
@@ -269,23 +213,6 @@ def accept(pair, in_b, state, data, priors, rng):
     for j in (pair.a, pair.b):
         diagonal = precision(j, state.t[j], state, priors)
         state.coef[j] = coefficients_of(np.flatnonzero(state.z == j), data, diagonal, state.sigma2[j], rng)
-
-
-@njit(nogil=True, cache=True)
-def coefficients_of(rows, data, diagonal, sigma2, rng):
-    """Draw of N(M Xᵀy, σ²M), M = (XᵀX + D)⁻¹, for these rows."""
-    width = len(diagonal)
-    if len(rows) == 0:
-        found = np.empty(width)
-        for k in range(width):
-            found[k] = math.sqrt(sigma2 / diagonal[k]) * rng.standard_normal()
-        return found
-    if len(rows) < width:
-        return normal_by_rows(data.X[rows], data.y[rows], diagonal, sigma2, rng)
-    gram = np.zeros((width, width))
-    moment = np.zeros(width)
-    add_products(rows, data, gram, moment, 1.0)
-    return normal_by_precision(gram, moment, diagonal, sigma2, rng)
 
 
 @njit(nogil=True, cache=True)
@@ -314,6 +241,6 @@ def split_or_merge(state, data, priors, rng):
 
 @njit(nogil=True, cache=True)
 def draw_partition(state, data, priors, rng):
-    """After some of the sweeps, split or merge; not while a burn-in is annealed, nor where there is no pair."""
+    """After some of the sweeps, split or merge; not while a burn-in is annealed, nor without a pair."""
     if len(state.counts) > 1 and state.cold[0] >= 1.0 and rng.random() < OFTEN:
         split_or_merge(state, data, priors, rng)
