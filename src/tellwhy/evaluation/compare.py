@@ -7,7 +7,6 @@ import inspect
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +25,7 @@ from tellwhy.evaluation.localisation import localisation
 from tellwhy.evaluation.mixing import is_frame
 from tellwhy.evaluation.networks.comparison import Pictures, rank
 from tellwhy.evaluation.residuals import unattributed_share
-from tellwhy.scoring import NetworkOutput, as_score
+from tellwhy.scoring import as_score
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -154,7 +153,7 @@ def compare(
         _refuse_injection(n_features, n_repeats)
         asked_seed = int(generator(random_state).integers(2**31))
         asked = Pictures(model, X, background, target, asked_seed, float(confidence))
-        return rank(entries, asked, partial(_ready, model=model, target=target, seed=asked_seed))
+        return rank(entries, asked)
     trial = _trial(
         as_score(model),
         X,
@@ -173,19 +172,6 @@ def _refuse_injection(n_features: int, n_repeats: int) -> None:
         raise InvalidParameter(
             "compare injects no anomalies into pictures: leave n_features and n_repeats out."
         )
-
-
-def _ready(entry: Any, *, model: Any, target: Any, seed: int) -> Any:
-    """An explainer of pictures, ready to use."""
-    if not isinstance(entry, type):
-        return copy.copy(entry)  # the user's own is not fitted again
-    taken = inspect.signature(entry).parameters
-    given: dict[str, Any] = {"random_state": seed} if "random_state" in taken else {}
-    if "target" in taken:
-        return entry(model, **given) if target is None else entry(model, target, **given)
-    is_network = target is not None or isinstance(as_score(model), NetworkOutput)
-    whole = NetworkOutput(model, "max" if target is None else target) if is_network else model
-    return entry(model if isinstance(model, NetworkOutput) else whole, **given)
 
 
 def _entries(explainers: Any) -> list[tuple[str, Any]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import inspect
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,6 +18,7 @@ from tellwhy.core.score_function import Floats
 from tellwhy.evaluation.networks.region_flipping import RegionFlipping, region_flipping
 from tellwhy.evaluation.networks.removal import irof, road
 from tellwhy.evaluation.residuals import unattributed_share
+from tellwhy.scoring import NetworkOutput, as_score
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,16 +40,15 @@ class Pictures:
     confidence: float
 
 
-def rank(entries: Sequence[tuple[str, Any]], asked: Pictures, make: Callable[[Any], Any]) -> pd.DataFrame:
+def rank(entries: Sequence[tuple[str, Any]], asked: Pictures) -> pd.DataFrame:
     """Explain pictures with several methods, take regions away in their orders, and rank them.
 
-    `entries` are labels and explainers (instances or classes), which `make` makes ready to use.
+    `entries` are labels and explainers: instances, or classes.
     """
     import pandas as pd
 
-    lines = [
-        _line(label, entry, asked, make) for label, entry in track(entries, len(entries), "comparing methods")
-    ]
+    shown = track(entries, len(entries), "comparing methods")
+    lines = [_line(label, entry, asked) for label, entry in shown]
     chance = next((line["chance"] for line in lines if "chance" in line), None)
     if chance is not None:
         lines.append({"method": CHANCE, **chance, "note": "what is left to chance"})
@@ -57,11 +59,11 @@ def rank(entries: Sequence[tuple[str, Any]], asked: Pictures, make: Callable[[An
     return table.sort_values("flipping", kind="stable", na_position="last", ignore_index=True)
 
 
-def _line(label: str, entry: Any, asked: Pictures, make: Callable[[Any], Any]) -> dict[str, Any]:
+def _line(label: str, entry: Any, asked: Pictures) -> dict[str, Any]:
     """One line of the table: measurements, or the reason why there are none."""
     stage(f"comparing methods: {label}")
     try:
-        explanation, seconds = _explained(make(entry), asked)
+        explanation, seconds = _explained(_ready(entry, asked), asked)
         curves = {name: _checked(check, explanation, asked) for name, check in CHECKS.items()}
     except Exception as error:
         # One method's failure must not cost the others' results: the table tells the reason.
@@ -76,6 +78,21 @@ def _line(label: str, entry: Any, asked: Pictures, make: Callable[[Any], Any]) -
         "note": "",
         "chance": _measured(chance, asked),
     }
+
+
+def _ready(entry: Any, asked: Pictures) -> Any:
+    """An explainer that can be used at once."""
+    if not isinstance(entry, type):
+        return copy.copy(entry)  # the user's own is not fitted again
+    taken = inspect.signature(entry).parameters
+    given: dict[str, Any] = {"random_state": asked.seed} if "random_state" in taken else {}
+    model = asked.model
+    target = asked.target
+    if "target" in taken:
+        return entry(model, **given) if target is None else entry(model, target, **given)
+    is_network = target is not None or isinstance(as_score(model), NetworkOutput)
+    whole = NetworkOutput(model, "max" if target is None else target) if is_network else model
+    return entry(model if isinstance(model, NetworkOutput) else whole, **given)
 
 
 def _explained(explainer: Any, asked: Pictures) -> tuple[Explanation, float]:
