@@ -42,7 +42,7 @@ PEERS = ["zennit", "Captum"]
 ENDINGS = ("device", "numpy")  # where values end up
 RECORDED = (
     "Later batches of ours repeat the ways that were chosen for the first one. Where Python still takes as long as "
-    "the GPU, one of eight or more equal batches is recorded as a CUDA graph, and repeated; lines with 'not recorded' "
+    "the GPU, one of 24 or more equal batches is recorded as a CUDA graph, and repeated; lines with 'not recorded' "
     "do without. "
 )
 FOLLOWED = ", not recorded"  # without repeating a recorded batch
@@ -68,7 +68,9 @@ def tellwhy_method(model: nn.Module, batch: int, method: str, ending: str = "num
     output = "torch" if ending == "device" else "numpy"
 
     def explain(x: Tensor) -> Any:
-        usual, repeated.LEAST_BATCHES = repeated.LEAST_BATCHES, 10**9 if FOLLOWED in method else 8
+        usual = repeated.LEAST_BATCHES
+        if FOLLOWED in method:
+            repeated.LEAST_BATCHES = 10**9
         try:
             return explainer.explain(x, output=output).values
         finally:

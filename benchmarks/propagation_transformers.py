@@ -122,7 +122,7 @@ def decoder(options: argparse.Namespace) -> tuple[str, dict[str, Callable[[], Te
 
 RECORDED = (
     "Later batches of ours repeat the ways that were chosen for the first one. Where Python still takes as long as "
-    "the GPU, one of eight or more equal batches is recorded as a CUDA graph, and repeated ('not recorded' does without). "
+    "the GPU, one of 24 or more equal batches is recorded as a CUDA graph, and repeated ('not recorded' does without). "
 )
 FOLLOWED = "tellwhy, AttnLRP, not recorded"
 
@@ -225,7 +225,7 @@ def publish_figures(figures: dict[str, Any]) -> None:
         + figures.get("recorded", RECORDED)
         + "Memory is "
         "the peak above the loaded model and rows. Our models are as they are; LXT's functions are put where its patches "
-        "put them; its patch of ViT takes attention weights as constants."
+        "put them; its patch of ViT takes attention weights as constants. Numbers of type bfloat16 are 0.4 to 0.8 % apart."
     )
     publish(
         "propagation_transformers", "Relevance of transformers on a GPU", [(text, table)], peers=("torch",)

@@ -136,10 +136,10 @@ def test_only_batches_that_are_alike_are_repeated():
     assert not may_repeat(model, rows, ["max"], 8)  # not on a GPU
     object.__setattr__(rows, "tensors", (OnGpu(),))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Inputs, "__len__", lambda self: 64)
+        patch.setattr(Inputs, "__len__", lambda self: 192)
         assert may_repeat(model, rows, ["max", 1], 8)
-        assert not may_repeat(model, rows, ["max"], 16)  # four batches
-        assert not may_repeat(model, rows, [np.zeros(64, dtype=int)], 8)  # each row has its own target
+        assert not may_repeat(model, rows, ["max"], 16)  # twelve batches
+        assert not may_repeat(model, rows, [np.zeros(192, dtype=int)], 8)  # each row has its own target
         handle = model.register_forward_hook(lambda *_: None)
         assert not may_repeat(model, rows, ["max"], 8)  # somebody watches
         handle.remove()
@@ -170,8 +170,8 @@ def test_a_gpu_repeats_what_it_recorded(settings):
         .cuda()
         .eval()
     )
-    x = torch.randn(84, 3, 8, 8, device="cuda")
+    x = torch.randn(204, 3, 8, 8, device="cuda")
     found = LRP(model, batch_size=8, **settings).explain(x)
-    wanted = LRP(model, batch_size=84, **settings).explain(x)
+    wanted = LRP(model, batch_size=204, **settings).explain(x)
     np.testing.assert_allclose(found.values, wanted.values, rtol=1e-3, atol=1e-5)
     np.testing.assert_array_equal(found.extras["output"], wanted.extras["output"])

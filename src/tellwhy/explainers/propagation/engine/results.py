@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -121,9 +122,8 @@ class Collector:
         if not bool(sent.finite):
             self.refuse(sent.rows)
         if not self._whole:  # the first batch tells the shapes
-            self._whole = [
-                torch.empty((self.n_rows, *t.shape[1:]), dtype=torch.float64) for t in sent.tensors
-            ]
+            # By numpy, which asks for large pages: most of the time to fill new memory goes into its pages.
+            self._whole = [torch.from_numpy(np.empty((self.n_rows, *t.shape[1:]))) for t in sent.tensors]
         for whole, values in zip(self._whole, sent.tensors, strict=True):
             whole[sent.part].copy_(values)
 
