@@ -96,7 +96,7 @@ def planned(settings: argparse.Namespace) -> list[Work]:
 def measured_after(settings: argparse.Namespace, results: Results, key: str) -> list[Work]:
     """The fidelity of a fitted class."""
     after = "fidelity" + key.removeprefix("global")
-    if not key.startswith("global:") or after in results:
+    if not settings.bootstraps or not key.startswith("global:") or after in results:
         return []
     numbers = {name: results.found[key][name] for name in ("coefficients", "centre")}
     asked = (key, str(settings.cache), settings.device, numbers, settings.bootstraps)
@@ -141,7 +141,7 @@ def main() -> None:
     parser.add_argument("--sweeps", type=int, default=200, help="of burn-in, and of the first round")
     parser.add_argument("--seconds", type=float, default=300.0)
     parser.add_argument("--full-seconds", type=float, default=300.0)
-    parser.add_argument("--bootstraps", type=int, default=50)
+    parser.add_argument("--bootstraps", type=int, default=50, help="of fidelity; 0: fits only")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--device", default="cpu", help="where fidelity is measured")
     parser.add_argument("--minutes", type=float, default=1e9, help="start no new work after this time")

@@ -2,8 +2,17 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from tellwhy.explainers.surrogate.convergence import convergence, effective_draws, split_r_hat
+from tellwhy.explainers.surrogate.convergence import (
+    bulk_draws,
+    convergence,
+    effective_draws,
+    normal_scores,
+    rank_r_hat,
+    split_r_hat,
+    tail_draws,
+)
 
 
 def autoregressive(rho, chains, n, rng):
@@ -35,16 +44,53 @@ def test_split_r_hat_by_hand():
     assert float(split_r_hat(draws)) == pytest.approx(np.sqrt((0.5 * 0.5 + 20 / 3) / 0.5))
 
 
+def test_rank_r_hat_by_hand():
+    """Ranks 1 to 8 of half chains (0, 1), (2, 3), (4, 5), (6, 7) as normal quantiles; distances to 3.5 tie in pairs."""
+    draws = np.arange(8.0).reshape(2, 4) ** 3  # ranks do not depend on the power
+    scores = stats.norm.ppf((np.arange(1.0, 9.0) - 0.375) / 8.25).reshape(2, 4)
+    np.testing.assert_allclose(normal_scores(draws), scores)
+    of_means = float(split_r_hat(scores))
+    assert float(rank_r_hat(draws)) == pytest.approx(of_means)
+    distances = np.abs(draws - np.median(draws))
+    assert float(split_r_hat(normal_scores(distances))) < of_means
+
+
+def test_rank_r_hat_sees_what_split_r_hat_does_not():
+    rng = np.random.default_rng(2)
+    assert float(rank_r_hat(rng.normal(size=(4, 400)))) < 1.02
+    wider = rng.normal(size=(4, 400)) * np.array([[1], [1], [1], [3]])
+    assert float(split_r_hat(wider)) < 1.02 < 1.05 < float(rank_r_hat(wider)), "same means, other spreads"
+    heavy = rng.standard_cauchy(size=(4, 400)) + np.array([[0], [0], [0], [3]])
+    assert float(split_r_hat(heavy)) < 1.05 < float(rank_r_hat(heavy)), "chains apart, without a variance"
+
+
+def test_tails_of_chains_that_stay_in_one_have_few_draws():
+    """Three chains that stay within ±1, and one that is now and then far out for long: means mix, ends do not."""
+    rng = np.random.default_rng(3)
+    draws = rng.uniform(-1, 1, size=(4, 400))
+    draws[0, 150:210] += 5.0
+    assert float(bulk_draws(draws)) > 4 * float(tail_draws(draws))
+    plain = rng.normal(size=(4, 1000))
+    assert 3000 < float(bulk_draws(plain)) < 5500
+    assert 3000 < float(tail_draws(plain)) < 5500
+    slow = autoregressive(0.9, 4, 4000, rng)
+    assert float(bulk_draws(slow)) == pytest.approx(16_000 / 19, rel=0.25)
+    assert float(tail_draws(slow)) < 16_000 / 8
+
+
 def test_constant_quantities_have_converged():
     measured = convergence(
         {"constant": np.full((2, 50), 3.0), "noise": np.random.default_rng(0).normal(size=(2, 50))}
     )
     assert measured.r_hat["constant"] == 1.0
-    assert measured.ess["constant"] == 100
-    assert "R̂" in measured.words()
+    assert measured.ess["constant"] == measured.tail["constant"] == 100
+    assert measured.least_ess == min(measured.ess["noise"], measured.tail["noise"], 100)
+    assert measured.words() == f"R̂ ≤ {measured.worst_r_hat:.2f}, effective draws ≥ {measured.least_ess:.0f}"
 
 
 def test_many_quantities_at_once():
     draws = np.random.default_rng(0).normal(size=(2, 100, 5))
     together = effective_draws(draws)
     np.testing.assert_allclose(together, [effective_draws(draws[..., k]) for k in range(5)])
+    for measure in (rank_r_hat, bulk_draws, tail_draws):
+        np.testing.assert_allclose(measure(draws), [measure(draws[..., k]) for k in range(5)])

@@ -169,6 +169,14 @@ def test_features_that_are_not_named_are_counted(capsys):
     assert "f1" not in text
 
 
+def test_a_time_limit_that_ended_the_chains_is_told(capsys):
+    limited = Convergence(
+        {"a": 1.2}, {"a": 41.0}, {"a": 30.0}, "ended by the time limit of 300 s, after 900 sweeps"
+    )
+    text = told(capsys, [pattern([1.0], [[0.5, 2]])], one=limited)
+    assert "R̂ ≤ 1.20, effective draws ≥ 30; ended by the time limit of 300 s, after 900 sweeps." in text
+
+
 def test_chains_are_told_of_the_class_where_they_agree_least(capsys):
     for classes in ({"cat": SURE, "dog": UNSURE}, {"dog": UNSURE, "cat": SURE}):
         text = told(capsys, [pattern([1.0], [[0.5, 2]])], **classes)

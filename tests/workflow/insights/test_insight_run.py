@@ -59,9 +59,14 @@ def test_what_was_learned_is_recorded(folder):
     record = json.loads((save_insights(run, folder / "out") / "insights.json").read_text())
     assert record == json.loads(json.dumps(run_record(run), default=float)) | {"schema": 1}
     assert record["rows"] == 90
-    assert {
-        name: (c["r_hat"], c["ess"]) for name, c in record["convergence"].items()
-    }.keys() == run.convergence.keys()
+    (agreement,) = run.convergence.values()
+    (recorded,) = record["convergence"].values()
+    assert recorded.keys() == {"r_hat", "ess", "tail_ess", "ended"}
+    assert recorded["tail_ess"] == pytest.approx(agreement.tail)
+    assert recorded["tail_ess"].keys() == recorded["r_hat"].keys() == recorded["ess"].keys()
+    timed = replace(agreement, ended="ended by the time limit of 2 s")
+    record = run_record(replace(run, convergence={"score": timed}))
+    assert record["convergence"]["score"]["ended"] == "ended by the time limit of 2 s"
     first = run.insights[0]
     told = record["insights"][0]
     assert told["features"][0]["feature"] == "x0"
