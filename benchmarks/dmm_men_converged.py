@@ -134,8 +134,8 @@ def main() -> None:
     parser.add_argument(
         "--results", type=Path, help="file of results; by default converged.jsonl in the cache"
     )
-    parser.add_argument("--sets", nargs="+", default=["mnist", "fashion", "cifar"])
-    parser.add_argument("--classes", nargs="+", type=int, default=list(range(10)))
+    parser.add_argument("--sets", nargs="*", default=["mnist", "fashion", "cifar"])
+    parser.add_argument("--classes", nargs="*", type=int, default=list(range(10)))
     parser.add_argument("--full", nargs="*", default=[], help="classes fitted with all images, as mnist:3")
     parser.add_argument("--rows", type=int, default=1500, help="the most images of a class")
     parser.add_argument("--sweeps", type=int, default=200, help="of burn-in, and of the first round")
