@@ -84,6 +84,37 @@ def test_the_far_corner_of_two_marks_that_go_together_is_no_rare_pair(rng):
     assert "rare_pair" not in kinds(pd.DataFrame({"first": first, "second": second}))
 
 
+def among_zeros(rng, n_others, draw):
+    """2,000 cells, of which so many are drawn and the others 0."""
+    column = np.zeros(2000)
+    column[rng.choice(2000, n_others, replace=False)] = draw(n_others)
+    return column
+
+
+def test_signs_and_fractions_are_judged_without_the_zeros_that_most_cells_have(rng):
+    changes = among_zeros(rng, 20, lambda m: rng.normal(0, 100, m).round(1))
+    amounts = among_zeros(rng, 8, lambda m: rng.gamma(3, 20, m).round(2))
+    frame = pd.DataFrame({"changes": changes, "amounts": amounts})
+    assert not kinds(frame) & {"sign_flip", "broken_order", "decimal_slip"}
+
+
+@pytest.mark.parametrize(("value", "n_rows"), [(-140.0, 1), (-999.0, 12)])
+def test_a_wrong_sign_and_a_placeholder_among_zeros_are_still_found(rng, value, n_rows):
+    amounts = among_zeros(rng, 100, lambda m: rng.gamma(3, 50, m).round())
+    rows = rng.choice(2000, n_rows, replace=False)
+    amounts[rows] = value
+    found = check_table(pd.DataFrame({"amounts": amounts, "size": rng.normal(size=2000)})).findings
+    assert {row for finding in found if finding.surprise > 0 for row in finding.rows} == set(rows.tolist())
+
+
+def test_a_pair_of_labels_that_more_than_a_few_rows_have_is_a_habit(rng):
+    job = rng.choice(["craft", "office", "sales", "care", "school", "farm"], size=6000)
+    sex = rng.choice(["female", "male"], size=6000, p=[0.3, 0.7])
+    women = np.flatnonzero((job == "craft") & (sex == "female"))
+    sex[women[20:]] = "male"  # about 300 would be in this job if both were independent
+    assert "rare_pair" not in kinds(pd.DataFrame({"job": job, "sex": sex}))
+
+
 def test_new_levels_of_a_long_tail_are_one_line(rng):
     names = np.array([f"item {chr(97 + i % 26)}{chr(97 + i // 26)}" for i in range(180)])
     shares = 1 / np.arange(1, 181)

@@ -93,7 +93,7 @@ def test_columns_that_cannot_be_as_surprising_are_not_asked():
 def test_straightened_columns_keep_their_middle_and_their_order():
     rng = np.random.default_rng(1)
     X = np.column_stack([rng.normal(size=4_000), np.exp(rng.normal(size=4_000)), rng.random(4_000) < 0.2])
-    Z = Straight.of_laws([ColumnLaw.learn(column) for column in X.T]).of(X)
+    Z = Straight.learn(X, [ColumnLaw.learn(column) for column in X.T]).of(X)
     for x, z in zip(X.T, Z.T, strict=True):
         low, high = np.quantile(x, [0.21, 0.79])
         middle = (x >= low) & (x <= high)
@@ -110,7 +110,7 @@ def test_long_tails_become_those_of_a_normal_distribution():
     bell = rng.normal(size=5_000)
     found = []
     for column in (long, bell):
-        z = Straight.of_laws([ColumnLaw.learn(column)]).of(column[:, None])[:, 0]
+        z = Straight.learn(column[:, None], [ColumnLaw.learn(column)]).of(column[:, None])[:, 0]
         found.append(np.diff(np.quantile(z, [0.8, 0.95, 0.999])))
     ratios = [steps[1] / steps[0] for steps in found]
     raw = np.diff(np.quantile(long, [0.8, 0.95, 0.999]))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -70,10 +71,10 @@ class ColumnLaw:
         """
         n = len(column)
         values, counts = np.unique(column, return_counts=True)
-        spread = _spread(column)
-        if len(values) <= max(2, min(MOST_LEVELS, n // ROWS_PER_LEVEL)):
+        spread = spread_of(column)
+        if are_few(len(values), n):
             return cls._of_few_values(values, counts.astype(np.int64), spread)
-        tails = [_tail(side, lightest, 1e-3 * spread) for side in (-column, column)]
+        tails = [upper_tail(side, lightest, 1e-3 * spread) for side in (-column, column)]
         knots = np.quantile(column, np.linspace(0, 1, min(n, MOST_KNOTS)))
         starts = np.array([tail.start for tail in tails])
         scales = np.array([tail.scale for tail in tails])
@@ -124,6 +125,11 @@ class ColumnLaw:
         return found
 
 
+def are_few(n_values: int, n: int) -> bool:
+    """Whether so many different values in n rows are judged by how rare each is."""
+    return n_values <= max(2, min(MOST_LEVELS, n // ROWS_PER_LEVEL))
+
+
 def _beyond(column: Floats, ends: Floats) -> Floats:
     """How far each value is below the lower end (given as its negative) or above the upper one."""
     return np.asarray(np.maximum(np.maximum(-column - ends[0], column - ends[1]), 0.0))
@@ -135,11 +141,15 @@ class _Tail(NamedTuple):
     shape: float
 
 
-def _tail(side: Floats, lightest: float, least_scale: float) -> _Tail:
-    """Fit the upper tail of values; again without those behind a gap, which move all quantiles."""
+def upper_tail(side: Floats, lightest: float, least_scale: float, *, share: float = 1.0) -> _Tail:
+    """Fit the upper tail of values; again without those behind a gap, which move all quantiles.
+
+    The values are this share of the rows.
+    """
     last = min(max(1 - LEAST_BEYOND / len(side), SAFE_LEVEL), LAST_LEVEL)
     levels = np.linspace(FIRST_LEVEL, last, 16)
-    logs = -np.log1p(-levels)
+    logs = -np.log1p(-levels) - np.log(share)
+    first = float(logs[0])
     smooth = np.where(levels <= FAR_LEVEL, SMOOTH, SMOOTH_FAR)
     # The shape of a tail of few values is mostly chance: theirs is taken to be nearly exponential.
     side = _spread_out(side)
@@ -152,12 +162,12 @@ def _tail(side: Floats, lightest: float, least_scale: float) -> _Tail:
             logs,
             HEAVIEST * min(1.0, len(side) / ROWS_OF_A_HEAVY_TAIL),
             least_shape=lightest * min(1.0, len(side) / ROWS_OF_A_LIGHT_TAIL),
-            safe=SAFE_LEVEL,
+            safe=1 - share * (1 - SAFE_LEVEL),
             smooth=smooth,
             margin=doubt,
         )
         tail = _Tail(float(quantiles[0]), max(scale, least_scale), shape)
-        reach = SMOOTH_FAR * tail.scale * growth(logs[-1:] - START, shape, START)
+        reach = SMOOTH_FAR * tail.scale * growth(logs[-1:] - first, shape, first)
         near = side[side <= tail.start + reach]
         if len(near) < SAFE_LEVEL * len(side):  # no few odd values, but another shape of column
             return tail
@@ -179,7 +189,7 @@ def _spread_out(values: Floats) -> Floats:
     return ordered + within * float(np.diff(levels).min())
 
 
-def _spread(column: Floats) -> float:
+def spread_of(column: Floats) -> float:
     """A length of the column: its quartiles' distance, else its mean deviation, else 1."""
     low, high = np.quantile(column, [0.25, 0.75]).tolist()
     return float((high - low) or np.abs(column - np.median(column)).mean() or 1.0)
@@ -195,12 +205,25 @@ def _rarity(counts: Integers, n: int) -> Floats:
     return np.asarray(-np.log(shares))
 
 
-def surprises_of(laws: tuple[ColumnLaw, ...], X: Floats) -> Floats:
+class CellLaw(Protocol):
+    """What is usual in a column, whatever its shape."""
+
+    @property
+    def largest(self) -> float:
+        """Largest surprise of a value that rows had; infinite where there is none."""
+        ...
+
+    def surprise(self, column: Floats) -> Floats:
+        """−log of the probability of a value as odd as each."""
+        ...
+
+
+def surprises_of(laws: Sequence[CellLaw], X: Floats) -> Floats:
     """Surprise of each cell under the law of its column."""
     return np.column_stack([law.surprise(column) for law, column in zip(laws, X.T, strict=True)])
 
 
-def how_many_reach(laws: tuple[ColumnLaw, ...], surprises: Floats) -> Floats:
+def how_many_reach(laws: Sequence[CellLaw], surprises: Floats) -> Floats:
     """In how many columns an ordinary cell can be as surprising as each of these.
 
     The rarest of a few values has a largest surprise: beyond it, such a column cannot raise a false alarm.

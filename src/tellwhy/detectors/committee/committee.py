@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -127,7 +128,7 @@ class Committee(RememberingDetector):
         raw = X
         self.columns_ = ColumnScales.learn(X)
         X = self.columns_.of(X)
-        training = self._training(X, self._ordinary(X, rng), rng)
+        training = self._training(X, rng)
         self.panel_ = self._panel(training)
         self.remembered_ = training.remembered
         self.points_ = raw[training.remembered]
@@ -137,19 +138,22 @@ class Committee(RememberingDetector):
         self.training_scores_ = score.panel.value(X[rows], score.points_of(rows))
         self.set_threshold(contamination=self.false_alarms)
 
-    def _ordinary(self, X: Floats, rng: np.random.Generator) -> Integers:
-        """Rows that are not among the farthest; all where none is to be set aside."""
-        everyone = np.arange(len(X))
-        if self.trim == 0 or len(X) < LEAST_TRIMMED:
-            return everyone
-        few = random_sample(len(X), FIRST_POINTS, rng)
-        places = remembered_as(Training(X, everyone, few))
-        far = Neighbours.learn(X, few, FIRST_NEIGHBOURS).score(X, places)
-        return np.flatnonzero(far <= np.quantile(far, 1 - self.trim))
-
-    def _training(self, X: Floats, kept: Integers, rng: np.random.Generator) -> Training:
+    def _training(self, X: Floats, rng: np.random.Generator) -> Training:
+        everyone = Training(X, np.arange(len(X)), np.empty(0, dtype=np.int64))
+        kept = self._ordinary(everyone, rng)
         remembered = kept[random_sample(len(kept), int(self.max_points), rng)]
-        return Training(X, kept, remembered)
+        return replace(everyone, kept=kept, remembered=remembered, known_laws=everyone.laws)
+
+    def _ordinary(self, everyone: Training, rng: np.random.Generator) -> Integers:
+        """Rows that are not among the farthest; all where none is to be set aside."""
+        X = everyone.X
+        if self.trim == 0 or len(X) < LEAST_TRIMMED:
+            return everyone.kept
+        few = random_sample(len(X), FIRST_POINTS, rng)
+        places = remembered_as(replace(everyone, remembered=few))
+        straight = everyone.straight
+        far = Neighbours.learn(X, few, FIRST_NEIGHBOURS, straight=straight).score(X, places)
+        return np.flatnonzero(far <= np.quantile(far, 1 - self.trim))
 
     def _panel(self, training: Training) -> Panel:
         makers = {**MEMBERS, **(self.extra or {})}

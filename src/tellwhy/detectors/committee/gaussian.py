@@ -31,7 +31,7 @@ class Gaussian:
         units = Units.learn(X, kept, straight)
         n, d = len(kept), X.shape[1]
         if d > MOST_CORRELATED:
-            variances = np.where(units.has_two_values, 1.0, units.of(X[kept]).var(axis=0))
+            variances = np.where(units.is_lumped, 1.0, units.of(X[kept]).var(axis=0))
             return cls(units, 1.0 / (variances + 1e-6))
         covariance = units.covariance(units.of(X[kept]))
         # With few rows for the columns, correlations are noise: they are shrunk towards none.

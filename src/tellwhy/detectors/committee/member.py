@@ -100,20 +100,29 @@ class Units:
         share = np.clip((high == X).mean(axis=0), 0.5 / len(X), 1 - 0.5 / len(X))
         apart = np.hypot(ndtri(share / 2), ndtri((1 - share) / 2))
         scale = np.where(two, (high - X.min(axis=0)) / apart, spread)
+        # A spike and the values beside it have their distances already: their spread follows from how many of
+        # these values were kept, and they are the first to be set aside.
+        scale = np.where(straight.is_spiked, 1.0, scale)
+        centre = np.where(straight.is_spiked, 0.0, centre)
         # A column that does not vary in the ordinary rows has no unit of its own.
         return cls(straight, centre, np.where(scale > 1e-12 * np.abs(centre), scale, 1.0), two)
+
+    @property
+    def is_lumped(self) -> Mask:
+        """Which columns have two values, or a spike: their distances say how rare values are."""
+        return np.asarray(self.has_two_values | self.straight.is_spiked)
 
     def of(self, X: Floats) -> Floats:
         """Bring rows into these units."""
         return np.asarray((self.straight.of(X) - self.centre) / self.scale)
 
     def covariance(self, Z: Floats) -> Floats:
-        """Covariance of rows in these units, in which columns with two values have at least variance 1.
+        """Covariance of rows in these units, in which lumped columns have at least variance 1.
 
         The variance of a rare label is small, and a Gaussian would find it absurdly far out.
         """
         found = np.atleast_2d(np.cov(Z.T))
-        lacking = np.where(self.has_two_values, np.maximum(1.0 - np.diag(found), 0.0), 0.0)
+        lacking = np.where(self.is_lumped, np.maximum(1.0 - np.diag(found), 0.0), 0.0)
         return np.asarray(found + np.diag(lacking))
 
 

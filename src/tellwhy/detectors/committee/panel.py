@@ -11,12 +11,12 @@ from scipy.special import logsumexp
 
 from tellwhy.core.parallel import tracked_batches
 from tellwhy.core.score_function import Floats, Integers
-from tellwhy.detectors.committee.column_law import ColumnLaw
 from tellwhy.detectors.committee.dependence import Dependence
 from tellwhy.detectors.committee.gaussian import Gaussian
 from tellwhy.detectors.committee.member import Member
 from tellwhy.detectors.committee.neighbours import Neighbours
 from tellwhy.detectors.committee.pairs import RarePairs
+from tellwhy.detectors.committee.spiked import Law, law_of
 from tellwhy.detectors.committee.straight import Straight
 from tellwhy.detectors.committee.surprise import Surprise
 from tellwhy.detectors.committee.tails import Tails
@@ -34,21 +34,25 @@ class Training:
         Those that are taken to be ordinary.
     remembered
         Those that rows are compared with: some of the kept ones.
+    known_laws
+        What is usual in each column, where that has been learned already.
     """
 
     X: Floats
     kept: Integers
     remembered: Integers
 
+    known_laws: tuple[Law, ...] | None = None
+
     @cached_property
-    def laws(self) -> tuple[ColumnLaw, ...]:
+    def laws(self) -> tuple[Law, ...]:
         """What is usual in each column."""
-        return tuple(ColumnLaw.learn(column) for column in self.X.T)
+        return self.known_laws or tuple(law_of(column) for column in self.X.T)
 
     @cached_property
     def straight(self) -> Straight:
-        """How long tails are shortened before rows are compared."""
-        return Straight.of_laws(self.laws)
+        """How long tails are shortened, and spikes moved, before rows are compared."""
+        return Straight.learn(self.X, self.laws)
 
 
 MemberMaker = Callable[[Training], Member]

@@ -15,6 +15,7 @@ from tellwhy.detectors.committee.member import ColumnScales, Units
 from tellwhy.detectors.committee.neighbours import Neighbours
 from tellwhy.detectors.committee.pairs import RarePairs
 from tellwhy.detectors.committee.panel import Panel
+from tellwhy.detectors.committee.spiked import SpikedLaw
 from tellwhy.detectors.committee.straight import Straight
 from tellwhy.detectors.committee.surprise import Surprise
 from tellwhy.detectors.committee.tails import Tails
@@ -29,7 +30,12 @@ def _surprise(law: Surprise) -> Iterator[Fit]:
     yield "levels", law.levels.shape, law.knots.shape
     yield "levels", _is_increasing(law.levels), True
     yield "scale", bool(np.isfinite(law.scale) and law.scale > 0), True
-    yield "shape", bool(0 <= law.shape <= 1), True
+    yield "shape", bool(-1 < law.shape <= 1), True
+
+
+def _spiked_law(law: SpikedLaw) -> Iterator[Fit]:
+    yield "spike", isinstance(law.spike, float) and bool(np.isfinite(law.spike)), True
+    yield "sides", len(law.sides) == 2 and all(isinstance(side, Surprise) for side in law.sides), True
 
 
 def _column_law(law: ColumnLaw) -> Iterator[Fit]:
@@ -52,6 +58,10 @@ def _straight(straight: Straight) -> Iterator[Fit]:
     yield "scales", bool((straight.scales > 0).all()), True
     yield "shapes", straight.shapes.shape, straight.starts.shape
     yield "shapes", bool((straight.shapes > -1).all()), True
+    n_columns = straight.starts.shape[1]
+    yield "spiked", all(isinstance(j, int) and 0 <= j < n_columns for j in straight.spiked), True
+    yield "spikes", len(straight.spikes), len(straight.spiked)
+    yield "spikes", all(isinstance(law, SpikedLaw) for law in straight.spikes), True
 
 
 def _units(units: Units) -> Iterator[Fit]:
@@ -62,7 +72,7 @@ def _units(units: Units) -> Iterator[Fit]:
 
 
 def _laws(member: Tails | Dependence) -> Iterator[Fit]:
-    yield "laws", all(isinstance(law, ColumnLaw) for law in member.laws), True
+    yield "laws", all(isinstance(law, (ColumnLaw, SpikedLaw)) for law in member.laws), True
 
 
 def _tails(member: Tails) -> Iterator[Fit]:
@@ -108,6 +118,7 @@ def _panel(panel: Panel) -> Iterator[Fit]:
 COMMITTEE_PARTS = by_name(
     Part(Surprise, _surprise),
     Part(ColumnLaw, _column_law),
+    Part(SpikedLaw, _spiked_law),
     Part(ColumnScales, _scales),
     Part(Units, _units),
     Part(Straight, _straight),

@@ -76,7 +76,7 @@ class Surprise:
         # Where most scores are equal the quantiles do not tell a scale: the mean distance takes its place.
         spread = (high - low) or float(np.abs(scores - quantiles[0]).mean())
         scale = max(scale, least_scale, 1e-3 * spread) or 1.0
-        knots, body = _body(scores, quantiles[0])
+        knots, body = shown_levels(scores, quantiles[0])
         return cls(knots, body, scale, shape)
 
     def value(self, scores: Floats) -> Floats:
@@ -191,7 +191,7 @@ def _slope(grown: Floats, rise: Floats) -> float:
     return float(grown @ rise / (grown @ grown))
 
 
-def _body(scores: Floats, start: float) -> tuple[Floats, Floats]:
+def shown_levels(scores: Floats, start: float) -> tuple[Floats, Floats]:
     """Knots up to where the tail starts; equal scores share the middle of their ranks."""
     n = len(scores)
     ordered = np.sort(scores)

@@ -8,9 +8,12 @@ from typing import ClassVar
 import numpy as np
 
 from tellwhy.core.score_function import Floats, Integers
-from tellwhy.detectors.committee.column_law import ColumnLaw, how_many_reach, surprises_of
+from tellwhy.detectors.committee.column_law import how_many_reach, surprises_of
 from tellwhy.detectors.committee.member import MOST_CORRELATED, excess
+from tellwhy.detectors.committee.spiked import Law, law_of
 from tellwhy.detectors.committee.straight import Straight
+
+ODD = 3.0  # surprise from which a cell is odd: one in twenty
 
 
 @dataclass(frozen=True)
@@ -30,14 +33,15 @@ class Tails:
 
     least_scale: ClassVar[float] = 1.0
     most_shape: ClassVar[float] = 0.0
-    laws: tuple[ColumnLaw, ...]
+    laws: tuple[Law, ...]
     alike: Floats
 
     @classmethod
-    def learn(cls, X: Floats, laws: tuple[ColumnLaw, ...] | None = None) -> Tails:
+    def learn(cls, X: Floats, laws: tuple[Law, ...] | None = None) -> Tails:
         """Learn the law of each column from all rows: a few per cent of anomalies do not move it."""
-        laws = laws or tuple(ColumnLaw.learn(column) for column in X.T)
-        return cls(laws, _alike(Straight.of_laws(laws).of(X)))
+        laws = laws or tuple(law_of(column) for column in X.T)
+        alike = _alike(Straight.learn(X, laws).of(X))
+        return cls(laws, np.maximum(alike, _odd_together(surprises_of(laws, X))))
 
     def score(self, X: Floats, points: Integers | None = None) -> Floats:  # noqa: ARG002
         """Sum of the excess surprises of a row."""
@@ -60,3 +64,21 @@ def _alike(Z: Floats) -> Floats:
         return np.zeros((d, d))
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(np.clip(np.nan_to_num(np.corrcoef(Z.T)) ** 2, 0.0, 1.0))
+
+
+def _odd_together(surprises: Floats) -> Floats:
+    """Part of a column's surprise that is told once another is odd: 1 − log p(odd | other odd)/log p(odd).
+
+    Correlations do not see it: of two columns of zeros, other values may be in the same few rows.
+    """
+    n, d = surprises.shape
+    if d == 1 or d > MOST_CORRELATED:
+        return np.zeros((d, d))
+    is_odd = (surprises > ODD).astype(np.float64)
+    together = is_odd.T @ is_odd
+    counts = np.diag(together)
+    # As many as there are at least, by one standard error: a few rows may be odd together by chance.
+    sure = np.maximum(together - np.sqrt(together), 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        told = 1.0 - np.log(sure / counts[:, None]) / np.log(counts / n)
+    return np.asarray(np.clip(np.nan_to_num(told, nan=0.0, posinf=0.0, neginf=0.0), 0.0, 1.0))

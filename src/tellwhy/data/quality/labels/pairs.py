@@ -18,7 +18,8 @@ from tellwhy.data.quality.words import as_rows, row_words, rows_words
 _MOST_COLUMNS = 30
 _MOST_LEVELS = 60
 _RATIO = 0.1  # of the rows that independent columns would have
-_RARE = 0.005  # of all rows
+_RARE = 0.001  # of all rows: a pair that more rows have is a habit of the data
+_RARE_ROWS = 3
 _ENOUGH = 5  # rows expected, from which a pair can be told to be rare
 _FORBIDDEN = 0.02
 _USUAL = 0.3  # a level's other partners come together at least so often as independent ones would
@@ -49,7 +50,7 @@ def _of_pair(
 ) -> Iterator[Finding]:
     n = int(table.sum())
     expected = table.sum(axis=1)[:, None] * table.sum(axis=0)[None, :] / max(n, 1)
-    suspects = (table <= _RATIO * expected) & (expected >= LEVEL) & (table <= _RARE * n)
+    suspects = (table <= _RATIO * expected) & (expected >= LEVEL) & (table <= max(_RARE * n, _RARE_ROWS))
     for i, j in np.argwhere(suspects):
         evidence = few(float(table[i, j]), float(expected[i, j])) - math.log(n_tried)
         if evidence <= LEVEL or not _stands_alone(table, expected, int(i), int(j)):

@@ -13,6 +13,7 @@ from tellwhy.data.quality.chance import edge_evidence, edge_window, fit_tail
 from tellwhy.data.quality.facts import decimals_of
 
 FEW = 0.01  # more exceptions than this are part of how the column is
+FEW_OF_OTHERS = 0.05  # where most cells have one value: of the others
 FEWEST = 30
 _HANDFUL = 10
 
@@ -30,6 +31,20 @@ class Below:
 NONE = Below(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0), np.zeros(0))
 
 
+def is_usual_beside_one_value(values: Floats, rows: Integers) -> bool:
+    """Whether most cells have one value, such as 0, and these rows are not few among the others.
+
+    The one value says nothing of the others: three of fifteen are no exceptions, among however many zeros.
+    What counts is how many different values they have: a placeholder is one, in however many rows.
+    """
+    is_other = values != np.partition(values, len(values) // 2)[len(values) // 2]
+    n_others = int(is_other.sum())
+    if n_others > len(values) / 2 or len(rows) <= max(FEW_OF_OTHERS * n_others, 1):
+        return False
+    n_exceptions = len(np.unique(values[rows]))
+    return n_exceptions > max(FEW_OF_OTHERS * len(np.unique(values[is_other])), 1)
+
+
 def below_zero(seen: Floats, learn: Floats, *, step: float | None = None) -> Below:
     """Find the few values below 0, and weigh whether they belong to the tail of the others.
 
@@ -41,6 +56,8 @@ def below_zero(seen: Floats, learn: Floats, *, step: float | None = None) -> Bel
         n_below = int((learn < 0).sum())
         if not len(rows) or max(len(rows), n_below) > max(FEW * len(seen), 1):
             return NONE  # most columns end here, before anything is sorted
+        if is_usual_beside_one_value(seen, rows):
+            return NONE
         rest = np.sort(learn[learn >= 0])
     if len(rest) < FEWEST:
         return NONE

@@ -11,7 +11,7 @@ import numpy as np
 from tellwhy.data.quality.chance import LEVEL, most
 from tellwhy.data.quality.facts import Facts
 from tellwhy.data.quality.findings import MISSING, Finding
-from tellwhy.data.quality.values.below import FEW, below_zero
+from tellwhy.data.quality.values.below import FEW, FEW_OF_OTHERS, below_zero
 from tellwhy.data.quality.words import as_rows, cell_words, number_words, range_words, rows_words
 
 _UPPER = (1.0, 100.0)
@@ -62,6 +62,10 @@ def _fractions(seen: Facts, column: str) -> Iterator[Finding]:
     n = int(filled.sum())
     rows = np.flatnonzero(filled & (values != np.round(values)))
     if n < _FEWEST or not 0 < len(rows) <= min(_WHOLE_FEW, FEW) * n:
+        return
+    # Zeros are whole in any column: where there is little else, they do not make it one of whole numbers.
+    n_counted = int((filled & (values != 0)).sum())
+    if n_counted < n / 2 and len(rows) > max(FEW_OF_OTHERS * n_counted, 1):
         return
     surprise = min(math.log(n / len(rows)), most(seen.n))
     text = f"{rows_words(len(rows))}: {column} is not a whole number, as the other {n - len(rows):,} are."
