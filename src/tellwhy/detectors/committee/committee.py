@@ -151,7 +151,8 @@ class Committee(RememberingDetector):
             return everyone.kept
         few = random_sample(len(X), FIRST_POINTS, rng)
         places = remembered_as(replace(everyone, remembered=few))
-        straight = everyone.straight
+        # Values beside a spike are no first candidates; far values in long tails are.
+        straight = everyone.straight.spikes_alone()
         far = Neighbours.learn(X, few, FIRST_NEIGHBOURS, straight=straight).score(X, places)
         return np.flatnonzero(far <= np.quantile(far, 1 - self.trim))
 

@@ -71,6 +71,10 @@ class Straight:
         """Leave all columns as they are."""
         return cls(np.full((2, n_columns), NEVER), np.ones((2, n_columns)), np.zeros((2, n_columns)))
 
+    def spikes_alone(self) -> Straight:
+        """Leave long tails as they are."""
+        return replace(self, starts=np.full_like(self.starts, NEVER))
+
     @property
     def is_spiked(self) -> NDArray[np.bool_]:
         """Which columns have a spike."""
