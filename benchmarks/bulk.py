@@ -199,12 +199,13 @@ def main() -> None:
         "--bare", type=int, nargs="*", help="numbers of bare explainers at once; all of --workers"
     )
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--from", dest="read", type=Path, help="write the page from such a JSON")
+    parser.add_argument("--note", default="", help="what a reader of the page must know")
+    parser.add_argument("--from", dest="read", type=Path, nargs="+", help="write the page from such JSONs")
     asked = parser.parse_args()
     if asked.read is not None:
-        tell(json.loads(asked.read.read_text()))
+        tell([json.loads(path.read_text()) for path in asked.read])
         return
-    tell(measured(asked))
+    tell([measured(asked)])
 
 
 def measured(asked: argparse.Namespace) -> dict[str, Any]:
@@ -238,7 +239,8 @@ def measured(asked: argparse.Namespace) -> dict[str, Any]:
                 )
             lines.append(timed(folder / f"{workers}.parquet", path, folder / f"out{workers}", workers))
             print(json.dumps(lines[-1]), flush=True)
-            found = {"lines": lines, "machine": f"{_machine()}, {os.cpu_count()} processors"}
+            machine = f"{_machine()}, {os.cpu_count()} processors"
+            found = {"note": asked.note, "lines": lines, "machine": machine}
             if asked.json is not None:
                 asked.json.write_text(json.dumps(found, indent=1))
     return found
@@ -254,12 +256,17 @@ def _machine() -> str:
     )
 
 
-def tell(found: dict[str, Any]) -> None:
-    """Compare the lines, and publish them."""
+def tell(measurements: list[dict[str, Any]]) -> None:
+    """Compare the lines of each measurement, and publish them, the newest first."""
+    publish("bulk", "Many rows, block by block", [_told(found) for found in measurements], peers=("pyarrow",))
+
+
+def _told(found: dict[str, Any]) -> tuple[str, pd.DataFrame]:
     lines = sorted(found["lines"], key=lambda line: (_number(line["way"]), "bare" not in line["way"]))
     for line in lines:
         line["rows a second"] = line["rows"] / line["seconds"]
-        line["CPU seconds a million rows"] = 1e6 * line["CPU seconds"] / line["rows"]
+        if "CPU seconds" in line:
+            line["CPU seconds a million rows"] = 1e6 * line["CPU seconds"] / line["rows"]
     compare(lines)
     table = pd.DataFrame(lines).drop(
         columns=["blocks", "alarms", "from first to last block", "blocks ended"], errors="ignore"
@@ -267,13 +274,29 @@ def tell(found: dict[str, Any]) -> None:
     table = table.astype(object)
     table = table.where(table.notna(), "")
     text = (
-        f"Measured on {found['machine']}: {COLUMNS} columns, Parquet in row groups of {GROUP:,} rows. {_warm(lines)} "
+        f"{found.get('note', '')} Measured on {found['machine']}: {COLUMNS} columns, Parquet in row groups of {GROUP:,} "
+        f"rows. {_warm(lines)} {_course(lines)}"
         "Seconds of workers hold the start of the processes and the folder of the run at the end. One worker would take "
         "for all rows what it took to start and to end, and its pace between the first and the last block; 'times one "
         "worker' compares with that, or with one bare explainer. 'CPU, times bare' divides the processor time for a "
         "million rows by that of as many bare explainers at once."
     )
-    publish("bulk", "Many rows, block by block", [(text, table)], peers=("pyarrow",))
+    return text.strip(), table
+
+
+def _course(lines: list[dict[str, Any]]) -> str:
+    """Where the seconds of the largest number of workers went."""
+    most = max(lines, key=lambda line: _number(line["way"]) if "worker" in line["way"] else 0)
+    if "blocks ended" not in most:
+        return ""
+    ends = most["blocks ended"]
+    n = _number(most["way"])
+    pace = (most["rows"] - n * GROUP) / (ends[-1] - ends[n - 1])
+    return (
+        f"Of the {most['seconds']:.1f} s of {most['way']}, {ends[0]:.1f} s passed until the first block was done and "
+        f"{ends[n - 1]:.1f} s until {n} were; {most['seconds'] - ends[-1]:.1f} s were left after the last one. In "
+        f"between they did {pace:,.0f} rows a second: {1e6 * n / pace:.0f} s of a processor for a million. "
+    )
 
 
 def _warm(lines: list[dict[str, Any]]) -> str:
@@ -306,7 +329,8 @@ def compare(lines: list[dict[str, Any]]) -> None:
             line["times one worker"] = line["rows a second"] / bare_one["rows a second"]
             continue
         line["times one worker"] = (around + seconds_a_row * line["rows"]) / line["seconds"]
-        line["CPU, times bare"] = line["CPU seconds a million rows"] / bare_cpu
+        if "CPU seconds" in line:
+            line["CPU, times bare"] = line["CPU seconds a million rows"] / bare_cpu
 
 
 if __name__ == "__main__":
