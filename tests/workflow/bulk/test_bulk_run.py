@@ -194,6 +194,22 @@ def test_a_corrupt_row_group_is_named_and_the_rest_delivered(place, tmp_path, sm
     assert json.loads((tmp_path / "out" / "parts.json").read_text())["failed"]
 
 
+def test_what_the_fitting_did_not_see_is_counted_over_all_blocks(place, tmp_path, small_blocks, in_process):
+    frame = readings(ROWS, 1)
+    frame.loc[[3, 200, 201], "kind"] = ["z", "z", "y"]
+    frame.to_parquet(tmp_path / "new.parquet", row_group_size=GROUP)
+    result = explain_bulk(tmp_path / "new.parquet", model=place / "m.tellwhy", out=tmp_path / "out")
+    before = readings(240, 0).query("b < 20")
+    n = int(((frame["b"] < before["b"].min()) | (frame["b"] > before["b"].max())).sum())
+    told = json.loads((tmp_path / "out" / "parts.json").read_text())["beyond"]
+    assert told["b"] == {"n": n, "n_filled": ROWS, "labels": {}}
+    assert told["kind"] == {"n": 2, "n_filled": ROWS, "labels": {"z": 2}}
+    since = [text for text in result.run.notices if text.startswith("Since the model was fitted: ")]
+    assert len(since) == 1
+    assert f"b: {n} of {ROWS} (" in since[0]
+    assert f"kind: 2 of {ROWS} have labels not seen: z (2)" in since[0]
+
+
 def test_a_full_disk_is_told_and_the_next_run_goes_on(place, tmp_path, small_blocks, in_process):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     settings = {"model": place / "m.tellwhy", "out": tmp_path / "out"}

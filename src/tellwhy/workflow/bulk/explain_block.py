@@ -25,6 +25,7 @@ from tellwhy.workflow.bulk.row_hashes import HASH, Hashes, compared_columns, row
 from tellwhy.workflow.models.explain_new import Judged, changed_request, judge
 from tellwhy.workflow.models.files import load_table_model
 from tellwhy.workflow.models.marks import is_marked
+from tellwhy.workflow.models.new_data import counted_beyond
 from tellwhy.workflow.models.table_model import TableModel
 from tellwhy.workflow.run import Anomaly
 from tellwhy.workflow.tables.as_written import as_written
@@ -133,6 +134,7 @@ def _explained(job: Job, model: TableModel, block: Block, read: ReadBlock) -> Re
         parts=written,
         failed=[list(each) for each in read.failed],
         findings=_findings(judged, explained),
+        beyond={name: asdict(count) for name, count in counted_beyond(model, judged.cleaned).items()},
     )
 
 

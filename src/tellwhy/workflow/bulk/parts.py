@@ -47,6 +47,8 @@ class Record:
         Pieces that could not be read, and why.
     findings
         What is wrong with the rows as data: kind, columns, number of rows, text.
+    beyond
+        Cells that the rows of the fitting had none like, by column (see `BeyondCount`).
     """
 
     number: int
@@ -59,6 +61,7 @@ class Record:
     parts: Mapping[str, Sequence[int]] = field(default_factory=dict)
     failed: Sequence[Sequence[str]] = ()
     findings: Sequence[Mapping[str, Any]] = ()
+    beyond: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def part_name(number: int, what: str) -> str:

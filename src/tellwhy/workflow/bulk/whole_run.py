@@ -7,7 +7,7 @@ import heapq
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from tellwhy.workflow.bulk.plan import Plan
 from tellwhy.workflow.bulk.repeats import repeats_elsewhere
 from tellwhy.workflow.bulk.sample_run import Sample, sample_of
 from tellwhy.workflow.models.explain_new import line_of
+from tellwhy.workflow.models.new_data import joined_counts, told_beyond
 from tellwhy.workflow.models.table_model import TableModel
 from tellwhy.workflow.run import AlarmRule, Anomaly, Finding, Run
 from tellwhy.workflow.run_io import read_anomaly
@@ -33,6 +34,8 @@ from tellwhy.workflow.verdicts.reasons import groups_of
 WHOLE = "parts.json"
 MOST_TOLD = 200  # alarms that the run's folder lists; all are in the parts
 MOST_SCORES = 10_000_000  # rows whose scores the run's folder holds as well
+MOST_COLUMNS = 5  # that a run names as new beside the rows of the fitting
+_OF_SOME_ROWS = re.compile(r"^Filled in missing|held back by \d")
 _COUNTED = re.compile(r"^[\d,]+ rows?: ")
 _ASIDE = re.compile(r" \([^()]*\)")
 
@@ -48,6 +51,7 @@ class _Alarm:
 
 def write_list(plan: Plan, records: Sequence[Record], run: Run | None) -> None:
     """Write the list of all parts, with their sizes and checksums, and of what could not be read."""
+    beyond = joined_counts(record.beyond for record in records)
     told = {
         "schema": 1,
         "n_rows": sum(record.n_rows for record in records),
@@ -56,6 +60,7 @@ def write_list(plan: Plan, records: Sequence[Record], run: Run | None) -> None:
         "parts": {name: list(found) for record in records for name, found in record.parts.items()},
         "failed": [list(each) for record in records for each in record.failed],
         "findings": [] if run is None else [vars(finding) for finding in run.findings],
+        "beyond": {name: asdict(count) for name, count in beyond.items() if count.n},
     }
     with new_file(Path(plan.job.out) / WHOLE) as work:
         work.write_text(json.dumps(plain(told), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
@@ -82,7 +87,7 @@ def whole_run(plan: Plan, records: Sequence[Record], sample: Sample | None = Non
         base,
         source=_source(plan),
         summary=_summary(plan, model, n_rows, n_alarms),
-        notices=[*base.notices, *_notices(records, n_rows)],
+        notices=[*_of_all_rows(base.notices), *_notices(records, n_rows), *_since(model, records)],
         scores=scores,
         rows=rows,
         findings=[*merged_findings(records), *repeats_elsewhere(plan, records, model)],
@@ -249,8 +254,9 @@ def _source(plan: Plan) -> str:
 
 def _summary(plan: Plan, model: TableModel, n_rows: int, n_alarms: int) -> str:
     files = "1 file" if len(plan.files) == 1 else f"{len(plan.files):,} files"
+    blocks = "1 block" if len(plan.blocks) == 1 else f"{len(plan.blocks):,} blocks"
     return (
-        f"{n_rows:,} rows of {files} were judged in {len(plan.blocks):,} blocks by a {model.words} that was "
+        f"{n_rows:,} rows of {files} were judged in {blocks} by a {model.words} that was "
         f"fitted to {model.n_rows:,} rows of {Path(model.source).name}. {n_alarms:,} rows are above the "
         f"threshold ({model.rule}); the {min(n_alarms, MOST_TOLD):,} oddest are told here, all in "
         f"{PARTS}/."
@@ -268,6 +274,21 @@ def _notices(records: Sequence[Record], n_rows: int) -> list[str]:
     if n_rows > MOST_SCORES:
         told.append(f"The scores of {n_rows:,} rows are in the parts, not here.")
     return told
+
+
+def _of_all_rows(notices: Sequence[str]) -> list[str]:
+    """Notices of the sample that hold for all rows; others count its own."""
+    return [text for text in notices if not _OF_SOME_ROWS.search(text)]
+
+
+def _since(model: TableModel, records: Sequence[Record]) -> list[str]:
+    """How the rows compare with those of the fitting, in one sentence."""
+    found = told_beyond(model, joined_counts(record.beyond for record in records))
+    if not found:
+        return []
+    told = "; ".join(f"{each.column}: {each.text}" for each in found[:MOST_COLUMNS])
+    more = f"; and {len(found) - MOST_COLUMNS} more columns" if len(found) > MOST_COLUMNS else ""
+    return [f"Since the model was fitted: {told}{more}."]
 
 
 def _newest(plan: Plan) -> str:

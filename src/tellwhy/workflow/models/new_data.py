@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,7 +17,7 @@ from tellwhy.data.quality import check_table
 from tellwhy.data.table import TableLike
 from tellwhy.workflow.drift.column_drift import percent
 from tellwhy.workflow.models.new_rows import read_new_rows
-from tellwhy.workflow.models.seen_values import SeenValues, measured
+from tellwhy.workflow.models.seen_values import MOST_LABELS, SeenValues, measured
 from tellwhy.workflow.models.table_model import TableModel
 from tellwhy.workflow.tables.difference import Difference, diff_from_read
 from tellwhy.workflow.tables.selection import as_source
@@ -87,44 +90,93 @@ def new_data_of(model: TableModel, table: Table, cleaned: pd.DataFrame, *, level
     return NewData(found, beyond_training(model, cleaned))
 
 
+@dataclass(frozen=True)
+class BeyondCount:
+    """How many cells of a column the rows of the fitting had none like, in some rows.
+
+    Attributes
+    ----------
+    n, n_filled
+        Such cells, and all that are filled.
+    labels
+        Labels not seen, and how often; at most 1,000 of them.
+    """
+
+    n: int
+    n_filled: int
+    labels: Mapping[str, int] = field(default_factory=dict)
+
+    def joined(self, other: BeyondCount) -> BeyondCount:
+        """Of the rows of two blocks together."""
+        labels = Counter(self.labels)
+        labels.update(other.labels)
+        most = dict(labels.most_common(MOST_LABELS))
+        return BeyondCount(self.n + other.n, self.n_filled + other.n_filled, most)
+
+
 def beyond_training(model: TableModel, frame: pd.DataFrame) -> list[Beyond]:
     """Columns with cells that the rows of the fitting had none like."""
-    found = [_beyond(frame[name], seen) for name, seen in model.seen.items() if name in frame]
-    return sorted((each for each in found if each is not None), key=lambda each: -each.share)
+    return told_beyond(model, counted_beyond(model, frame))
 
 
-def _beyond(series: pd.Series, seen: SeenValues) -> Beyond | None:
+def counted_beyond(model: TableModel, frame: pd.DataFrame) -> dict[str, BeyondCount]:
+    """Count such cells of every column in which one can be told."""
+    found = {name: _counted(frame[name], seen) for name, seen in model.seen.items() if name in frame}
+    return {name: count for name, count in found.items() if count is not None}
+
+
+def _counted(series: pd.Series, seen: SeenValues) -> BeyondCount | None:
     if seen.labels is not None:
         return _new_labels(series, seen)
     if not seen.has_range:
         return None
     values = measured(series, seen.kind)
-    n_filled = int(np.isfinite(values).sum())
     n = int(((values < seen.low) | (values > seen.high)).sum())
-    if not n:
+    return BeyondCount(n, int(np.isfinite(values).sum()))
+
+
+def _new_labels(series: pd.Series, seen: SeenValues) -> BeyondCount | None:
+    from tellwhy.data.columns.values import labels_of
+
+    if seen.n_more:  # not all labels were kept: one that is not among them may have been there
         return None
-    ends = [_end(seen, seen.low), _end(seen, seen.high)]
-    text = f"{n:,} of {n_filled:,} ({percent(n / n_filled)}) beyond {ends[0]} to {ends[1]}"
-    return Beyond(str(series.name), n, n / n_filled, text)
+    counts = labels_of(series.to_frame("x"), "x").counts()
+    new = {str(name): int(n) for name, n in counts.items() if name not in (seen.labels or {})}
+    kept = dict(list(new.items())[:MOST_LABELS])
+    return BeyondCount(sum(new.values()), int(sum(counts.values())), kept)
+
+
+def joined_counts(blocks: Iterable[Mapping[str, Mapping[str, Any]]]) -> dict[str, BeyondCount]:
+    """Counts of several blocks, each as JSON has them, together."""
+    counts: dict[str, BeyondCount] = {}
+    for block in blocks:
+        for name, found in block.items():
+            count = BeyondCount(**found)
+            counts[name] = counts[name].joined(count) if name in counts else count
+    return counts
+
+
+def told_beyond(model: TableModel, counts: Mapping[str, BeyondCount]) -> list[Beyond]:
+    """The columns that have such cells, in words; the largest share first."""
+    found = [
+        Beyond(name, count.n, count.n / count.n_filled, _text(model.seen[name], count))
+        for name, count in counts.items()
+        if count.n and name in model.seen
+    ]
+    return sorted(found, key=lambda each: -each.share)
+
+
+def _text(seen: SeenValues, count: BeyondCount) -> str:
+    if seen.labels is None:
+        ends = [_end(seen, seen.low), _end(seen, seen.high)]
+        share = percent(count.n / count.n_filled)
+        return f"{count.n:,} of {count.n_filled:,} ({share}) beyond {ends[0]} to {ends[1]}"
+    named = ", ".join(f"{name} ({k:,})" for name, k in list(count.labels.items())[:4])
+    more = f" and {len(count.labels) - 4} more" if len(count.labels) > 4 else ""
+    return f"{count.n:,} of {count.n_filled:,} have labels not seen: {named}{more}"
 
 
 def _end(seen: SeenValues, value: float) -> str:
     if seen.kind == "date":
         return str(np.datetime64("1970-01-01", "D") + int(value))
     return number_text(value)
-
-
-def _new_labels(series: pd.Series, seen: SeenValues) -> Beyond | None:
-    from tellwhy.data.columns.values import labels_of
-
-    if seen.n_more:  # not all labels were kept: one that is not among them may have been there
-        return None
-    counts = labels_of(series.to_frame("x"), "x").counts()
-    new = {name: n for name, n in counts.items() if name not in (seen.labels or {})}
-    if not new:
-        return None
-    n = sum(new.values())
-    named = ", ".join(f"{name} ({k:,})" for name, k in list(new.items())[:4])
-    more = f" and {len(new) - 4} more" if len(new) > 4 else ""
-    total = sum(counts.values())
-    return Beyond(str(series.name), n, n / total, f"{n:,} of {total:,} have labels not seen: {named}{more}")
