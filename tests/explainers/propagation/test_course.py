@@ -5,7 +5,8 @@ import pytest
 import torch
 from torch import nn
 
-from tellwhy.explainers import LRP, explain_all
+from tellwhy.core.errors import UnsupportedModel
+from tellwhy.explainers import LRP, InputTimesGradient, explain_all
 from tellwhy.explainers.propagation import batches
 from tellwhy.explainers.propagation.inside.course import Course
 
@@ -94,6 +95,35 @@ class Lookup(nn.Module):
         return self.out(x.mean(dim=1))
 
 
+class Keeping(nn.Module):
+    """Uses an activation of its first call again in later ones, which also compute it anew."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(4, 4)
+        self.out = nn.Linear(4, 2)
+        self.kept = None
+
+    def forward(self, x):
+        h = torch.relu(self.inner(x))
+        self.kept = h if self.kept is None else self.kept
+        return self.out(self.kept)
+
+
+class Pointing(nn.Module):
+    """Looks up the largest elements: whole numbers that depend on the input go into later operations."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(4, 6)
+        self.out = nn.Linear(2, 2)
+
+    def forward(self, x):
+        h = torch.relu(self.inner(x))
+        places = h.max(dim=1, keepdim=True).indices
+        return self.out(torch.cat([h.gather(1, places), h[:, :1] * (h > 0.1)[:, :1]], dim=1))
+
+
 def followed(explainer, x, monkeypatch):
     """Values, where no batch repeats another one's course."""
     with monkeypatch.context() as patch:
@@ -156,6 +186,28 @@ def test_weights_that_depend_on_the_batch_are_those_of_the_batch(where, monkeypa
     x = torch.arange(6)[:, None].repeat(1, 3)
     explainer = LRP(Lookup(where).eval(), batch_size=2)
     values = seen(explainer, x, monkeypatch)[0]
+    np.testing.assert_array_equal(values, followed(explainer, x, monkeypatch))
+
+
+def test_an_activation_of_an_earlier_batch_is_not_taken_for_one_of_this():
+    with pytest.raises(UnsupportedModel, match="cannot be seen"):
+        LRP(Keeping().eval(), batch_size=2).explain(torch.rand(6, 4))
+
+
+@pytest.mark.parametrize("method", [LRP, InputTimesGradient])
+def test_whole_numbers_that_depend_on_the_input(method, monkeypatch):
+    x = torch.randn(8, 4)
+    explainer = method(Pointing().eval(), batch_size=2)
+    values, course = seen(explainer, x, monkeypatch)
+    assert not course.given_up
+    np.testing.assert_array_equal(values, followed(explainer, x, monkeypatch))
+
+
+def test_gradients_of_tokens_repeat_a_course(monkeypatch):
+    x = torch.randint(11, (6, 5))
+    explainer = InputTimesGradient(Reader().eval(), batch_size=2)
+    values, course = seen(explainer, x, monkeypatch)
+    assert course.turns
     np.testing.assert_array_equal(values, followed(explainer, x, monkeypatch))
 
 

@@ -1,8 +1,9 @@
 """Capture: the model runs once, and each operation on activations is carried out so that methods can go back.
 
 While a `Capture` is active, PyTorch hands it every function that the model calls (a `TorchFunctionMode`).
-Functions on activations are recorded and run by `follow`; all others run as they are. Parameters, and
-whatever is computed from them alone, are constants.
+Functions on activations are run and recorded (`recording`), or repeated as an earlier batch ran them
+(`inside.course`); all others run as they are. Parameters, and whatever is computed from them alone, are
+constants.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ from tellwhy.explainers.propagation.engine.taps import tapped
 from tellwhy.explainers.propagation.inside.course import (
     Course,
     inputs_of_layer,
-    mark_leaf,
 )
 from tellwhy.explainers.propagation.inside.module_paths import ModulePaths
 from tellwhy.explainers.propagation.inside.own_modules import OwnModules
@@ -137,12 +137,15 @@ class Capture(TorchFunctionMode):
     def add_leaf(self, leaf: Tensor, number: int, *, nonnegative: bool = False) -> None:
         """Let a tensor be one that relevance is handed to, for the input of that number."""
         self.leaves.append((leaf, number))
-        mark_leaf(leaf, len(self.leaves))
+        course = self.repeats or self.course
+        if course is not None:
+            course.place_leaf(leaf, len(self.leaves))
         self.origins.keep(leaf, Origin(_INPUT, nonnegative=nonnegative))
 
     def repeat(self, course: Course) -> None:
         """Take the course of an earlier batch, whose operations and steps serve again."""
         assert course.current is not None
+        course.start()
         self.repeats = course
         self.operations = course.operations
         self.current = course.current

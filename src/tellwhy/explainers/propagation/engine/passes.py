@@ -16,7 +16,7 @@ from tellwhy.core.errors import InvalidInput, TellwhyError, UnsupportedModel
 from tellwhy.explainers.propagation.engine.capture import Capture
 from tellwhy.explainers.propagation.engine.inputs import Inputs
 from tellwhy.explainers.propagation.engine.methods import Method
-from tellwhy.explainers.propagation.inside.course import Course, place_of
+from tellwhy.explainers.propagation.inside.course import Course
 from tellwhy.explainers.propagation.inside.module_paths import ModulePaths
 from tellwhy.explainers.propagation.operations.nested import tensors_in
 from tellwhy.explainers.propagation.operations.operation import Operation
@@ -84,7 +84,7 @@ def _repeated_forward(
     capture.repeat(course)
     try:
         outputs = capture.origins.newest(_captured(model, inputs, capture))
-        strayed = capture.n_repeated != len(course.turns) or place_of(outputs) != course.output
+        strayed = capture.n_repeated != len(course.turns) or course.place_of(outputs) != course.output
     except Exception:  # whatever it was: the ordinary way tells, or does better
         strayed = True
     if strayed:

@@ -22,7 +22,7 @@ from tellwhy.explainers.propagation.engine.refusals import (
     check_seen,
     note_unknown,
 )
-from tellwhy.explainers.propagation.inside.course import OtherCourse, described
+from tellwhy.explainers.propagation.inside.course import OtherCourse
 from tellwhy.explainers.propagation.operations.calls import Call
 from tellwhy.explainers.propagation.operations.kinds import kind_of
 from tellwhy.explainers.propagation.operations.nested import tensors_in
@@ -82,7 +82,7 @@ def _take(
     capture: Capture, way: Way, call: Call, operation: Operation, origins: Sequence[Origin | None]
 ) -> Any:
     """Run an operation in the way that was chosen for it, and record it."""
-    arguments = None if capture.course is None else described(call)
+    arguments = None if capture.course is None else capture.course.described(call.args, call.kwargs, [])
     result = way(capture, call)
     if operation.kind == "unknown":
         if not any(capture.is_activation(t) for t in tensors_in(result)):

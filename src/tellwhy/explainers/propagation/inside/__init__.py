@@ -1,1 +1,1 @@
-"""What happens inside the network on the way down: the ledger, and the relevance of hidden units."""
+"""What happens inside the network: modules, places, tokens, the course of a batch, and the ledger."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from operator import is_
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from tellwhy.explainers.propagation.engine.inputs import Inputs
     from tellwhy.explainers.propagation.engine.methods import Current
 
-_PLACE = "_place_in_course"  # attribute of an activation: which operation made it, and which output it is
+_RUNS = count()
 _KNOW_WEIGHTS = frozenset(("layer", "normalisation"))
 _BEFORE = "_inputs_of_layer"  # attribute of a layer's output, where the next operation is one with the layer
 
@@ -80,6 +81,10 @@ class Course:
         Those of the first batch, which serve the others too.
     output
         Place of the model's output.
+    mark
+        Attribute of activations that holds their place: which operation made them, and which output they
+        are. Each batch has a name of its own for it, so that a tensor that the model kept from an earlier
+        batch has no place.
     given_up
         Whether every batch is to be followed.
     """
@@ -90,6 +95,7 @@ class Course:
     current: Current | None = None
     output: Any = None
     given_up: bool = False
+    mark: str = ""
 
     def fits(self, inputs: Inputs) -> bool:
         """Whether a batch looks like the first one."""
@@ -100,14 +106,19 @@ class Course:
         if not self.given_up and self.current is None and capture.is_repeatable:
             self.key = _key(inputs)
             self.turns = []
+            self.start()
             capture.course = self
+
+    def start(self) -> None:
+        """Forget the places of the batch before."""
+        self.mark = f"_place_{next(_RUNS)}"
 
     def end(self, capture: Capture, output: Tensor) -> None:
         """Keep the course, if the ways of all its operations can be taken again."""
         if capture.course is not self:
             return
         n_kept = sum(turn.operation is not None for turn in self.turns)
-        self.output = place_of(output)
+        self.output = self.place_of(output)
         if not capture.is_repeatable or capture.must_verify or n_kept != len(capture.operations):
             self.give_up()
             return
@@ -126,10 +137,10 @@ class Course:
         way, result = turn
         is_direct = operation is not None and call.is_plain and getattr(way, "func", None) is plain_way
         empty = replace(call, args=(), kwargs={}, activations=[])
-        weights = () if operation is None or operation.kind not in _KNOW_WEIGHTS else _constants(call)
+        knows = operation is not None and operation.kind in _KNOW_WEIGHTS
+        weights = tuple(self._constants(call.args, call.kwargs)) if knows else ()
         self.turns.append(Turn(empty, arguments, operation, way, is_direct, weights))
-        if operation is not None:
-            _mark(call.activations, operation, tensors_in(result))
+        self._place(call.activations, operation, tensors_in(result))
 
     def turn_of(self, number: int, function: Any, args: Any, kwargs: Any) -> tuple[Turn | None, list[Tensor]]:
         """The turn of that number and its activations, if these are its function and arguments."""
@@ -137,19 +148,18 @@ class Course:
         turn = self.turns[number] if number < len(self.turns) else None
         if turn is None or turn.call.function != function:
             return None, found
-        given = (_without_numbers(args, found), _without_numbers(kwargs, found) if kwargs else None)
-        if not _same(turn.arguments, given):
+        if not _same(turn.arguments, self.described(args, kwargs, found)):
             return None, found
-        if turn.weights:  # a model may compute them, and from other rows other ones
-            now = [t for t in all_tensors((args, kwargs)) if _PLACE not in t.__dict__]
-            return (turn if all(map(is_, turn.weights, now)) else None), found
+        # A model may compute weights, and other ones from other rows.
+        if turn.weights and not all(map(is_, turn.weights, self._constants(args, kwargs))):
+            return None, found
         return turn, found
 
     def take(self, capture: Capture, turn: Turn, args: Any, kwargs: Any, found: list[Tensor]) -> Any:
         """Run a call as in the first batch; `found` are its activations, as often as they occur."""
         if turn.is_direct:
             result = turn.call.function(*args, **kwargs)
-            _mark(found, turn.operation, tensors_in(result))
+            self._place(found, turn.operation, tensors_in(result))
             return result
         if len(found) > 1:
             found = list({id(t): t for t in found}.values())
@@ -159,14 +169,54 @@ class Course:
         result = turn.way(capture, call)
         if turn.operation is not None:
             outputs = tensors_in(result)
-            _mark(found, turn.operation, outputs)
+            self._place(found, turn.operation, outputs)
             if call.in_place and outputs and outputs[0] is not call.target:
                 capture.origins.replace(call.target, outputs[0])
         return result
 
+    def place_of(self, tensor: Tensor) -> Any:
+        """Which operation made a tensor, or which leaf it is; None for a constant."""
+        return tensor.__dict__.get(self.mark)
 
-def _constants(call: Call) -> tuple[Tensor, ...]:
-    return tuple(t for t in all_tensors((call.args, call.kwargs)) if place_of(t) is None)
+    def place_leaf(self, leaf: Tensor, number: int) -> None:
+        """Give a leaf a place of its own."""
+        leaf.__dict__[self.mark] = ("leaf", number)
+
+    def _place(
+        self, activations: list[Tensor], operation: Operation | None, outputs: Sequence[Tensor]
+    ) -> None:
+        """Note in the outputs which operation made them."""
+        if operation is None:
+            return
+        for number, tensor in enumerate(outputs):
+            if tensor.requires_grad:  # not the whole numbers that x.max(dim=1) gives as well
+                tensor.__dict__[self.mark] = (operation.index, number)
+        if operation.merged:  # the next operation hands relevance to the inputs of this one
+            outputs[0].__dict__[_BEFORE] = activations
+
+    def _constants(self, args: Any, kwargs: Any) -> list[Tensor]:
+        return [t for t in all_tensors((args, kwargs)) if self.mark not in t.__dict__]
+
+    def described(self, args: Any, kwargs: Any, found: list[Tensor]) -> Any:
+        """What calls of the same turn have in common; their activations are put into `found`."""
+        return (self._without_numbers(args, found), self._without_numbers(kwargs, found) if kwargs else None)
+
+    def _without_numbers(self, tree: Any, found: list[Tensor]) -> Any:
+        """Places of activations, shapes of constants, settings as they are."""
+        if isinstance(tree, dict):
+            return {name: self._without_numbers((part,), found) for name, part in tree.items()}
+        parts: list[Any] = []
+        for part in tree:
+            if isinstance(part, Tensor):
+                place = part.__dict__.get(self.mark)
+                if place is not None:
+                    found.append(part)
+                parts.append(part.shape if place is None else place)
+            elif isinstance(part, (tuple, list, dict)):
+                parts.append(self._without_numbers(part, found))
+            else:
+                parts.append(part)
+        return parts
 
 
 def _key(inputs: Inputs) -> Any:
@@ -174,53 +224,10 @@ def _key(inputs: Inputs) -> Any:
     return (shapes, inputs.names, inputs.nonnegative)
 
 
-def place_of(tensor: Tensor) -> Any:
-    """Which operation of the course made a tensor, or which leaf it is; None for a constant."""
-    return tensor.__dict__.get(_PLACE)
-
-
-def mark_leaf(tensor: Tensor, number: int) -> None:
-    """Give a leaf a place of its own."""
-    tensor.__dict__[_PLACE] = ("leaf", number)
-
-
-def _mark(activations: list[Tensor], operation: Operation | None, outputs: Sequence[Tensor]) -> None:
-    """Note in the outputs which operation made them."""
-    if operation is None:
-        return
-    index = operation.index
-    for number, tensor in enumerate(outputs):
-        tensor.__dict__[_PLACE] = (index, number)
-    if operation.merged:  # the next operation hands relevance to the inputs of this one
-        outputs[0].__dict__[_BEFORE] = activations
-
-
 def inputs_of_layer(output: Tensor) -> Sequence[Tensor]:
     """Inputs of the layer whose output this is, where the next operation is one with the layer."""
     found: Sequence[Tensor] = output.__dict__[_BEFORE]
     return found
-
-
-def described(call: Call) -> Any:
-    """What calls of the same turn have in common."""
-    found: list[Tensor] = []
-    return (_without_numbers(call.args, found), _without_numbers(call.kwargs, found) if call.kwargs else None)
-
-
-def _without_numbers(tree: Any, found: list[Tensor]) -> Any:
-    """Places of activations, which are put into `found`; shapes of constants; settings as they are."""
-    if isinstance(tree, dict):
-        return {name: _without_numbers((part,), found) for name, part in tree.items()}
-    parts: list[Any] = []
-    for part in tree:
-        if isinstance(part, Tensor):
-            place = part.__dict__.get(_PLACE)
-            if place is not None:
-                found.append(part)
-            parts.append(part.shape if place is None else place)
-        else:
-            parts.append(_without_numbers(part, found) if isinstance(part, (tuple, list, dict)) else part)
-    return parts
 
 
 def _same(first: Any, second: Any) -> bool:

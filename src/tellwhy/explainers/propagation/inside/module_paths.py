@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 from torch.nn import Module
@@ -19,11 +20,16 @@ class ModulePaths:
     """
 
     def __init__(self, model: Module):
-        self._names = {id(module): name for name, module in model.named_modules()}
+        self._model = model
         self._running: list[Module] = []
         self._thread = threading.get_ident()
         self.on_enter: Callable[[str, Any], None] | None = None  # given the path and arguments of a module
         self.on_output: Callable[[str, Any], Any] | None = None  # given the path and output of a module
+
+    @cached_property
+    def _names(self) -> dict[int, str]:
+        """Paths by module; not asked for where a batch repeats what an earlier one did."""
+        return {id(module): name for name, module in self._model.named_modules()}
 
     @property
     def current(self) -> str:
