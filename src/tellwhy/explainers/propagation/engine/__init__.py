@@ -38,7 +38,7 @@ trailing softmax
 
 Where to start reading
 ----------------------
-`passes` runs the model under a `Capture` (`capture`), which sees each call. `recording` finds out of what kind
-it is, and runs it in the way that `follow` chooses: as it is, or in a step (`steps`, `derivative_steps`).
-`passes.run_backward` then goes down for one method.
+`passes` runs the model under a `Capture` (`capture`), which sees each call. `recording` finds out of what
+kind it is, and runs it in the way that `follow` chooses: as it is, or in a step (`steps`,
+`derivative_steps`). `passes.run_backward` then goes down for one method.
 """
