@@ -179,47 +179,53 @@ def save(asked: argparse.Namespace, found: dict) -> None:
 def page(found: dict) -> None:
     """Write the page from what was measured."""
     table = pd.DataFrame(found["lines"])
-    parts = []
-    for name, rows in table.groupby("set", sort=False):
-        wide = rows.pivot(index="model", columns="class", values="AUROC").reindex(rows["model"].unique())
-        wide.columns = [str(column) for column in wide.columns]
-        wide.insert(0, "mean", wide.mean(axis=1))
-        for told, mean in PUBLISHED.get(str(name), {}).items():
-            wide.loc[told, "mean"] = mean
-        wide = wide.round(3).astype(object).fillna("").reset_index()
-        n = f"{rows['learned from'].min():,} to {rows['learned from'].max():,}"
-        measured_classes = rows["class"].nunique()
-        left = (
-            "" if measured_classes == 10 else " The other classes were not reached in the time on the device."
-        )
-        published = (
-            "; published: means over all ten classes, of 5,000 pictures each" if name in PUBLISHED else ""
-        )
-        parts.append(
-            (
-                f"{name}: AUROC of test pictures of the other nine classes, for each class learned from {n} training "
-                f"pictures of it{published}.{left} No label was seen by any network or model; “own class”: the network "
-                "saw that class only; “all classes”: it saw the training pictures of all classes, without their labels, "
-                "which Deep SVDD did not.",
-                wide,
-            )
-        )
-    if found["textures"]:
-        about = found["about"]
-        parts.append(
-            (
-                f"Textures: {about['positions']} positions of a disc of the same picture, shifted and turned by a quarter "
-                "(no grey level is new). The network learned from the picture without the disc to tell how squares of "
-                "it are turned; relevance is carried back to the pixels by LRP. Means over 15 × 15 pixels, for both.",
-                pd.DataFrame(found["textures"]),
-            )
-        )
+    parts = [set_part(str(name), rows) for name, rows in table.groupby("set", sort=False)]
     about = found["about"]
+    if found["textures"]:
+        n = len({line["place"] for line in found["textures"]})
+        words = (
+            f"Textures: {n} positions of a disc of the same picture, shifted and turned by a quarter (no grey level is "
+            "new). The network learned from the picture without the disc to tell how squares of it are turned; "
+            "relevance is carried back to the pixels by LRP. Means over 15 × 15 pixels, for both."
+        )
+        parts.append((words, texture_table(found["textures"])))
     place = about["machine"] or about["device"]
     steps = " or ".join(f"{n:,}" for n in np.atleast_1d(about["steps"]))
     first = f"Networks of three blocks of convolutions, {steps} steps each, on {place}. "
     parts[0] = (first + parts[0][0], parts[0][1])
     publish("one_class_images", TITLE, parts)
+
+
+def set_part(name: str, rows: pd.DataFrame) -> tuple[str, pd.DataFrame]:
+    """What is said of a set, and its table: models as rows, classes as columns."""
+    wide = rows.pivot(index="model", columns="class", values="AUROC").reindex(rows["model"].unique())
+    wide.columns = [str(column) for column in wide.columns]
+    wide.insert(0, "mean", wide.mean(axis=1))
+    for told, mean in PUBLISHED.get(name, {}).items():
+        wide.loc[told, "mean"] = mean
+    wide = wide.round(3).astype(object).fillna("").reset_index()
+    n = f"{rows['learned from'].min():,} to {rows['learned from'].max():,}"
+    left = (
+        "" if rows["class"].nunique() == 10 else " The other classes were not reached in the time there was."
+    )
+    published = "; published: means over all ten classes, of 5,000 pictures each" if name in PUBLISHED else ""
+    words = (
+        f"{name}: AUROC of test pictures of the other nine classes, for each class learned from {n} training pictures of "
+        f"it{published}.{left} No label was seen by any network or model; “own class”: the network saw that class only; "
+        "“all classes”: it saw the training pictures of all classes, without their labels, which Deep SVDD did not."
+    )
+    return words, wide
+
+
+def texture_table(lines: list[dict]) -> pd.DataFrame:
+    """Means over positions, with what chance leaves open of the first."""
+    shown = []
+    for (name, model), each in pd.DataFrame(lines).groupby(["texture", "model"], sort=False):
+        half = 1.96 * each["AUROC"].std() / np.sqrt(len(each))
+        auroc = f"{each['AUROC'].mean():.3f} ± {half:.3f}"
+        pro = round(float(each["AU-PRO"].mean()), 3)
+        shown.append({"texture": name, "model": model, "AUROC of pixels": auroc, "AU-PRO": pro})
+    return pd.DataFrame(shown).sort_values("texture", kind="stable")
 
 
 def main() -> None:

@@ -107,6 +107,7 @@ def main() -> None:
     options.add_argument("--dtype", default="float64")
     options.add_argument("--data", help="a folder with cifar10.npz and textures.npz")
     options.add_argument("--json", help="where to keep the figures")
+    options.add_argument("--told", nargs="*", default=[], help="sentences on the machine for the page")
     options.add_argument(
         "--from", dest="kept", nargs="+", help="figures that were kept: write the page from them"
     )
@@ -114,7 +115,8 @@ def main() -> None:
     if asked.kept:
         parts = [json.loads(Path(name).read_text(encoding="utf-8")) for name in asked.kept]
         lines = [line for part in parts for line in part["lines"]]
-        page(lines, " ".join(dict.fromkeys(part["told"] for part in parts)) + _ratio(lines))
+        told = " ".join([*dict.fromkeys(part["told"] for part in parts), *asked.told])
+        page(lines, told + _ratio(lines))
         return
     found = {"lines": measured(asked), "told": f"Measured on {machine()}."}
     if asked.json:
@@ -131,7 +133,9 @@ def _ratio(lines: list[dict]) -> str:
         slow = [seconds for where, seconds in own.items() if "cores" in where]
         for where, seconds in own.items():
             if slow and "cores" not in where:
-                told += f" {what}: {where} takes 1/{min(slow) / seconds:.0f} of the time."
+                told += (
+                    f" {what[0].upper()}{what[1:]}: {where} takes 1/{min(slow) / seconds:.0f} of the time."
+                )
     return told
 
 

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from tellwhy.core.errors import InvalidInput, UnreadableFile
+from tellwhy.detectors import PatchModel
+from tellwhy.workflow.media import picture_run
 from tellwhy.workflow.media.media_run import load_media, save_media
 from tellwhy.workflow.media.picture_run import explain_pictures
 from tellwhy.workflow.media.regions import regions_of
@@ -58,6 +60,22 @@ def test_ordinary_pictures_are_no_alarms(place):
     run = explain_pictures(place / "new", reference=place / "good", top=1, **FAST)
     assert run.n_flagged == 0
     assert run.headline == "None of the 5 pictures is odd."
+
+
+def test_good_pictures_are_scored_in_the_unit_of_the_model_that_judges(monkeypatch):
+    """Each part of the reference has a bandwidth of its own, and scores go with its square."""
+    flat = np.full((1, 20, 20), 100.0)
+    rng = np.random.default_rng(0)
+    good = [flat[0] + rng.normal(scale=0.1 if k % 3 else 9.0, size=(20, 20)) for k in range(12)]
+    model = PatchModel(patch_size=(7, 7), n_train_patches=200).fit(np.stack(good))
+    used = []
+    monkeypatch.setattr(
+        picture_run,
+        "_scores",
+        lambda fitted, pixels, **_: used.append(fitted.detectors_[0].bandwidth_) or np.zeros(len(pixels)),
+    )
+    picture_run._ordinary(model, good, is_sparse=False)
+    assert used == [model.detectors_[0].bandwidth_] * 3
 
 
 def test_one_picture_is_compared_with_itself(place):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.progress import stage, track
@@ -86,7 +87,7 @@ def explain_pictures(files: str | Path | Sequence[str | Path], **settings: Any) 
     stage("learning what is ordinary")
     model = _model(request, is_clean=bool(good)).fit(good or own)
     scores = _scores(model, own, unseen=not good, is_sparse=is_sparse)
-    ordinary = _ordinary(request, good, is_sparse=is_sparse) if len(good) > 1 else None
+    ordinary = _ordinary(model, good, is_sparse=is_sparse) if len(good) > 1 else None
     seen = _Seen(pictures, own, len(good), notices, scores, judge(scores, ordinary, fdr=request.fdr))
     order = np.argsort(-scores, kind="stable")[: request.top].tolist()
     items = [_item(model, seen, i) for i in track(order, len(order), "explaining pictures")]
@@ -175,14 +176,18 @@ def _sparser(model: PatchModel) -> PatchModel:
     return coarse
 
 
-def _ordinary(request: PictureRequest, good: Sequence[Floats], *, is_sparse: bool) -> Floats:
-    """Scores of the reference pictures, each by a model that has not seen it."""
+def _ordinary(model: PatchModel, good: Sequence[Floats], *, is_sparse: bool) -> Floats:
+    """Scores of the reference pictures, each by a model that has not seen it.
+
+    All models have the bandwidth of the one that judges: scores go with its square, and that of other
+    pictures may be half of it where many patches are almost equal.
+    """
     fold = np.arange(len(good)) % min(FOLDS, len(good))
     scores = np.empty(len(good))
     for k in range(int(fold.max()) + 1):
         others = [pixels for pixels, f in zip(good, fold, strict=True) if f != k]
         held = [pixels for pixels, f in zip(good, fold, strict=True) if f == k]
-        fitted = _model(request, is_clean=True).fit(others)
+        fitted = clone(model).set_params(detector=model.detectors_[0]).fit(others)
         scores[fold == k] = _scores(fitted, held, unseen=False, is_sparse=is_sparse)
     return scores
 
