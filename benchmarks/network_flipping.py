@@ -35,19 +35,10 @@ FILLS = {"pictures": ("zero", "blur"), "queries": ("unknown word",)}
 Make = Callable[[nn.Module, Tensor], Any]
 
 
-class WordsAsFloats(nn.Module):
-    """Takes the numbers of words as floats, which explainers of any score hand over."""
-
-    def __init__(self, model: nn.Module):
-        super().__init__()
-        self.model = model
-
-    def forward(self, words: Tensor) -> Tensor:
-        return self.model(words.round().long())
-
-
 def _score(model: nn.Module, *, is_text: bool = False) -> NetworkOutput:
-    return NetworkOutput(WordsAsFloats(model).eval() if is_text else model, batch_size=4096)
+    score = NetworkOutput(model, batch_size=4096)
+    score.has_levels = is_text
+    return score
 
 
 def methods(is_text: bool) -> dict[str, Make]:

@@ -68,6 +68,9 @@ class Turning(nn.Module):
             a = torch.exp(b if turns else a)
         elif self.how == "more":
             a = a + b if turns else a
+        elif self.how == "output":
+            both = self.out(a), self.out(b)
+            return both[int(turns)]
         return self.out(a)
 
 
@@ -121,6 +124,7 @@ class Pointing(nn.Module):
     def forward(self, x):
         h = torch.relu(self.inner(x))
         places = h.max(dim=1, keepdim=True).indices
+        h = torch.pow(h + 0.5, places)
         return self.out(torch.cat([h.gather(1, places), h[:, :1] * (h > 0.1)[:, :1]], dim=1))
 
 
@@ -171,7 +175,7 @@ def test_tokens_of_later_batches_get_what_following_each_gives(attention, monkey
     np.testing.assert_array_equal(values, followed(explainer, x, monkeypatch))
 
 
-@pytest.mark.parametrize("how", ["function", "setting", "input", "more"])
+@pytest.mark.parametrize("how", ["function", "setting", "input", "more", "output"])
 def test_another_turn_is_noticed_and_followed(how, monkeypatch):
     x = torch.rand(6, 4)
     x[2:4] += 1  # the second batch turns, the third is like the first again

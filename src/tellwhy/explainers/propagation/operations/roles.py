@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from torch import Tensor
+
 from tellwhy.explainers.propagation.operations.calls import Call
 
 _MADE = {"square": "square", "sigmoid": "gate", "hardsigmoid": "gate", "softmax": "weights"}
@@ -55,6 +57,8 @@ def role_of(call: Call, kind: str, roles: Sequence[str]) -> str:
 def _power(call: Call, role: str) -> str:
     """Role of x to a power: a square, or a root of a mean square."""
     exponent = call.arguments(("input", "exponent")).get("exponent")
+    if isinstance(exponent, Tensor):  # one for each element says nothing of them all
+        exponent = exponent.item() if exponent.numel() == 1 else None
     if exponent == 2:
         return "square"
     if role == "mean square" and isinstance(exponent, (int, float)) and abs(exponent) < 1:
