@@ -52,16 +52,8 @@ def explain_together(explainers: Sequence[NetworkExplainer], X: Any, *, output: 
     targets = [check_target(e.target, len(rows)) for e in explainers]
     collector_of = DeviceCollector if output == "torch" else Collector
     collectors = [collector_of(len(rows), partial(e.raise_not_finite, model)) for e in explainers]
-    rng = generator(lead.random_state)
     label = f"explaining with {', '.join(type(e).__name__ for e in explainers)}"
-
-    course = Course()
-
-    def work(batch: Inputs, wanted: Sequence[CheckedTarget]) -> list[Result]:
-        if len(explainers) == 1 and not lead.goes_down_only:
-            return [lead.explain_batch(model, batch, wanted[0], rng)]
-        return share_forward(explainers, model, batch, wanted, course)
-
+    work = _work(explainers, model, is_alone=len(rows) <= lead.batch_size)
     with untouched(rows.tensors[0].device), torch.enable_grad():
         is_alike = lead.shares_forward and may_repeat(model, rows, targets, lead.batch_size)
         explained: Work = Repeated(work, lead.batch_size) if is_alike else work
@@ -75,6 +67,20 @@ def explain_together(explainers: Sequence[NetworkExplainer], X: Any, *, output: 
         finish(e, X, rows, whole, target)
         for e, whole, target in zip(explainers, wholes, targets, strict=True)
     ]
+
+
+def _work(explainers: Sequence[NetworkExplainer], model: Module, *, is_alone: bool) -> Work:
+    """How each batch is explained; where a batch is not alone, the next ones repeat its course."""
+    lead = explainers[0]
+    rng = generator(lead.random_state)
+    course = None if is_alone else Course()
+
+    def work(batch: Inputs, wanted: Sequence[CheckedTarget]) -> list[Result]:
+        if len(explainers) == 1 and not lead.goes_down_only:
+            return [lead.explain_batch(model, batch, wanted[0], rng)]
+        return share_forward(explainers, model, batch, wanted, course)
+
+    return work
 
 
 def share_forward(
