@@ -247,6 +247,13 @@ def test_another_run_is_not_mixed_with_this_one(place, tmp_path, small_blocks, i
         explain_bulk(place / "big.parquet", model=place / "m.tellwhy", out=tmp_path / "mine")
 
 
+def test_a_model_that_cannot_be_read_leaves_no_folder(place, tmp_path):
+    (tmp_path / "cut.tellwhy").write_bytes((place / "m.tellwhy").read_bytes()[:3000])
+    with pytest.raises(UnreadableFile, match="is no model, or a damaged one"):
+        explain_bulk(place / "big.parquet", model=tmp_path / "cut.tellwhy", out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_block_that_kills_its_process_is_named(place, tmp_path, monkeypatch, small_blocks):
     """The pool tries it three times, the last time alone; the other blocks are delivered."""
     monkeypatch.setattr("tellwhy.workflow.bulk.pool.explain_block", deadly)

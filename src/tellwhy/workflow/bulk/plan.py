@@ -14,6 +14,7 @@ from tellwhy.core.storage.files import new_file, plain
 from tellwhy.core.storage.folders import read_versioned
 from tellwhy.workflow.bulk.blocks import Block, files_of, plan_blocks
 from tellwhy.workflow.bulk.explain_block import Job
+from tellwhy.workflow.models.files import load_table_model
 
 PLAN = "bulk.json"
 SCHEMA = 2
@@ -48,6 +49,7 @@ def planned(names: Sequence[str | Path], job: Job) -> Plan:
     path = Path(job.out) / PLAN
     if not path.exists():
         _check_empty(Path(job.out))
+        load_table_model(job.model)  # one that cannot be read must not leave a folder that is in the way
         plan = Plan(job, tuple(plan_blocks(names)), files)
         _write(path, plan)
         return plan
