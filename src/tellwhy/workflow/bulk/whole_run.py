@@ -287,7 +287,8 @@ def _since(model: TableModel, records: Sequence[Record]) -> list[str]:
     if not found:
         return []
     told = "; ".join(f"{each.column}: {each.text}" for each in found[:MOST_COLUMNS])
-    more = f"; and {len(found) - MOST_COLUMNS} more columns" if len(found) > MOST_COLUMNS else ""
+    n_more = len(found) - MOST_COLUMNS
+    more = f"; and {n_more} more column{'s' if n_more > 1 else ''}" if n_more > 0 else ""
     return [f"Since the model was fitted: {told}{more}."]
 
 

@@ -152,7 +152,7 @@ def _tell(result: BulkResult, folder: Path, top: int, *, as_json: bool, quiet: b
         screen.say(f"{result.n_resumed:,} of {result.n_blocks:,} blocks were done before.")
     if result.failed:
         screen.fail(
-            f"{len(result.failed)} pieces could not be explained, the first: {result.failed[0][0]}: "
+            f"Pieces that could not be explained: {len(result.failed)}, the first: {result.failed[0][0]}: "
             f"{result.failed[0][1]} All are named in {folder / 'parts.json'}; the others are delivered. "
             "Mend them and run the same command again."
         )

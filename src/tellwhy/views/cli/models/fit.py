@@ -52,6 +52,7 @@ def fit_command(
 
     The file holds how columns are read, the ranges, labels and relations of the table, the detector, where
     alarms begin, and up to 50,000 rows (without free text and identifiers). It holds no code.
+    Rows in time, grids, graphs and pictures are judged in one go by `tellwhy explain`: no model is kept.
 
     Example: `tellwhy fit january.csv --save orders.tellwhy`
     """
