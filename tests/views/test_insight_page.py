@@ -36,12 +36,20 @@ def text(html):
 
 def test_what_raises_and_what_lowers_and_what_may_be_nothing():
     found = text(page(insight([3.0, -2.0, 1.0], [[2, 4], [-3, -1], [-1, 3]])))
-    assert "Higher values of f0 raise the output. Higher values of f1 lower the output." in found
-    assert "40 % of its rows (between 30 and 50 %)" in found
+    assert (
+        "Higher values of f0 make the class likelier. Higher values of f1 make the class less likely."
+        in found
+    )
+    assert "Pattern 1: 40 % of its rows (between 30 and 50 %)" in found
     assert "f2 may be 0" in found
     assert "f0 may be 0" not in found
     assert "[−3, −1]" in found
     assert "90 % interval" in found
+
+
+def test_a_score_has_an_output_and_no_class():
+    found = text(page(insight([3.0, -2.0], [[2, 4], [-3, -1]], target="score"), score=SURE))
+    assert "Higher values of f0 raise the output. Higher values of f1 lower the output." in found
 
 
 def test_nothing_sure_is_said_so():
@@ -99,6 +107,6 @@ def test_names_cannot_break_out_and_nothing_is_fetched():
 def test_many_features_are_counted_and_the_file_is_written(tmp_path):
     made = insight(np.linspace(1, 2, 40), [[0.5, 3]] * 40)
     assert "25 more features are in insights.json" in text(page(made))
-    assert "and 37 more raise the output" in text(page(made))
+    assert "and 37 more make the class likelier" in text(page(made))
     path = write_insight_report(InsightRun([made], {"cat": SURE}, "m:f", "t.csv", 1), tmp_path / "p.html")
     assert path.read_text(encoding="utf-8").startswith("<!doctype html>")

@@ -23,6 +23,7 @@ AGREED = 1.05  # split-R̂ up to which chains agree
 DOUBTFUL = 1.1  # and beyond which intervals are too narrow
 MOST_LINES = 15  # features of a table; insights.json holds all
 MOST_NAMED = 3  # features of a sentence
+ONE_SCORE = "score"  # target of a model without classes
 MOST_CELLS = 10_000  # of an image that is drawn cell by cell
 SIDE = 220  # pixels across an image
 
@@ -120,18 +121,21 @@ def _title(insight: Insight) -> str:
     low = 100 * insight.share_interval[0]
     high = 100 * insight.share_interval[1]
     limits = "" if high - low < 0.5 else f" (between {low:.0f} and {high:.0f} %)"
-    return f"{100 * insight.share:.0f} % of its rows{limits}"
+    return f"Pattern {insight.component + 1}: {100 * insight.share:.0f} % of its rows{limits}"
 
 
 def _sentence(insight: Insight) -> str:
     """What raises and what lowers the output, of the features whose sign is sure."""
     frame = insight.to_frame()
     parts = []
-    for verb, sure in (("raise", frame[frame["low"] > 0]), ("lower", frame[frame["high"] < 0])):
+    words = ("raise the output", "lower the output")
+    if insight.target != ONE_SCORE:
+        words = ("make the class likelier", "make the class less likely")
+    for verb, sure in zip(words, (frame[frame["low"] > 0], frame[frame["high"] < 0]), strict=True):
         names = [wording.shortened(str(name), 60) for name in sure["feature"][:MOST_NAMED]]
         if names:
             more = f" and {len(sure) - len(names)} more" if len(sure) > len(names) else ""
-            parts.append(f"Higher values of {', '.join(names)}{more} {verb} the output.")
+            parts.append(f"Higher values of {', '.join(names)}{more} {verb}.")
     return " ".join(parts) or "No feature surely matters here: every interval holds 0."
 
 

@@ -62,10 +62,20 @@ def test_explanation_adds_up_and_says_how_sure_it_is(fitted, X):
 
 
 def test_a_column_of_equal_numbers_sets_no_rows_apart():
-    X = np.column_stack([np.full(50, 0.1), np.random.default_rng(0).normal(size=50)])
+    is_member = np.arange(50) < 17
+    X = np.column_stack([np.full(50, 0.1), np.random.default_rng(0).normal(size=50) + 3 * is_member])
     assert X[:, 0].std() > 0  # by a rounding error
-    found = _applies(X, np.arange(50) < 17, ["equal", "other"])
-    assert [name for name, _, _ in found] == ["other"]
+    assert [name for name, _, _ in _applies(X, is_member, ["equal", "other"])] == ["other"]
+
+
+@pytest.mark.parametrize("n_members", [20, 200, 1000])
+def test_columns_that_differ_by_chance_set_no_rows_apart(n_members):
+    rng = np.random.default_rng(1)
+    named = 0
+    for _ in range(20):
+        X = rng.normal(size=(2000, 8))
+        named += len(_applies(X, np.arange(2000) < n_members, [f"x{k}" for k in range(8)]))
+    assert named <= 2, "of 160 columns"
 
 
 def test_insights_name_the_features_and_where_they_apply(fitted):

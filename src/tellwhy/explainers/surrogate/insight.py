@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 LEAST_SHARE = 0.01  # of the rows: a component that describes fewer is no insight
 MOST_EXAMPLES = 32  # rows that an insight carries with it
+APART = 0.25  # standard deviations between the means of rows that a feature sets apart, at least
+CHANCE = 3.0  # times the standard error of that difference, at least: less is seen where nothing is
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,5 +224,6 @@ def _applies(
     apart /= np.where(spread.varies, spread.deviation, np.inf)  # a constant column tells nobody apart
     chosen = np.argsort(-apart, kind="stable")[:n_features]
     low, high = np.quantile(X[members][:, chosen], [0.1, 0.9], axis=0)
-    ranges = [(names[c], float(low[i]), float(high[i])) for i, c in enumerate(chosen) if apart[c] > 0.1]
+    least = max(APART, CHANCE * np.sqrt(1.0 / members.sum() + 1.0 / (~members).sum()))
+    ranges = [(names[c], float(low[i]), float(high[i])) for i, c in enumerate(chosen) if apart[c] > least]
     return tuple(ranges)
