@@ -141,6 +141,34 @@ def _small_accuracies() -> Iterator[Unit]:
     yield {**own, "set": "letter", "epochs": 14, "batches": 1_000, "bias": True, "dropout": 0.2, "rate": 0.02}
 
 
+def _small_own() -> Iterator[Unit]:
+    """Letter end to end with longer steps of the classifier and a drawn bias; the same, learned from fewer rows."""
+    own = {**_OWN, "set": "letter", "kernel": "arccos", "rate": 0.02, "drawn_bias": 1.0, "batches": 1_000}
+    narrow = {**own, "sizes": [1_000], "epochs": 6, "heads": [25.0], "dropout": 0.2}
+    yield narrow
+    yield {**narrow, "rows": 7_500}
+    yield {**narrow, "heads": [1.0], "drawn_bias": 0.0}
+    yield {**narrow, "rows": 3_750}
+
+
+def _small_blocks() -> Iterator[Unit]:
+    """Hadamard blocks with 10,000 features in few steps: kernel errors, and accuracies end to end."""
+    for n_blocks in (3, 1, 2):
+        own = {"set": "mnist", "kernel": "gaussian", "structure": "hadamard", "n_blocks": n_blocks}
+        own |= {"sizes": [10_000], "epochs": 3, "refit": False, "rate": 0.02}
+        yield {**own, "trial": "own accuracy", "basis": "discriminative", "batches": 300}
+        yield {**own, "trial": "trained errors", "basis": "unsupervised", "batches": 100}
+
+
+def _small_adapted() -> Iterator[Unit]:
+    """UAB and SAB with a softmax that is fitted once more on all rows, as far as two cores go."""
+    for name in ("letter", "usps"):
+        for kernel in KERNELS:
+            own = {"trial": "fixed accuracy", "set": name, "kernel": kernel, "sizes": [1_000], "batches": 400}
+            yield {**own, "basis": "supervised", "epochs": 5, "rate": 0.001}
+            yield {**own, "basis": "unsupervised", "epochs": 5, "rate": 0.02}
+
+
 def _small_transfer() -> Iterator[Unit]:
     """Figure IV.2 on 6,000 rows."""
     own = {"trial": "transfer", "set": "mnist", "kernel": "gaussian", "sizes": [30, 100], "rows": 6_000}
@@ -193,6 +221,9 @@ PARTS = {
     "times": _times,
     "small": _small,
     "small accuracies": _small_accuracies,
+    "small own": _small_own,
+    "small blocks": _small_blocks,
+    "small adapted": _small_adapted,
     "small transfer": _small_transfer,
     "small times": _small_times,
 }
