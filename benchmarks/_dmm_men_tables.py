@@ -148,7 +148,7 @@ def converged_tables(results: Results, *, about: str) -> Parts:
 def _fit_line(line: dict[str, Any]) -> dict[str, Any]:
     _, name, target = line["key"].split(":")
     splits, split, merges, merged = line["moves"]
-    slowest = max(line["r_hats"], key=line["r_hats"].get)
+    effects = max(value for quantity, value in line["r_hats"].items() if "variance" not in quantity)
     return {
         "class": f"{TITLES[name]}: {CLASSES[name][int(target)]}",
         "images": line["rows"],
@@ -156,7 +156,7 @@ def _fit_line(line: dict[str, Any]) -> dict[str, Any]:
         "wall s": f"{line['wall']:.0f}",
         "processor s": f"{line['busy']:.0f}",
         "R̂": f"{line['r_hat']:.3f}",
-        "of": slowest,
+        "of the effects alone": f"{effects:.3f}",
         "effective draws": f"{line['ess']:.0f}",
         "R̂ of the 150 main coefficients": f"{line['r_hat_150']:.3f}",
         "": line["ended"],

@@ -28,7 +28,8 @@ from tellwhy.explainers.surrogate.conditionals._compiled_draws import (
 )
 from tellwhy.explainers.surrogate.conditionals._compiled_regression import coefficients_of, regression
 
-OFTEN = 0.1  # of the sweeps end with such a move: one costs as much as a few sweeps
+OFTEN = 0.1  # of the sweeps end with such a move, which costs as much as a few sweeps
+FEW = 300  # rows; with more, moves are as much rarer: of many rows, hardly any division is as good as another
 ROUNDS = 3  # of the launch
 WIDTH = 0.5  # standard deviation of the lognormal proposal of a variance
 
@@ -242,5 +243,6 @@ def split_or_merge(state, data, priors, rng):
 @njit(nogil=True, cache=True)
 def draw_partition(state, data, priors, rng):
     """After some of the sweeps, split or merge; not while a burn-in is annealed, nor without a pair."""
-    if len(state.counts) > 1 and state.cold[0] >= 1.0 and rng.random() < OFTEN:
+    often = OFTEN * min(1.0, FEW / len(state.z))
+    if len(state.counts) > 1 and state.cold[0] >= 1.0 and rng.random() < often:
         split_or_merge(state, data, priors, rng)
