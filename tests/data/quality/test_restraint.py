@@ -107,6 +107,11 @@ def test_a_wrong_sign_and_a_placeholder_among_zeros_are_still_found(rng, value, 
     assert {row for finding in found if finding.surprise > 0 for row in finding.rows} == set(rows.tolist())
 
 
+def test_the_dearest_price_of_a_list_is_no_placeholder(rng):
+    price = rng.choice([9.99, 19.99, 49.99, 99.0, 199.0, 499.0], 1500, p=[0.4, 0.3, 0.15, 0.1, 0.04, 0.01])
+    assert "placeholder" not in kinds(pd.DataFrame({"price": price, "size": rng.normal(size=1500)}))
+
+
 def test_a_pair_of_labels_that_more_than_a_few_rows_have_is_a_habit(rng):
     job = rng.choice(["craft", "office", "sales", "care", "school", "farm"], size=6000)
     sex = rng.choice(["female", "male"], size=6000, p=[0.3, 0.7])

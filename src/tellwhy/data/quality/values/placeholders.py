@@ -36,6 +36,7 @@ _FEWEST_ROWS = 20
 _PROBE = 5000
 _TRIED = 10  # known placeholders that are within reach of a column
 _FEW_VALUES = 5
+_LIST = 20  # so many different values, or fewer, are a list of prices or sizes: its last may be far from the others
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +102,8 @@ def _peeled(rising: Floats, known: tuple[float, ...], step: float) -> _Ends:
 
 def _without_far_repeats(ends: _Ends) -> _Ends:
     rising = ends.core
+    if len(np.unique(rising)) <= _LIST + 1:
+        return ends
     above = rising[np.searchsorted(rising, rising[0], side="right") :]
     if len(rising) - len(above) >= _FEWEST_REPEATS and above[0] - rising[0] > above[-1] - above[0] > 0:
         return _Ends(above, (*ends.low, float(rising[0])), ends.high)
