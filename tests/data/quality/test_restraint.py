@@ -112,6 +112,13 @@ def test_the_dearest_price_of_a_list_is_no_placeholder(rng):
     assert "placeholder" not in kinds(pd.DataFrame({"price": price, "size": rng.normal(size=1500)}))
 
 
+def test_a_distance_of_0_on_a_grid_is_no_placeholder(rng):
+    away, across = rng.geometric(0.3, (2, 3000)) - 1
+    distance = (30 * np.hypot(away, across)).round(2)
+    distance[rng.random(3000) < np.where(distance == 0, 0.7, 0.0)] = 30.0  # 0 is in some 3 % of the rows
+    assert "placeholder" not in kinds(pd.DataFrame({"distance": distance, "size": rng.normal(size=3000)}))
+
+
 def test_a_pair_of_labels_that_more_than_a_few_rows_have_is_a_habit(rng):
     job = rng.choice(["craft", "office", "sales", "care", "school", "farm"], size=6000)
     sex = rng.choice(["female", "male"], size=6000, p=[0.3, 0.7])

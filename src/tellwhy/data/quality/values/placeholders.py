@@ -145,7 +145,11 @@ def _is_away_from_zero(core: Floats, step: float) -> bool:
     """Whether values end well before 0: they stop suddenly, and by more than the steps between them."""
     low, middle = np.quantile(core, [0.01, 0.5])
     stops = core[0] > STOPS * (low - core[0]) and low > AWAY * middle > 0
-    return bool(stops and core[0] > 2 * step)
+    # Distances on a grid, say: 0, 30, 42, 60. Of values that hardly repeat, the first gaps are chance.
+    values, counts = np.unique(core[:_PROBE], return_counts=True)
+    repeats = counts[:3].min() >= _FEWEST_REPEATS
+    grid = float(np.diff(values[:4]).max(initial=0.0)) if repeats else 0.0
+    return bool(stops and core[0] > 2 * max(step, grid))
 
 
 def _finding(seen: Facts, column: str, core: Floats, rows: tuple[int, ...], evidence: float) -> Finding:
