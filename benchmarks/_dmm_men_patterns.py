@@ -51,7 +51,9 @@ def rows_of_class(name: str, model: Any, target: int, most: int) -> np.ndarray:
     X = images(name)[0]
     ask = probabilities(model)
     found: list[np.ndarray] = []
-    for part in np.array_split(X, 60):  # no further than needed: the network's answers take longer than the fit
+    for part in np.array_split(
+        X, 60
+    ):  # no further than needed: the network's answers take longer than the fit
         found.append(part[ask(part).argmax(axis=1) == target])
         if sum(map(len, found)) >= most:
             break

@@ -36,7 +36,7 @@ _FEWEST_ROWS = 20
 _PROBE = 5000
 _TRIED = 10  # known placeholders that are within reach of a column
 _FEW_VALUES = 5
-_LIST = 20  # so many different values, or fewer, are a list of prices or sizes: its last may be far from the others
+_LIST = 20  # at most so many different values are a list, of prices say: its last may be far off
 
 
 @dataclass(frozen=True, eq=False)
