@@ -53,7 +53,7 @@ def start(
         workers=workers,
         ray=ray,
     )
-    script = folder / f"{out}.py"
+    script = folder / f"run-{out}.py"  # no name that an import could mean
     script.write_text(code)
     return subprocess.Popen(
         [sys.executable, script],
