@@ -163,8 +163,9 @@ def _told(model: TableModel, judged: Judged, positions: Integers) -> list[Explai
     chosen = replace(judged.ranking, positions=positions, percentiles=np.full(len(positions), 100.0))
     run = run_of(judged.table, judged.request, judged.fitted, chosen, judged.found, with_evidence=False)
     causes = {mark.cause for mark in model.marks}
-    pairs = zip(run.anomalies, run.explanation.values.tolist(), strict=True)
-    return [Explained(a, values, bool(is_marked(a, run.typical, causes))) for a, values in pairs]
+    held = [bool(is_marked(anomaly, run.typical, causes)) for anomaly in run.anomalies]
+    told = judged.in_words(run).anomalies
+    return list(map(Explained, told, run.explanation.values.tolist(), held))
 
 
 def _bare(judged: Judged, position: int) -> Anomaly:
@@ -206,7 +207,8 @@ def _alarms(judged: Judged, read: ReadBlock, explained: list[Explained]) -> pa.T
         f"reason_{k + 1}": pa.array([texts[k] if k < len(texts) else None for texts in reasons], pa.string())
         for k in range(3)
     }
-    written = as_written(judged.table.frame.iloc[rows]).to_dict("records") if len(rows) else []
+    table = judged.table if read.table is None else read.table  # texts as they are, not how odd they are
+    written = as_written(table.frame.iloc[rows]).to_dict("records") if len(rows) else []
     return pa.table(
         {
             **_places(read, rows),

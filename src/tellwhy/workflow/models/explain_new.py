@@ -32,6 +32,7 @@ from tellwhy.workflow.tables.known_rows import KnownRows
 from tellwhy.workflow.tables.request import Request
 from tellwhy.workflow.tables.selection import Selection, as_source
 from tellwhy.workflow.tables.table_run import run_of
+from tellwhy.workflow.texts.text_columns import TextColumns, scored_texts
 from tellwhy.workflow.verdicts.alarms import Alarms
 from tellwhy.workflow.verdicts.findings import RowFindings
 from tellwhy.workflow.verdicts.ranking import Ranking, ranking_of
@@ -55,6 +56,8 @@ class Judged:
         What is wrong with them as data.
     cleaned
         The rows as they were read; cells that a finding explains are missing.
+    texts
+        Columns of texts, which count by how odd each text is.
     held
         How many rows each mark of the model held back.
     """
@@ -65,7 +68,12 @@ class Judged:
     ranking: Ranking
     found: RowFindings
     cleaned: pd.DataFrame
+    texts: TextColumns
     held: Counter[str] = field(default_factory=Counter)
+
+    def in_words(self, run: Run) -> Run:
+        """The run, its reasons in words where a column of texts makes a row odd."""
+        return self.texts.told_in(run, replace(self.request, text=tuple(self.texts.texts)))
 
 
 def explain_new(model: TableModel, data: str | Path | TableLike, **settings: Any) -> Run:
@@ -105,7 +113,7 @@ def explain_and_compare(
     judged = judge(model, table, changed_request(model, settings))
     run = judged_run(model, judged)
     stage("comparing with the rows of the fitting")
-    compared = new_data_of(model, table, judged.cleaned)
+    compared = new_data_of(model, judged.table, judged.cleaned)
     place = os.path.abspath(model_file) if model_file else ""
     return replace(run, settings={**run.settings, "model": place}), compared
 
@@ -113,7 +121,7 @@ def explain_and_compare(
 def judged_run(model: TableModel, judged: Judged) -> Run:
     """Explain the alarms among judged rows."""
     run = run_of(judged.table, judged.request, judged.fitted, judged.ranking, judged.found)
-    run = held_back(run, model.marks, judged.held)
+    run = judged.in_words(held_back(run, model.marks, judged.held))
     return replace(run, settings={**run.settings, "fitted_to": model.source})
 
 
@@ -136,6 +144,7 @@ def judge(model: TableModel, table: Table, request: Request, *, finds_learned: b
     had not seen them.
     """
     stage("reading columns")
+    table, texts = scored_texts(table, model.texts)
     new = read_new_rows(model, table)
     quality = check_table(
         new.frame, model.roles, reference=model.facts, raw=table.frame.reindex(columns=list(model.roles))
@@ -153,7 +162,7 @@ def judge(model: TableModel, table: Table, request: Request, *, finds_learned: b
     found = found.without(kept)
     ranking = _ranked(model, fitted, request, found)
     fitted = replace(fitted, learned_scores=model.remembered["learned"])
-    return Judged(table, request, fitted, ranking, found, quality.frame, held)
+    return Judged(table, request, fitted, ranking, found, quality.frame, texts, held)
 
 
 def _selection(model: TableModel, new: NewRows, frame: pd.DataFrame) -> Selection:

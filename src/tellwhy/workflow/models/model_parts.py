@@ -17,12 +17,15 @@ from tellwhy.data.columns.written.booleans import WrittenBooleans
 from tellwhy.data.columns.written.dates import WrittenDates
 from tellwhy.data.columns.written.numbers import WrittenNumbers
 from tellwhy.data.columns.written.times import Compact, Epoch, WrittenTimes
+from tellwhy.data.text import BagOfWords
+from tellwhy.detectors import NearestNeighbours, OneClassSVM
 from tellwhy.detectors.committee.surprise import Surprise
 from tellwhy.detectors.model_io import KIND
 from tellwhy.workflow.models.seen_values import SeenValues
 from tellwhy.workflow.models.stored_rows import LARGEST_STEP, StoredColumn, StoredRows
 from tellwhy.workflow.models.table_model import Mark, TableModel
 from tellwhy.workflow.tables.request import Request
+from tellwhy.workflow.texts.text_model import LIKENESS, TextModel
 from tellwhy.workflow.verdicts.alarms import Calibration
 
 _KINDS = ("number", "boolean", "date", "category", "text", "identifier", "constant", "empty")
@@ -153,6 +156,25 @@ def _mark(mark: Mark) -> Iterator[Fit]:
     yield "cause", _are_texts(mark.cause, mark.words, mark.why), True
 
 
+def _bag(bag: BagOfWords) -> Iterator[Fit]:
+    words = list(bag.words_)
+    yield "words_", len(words) > 1 and _are_texts(*words), True
+    yield "columns_", dict(bag.columns_), {word: k for k, word in enumerate(words[:-1])}
+    for part in ("weights_", "is_common_"):
+        yield part, getattr(bag, part).shape, (len(words),)
+    yield "weights_", bag.weights_.dtype.kind, "f"
+    yield "is_common_", bag.is_common_.dtype.kind, "b"
+
+
+def _text_model(model: TextModel) -> Iterator[Fit]:
+    yield "likeness", model.likeness in LIKENESS, True
+    yield "bag", isinstance(model.bag, BagOfWords), True
+    yield "detector", isinstance(model.detector, (NearestNeighbours, OneClassSVM)), True
+    yield "detector", model.detector.n_features_in_, len(model.bag.words_)
+    yield "learned", list(model.learned), []
+    yield "places", np.array_equal(model.places, [-1]), True
+
+
 def _model(model: TableModel) -> Iterator[Fit]:
     yield "roles", all(isinstance(role, Role) for role in model.roles.values()), True
     yield "seen", sorted(model.seen), sorted(model.roles)
@@ -166,6 +188,8 @@ def _model(model: TableModel) -> Iterator[Fit]:
     yield "detector", model.detector.n_features_in_, len(model.encoder.owner_)
     yield "level", _is_finite(model.level, model.threshold), True
     yield "marks", all(isinstance(mark, Mark) for mark in model.marks), True
+    yield "texts", all(isinstance(each, TextModel) for each in model.texts.values()), True
+    yield "texts", set(model.texts) <= set(model.roles), True
     yield "words", _are_texts(model.source, model.fingerprint, model.words, model.rule), True
     yield "by_rows", (model.by_rows is None), (not model.by_roles)
     if model.by_rows is not None:
@@ -194,6 +218,8 @@ _OWN: dict[type, _Fits] = {
     Calibration: _calibration,
     Request: _request,
     Mark: _mark,
+    BagOfWords: _bag,
+    TextModel: _text_model,
     TableModel: _model,
 }
 

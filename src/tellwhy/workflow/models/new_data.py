@@ -21,6 +21,7 @@ from tellwhy.workflow.models.seen_values import MOST_LABELS, SeenValues, measure
 from tellwhy.workflow.models.table_model import TableModel
 from tellwhy.workflow.tables.difference import Difference, diff_from_read
 from tellwhy.workflow.tables.selection import as_source
+from tellwhy.workflow.texts.text_columns import scored_texts
 from tellwhy.workflow.verdicts.words import number_text
 
 
@@ -74,7 +75,7 @@ def compare_with_model(model: TableModel, data: str | Path | TableLike, *, level
     >>> found.difference.drifted[0].column, found.beyond[0].column
     ('price', 'price')
     """
-    table = as_source(data)
+    table, _ = scored_texts(as_source(data), model.texts)
     new = read_new_rows(model, table)
     raw = table.frame.reindex(columns=list(model.roles))
     checked = check_table(new.frame, model.roles, reference=model.reference, raw=raw)

@@ -29,6 +29,8 @@ from tellwhy.workflow.tables.known_rows import KnownRows
 from tellwhy.workflow.tables.request import Request, rows_equal_to, split_marker
 from tellwhy.workflow.tables.selection import Selection, as_source, read_as_told, select
 from tellwhy.workflow.tables.table_run import checked_selection, encoded_selection, rank, versions
+from tellwhy.workflow.texts.text_columns import texts_as_numbers
+from tellwhy.workflow.texts.text_model import TextModel
 from tellwhy.workflow.verdicts.alarms import Calibration
 
 MOST_ROWS = 50_000  # that a model is learned from and keeps; of more a random sample
@@ -93,6 +95,8 @@ class TableModel:
         Of the packages that it was fitted with.
     marks
         Findings that are known to be no trouble.
+    texts
+        Models of the columns of texts, which count by how odd each text is. They keep the words that recur.
     """
 
     source: str
@@ -118,6 +122,7 @@ class TableModel:
     rule: str
     versions: Mapping[str, str]
     marks: tuple[Mark, ...] = field(default=())
+    texts: Mapping[str, TextModel] = field(default_factory=dict)
 
     @cached_property
     def reference(self) -> pd.DataFrame:
@@ -173,11 +178,15 @@ def fit_model(data: str | Path | TableLike, *, clean: bool = False, **settings: 
     n = len(table.frame)
     chosen = np.sort(random_sample(n, MOST_ROWS, generator(request.random_state)))
     sampled = table if len(chosen) == n else replace(table, frame=table.frame.iloc[chosen])
-    model = fit_rows(sampled, request, clean=clean, n_rows=n)
+    told = texts_as_numbers(sampled, None, replace(request, normal=None))
+    model = fit_rows(told.table, replace(told.request, normal=request.normal), clean=clean, n_rows=n)
+    kept = {name: learned.without_texts() for name, learned in told.columns.models.items()}
+    model = replace(model, texts=kept)
     if sampled is table:
         return model
-    read = read_columns(table.frame[list(model.roles)], roles=model.roles)
-    return replace(model, seen=seen_values(read.frame, model.roles))
+    others = {name: role for name, role in model.roles.items() if name not in kept}
+    read = read_columns(table.frame[list(others)], roles=others)
+    return replace(model, seen={**model.seen, **seen_values(read.frame, others)})
 
 
 def _ordinary(table: Table, normal: str) -> Table:

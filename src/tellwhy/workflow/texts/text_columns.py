@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -66,12 +67,21 @@ class TextColumns:
 
     def _told(self, anomaly: Anomaly) -> Anomaly:
         reasons = [
-            self._with_words(reason, anomaly.row) if reason.feature in self.texts else reason
+            self._with_words(reason, anomaly.row)
+            if reason.feature in self.texts
+            else self._without_numbers(reason)
             for reason in anomaly.reasons
         ]
         # a number in the place of a text would be no advice
         normal = {k: v for k, v in (anomaly.nearest_normal or {}).items() if k not in self.texts}
         return replace(anomaly, reasons=reasons, nearest_normal=normal or None)
+
+    def _without_numbers(self, reason: Reason) -> Reason:
+        """A reason that compares with how odd a text is, said without that number, which means nothing."""
+        words = reason.text
+        for name in self.texts:
+            words = re.sub(rf" with {re.escape(name)} = [^ ]+", f" with a {name} as odd as this", words)
+        return reason if words == reason.text else replace(reason, text=words)
 
     def _with_words(self, reason: Reason, row: int) -> Reason:
         text = self.texts[reason.feature][row]
@@ -149,6 +159,14 @@ def texts_as_numbers(table: Table, other: Table | None, request: Request) -> Tex
     asked = replace(request, text=tuple(name for name in request.text if name not in models))
     told = replace(table, frame=_with(table.frame, scores))
     return TextsTold(told, other, asked, TextColumns(texts, models, own))
+
+
+def scored_texts(table: Table, models: Mapping[str, TextModel]) -> tuple[Table, TextColumns]:
+    """Put how odd each text is in the place of columns of new texts, by models that were learned before."""
+    texts = {name: _texts(table, name) for name in models if name in table.frame}
+    own = np.full(len(table.frame), -1, dtype=np.int64)
+    scores = {name: models[name].scores(each, own) for name, each in texts.items()}
+    return replace(table, frame=_with(table.frame, scores)), TextColumns(texts, models, own)
 
 
 def _learned(table: Table, other: Table | None, name: str, chosen: Any, seed: int) -> TextModel | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -90,6 +90,13 @@ class TextModel:
         if np.ptp(lengths) == 0 or np.ptp(scores) == 0:
             return 0.0
         return float(spearmanr(lengths, scores).statistic)
+
+    def without_texts(self) -> TextModel:
+        """Return the same model for new texts only, which keeps none of those that it learned from.
+
+        What is left of them are the words that recur, and which of these each of them has.
+        """
+        return replace(self, learned=[], places=np.full(1, -1, dtype=np.int64))
 
     def scores_of_learned(self) -> Floats:
         """Scores of the texts that were learned from, each without itself."""
