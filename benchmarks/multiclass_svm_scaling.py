@@ -4,7 +4,7 @@
 ranks under whichever mpiexec there is (RANKS=1,2 in the environment chooses others), and `large` fits 100,000 documents
 × 50,000 terms (60 a row) × 10,000 classes in single precision (target: 16 GB, one hour). `plan` reckons what 1,000,000
 documents × 100,000 terms × 10,000 classes would need over ranks. `draw threads` and `draw ranks` only make the pictures
-again, from the figures that were kept as JSON.
+again, from the figures that were kept as JSON, and `floor` tells what of their seconds more ranks could not divide.
 """
 
 from __future__ import annotations
@@ -183,15 +183,17 @@ def in_words(n: int, what: dict[str, Any], found: dict[str, Any]) -> dict[str, A
 def floor(tables: dict[str, Lines]) -> Iterator[tuple[str, pd.DataFrame]]:
     """What is not divided by ranks, of each set and loss."""
     lines = pd.DataFrame(tables.get(GAP_WORDS, []))
-    if "meetings" not in lines or lines["ranks"].max() == 1:
+    if not len(lines) or lines["ranks"].max() == 1:
         return
+    if "meetings" not in lines:  # of a run that did not count them: what they take is in a
+        lines[["meetings", "µs a meeting"]] = 0
     found = []
     for (data, loss), some in lines[lines["cut"] == "by plan"].groupby(["data", "loss"], sort=False):
         one = some[some["ranks"] == 1].iloc[0]
         most = some.loc[some["ranks"].idxmax()]
         n = most["ranks"]
         waiting = 1e-6 * most["meetings"] * most["µs a meeting"]
-        undivided = max((n * (most["s"] - waiting) - one["s"]) / (n - 1), 0.0)
+        undivided = min(max((n * (most["s"] - waiting) - one["s"]) / (n - 1), 0.0), one["s"])
         found.append({
             "data": data, "loss": loss, "ranks": n, "meetings": most["meetings"],
             "µs a meeting": most["µs a meeting"], "s of meetings": waiting, "a (s)": undivided,
@@ -330,6 +332,9 @@ if __name__ == "__main__":
     what = sys.argv[1]
     if what == "draw":
         draw(sys.argv[2])
+    elif what == "floor":
+        for words, table in floor(kept_tables()):
+            print(f"{words}\n\n{table.to_string(index=False)}")
     else:
         run, title = PAGES[what]
 

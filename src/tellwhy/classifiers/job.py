@@ -45,7 +45,7 @@ class Job:
     checkpoint_every: int = 20
     resume: bool = False
     quiet: bool = False
-    # Over ranks (ww, cs): parts that the features are cut into, 1, 2, 4 or 8; None: as memory asks for it.
+    # Over ranks (ww, cs): parts that the features are cut into, 1, 2, 4 or 8; None: as rows have entries for.
     feature_parts: int | None = None
     # Folder of a model that is only a part of what goes to `out`; the checkpoint stays beside `out`.
     aside: str | None = None

@@ -142,3 +142,36 @@ def test_weights_that_no_variable_reaches_are_zero(loss, n_blocks):
     found = solved.certify(0.1)
     assert found.primal == pytest.approx(progress.last["objective"], rel=1e-10)
     assert found.dual == pytest.approx(progress.last["dual"], rel=1e-10)
+
+
+class Leaping(Counted):
+    """An engine whose other method ends at a gap that plain steps then widen."""
+
+    def __init__(self, *given, **options):
+        super().__init__(*given, **options)
+        self.gaps = []
+        self.leapt_at = None
+
+    def leap(self, tol):
+        assert tol == 1e-12
+        return self.duals()
+
+    def certify(self, slack):
+        found = super().certify(slack)
+        held = self.duals().sum()
+        if self.leapt_at is None and self.passes >= 20:
+            self.leapt_at = held  # plain steps got here; from now on only this point has a small gap
+        elif self.leapt_at is not None:
+            gap = 0.01 if held == self.leapt_at else 0.5
+            found = Certificate(found.dual / (1 - gap), found.dual, found.worst, found.listed)
+        return found
+
+
+def test_a_leap_is_gone_back_to_where_steps_after_it_widen_the_gap():
+    steps = engine(Leaping)
+    progress = solve(steps, Settings(tol=1e-12, max_epochs=40))
+    gaps = [round(line["gap"], 6) for line in progress.history]
+    assert gaps[-1] == 0.01
+    assert 0.5 in gaps
+    assert progress.epochs == 40
+    assert steps.duals().sum() == pytest.approx(steps.leapt_at)

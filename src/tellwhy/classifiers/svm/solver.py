@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from tellwhy.classifiers.svm.engines.records import Swept
+from tellwhy.classifiers.svm.large_c.leap import Point, leap
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.progress import track
 
@@ -185,6 +186,7 @@ def is_done(progress: Progress, settings: Settings) -> bool:
 
 
 def _until_done(engine: Engine, settings: Settings, progress: Progress) -> Iterator[Progress]:
+    leapt: Point | None = None
     while True:
         with _timed(progress):
             found = _certified(engine, _slack(progress, settings), settings)
@@ -192,37 +194,36 @@ def _until_done(engine: Engine, settings: Settings, progress: Progress) -> Itera
             progress.history.append(_line(found, progress))
             yield progress
             if progress.is_restarted:
+                leapt = None  # whoever resumes from the checkpoint does not know it either
                 continue
         progress.is_restarted = False
         if is_done(progress, settings) or progress.epochs >= settings.max_epochs:
-            return
+            break
         if _is_slow(progress, settings):
             with _timed(progress):
-                has_leapt = _leap(engine, settings, progress)
-            if has_leapt:
+                slack = _slack(progress, settings)
+                leapt = leap(engine, settings.tol, below=progress.last["gap"], slack=slack)
+            if leapt is not None:
                 continue
         with _timed(progress):
             _epochs_between(engine, settings, progress)
+    if leapt is not None and leapt.gap < progress.last["gap"]:
+        with _timed(progress):
+            _go_back(engine, leapt, settings, progress)
+        yield progress
+
+
+def _go_back(engine: Engine, point: Point, settings: Settings, progress: Progress) -> None:
+    """Take earlier variables again: a step never lowers the dual objective, but it may widen the gap."""
+    engine.set_duals(point.duals)
+    found = _certified(engine, _slack(progress, settings), settings)
+    progress.history.append(_line(found, progress))
 
 
 def _is_slow(progress: Progress, settings: Settings) -> bool:
     """Whether this is the first certificate after so many epochs that steps seem to lead nowhere."""
     before = progress.history[-2]["epoch"] if len(progress.history) > 1 else 0
     return settings.stopping == "gap" and before < LEAP_AFTER <= progress.last["epoch"]
-
-
-def _leap(engine: Engine, settings: Settings, progress: Progress) -> bool:
-    """Go on from the variables of another method, where the engine has one and they are better."""
-    found = getattr(engine, "leap", lambda _: None)(settings.tol)
-    if found is None:
-        return False
-    before = engine.duals()
-    engine.set_duals(found)
-    if engine.certify(0.0).dual > progress.last["dual"]:
-        return True
-    engine.set_duals(before)
-    engine.certify(_slack(progress, settings))
-    return False
 
 
 def _certified(engine: Engine, slack: float, settings: Settings) -> Certificate:

@@ -11,6 +11,7 @@ from tellwhy.classifiers import LeeLinWahbaSVM
 from tellwhy.classifiers.svm import solver
 from tellwhy.classifiers.svm.engines import single_engine
 from tellwhy.classifiers.svm.large_c import accelerated_ascent as method
+from tellwhy.classifiers.svm.large_c.lengths import LENGTHS, Primal, best_length
 from tellwhy.classifiers.svm.problem import Labels, make_problem, why_infeasible
 
 
@@ -41,6 +42,15 @@ def texts(n=300, n_terms=700, n_classes=8, seed=0):
     return sparse.csr_array(X / np.linalg.norm(X, axis=1, keepdims=True)), y
 
 
+def gap_of_best_length(found, duals, caps):
+    """The relative gap of weights of the best length, from the gains of the weights themselves."""
+    half_norm = duals.sum() - found.dual
+    primal = min(
+        t**2 * half_norm + caps @ np.maximum(1 + t * (found.gains - 1), 0).sum(axis=1) for t in LENGTHS
+    )
+    return (primal - found.dual) / primal
+
+
 @pytest.mark.parametrize(("C", "tol"), [(0.01, 1e-8), (1.0, 1e-6), (100.0, 1e-3), (1e4, 1e-2)])
 @pytest.mark.parametrize("seed", range(3))
 def test_variables_are_those_of_the_optimum(C, tol, seed):
@@ -49,7 +59,7 @@ def test_variables_are_those_of_the_optimum(C, tol, seed):
     duals = method.accelerated_ascent(problem, nothing(problem), tol)
     assert why_infeasible(duals, problem) is None
     found = certificate(duals.toarray(), X, y, C * caps, "llw")
-    assert (found.primal - found.dual) / found.primal <= tol
+    assert -1e-12 <= gap_of_best_length(found, duals, C * caps) <= tol
 
 
 @pytest.mark.parametrize("d", [3, 20])
@@ -93,6 +103,33 @@ def test_a_fit_with_many_features_ends_at_a_large_c(dtype, C, monkeypatch):
     monkeypatch.setattr(single_engine, "is_possible", lambda _: False)
     with pytest.warns(UserWarning, match="gap"):
         assert model.fit(X, y).dual_gap_ > 1e-2
+
+
+def objective(W, X, y, C):
+    """½ ‖W‖² + C Σ losses, of weights classes × features."""
+    losses = np.maximum(1 + X @ W.T, 0)
+    losses[np.arange(len(y)), y] = 0
+    return 0.5 * (W**2).sum() + C * losses.sum()
+
+
+@pytest.mark.parametrize("C", [1.0, 1e4])
+def test_the_objective_of_a_fit_is_that_of_its_weights(C):
+    X, y = texts()
+    model = LeeLinWahbaSVM(C=C, tol=1e-2, random_state=0, max_epochs=60, fit_intercept=False).fit(X, y)
+    assert objective(model.coef_, X, y, C) == pytest.approx(model.objective_, rel=1e-9)
+    assert model.objective_ == min(line["objective"] for line in model.history_)
+
+
+def test_longer_weights_may_have_the_lower_objective():
+    X, y, caps = data(d=20)
+    problem = problem_of(X, y, 1e4 * caps)
+    W = np.linalg.lstsq(X, np.where(np.arange(4) == y[:, None], 3.0, -1.0) * 0.995, rcond=None)[0]
+    primal = Primal(problem)
+    length, found = best_length(primal, W)
+    assert length in (1.005, 1.01)
+    every = np.array([objective(t * W.T, X, y, 1e4) for t in LENGTHS])  # the same caps for all
+    np.testing.assert_allclose(Primal(problem_of(X, y, np.full(14, 1e4))).of(W, LENGTHS), every)
+    assert found == min(primal.of(W, LENGTHS)) < 0.1 * primal.of(W)[0]
 
 
 def test_momentum_from_far_away_is_dropped(monkeypatch):

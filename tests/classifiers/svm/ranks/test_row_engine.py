@@ -15,6 +15,7 @@ from tellwhy.classifiers.svm.ranks.plan import Plan, Size
 from tellwhy.classifiers.svm.ranks.row_engine import RowEngine
 from tellwhy.classifiers.svm.solver import Settings, solve
 from tellwhy.classifiers.svm.threads import row_batches
+from tellwhy.classifiers.svm.threads.grid import Grid
 
 TIGHT = Settings(tol=1e-7, max_epochs=3000)
 KINDS = {"messages": Messages, "shared memory": lambda comm: SharedMemory(comm, shared_bytes)}
@@ -154,3 +155,14 @@ def test_ranks_go_on_from_given_variables(kind):
         for certificate in in_ranks(ranks, work):
             assert certificate.gap <= 1.01e-7
             assert certificate.primal == pytest.approx(first.history[-1]["objective"], rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("entries", "n_ranks", "cut"), [(113, 2, (2, 1)), (113, 4, (4, 1)), (113, 8, (4, 2)), (5, 4, (1, 4))]
+)
+def test_features_are_cut_before_classes_as_far_as_rows_have_entries(entries, n_ranks, cut):
+    plan = Plan.of(n_ranks, Size(5_000, 5_000 * entries, 20_000, 1_000))
+    assert (plan.n_slots, plan.n_ranges) == cut
+    # Threads of one process are given the same parts.
+    grid = Grid.of(n_ranks, plan.size.n_shards, 1_000)
+    assert (grid.n_slots, grid.n_ranges) == cut

@@ -15,6 +15,7 @@ from tellwhy.classifiers.svm.engines.dual_lists import DualLists, gathered
 from tellwhy.classifiers.svm.engines.records import Block, Certified, Entries, Examples, Sweep, Swept
 from tellwhy.classifiers.svm.large_c.accelerated_ascent import accelerated_ascent, is_possible
 from tellwhy.classifiers.svm.large_c.interior_point import interior_point, is_small
+from tellwhy.classifiers.svm.large_c.lengths import Primal, best_length
 from tellwhy.classifiers.svm.problem import Problem
 from tellwhy.classifiers.svm.solver import Certificate, Visit
 from tellwhy.classifiers.svm.threads.workers import Workers, ranges
@@ -53,6 +54,7 @@ class SingleEngine:
         self.centre = np.zeros(problem.n_features)
         self.lists = {b: DualLists.empty(problem.n_examples, dtype) for b in held}
         self.workers = Workers(n_jobs)
+        self.length = 1.0  # of the weights, times that of the weights that follow from the variables
 
     @property
     def _is_centred(self) -> bool:
@@ -84,7 +86,20 @@ class SingleEngine:
         norm = self.half_norm()
         constant = self.problem.constant
         listed = sum(len(lists.classes) for lists in self.lists.values())
-        return Certificate(norm + sums.losses + constant, sums.dual_sum + constant - norm, sums.worst, listed)
+        primal = norm + sums.losses + constant
+        if self._may_stretch:
+            self.length, primal = best_length(Primal(self.problem), self._unstretched())
+        return Certificate(primal, sums.dual_sum + constant - norm, sums.worst, listed)
+
+    @property
+    def _may_stretch(self) -> bool:
+        """Whether weights of another length than that of the variables are tried."""
+        return is_possible(self.problem) and not is_small(self.problem)
+
+    def _unstretched(self) -> Floats:
+        """The weights that follow from the variables, features × classes."""
+        self.length = 1.0
+        return np.asarray(self.class_rows(np.arange(self.problem.n_classes)).T, dtype=np.float64)
 
     def _bases(self) -> Floats:
         """1 + w̄ᵀx of all examples."""
@@ -124,6 +139,7 @@ class SingleEngine:
             found[mine] = self.W[b][:, at[mine] % self.blocks.width].T
             if self._is_centred:
                 found[mine] += self.centre.astype(found.dtype)
+        found *= self.length
         return found
 
     def leap(self, tol: float) -> Any:

@@ -24,15 +24,16 @@ from scipy import sparse
 
 from tellwhy.classifiers.svm.engines.records import Entries
 from tellwhy.classifiers.svm.large_c._compiled import sweep
+from tellwhy.classifiers.svm.large_c.lengths import Primal, best_length
 from tellwhy.classifiers.svm.problem import Problem
 from tellwhy.core.score_function import Floats, Integers
 
-MOST_VARIABLES = 25_000_000  # examples × classes, and features × classes: two arrays of each are held
+MOST_VARIABLES = 25_000_000  # examples × classes, and features × classes: a few arrays of each are held
 MOST_EPOCHS = 4_000
 MOST_WORK = 1e12  # of all epochs: multiplications, some ten minutes
 CHECKED_EVERY = 10  # epochs: a check costs about a third of one
+LENGTHS_EVERY = 4  # checks: that many lengths of the weights cost about an epoch
 ENOUGH = 0.9  # of the gap asked for: rounding to single precision may add some
-CHUNK = 4_000_000  # scores held at a time
 DROPPED_AFTER = 20.0  # times that the gap has fallen; from 10 to 30 the epochs are much the same
 SNAP = 1e-12  # variables so close to a bound, in parts of it, are put there
 
@@ -62,25 +63,35 @@ def is_possible(problem: Problem) -> bool:
 
 
 def accelerated_ascent(problem: Problem, start: Any, tol: float) -> Any:
-    """Dual variables, examples × classes, from `start` to a duality gap of `tol` or the last epoch."""
+    """Dual variables, examples × classes, from `start` to a gap of `tol`, or the best of all epochs."""
     ascent = _Ascent(problem, start)
     rng = np.random.default_rng(0)  # the order of rows is part of the method: the same for every fit
-    work = 4.0 * len(problem.entries.values) * problem.n_classes
+    best = ascent.variables()
+    least = np.inf  # relative gap of the best variables
     last = -np.inf
     at_rest = -np.inf  # the gap when the momentum was last dropped
-    for _ in range(int(min(MOST_EPOCHS, MOST_WORK / max(work, 1.0))) // CHECKED_EVERY):
+    for check in range(_most_checks(problem)):
         for _ in range(CHECKED_EVERY):
             ascent.epoch(rng.permutation(problem.n_examples))
         primal, dual = ascent.objectives()
         gap = primal - dual
-        if gap <= ENOUGH * tol * primal:
+        reached = ascent.reached(dual) if check % LENGTHS_EVERY == 0 else gap / primal
+        if reached < least:
+            least = reached
+            best = ascent.variables()
+        if least <= ENOUGH * tol:
             break
         if dual < last or DROPPED_AFTER * gap < at_rest:
             ascent.drop_momentum()
             at_rest = gap
         at_rest = max(gap, at_rest)
         last = dual
-    return sparse.csr_array(ascent.variables())
+    return sparse.csr_array(best)
+
+
+def _most_checks(problem: Problem) -> int:
+    work = 4.0 * len(problem.entries.values) * problem.n_classes
+    return int(min(MOST_EPOCHS, MOST_WORK / max(work, 1.0))) // CHECKED_EVERY
 
 
 class _Ascent:
@@ -90,17 +101,15 @@ class _Ascent:
         given = problem.entries
         values = given.values.astype(np.float64, copy=False)
         self._entries = Entries(given.indptr, given.indices, values)
-        shape = (problem.n_examples, problem.n_features)
-        self._X = sparse.csr_array((values, given.indices, given.indptr), shape=shape)
         own = problem.own
         self._bounds = _Bounds(problem.caps, problem.squares, own.at, own.classes)
-        self._own_rows = np.repeat(np.arange(problem.n_examples), own.counts)
+        self._primal = Primal(problem)
         self._constant = problem.constant
         self._begin(start.toarray().astype(np.float64))
 
     def _begin(self, variables: Floats) -> None:
         """Start from given variables at rest."""
-        V = -(self._X.T @ variables)
+        V = -(self._primal.X.T @ variables)
         V -= V.mean(axis=1, keepdims=True)
         self._at = _Moving(variables, np.zeros_like(variables), np.ascontiguousarray(V), np.zeros_like(V))
         self._theta = 1.0 / len(variables)
@@ -128,16 +137,14 @@ class _Ascent:
 
     def objectives(self) -> tuple[float, float]:
         """Primal and dual objective."""
-        W = self._at.weights + self._share * self._at.momentum_weights
-        half_norm = 0.5 * float((W**2).sum())
-        rows = max(CHUNK // W.shape[1], 1)
-        losses = sum(self._losses(W, at, at + rows) for at in range(0, self._X.shape[0], rows))
+        W = self._weights()
         total = float(self._at.variables.sum()) + self._share * float(self._at.momentum.sum())
-        return half_norm + losses + self._constant, total - half_norm + self._constant
+        return float(self._primal.of(W)[0]), total - 0.5 * float((W**2).sum()) + self._constant
 
-    def _losses(self, W: Floats, low: int, high: int) -> float:
-        """Losses of some rows, times their caps."""
-        losses = np.maximum(1.0 + self._X[low:high] @ W, 0.0)
-        own = slice(*np.searchsorted(self._own_rows, [low, high]))
-        losses[self._own_rows[own] - low, self._bounds.own[own]] = 0.0
-        return float(self._bounds.caps[low:high] @ losses.sum(axis=1))
+    def reached(self, dual: float) -> float:
+        """The relative duality gap of the weights' best length."""
+        objective = best_length(self._primal, self._weights())[1]
+        return (objective - dual) / objective if objective > 0 else -dual
+
+    def _weights(self) -> Floats:
+        return np.asarray(self._at.weights + self._share * self._at.momentum_weights)

@@ -68,6 +68,11 @@ class RankSingleEngine(SingleEngine):
         """Models that are spread over ranks are too large for it."""
         return None
 
+    @property
+    def _may_stretch(self) -> bool:
+        """No: a rank has the scores of its own classes only."""
+        return False
+
     def class_rows(self, classes: Integers) -> Any:
         """Weights of some classes × all features, which all ranks put together."""
         return summed(self.comm, super().class_rows(classes))

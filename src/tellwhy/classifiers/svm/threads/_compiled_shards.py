@@ -63,20 +63,25 @@ def _add_earlier_steps(i, first, batches, examples, room, classes, at, n, label)
     These are the scores of the n classes listed from `at` on, and last that of the label.
     """
     shift = room.shift
+    products = batches.products[first + i]
+    is_moved = False
     for j in range(i):
-        product = batches.products[first + i, j]
-        if room.n_steps[j] > 0 and product != 0.0:  # short rows have few others with a feature of theirs
+        if room.n_steps[j] > 0 and products[j] != 0.0:  # short rows have few others with a feature of theirs
+            is_moved = True
             for c in range(room.n_steps[j]):
-                shift[room.step_classes[j, c]] -= product * room.steps[j, c]
-            shift[examples.labels[batches.members[first + j]]] += product * room.totals[j]
+                shift[room.step_classes[j, c]] -= products[j] * room.steps[j, c]
+            shift[examples.labels[batches.members[first + j]]] += products[j] * room.totals[j]
+    if not is_moved:
+        return
     for c in range(n):
         room.scores[c] += shift[classes[at + c]]
     room.scores[n] += shift[label]
     # Only what was set is cleared: with many classes the steps reach few of them.
     for j in range(i):
-        for c in range(room.n_steps[j]):
-            shift[room.step_classes[j, c]] = 0.0
-        shift[examples.labels[batches.members[first + j]]] = 0.0
+        if room.n_steps[j] > 0 and products[j] != 0.0:
+            for c in range(room.n_steps[j]):
+                shift[room.step_classes[j, c]] = 0.0
+            shift[examples.labels[batches.members[first + j]]] = 0.0
 
 
 @for_each_row

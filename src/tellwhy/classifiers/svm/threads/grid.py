@@ -17,7 +17,7 @@ class Grid:
     Examples
     --------
     >>> Grid.of(8, 8, 1000), Grid.of(8, 4, 20), Grid.of(3, 1, 1000)
-    (Grid(n_slots=1, n_ranges=8, n_shards=8, n_classes=1000), Grid(n_slots=4, n_ranges=1, n_shards=4, \
+    (Grid(n_slots=8, n_ranges=1, n_shards=8, n_classes=1000), Grid(n_slots=4, n_ranges=1, n_shards=4, \
 n_classes=20), Grid(n_slots=1, n_ranges=3, n_shards=1, n_classes=1000))
     """
 
@@ -30,10 +30,10 @@ n_classes=20), Grid(n_slots=1, n_ranges=3, n_shards=1, n_classes=1000))
     def of(cls, n: int, n_shards: int, n_classes: int) -> Grid:
         """As many parts as there are threads, or as there is work for.
 
-        Classes are cut first: what their parts contribute to scores need not be added up.
+        Features are cut first: a thread then reads weights that lie side by side.
         """
         best = cls(1, 1, n_shards, n_classes)
-        for n_ranges in range(1, min(n, max(n_classes // CLASSES_A_PART, 1)) + 1):
+        for n_ranges in range(min(n, max(n_classes // CLASSES_A_PART, 1)), 0, -1):
             n_slots = power_of_two(min(n // n_ranges, n_shards))
             if n_slots * n_ranges >= best.n_parts:
                 best = cls(n_slots, n_ranges, n_shards, n_classes)
