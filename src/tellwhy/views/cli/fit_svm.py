@@ -66,7 +66,7 @@ def fit_svm_command(
     feature_parts: Annotated[
         int | None,
         typer.Option(
-            help="Of ranks (ww, cs): parts of the features, 1, 2, 4 or 8; by default as rows have entries for."
+            help="Of ranks (ww, cs): parts of the features, 1, 2, 4 or 8; by default as rows allow."
         ),
     ] = None,
     tol: Annotated[float, typer.Option(help="Relative duality gap to stop at.")] = 1e-3,
