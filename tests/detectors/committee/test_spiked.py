@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from tellwhy.detectors import Committee
+from tellwhy.detectors import Committee, load
 from tellwhy.detectors.committee.column_law import ColumnLaw
 from tellwhy.detectors.committee.spiked import SpikedLaw, law_of
 from tellwhy.detectors.committee.straight import Straight
@@ -104,3 +104,12 @@ def test_columns_that_are_odd_together_are_not_counted_twice():
     apart = Committee(members={"tails": 1.0}).fit(np.column_stack([rng.permutation(c) for c in X.T]))
     row = X[on][:50]
     assert together.score(row).mean() < 0.5 * apart.panel_.members[0].score(row).mean()
+
+
+def test_a_committee_with_a_spiked_column_is_saved_and_loaded(tmp_path):
+    rng = np.random.default_rng(9)
+    X = np.column_stack([rng.normal(size=400), spiked_column(rng, 0.9, 400)])
+    committee = Committee().fit(X)
+    assert any(isinstance(law, SpikedLaw) for law in committee.panel_.members[0].laws)
+    again = load(committee.save(tmp_path / "committee"))
+    assert (again.outlierness(X) == committee.outlierness(X)).all()
