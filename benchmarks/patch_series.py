@@ -198,6 +198,8 @@ def page(found: dict) -> None:
     alarms = pd.DataFrame(found["alarms"])
     long = alarms[alarms["moments"] == 1500]
     share = long["beside a reference"].sum() / long["repeats"].sum()
+    left = [kind for kind in KINDS if kind not in set(long["series"])]
+    not_reached = f" Not reached in the time there was: {', '.join(left)}." if left else ""
     publish(
         "patch_series",
         "Series: a planted motif, and alarms where there is none",
@@ -215,7 +217,7 @@ def page(found: dict) -> None:
                 "ordinary stretches give no alarms, as in all series of 300 moments here. Of all series of 1,500 "
                 f"moments without anomalies, {share:.1%} raise an alarm beside a reference. The doubt about tails was "
                 "chosen on other draws of the first four kinds, bursts and three channels (and of Laplacian noise and "
-                "an autoregression with t noise); the other kinds had no part in it.",
+                f"an autoregression with t noise); the other kinds had no part in it.{not_reached}",
                 alarms,
             ),
             *([] if "more" not in found else [(MORE, pd.DataFrame(found["more"]))]),
