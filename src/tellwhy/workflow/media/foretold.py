@@ -17,7 +17,7 @@ SHAPES = np.linspace(-0.5, 1.2, 27)
 SCALES = np.geomspace(0.15, 6.0, 41)  # times the mean excess
 # Share of the weight that all tails have in equal parts, whatever the reference says. In a few dozen heights
 # the rare large readings of a heavy tail may not have come yet, and what did come then looks light. Chosen
-# on eight kinds of series, tried on ten others (docs/results/patch_series.md).
+# on eight kinds of series and tried on others: docs/results/patch_series.md.
 DOUBT = 0.07
 RISES = np.geomspace(1e-3, 1e9, 600)  # times the mean excess, where the law is tabulated
 
