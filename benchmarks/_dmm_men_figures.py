@@ -37,7 +37,7 @@ def save(figure: Any, file: str) -> Path:
     path = PICTURES / file
     PICTURES.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110, bbox_inches="tight", pad_inches=0.05)
-    Image.open(path).convert("RGB").quantize(128, dither=Image.Dither.NONE).save(path, optimize=True)
+    Image.open(path).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)
     print(f"{path.name}: {path.stat().st_size / 1000:.0f} kB", flush=True)
     return path
 
@@ -53,6 +53,7 @@ def pattern_image(pattern: Pattern) -> np.ndarray:
 
 def draw_patterns(fits: Sequence[ClassFit], name: str, n_components: int = 3) -> None:
     """A column for each class: its mean image, the class's pattern, and those of its largest components."""
+    n_components = min(n_components, max(len(fit.components) for fit in fits))
     labels = ["mean image", "whole class", *(f"component {j + 1}" for j in range(n_components))]
     size = (1.05 * len(fits) + 0.9, 1.2 * len(labels))
     figure, axes = _pyplot().subplots(len(labels), len(fits), figsize=size, squeeze=False)
@@ -122,7 +123,7 @@ def draw_samples(rows: dict[str, list[Sample]], name: str) -> None:
         for axis, sample in zip(row, samples, strict=True):
             axis.imshow(sample.image.squeeze(), cmap="gray", vmin=0, vmax=1)
             colour = OWN if sample.works else PLAIN
-            says = f"{CLASSES[name][sample.says]} {100 * sample.sure:.0f} %"
+            says = f"{CLASSES[name][sample.says]}: {100 * sample.sure:.0f} %"
             axis.set_xlabel(says, fontsize=7.5, color=colour, labelpad=2)
     for axis, words in zip(axes[0], CLASSES[name], strict=False):
         axis.set_title(words, fontsize=9)
@@ -149,5 +150,5 @@ def draw_local(columns: list[dict[str, tuple[np.ndarray, float]]], file: str) ->
     for row, words in zip(axes, names, strict=True):
         row[0].set_ylabel(words, fontsize=9)
     _bare(axes)
-    figure.tight_layout(h_pad=0.3, w_pad=0.2)
+    figure.tight_layout(h_pad=0.6, w_pad=0.2)
     save(figure, file)

@@ -40,6 +40,7 @@ def _patterns(name: str, fits: list[ClassFit]) -> tuple[str, pd.DataFrame]:
             "class": CLASSES[name][fit.target],
             "images": fit.rows,
             "pixels": fit.pixels,
+            "sweeps": fit.sweeps,
             "components": len(fit.components),
             "shares, %": ", ".join(f"{100 * c.share:.0f}" for c in fit.components),
             "R̂, reported": f"{fit.r_hat:.2f}",
@@ -51,8 +52,8 @@ def _patterns(name: str, fits: list[ClassFit]) -> tuple[str, pd.DataFrame]:
     one = fits[0]
     text = (
         f"## {TITLES[name]}: what a class goes by\n\nPublished (figure 1): a heat map of 150 pixels for each class. Here "
-        f"also for each component of the mixture that describes at least 1 % of the images. {one.chains} chains of "
-        f"{one.sweeps} sweeps after as many of burn-in, published settings, training images that the network puts into "
+        f"also for each component of the mixture that describes at least 1 % of the images. {one.chains} chains, as many "
+        "sweeps of burn-in as are kept, published settings, training images that the network puts into "
         "the class; pixels by what their mean value adds to the log-odds. A share with a question mark: chains do not "
         f"agree on the component (R̂ above 1.1). Fitted on {one.machine}.\n\n"
         f"![Mean images, patterns of classes and of components](../images/dmm-men-patterns-{name}.png)"
@@ -89,8 +90,8 @@ def _verdicts(name: str, table: pd.DataFrame) -> tuple[str, pd.DataFrame]:
                     "pixels": count,
                     "in the class, top": f"{100 * means['top']:.0f} %",
                     "random": f"{100 * means['random']:.0f} %",
-                    "works in": _names(name, good),
-                    "does not in": _names(name, [t for t in targets if t not in good]),
+                    "works in": _names(name, good, len(targets)),
+                    "does not in": _names(name, [t for t in targets if t not in good], len(targets)),
                     "published": claim if count == 50 else "",
                 }
             )
@@ -109,10 +110,10 @@ def _verdicts(name: str, table: pd.DataFrame) -> tuple[str, pd.DataFrame]:
     return text, pd.DataFrame(lines)
 
 
-def _names(name: str, targets: list[str]) -> str:
+def _names(name: str, targets: list[str], n: int) -> str:
     if not targets:
         return "none"
-    return "all" if len(targets) == 10 else ", ".join(CLASSES[name][int(t)] for t in targets)
+    return f"all {n}" if len(targets) == n else ", ".join(CLASSES[name][int(t)] for t in targets)
 
 
 def _rates(name: str, table: pd.DataFrame) -> tuple[str, pd.DataFrame]:
@@ -144,7 +145,7 @@ def _local(name: str, line: dict[str, Any]) -> tuple[str, pd.DataFrame]:
     text = (
         f"## {TITLES[name]}: single images\n\nPublished (figure 4): DMM-MEN marks the outline of each object nearly "
         "perfectly, LIME and SHAP parts of it and more of the background. Here the first ten segments of the first test "
-        "image of each class from number 800 on, 2,048 questions for each method; below each, the probability of the "
+        "image of each class from number 800 on, 512 questions for each method; below each, the probability of the "
         "network's own class when only these are kept. Ten images say nothing of who is better: "
         "[what suffices](dmm_men_local.md) has hundreds.\n\n"
         f"![Segments that each method keeps](../images/dmm-men-local-{name}.png)"

@@ -24,12 +24,12 @@ from tellwhy.evaluation.changed_inputs import InputSample
 from tellwhy.explainers import DMMMEN, LocalInsight
 
 COUNTS = (50, 75, 100, 125, 150)  # of features, as published
-BOOTSTRAPS = 20
+BOOTSTRAPS = 10
 SHARE = 0.3  # of the images that a bootstrap draws, as published
-OTHERS = 300  # images of other classes in a bootstrap, at most: there are nine times as many
+OTHERS = 100  # images of other classes in a bootstrap, at most: there are nine times as many
 PICTURED = 100  # features that are changed in the pictures of inputs
 KEPT = 10  # segments in the pictures of single images
-QUESTIONS = 2048
+QUESTIONS = 512
 
 
 def fits(settings: argparse.Namespace, results: Results) -> None:
@@ -216,13 +216,13 @@ def main() -> None:
     parser.add_argument("--parts", nargs="*", default=["fits", "curves", "draw", "page"])
     parser.add_argument("--pictures", nargs="*", default=["patterns", "curves", "samples", "local"])
     parser.add_argument("--classes", type=int, default=10)
-    parser.add_argument("--rows", type=int, default=1600, help="the most images of a class")
+    parser.add_argument("--rows", type=int, default=500, help="the most images of a class")
     parser.add_argument(
         "--pixels", type=int, help="use only so many pixels, the most correlated; default: all"
     )
-    parser.add_argument("--sweeps", type=int, default=300, help="of each chain, after as many of burn-in")
+    parser.add_argument("--sweeps", type=int, default=200, help="of each chain, after as many of burn-in")
     parser.add_argument("--chains", type=int, default=2)
-    parser.add_argument("--images", type=int, default=2000, help="test images that inputs are made from")
+    parser.add_argument("--images", type=int, default=1000, help="test images that inputs are made from")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--minutes", type=float, default=1e9, help="start no new fit after this time")
     chosen = parser.parse_args()
