@@ -140,26 +140,36 @@ def stability_tables(results: Results, names: Sequence[str]) -> Parts:
 
 
 def converged_tables(results: Results, *, about: str) -> Parts:
-    """How far chains agree: one line per class, those with all images first."""
-    fits = [*results.starting("full:"), *results.starting("global:")]
-    return [(f"{about} Measured on {measured_on(fits)}.", pd.DataFrame([_fit_line(line) for line in fits]))]
+    """How far chains agree: one line per fit, those with most images first; and how many agree."""
+    fits = [line for line in results.starting("") if "r_hats" in line]
+    fits.sort(key=lambda line: -line["rows"])
+    whole = sum(line["r_hat"] <= 1.05 for line in fits)
+    effects = sum(_of_effects(line) <= 1.05 for line in fits)
+    words = (
+        f" {len(fits)} fits: R̂ is at most 1.05 in {whole} of them, and in {effects} where the mean "
+        f"variance is left out. Measured on {measured_on(fits)}."
+    )
+    return [(about + words, pd.DataFrame([_fit_line(line) for line in fits]))]
+
+
+def _of_effects(line: dict[str, Any]) -> float:
+    """Largest R̂ of the effects and of which come first."""
+    return max(value for quantity, value in line["r_hats"].items() if "variance" not in quantity)
 
 
 def _fit_line(line: dict[str, Any]) -> dict[str, Any]:
     _, name, target = line["key"].split(":")
     splits, split, merges, merged = line["moves"]
-    effects = max(value for quantity, value in line["r_hats"].items() if "variance" not in quantity)
     return {
         "class": f"{TITLES[name]}: {CLASSES[name][int(target)]}",
         "images": line["rows"],
         "pixels": line["pixels"],
-        "wall s": f"{line['wall']:.0f}",
         "processor s": f"{line['busy']:.0f}",
         "R̂": f"{line['r_hat']:.3f}",
-        "of the effects alone": f"{effects:.3f}",
+        "without the variance": f"{_of_effects(line):.3f}",
+        "of the 150 main coefficients": f"{line['r_hat_150']:.3f}",
         "effective draws": f"{line['ess']:.0f}",
-        "R̂ of the 150 main coefficients": f"{line['r_hat_150']:.3f}",
-        "": line["ended"],
+        "chains": line["ended"],
         "splits": f"{split} of {splits}",
         "merges": f"{merged} of {merges}",
         "shares of the components": ", ".join(map(str, line["shares"])),

@@ -131,7 +131,7 @@ def report(results: Results, settings: argparse.Namespace) -> None:
     parts = converged_tables(results, about=ABOUT)
     for name in settings.sets:
         parts += fidelity_tables(results, name, stem="dmm-men-converged")
-    publish("dmm_men_converged", "DMM-MEN: converged global fits", parts, peers=("torch",))
+    publish("dmm_men_converged", "DMM-MEN: do global fits converge?", parts, peers=("torch",))
 
 
 def main() -> None:

@@ -24,7 +24,7 @@ from tellwhy.explainers.surrogate.conditionals._compiled_partition import draw_p
 
 @njit(nogil=True, cache=True)
 def sweep(state, data, priors, rng):
-    """One pass over all full conditionals.
+    """One pass over all full conditionals and, after some of them, a move of whole groups of rows.
 
     Nets, penalties and variances are drawn with the scales t integrated out. So t comes after the last of
     them, and β after t: any β drawn from older scales would belong to other penalties. Moves that split and
