@@ -29,7 +29,7 @@ from tellwhy.explainers.surrogate.conditionals._compiled_draws import (
 from tellwhy.explainers.surrogate.conditionals._compiled_regression import coefficients_of, regression
 
 OFTEN = 0.1  # of the sweeps end with such a move, which costs as much as a few sweeps
-FEW = 1000  # rows; with more, moves are as much rarer: of many rows, hardly any division is as good as another
+FEW = 1000  # rows; with more, moves are as much rarer: they are hardly ever accepted then
 ROUNDS = 3  # of the launch
 WIDTH = 0.5  # standard deviation of the lognormal proposal of a variance
 
