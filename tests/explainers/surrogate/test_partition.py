@@ -100,16 +100,6 @@ def sticks(pair, in_b, odds, state, priors):
     return np.subtract(*(partition.log_stick_prior(c, state.alpha[0]) for c in counts))
 
 
-def scales(pair, in_b, odds, state, priors):
-    empty = partition.log_scales_prior(pair.b, pair.t_empty, pair.empty, state)
-    return empty - partition.log_scales_prior(pair.b, pair.t_b, pair.sigma2_b, state)
-
-
-def variance(pair, in_b, odds, state, priors):
-    proposed = partition.log_variance_proposal(pair.sigma2_b, pair.sigma2_a)
-    return proposed - partition.log_variance_prior(pair.sigma2_b, priors)
-
-
 def division(pair, in_b, odds, state, priors):
     return np.where(in_b, special.log_expit(odds), special.log_expit(-odds)).sum()
 
@@ -130,12 +120,51 @@ def test_densities_of_a_variance():
         assert partition.log_variance_proposal(sigma2, 0.4) == pytest.approx(proposal)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("term", [scales, variance])
-def test_long_geweke_sees_terms_that_are_turned_round(independent, monkeypatch, term):
-    """They are small for such data: left out, they are seen after more sweeps than a test can run."""
-    monkeypatch.setattr(partition, "log_merge_ratio", without(lambda *given: 2 * term(*given)))
-    assert always(independent, 20_000) > 6
+def log_t(t, sigma2, lambda1, lambda2):
+    """Log density of scales: x t^(−3/2) (1 + t)^(−1/2) exp(−x²/2t)/(√(2π) erfcx(x/√2))."""
+    x = lambda1 / (2 * np.sqrt(sigma2 * lambda2))
+    constant = np.log(x) - 0.5 * np.log(2 * np.pi) - np.log(special.erfcx(x / np.sqrt(2)))
+    return (constant - 1.5 * np.log(t) - 0.5 * np.log1p(t) - x**2 / (2 * t)).sum()
+
+
+def log_rows(rows, precision, sigma2, data):
+    X = data.X[rows]
+    covariance = sigma2 * (np.eye(len(rows)) + X / precision @ X.T)
+    return stats.multivariate_normal(cov=covariance).logpdf(data.y[rows])
+
+
+def log_components(counts, alpha):
+    return special.betaln(1 + counts[:-1], alpha + counts[::-1].cumsum()[::-1][1:]).sum()
+
+
+def test_ratio_is_that_of_the_joint_density_and_the_proposals():
+    """Written out with scipy; t_b changes to t_b σ_b²/σ′², which has a Jacobian."""
+    data, priors, rng = geweke_data(9, 3, 0), OWN.numbers(), np.random.default_rng(4)
+    state = prior_draw(data, 3, 2, priors, rng)
+    state.z[:] = [0, 1, 2, 0, 1, 2, 0, 1, 1]
+    state.counts[:] = 3, 4, 2
+    state.t[:] = rng.uniform(0.2, 3.0, size=state.t.shape)
+    simulate(state, data, rng)
+    pair, odds = partition.chosen_pair(0, 1, state, priors, rng), rng.normal(size=7)
+    in_b = state.z[pair.rows] == 1
+    found = partition.log_merge_ratio(pair, in_b, odds, state, data, priors)
+    net = state.lambda1[state.c[1]], state.lambda2[state.c[1]]
+    prior = stats.invgamma(priors.variance_shape, scale=priors.variance_scale)
+    rows, of_a, of_b = pair.rows, (pair.precision_a, pair.sigma2_a), (pair.precision_b, pair.sigma2_b)
+    expected = log_components(np.array([7, 0, 2]), state.alpha[0]) - log_components(
+        state.counts, state.alpha[0]
+    )
+    expected += (
+        log_rows(rows, *of_a, data) - log_rows(rows[~in_b], *of_a, data) - log_rows(rows[in_b], *of_b, data)
+    )
+    expected += prior.logpdf(pair.empty) + log_t(pair.t_empty, pair.empty, *net)
+    expected -= prior.logpdf(pair.sigma2_b) + log_t(state.t[1], pair.sigma2_b, *net)
+    expected += 3 * np.log(pair.sigma2_b / pair.empty)
+    expected += stats.lognorm.logpdf(pair.sigma2_b, partition.WIDTH, scale=pair.sigma2_a)
+    expected -= prior.logpdf(pair.empty)
+    expected += special.log_expit(np.where(in_b, odds, -odds)).sum()
+    assert found == pytest.approx(expected, abs=1e-9)
+    np.testing.assert_allclose(pair.t_empty, state.t[1] * pair.sigma2_b / pair.empty)
 
 
 def test_splits_and_merges_are_accepted_and_counted():
