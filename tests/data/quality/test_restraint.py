@@ -162,3 +162,49 @@ def test_frequent_exceptions_make_no_row_odd(rng):
     often = rng.random(1500) < 0.04
     frame.loc[often, "total"] += 25.0
     assert [f for f in check_table(frame).findings if f.surprise > 0] == []
+
+
+def services(rng, n=3000):
+    """Connections of services: half at the highest count that is kept, one service with two habits."""
+    service = rng.choice(["web", "mail", "names", "other"], size=n, p=[0.55, 0.2, 0.2, 0.05])
+    usual = np.select([service == "mail", service == "names"], [60, 12], 255)
+    count = np.minimum(usual * rng.lognormal(0, 0.3, size=n), 255).astype(int)
+    few = service == "other"
+    count[few] = np.where(rng.random(few.sum()) < 0.1, 255, rng.integers(2, 4, size=few.sum()))
+    protocol = np.where(np.isin(service, ["names", "other"]), "udp", "tcp")
+    protocol[np.flatnonzero(few)[:12]] = "tcp"
+    return pd.DataFrame({"service": service, "protocol": protocol, "count": count})
+
+
+def test_a_value_that_half_of_the_rows_have_is_no_slip(rng):
+    assert "decimal_slip" not in kinds(services(rng)[["service", "count"]])
+
+
+def test_a_level_that_is_wide_itself_has_no_slips(rng):
+    frame = services(rng)
+    wide = (frame.service == "other").to_numpy()
+    frame["size"] = frame.service.map({"web": 6.0, "mail": 80.0, "names": 900.0, "other": 0.5})
+    frame.loc[wide & (rng.random(len(frame)) < 0.25), "size"] = 50.0
+    frame["size"] *= rng.lognormal(0, 0.2, size=len(frame))
+    assert "decimal_slip" not in kinds(frame[["service", "size"]])
+
+
+def test_a_second_partner_that_comes_again_and_again_breaks_no_dependency(rng):
+    frame = services(rng)[["service", "protocol"]]
+    assert "broken_dependency" not in kinds(frame)
+    lone = int(np.flatnonzero(frame.service == "web")[0])
+    frame.loc[lone, "protocol"] = "udp"
+    (finding,) = check_table(frame).findings
+    assert (finding.kind, finding.rows) == ("broken_dependency", (lone,))
+
+
+def test_a_slip_within_its_level_is_still_told(rng):
+    frame = services(rng)
+    frame["size"] = frame.service.map({"web": 3.0, "mail": 40.0, "names": 500.0, "other": 7000.0})
+    frame["size"] = (frame["size"] * rng.normal(1, 0.05, size=len(frame))).round(3)
+    rows = np.flatnonzero(frame.service == "mail")[:6]
+    frame.loc[rows, "size"] /= 100
+    (found,) = check_table(frame[["service", "size"]]).findings
+    assert found.kind == "decimal_slip"
+    assert set(found.rows) <= set(rows.tolist())
+    assert len(found.rows) >= 4

@@ -22,6 +22,8 @@ _MOST_COLUMNS = 30
 _SMALLEST = 5  # rows of a level from which its usual partner is known
 _LIKELY = 0.9
 _GROUP = 3.0
+_SECOND = 5  # rows with the same other partner, and share of their level, from which it is usual too
+_SECOND_SHARE = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,17 +94,24 @@ def _dependencies(columns: dict[str, Coded], seen: Facts) -> Iterator[_Dependenc
 
 @dataclass(frozen=True, eq=False)
 class _Groups:
-    """Of each level of the source: its rows (`n`), its most common target and how often that occurs."""
+    """Of each level of the source: its rows (`n`), its most common target, how often that and the next occur."""
 
     level: Integers
     n: Integers
     usual: Integers
     most: Integers
+    next: Integers
 
     def known(self, share: float = 0.0) -> _Groups:
         """The levels with enough rows, such a share of which have the usual target."""
-        good = (self.n >= _SMALLEST) & (self.most >= share * self.n)
-        return _Groups(self.level[good], self.n[good], self.usual[good], self.most[good])
+        return self._only((self.n >= _SMALLEST) & (self.most >= share * self.n))
+
+    def with_one_partner(self) -> _Groups:
+        """The levels without a second target that is usual, too."""
+        return self._only((self.next < _SECOND) | (self.next <= _SECOND_SHARE * self.n))
+
+    def _only(self, good: np.ndarray) -> _Groups:
+        return _Groups(self.level[good], self.n[good], self.usual[good], self.most[good], self.next[good])
 
 
 def _groups(x: Integers, y: Integers, n_y: int) -> _Groups:
@@ -110,8 +119,11 @@ def _groups(x: Integers, y: Integers, n_y: int) -> _Groups:
     level = pairs // n_y
     order = np.lexsort((-counts, level))
     levels, first = np.unique(level[order], return_index=True)
-    total = np.add.reduceat(counts[order], first) if len(first) else counts
-    return _Groups(levels, total, (pairs % n_y)[order][first], counts[order][first])
+    counts = counts[order]
+    total = np.add.reduceat(counts, first) if len(first) else counts
+    following = np.append(counts, 0)[first + 1]
+    following[np.append(first[1:], len(counts)) == first + 1] = 0  # a level with one target
+    return _Groups(levels, total, (pairs % n_y)[order][first], counts[first], following)
 
 
 def _weight(x: Integers, y: Integers, n_y: int) -> float:
@@ -130,7 +142,7 @@ def _weight(x: Integers, y: Integers, n_y: int) -> float:
 
 def _dependency(source: str, target: str, x: Coded, y: Coded, evidence: float) -> _Dependency:
     rows = np.flatnonzero((x.learn >= 0) & (y.learn >= 0))
-    known = _groups(x.learn[rows], y.learn[rows], len(y.names)).known(0.8)
+    known = _groups(x.learn[rows], y.learn[rows], len(y.names)).known(0.8).with_one_partner()
     usual = np.full(len(x.names) + 1, -1, dtype=np.int64)  # the last is for what is missing
     usual[known.level] = known.usual
     expected = usual[x.seen]

@@ -117,14 +117,17 @@ def _scales(seen: Facts, column: str) -> Iterator[_Scaled]:
 
 
 def _middles(logs: Floats, codes: Integers, n_levels: int) -> Floats:
-    """Of each row: the median of its level; NaN where a level has few rows."""
+    """Of each row: the median of its level; NaN where a level has few rows, or is too wide to tell a factor."""
     filled = np.flatnonzero(~np.isnan(logs) & (codes >= 0))
-    order = filled[np.lexsort((logs[filled], codes[filled]))]
+    rising = logs[filled[np.lexsort((logs[filled], codes[filled]))]]
     counts = np.bincount(codes[filled], minlength=n_levels)
     first = np.cumsum(counts) - counts
     middle = np.full(n_levels + 1, np.nan)
     enough = np.flatnonzero(counts >= 8)
-    middle[enough] = logs[order[first[enough] + counts[enough] // 2]]
+    low = rising[first[enough] + (counts[enough] * 0.16).astype(int)]
+    high = rising[first[enough] + (counts[enough] * 0.84).astype(int)]
+    told = enough[high - low <= 2 * _NARROW * math.log(10)]
+    middle[told] = rising[first[told] + counts[told] // 2]
     return middle[codes]
 
 
@@ -161,7 +164,7 @@ def _of_scale(seen: Facts, column: str, scaled: _Scaled, n_tails: int) -> Iterat
             continue
         with np.errstate(invalid="ignore"):
             rows = np.flatnonzero((scaled.values >= low) & (scaled.values <= high))
-        if not _is_level(seen, rows):
+        if not _is_level(seen, rows) and not _are_usual(seen.numbers[column].values, rows):
             words = _words(factor, kind) + scaled.words
             yield _finding(seen, column, rows, kind=kind, words=words, evidence=evidence)
 
@@ -200,6 +203,13 @@ def _is_level(seen: Facts, rows: Integers) -> bool:
         if is_most and here[top] > 0.3 * int((labels.codes == top).sum()):
             return True
     return False
+
+
+def _are_usual(values: Floats, rows: Integers) -> bool:
+    """Whether most of these rows have a value that many others have: a limit or a habit, not slips."""
+    different, counts = np.unique(values[rows], return_counts=True)
+    common = [np.count_nonzero(values == value) > _COMMON * len(values) for value in different[:_FEWEST]]
+    return int(counts[:_FEWEST][common].sum()) > 0.5 * len(rows)
 
 
 def _words(factor: float, kind: str) -> str:
