@@ -124,7 +124,7 @@ def test_a_folder_is_explained_block_by_block(place):
     words = ["explain", place / "year", "--model", place / "m.tellwhy", "--out", place / "year-run"]
     done = run(*words, "--top", "2")
     assert done.exit_code == 0, done.output
-    assert "120 rows of 2 files were judged in 1 blocks" in done.stdout
+    assert "120 rows of 2 files were judged in 1 block " in done.stdout
     assert (place / "year-run" / "run" / "report.html").exists()
     told = json.loads(run(*words, "--json").stdout)
     assert told["n_rows"] == 120

@@ -94,7 +94,7 @@ def _dependencies(columns: dict[str, Coded], seen: Facts) -> Iterator[_Dependenc
 
 @dataclass(frozen=True, eq=False)
 class _Groups:
-    """Of each level of the source: its rows (`n`), its most common target, how often that and the next occur."""
+    """Of each level of the source: its rows (`n`), its usual target, how often that and the next occur."""
 
     level: Integers
     n: Integers

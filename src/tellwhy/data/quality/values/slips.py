@@ -117,7 +117,7 @@ def _scales(seen: Facts, column: str) -> Iterator[_Scaled]:
 
 
 def _middles(logs: Floats, codes: Integers, n_levels: int) -> Floats:
-    """Of each row: the median of its level; NaN where a level has few rows, or is too wide to tell a factor."""
+    """Of each row: the median of its level; NaN where that has few rows or is too wide to tell a factor."""
     filled = np.flatnonzero(~np.isnan(logs) & (codes >= 0))
     rising = logs[filled[np.lexsort((logs[filled], codes[filled]))]]
     counts = np.bincount(codes[filled], minlength=n_levels)
