@@ -128,9 +128,8 @@ if __name__ == "__main__":
             [
                 (
                     "Fit on implicit grids (4 neighbours in planes, 6 in volumes), float32, one start, at most 10 "
-                    "iterations, TRW-S; one processor is used. The machine was shared with other work: the elapsed "
-                    "time is an upper limit, and the processor time tells what an idle machine would need. θ is found "
-                    "by the fit, as by default; the last columns are a fit with the right one, 1/3, given.",
+                    "iterations, TRW-S; one processor is used. θ is found by the fit, as by default; the last columns "
+                    "are a fit with the right one, 1/3, given.",
                     found,
                 ),
             ],
