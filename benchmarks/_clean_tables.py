@@ -107,7 +107,7 @@ def _stored() -> Iterator[tuple[str, pd.DataFrame]]:
     flows = pd.read_csv(folder / "nslkdd_KDDTrain+_20Percent.txt.gz", header=None)
     flows.columns = [*names, *(f"more {j}" for j in range(flows.shape[1] - len(names)))]
     label = next(name for name in flows if (flows[name] == "normal").any())
-    yield "NSL-KDD, normal traffic", flows.loc[flows[label] == "normal", names[:41]].head(ROWS)
+    yield "NSL-KDD, normal traffic **", flows.loc[flows[label] == "normal", names[:41]].head(ROWS)
     with np.load(folder / "covtype_93k.npz") as data:
         yield "CoverType, class 2 **", _frame(data["X_num"][data["y"] == 2][:ROWS], data["feature_names"])
     with np.load(folder / "odds_thyroid.npz") as data:
