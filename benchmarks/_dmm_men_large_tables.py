@@ -44,7 +44,7 @@ def _times(results: Results) -> Parts:
         "Seconds of one explanation by `LocalInsight` of a network of VGG16's size (134 million weights, drawn at random: "
         "for the time they do not matter), one image of 224 × 224 after the other, least and most in brackets; what is "
         "compiled was read before. TF32 is what PyTorch takes for convolutions on such a card unless told otherwise. On a "
-        "processor two cores were used, which others used too: half of the processor seconds is what two free cores would "
+        "processor two cores were used, in some lines by others, too: half of the processor seconds is what two free cores "
         "take. Published for ImageNet: 139.2 s."
     )
     return [(about, pd.DataFrame(lines))]
