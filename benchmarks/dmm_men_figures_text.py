@@ -20,7 +20,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.neural_network import MLPClassifier
 from sklearn.svm import LinearSVC
 
-from dmm_men_text import NAMES, PRESETS, local_words, posts, sure_words
+from dmm_men_text import NAMES, PRESETS, local_words, of_single_posts, posts, sure_words
 from tellwhy.data.benchmarks import data_folder
 from tellwhy.explainers import DMMMEN
 
@@ -199,15 +199,7 @@ def single_posts(
     for sender, subject, own in SINGLE:
         row = rows[sender]
         for kind, model in fitted.items():
-            local = DMMMEN(
-                model,
-                features="segments",
-                replacement=0.0,
-                n_components=3,
-                n_sweeps=200,
-                n_burn=200,
-                n_neighbours=500,
-            ).fit(row[None])
+            local = of_single_posts(model, row[None])
             number = list(model.classes_).index(own)
             weights = {"DMM-MEN": local.explain(row[None]).values[0]}
             weights |= {peer: local_words(peer, model)(row) for peer in ("LIME", "SHAP")}

@@ -144,9 +144,9 @@ def local_words(method: str, model: Any, seed: int = 0) -> Callable[[np.ndarray]
     return weigh
 
 
-def kept_and_removed(model: Any, X: np.ndarray) -> list[dict[str, Any]]:
-    """Probability of the class after the top four words of a post are removed, and with them alone."""
-    local = DMMMEN(
+def of_single_posts(model: Any, X: np.ndarray) -> DMMMEN:
+    """Posts explained one by one, by leaving words out."""
+    return DMMMEN(
         model,
         features="segments",
         replacement=0.0,
@@ -155,6 +155,11 @@ def kept_and_removed(model: Any, X: np.ndarray) -> list[dict[str, Any]]:
         n_burn=200,
         n_neighbours=SAMPLES,
     ).fit(X)
+
+
+def kept_and_removed(model: Any, X: np.ndarray) -> list[dict[str, Any]]:
+    """Probability of the class after the top four words of a post are removed, and with them alone."""
+    local = of_single_posts(model, X)
     chosen = model.predict_proba(X).argmax(axis=1)
     lines = []
     for method in ("DMMMEN", "LIME", "SHAP"):

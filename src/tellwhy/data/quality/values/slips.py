@@ -164,7 +164,8 @@ def _of_scale(seen: Facts, column: str, scaled: _Scaled, n_tails: int) -> Iterat
             continue
         with np.errstate(invalid="ignore"):
             rows = np.flatnonzero((scaled.values >= low) & (scaled.values <= high))
-        if not _is_level(seen, rows) and not _are_usual(seen.numbers[column].values, rows):
+        numbers = seen.numbers[column]
+        if not _is_level(seen, rows) and not _are_usual(numbers.filled, numbers.values[rows]):
             words = _words(factor, kind) + scaled.words
             yield _finding(seen, column, rows, kind=kind, words=words, evidence=evidence)
 
@@ -205,11 +206,11 @@ def _is_level(seen: Facts, rows: Integers) -> bool:
     return False
 
 
-def _are_usual(values: Floats, rows: Integers) -> bool:
-    """Whether most of these rows have a value that many others have: a limit or a habit, not slips."""
-    different, counts = np.unique(values[rows], return_counts=True)
-    common = [np.count_nonzero(values == value) > _COMMON * len(values) for value in different[:_FEWEST]]
-    return int(counts[:_FEWEST][common].sum()) > 0.5 * len(rows)
+def _are_usual(numbers: Floats, values: Floats) -> bool:
+    """Whether most of the values are ones that many rows have: a limit or a habit, not slips."""
+    different, counts = np.unique(numbers, return_counts=True)
+    common = different[counts > _COMMON * len(numbers)]
+    return float(np.isin(values, common).mean()) > 0.5
 
 
 def _words(factor: float, kind: str) -> str:
