@@ -367,3 +367,8 @@ def test_arrays_come_back_in_their_own_order(tmp_path):
     assert head == {"schema": 1, "x": "ü"}
     assert found["a b/c"].flags.f_contiguous
     assert np.array_equal(found["a b/c"], arrays["a b/c"])
+
+
+def test_a_file_that_is_not_there_is_told_plainly(tmp_path):
+    with pytest.raises(UnreadableFile, match=r"There is no file .*none\.tellwhy\. Check"):
+        tellwhy.load(tmp_path / "none.tellwhy")

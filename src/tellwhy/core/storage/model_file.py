@@ -74,6 +74,8 @@ def read_model_file(path: Path) -> tuple[dict[str, Any], Arrays]:
             arrays = {name: _array_of(archive, members[member]) for name, member in names.items()}
     except UnreadableFile:
         raise
+    except FileNotFoundError as error:
+        raise UnreadableFile(f"There is no file {path}. Check the name and the folder.") from error
     except RecursionError as error:
         raise UnreadableFile(f"{path} cannot be read: it is nested too deeply; {_NOT_A_MODEL}.") from error
     except Exception as error:  # zipfile, json and numpy fail on made-up content in ways of their own
