@@ -29,7 +29,7 @@ class Asked(NamedTuple):
     rows: int
     models: Path
     methods: list[str]
-    with_plain: bool = True
+    kinds: tuple[bool, ...] = (False, True)  # is_plain: our detectors, those of the paper
     device: str = "cpu"  # of networks with more than 12 columns
 
     def methods_for(self, detector: str) -> list[str]:

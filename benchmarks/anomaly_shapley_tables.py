@@ -39,6 +39,7 @@ REGULARISATIONS = (1e-6, 1e-3, 1e-2, 0.1)
 GENERAL = ("ACE", "IG", "KSH", "wKSH", "COMP", "ASH")
 TABLES = {2: ("mrr", 1), 3: ("hits", 1), 8: ("auroc", 2), 9: ("auroc", 3)}
 BELOW = 0.05
+PROTOCOLS = {"both": (False, True), "ours": (False,), "plain": (True,)}  # is_plain, of what is asked for
 SIZES = [
     (latent, hidden, seed) for latent in (0.2, 0.4, 0.6, 0.8) for hidden in (0.5, 1.0, 2.0) for seed in (0, 1)
 ]
@@ -50,8 +51,8 @@ def cells(asked: Asked) -> list[Cell]:
     """What the tables asked for need, by key, the most important first."""
     found: list[Cell] = []
     for d_anom in sorted({TABLES[t][1] for t in asked.tables & set(TABLES)}):
-        found += by_moved_cells(asked, d_anom, is_plain=False)
-        found += by_moved_cells(asked, d_anom, is_plain=True) if asked.with_plain else []
+        for is_plain in asked.kinds:
+            found += by_moved_cells(asked, d_anom, is_plain=is_plain)
         found += smaller_tables(asked) if d_anom == 1 else []
     return found if asked.tables & {2, 3} else found + smaller_tables(asked)
 
@@ -67,9 +68,8 @@ def moved_key(name: str, detector: str, method: str, d_anom: int, is_plain: bool
 
 
 def smaller_tables(asked: Asked) -> list[Cell]:
-    kinds = (False, True) if asked.with_plain else (False,)
     found: list[Cell] = []
-    for is_plain in kinds:
+    for is_plain in asked.kinds:
         tail = ("plain",) if is_plain else ()
         for pair in [p for p in asked.pairs if 4 in asked.tables and p[0] in REAL_SETS]:
             for m in asked.methods_for(pair[1]):
@@ -84,11 +84,11 @@ def smaller_tables(asked: Asked) -> list[Cell]:
                 found.append(
                     (("gamma", name, g, *tail), partial(with_gamma, asked, name, g, is_plain=is_plain))
                 )
-    for name in [p[0] for p in asked.pairs if 6 in asked.tables and p[1] == "GMM"]:
+    for name in [p[0] for p in asked.pairs if 6 in asked.tables and p[1] == "GMM" and False in asked.kinds]:
         found += [(("chosen", name), partial(chosen, asked, name)), (("mixed", name), partial(mixed, name))]
         found += [(("regularised", name, r), partial(regularised, name, r)) for r in REGULARISATIONS]
     for name in ("lympho", "arrhythmia"):
-        if 2 in asked.tables and (name, "VAE-e") in asked.pairs and asked.with_plain:
+        if 2 in asked.tables and (name, "VAE-e") in asked.pairs and True in asked.kinds:
             found += [(("candidate", name, *size), partial(candidate, asked, name, *size)) for size in SIZES]
     return found
 
@@ -356,8 +356,8 @@ def table(measured: Measured, number: int, is_plain: bool) -> Part:
     return WORDS[number], found
 
 
-def write(measured: Measured, note: str) -> None:
-    """Write two pages from what was measured so far: with our detectors, and with those of the paper."""
+def write_ours(measured: Measured, note: str) -> None:
+    """Write the page with our detectors from what was measured so far."""
     ours = {number: table(measured, number, is_plain=False) for number in WORDS}
     below = (f"Pairs where ASH is more than {BELOW} below the paper's table 2.", below_paper(measured))
     causes = [below, (CANDIDATES, candidates(measured)), (REPEATS, by_kind_of_column(measured))]
@@ -366,6 +366,10 @@ def write(measured: Measured, note: str) -> None:
     parts = [first, (INTERVALS, intervals(measured)), *causes, *(ours[n] for n in (3, 4, 5, 6)), *more]
     parts += [ours[8], ours[9]]
     publish("anomaly_shapley_tables", "Anomaly Shapley: the tables of the paper", shown(parts))
+
+
+def write_plain(measured: Measured, note: str) -> None:
+    """Write the page with the detectors of the paper from what was measured so far."""
     plain = [table(measured, number, is_plain=True) for number in (2, 3, 4, 5, 6, 8, 9)]
     plain[0] = (f"{PLAIN} {plain[0][0]}{note}", plain[0][1])
     title = "Anomaly Shapley: the tables of the paper, with its detectors and settings"
@@ -397,7 +401,9 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--seconds", type=float, default=float("inf"), help="no cell is begun after so many")
     parser.add_argument("--device", default="cpu", help="where networks of more than 12 columns compute")
-    parser.add_argument("--without-plain", action="store_true", help="our detectors alone")
+    parser.add_argument(
+        "--protocol", choices=list(PROTOCOLS), default="both", help="our detectors, the paper's, or both"
+    )
     parser.add_argument("--note", default="", help="a sentence about where the cache comes from")
     parser.add_argument(
         "--write-only", action="store_true", help="write the tables from the cache, measure nothing"
@@ -412,15 +418,14 @@ if __name__ == "__main__":
     pairs = [(name, detector) for name in asked.sets.split(",") for detector in wanted]
     tables = {int(t) for t in asked.tables.split(",") if t}
     models = asked.models or asked.cache
+    kinds = PROTOCOLS[asked.protocol]
     if asked.fit_only:
         for pair in pairs:
             fitted(*pair, models)
         raise SystemExit
     if not asked.write_only:
         chosen_methods = asked.methods.split(",")
-        with_plain = not asked.without_plain
-        every = Asked(
-            tables, pairs, asked.tries, asked.rows, models, chosen_methods, with_plain, asked.device
-        )
+        every = Asked(tables, pairs, asked.tries, asked.rows, models, chosen_methods, kinds, asked.device)
         measure(kept, every, list(range(asked.cores)), asked.seconds)
-    write(kept, f" {asked.note}" if asked.note else "")
+    for is_plain in kinds:
+        (write_plain if is_plain else write_ours)(kept, f" {asked.note}" if asked.note else "")
