@@ -34,31 +34,49 @@ _OWN = {"trial": "own accuracy", "basis": "discriminative", "bias": True}
 _USPS = {**_OWN, "set": "usps", "kernel": "arccos", "epochs": 15, "dropouts": [0.2, 0.5, 0.8], "repeats": 3}
 _LETTER = {**_OWN, "set": "letter", "kernel": "arccos", "epochs": 30, "dropouts": [0.2, 0.5], "repeats": 2}
 
-_FEWER = {**_LETTER, "sizes": [3_000], "rate": 0.02, "drawn_bias": 1.0, "repeats": 1, "heads": [5.0, 25.0]}
+_DRAWN = {**_LETTER, "sizes": [3_000], "rate": 0.02, "drawn_bias": 1.0}
+_FEWER = {**_DRAWN, "repeats": 1, "heads": [5.0, 25.0]}
 
 
 def _own() -> Iterator[Unit]:
     """End to end with a bias, dropout and all rows: wider and longer; the classifier's steps longer than the basis'."""
-    yield {**_LETTER, "sizes": [3_000], "rate": 0.02, "heads": [5.0, 25.0], "drawn_bias": 1.0}
-    yield {**_LETTER, "sizes": [10_000], "rate": 0.02, "heads": [5.0], "drawn_bias": 1.0}
     yield {**_USPS, "sizes": [10_000], "rate": 0.001}
     yield {**_USPS, "sizes": [3_000], "rate": 0.001, "heads": [1.0, 20.0], "dropouts": [0.2, 0.5]}
     yield {**_USPS, "sizes": [3_000], "rate": 0.004, "heads": [1.0, 5.0], "dropouts": [0.2, 0.5]}
-    yield {**_USPS, "sizes": [10_000], "rate": 0.004, "dropouts": [0.5, 0.8]}
+    yield from _letter()
+
+
+def _letter() -> Iterator[Unit]:
+    """Letter, the one set that stays behind: with a drawn bias, by width, steps and rate."""
+    yield {**_DRAWN, "heads": [5.0, 25.0]}
+    yield {**_DRAWN, "heads": [25.0], "epochs": 100, "repeats": 1}
+    yield {**_DRAWN, "heads": [5.0], "sizes": [10_000]}
+    yield {**_DRAWN, "heads": [5.0, 25.0, 100.0], "rate": 0.005, "repeats": 1}
+
+
+def _letter_causes() -> Iterator[Unit]:
+    """What Letter lacks: rows (the same from fewer, and from more), layers, or a drawn bias."""
+    for fold in range(5):
+        more = {**_DRAWN, "heads": [25.0], "repeats": 1, "epochs": 20}
+        yield {**more, "rows": 19_000, "fold": fold}
     yield {**_FEWER, "rows": 7_500}
-
-
-def _own_causes() -> Iterator[Unit]:
-    """What Letter lacks: rows (the same, learned from fewer), layers, or a drawn bias and longer steps."""
     deep = {**_LETTER, "kernel": "arccos3", "dropouts": [0.0, 0.1, 0.2], "repeats": 1, "epochs": 20}
     yield {**deep, "sizes": [1_000], "rate": 0.01, "heads": [1.0, 5.0]}
-    yield {**_LETTER, "sizes": [3_000], "rate": 0.02, "heads": [1.0, 5.0, 25.0], "repeats": 1}
     yield {**_FEWER, "rows": 3_750}
+    yield {**_LETTER, "sizes": [3_000], "rate": 0.02, "heads": [1.0, 5.0, 25.0], "repeats": 1}
 
 
-def _adapted() -> Iterator[Unit]:
+def _learners() -> Iterator[Unit]:
+    yield {"trial": "other learners", "set": "letter", "kernel": "none"}
+
+
+def _adult() -> Iterator[Unit]:
+    yield from _adapted(("adult",))
+
+
+def _adapted(names: tuple[str, ...] = ("letter", "usps")) -> Iterator[Unit]:
     """Bases trained without the classifier, with a softmax that is fitted once more on all rows."""
-    for name in ("letter", "usps", "adult"):
+    for name in names:
         for kernel in KERNELS:
             own = {"trial": "fixed accuracy", "set": name, "kernel": kernel, "sizes": [3_000]}
             yield {**own, "basis": "unsupervised", "epochs": 10, "rate": 0.02}
@@ -151,6 +169,21 @@ def _small_own() -> Iterator[Unit]:
     yield {**narrow, "rows": 3_750}
 
 
+def _small_biases() -> Iterator[Unit]:
+    """Biases from 0 and drawn ones, short and long steps of the classifier, on sets that did not choose them."""
+    for name in ("usps", "adult", "covtype", "mnist"):
+        for bias in (True, "drawn"):
+            own = {**_OWN, "set": name, "kernel": "arccos", "bias": bias, "sizes": [300], "rate": 0.02}
+            yield {
+                **own,
+                "rows": 6_000,
+                "epochs": 5,
+                "batches": 300,
+                "heads": [1.0, 5.0, 25.0],
+                "refit": False,
+            }
+
+
 def _small_blocks() -> Iterator[Unit]:
     """Hadamard blocks with 10,000 features in few steps: kernel errors, and accuracies end to end."""
     for n_blocks in (3, 1, 2):
@@ -188,14 +221,17 @@ def _small_times() -> Iterator[Unit]:
 
 
 def _blocks() -> Iterator[Unit]:
-    """Figure IV.4 to 10,000 features."""
-    for name in ("mnist", "covtype"):
-        for n_blocks in (3, 1, 2):
-            shape = {"set": name, "kernel": "gaussian", "structure": "hadamard", "n_blocks": n_blocks}
-            own = {**shape, "epochs": 3, "sizes": [10_000], "refit": False}
-            yield {**own, "trial": "own accuracy", "basis": "discriminative"}
-            for basis in ("unsupervised", "supervised"):
-                yield {**own, "trial": "fixed accuracy", "basis": basis, "ridges": [1e-6, 1e-7]}
+    """Figure IV.4 to 10,000 features; 0 blocks are dense directions."""
+    for name in ("covtype", "mnist"):
+        for n_blocks in (3, 1, 0, 2):
+            own = {"set": name, "kernel": "gaussian", "structure": "hadamard", "n_blocks": n_blocks}
+            own |= {"structure": "orthogonal"} if n_blocks == 0 else {}
+            own |= {"epochs": 3, "sizes": [10_000], "refit": False}
+            # Long steps of alignment cost accuracy where there are many features.
+            for basis, rate in (("unsupervised", 0.02), ("supervised", 0.001)):
+                fixed = {"trial": "fixed accuracy", "ridges": [1e-6, 1e-7]}
+                yield {**own, **fixed, "basis": basis, "rate": rate}
+            yield {**own, "trial": "own accuracy", "basis": "discriminative", "rate": 0.02}
 
 
 def _times() -> Iterator[Unit]:
@@ -214,7 +250,10 @@ PARTS = {
     "errors": _errors,
     "fixed": _fixed,
     "own": _own,
-    "own-causes": _own_causes,
+    "letter": _letter,
+    "letter-causes": _letter_causes,
+    "learners": _learners,
+    "adult": _adult,
     "adapted": _adapted,
     "transfer": _transfer,
     "blocks": _blocks,
@@ -222,6 +261,7 @@ PARTS = {
     "small": _small,
     "small accuracies": _small_accuracies,
     "small own": _small_own,
+    "small biases": _small_biases,
     "small blocks": _small_blocks,
     "small adapted": _small_adapted,
     "small transfer": _small_transfer,

@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from _kernel_basis_limits import other_learners
 from _kernel_basis_sets import Rows
-from kernel_bases import JudgedByErrors, Task, transfer_splits, whole_features
+from _kernel_basis_watched import Watched
+from kernel_bases import Task, transfer_splits, whole_features
 from tellwhy.bases.adaptation import objective_of
 from tellwhy.bases.feature_map import FeatureMap, Shape
 from tellwhy.bases.objectives import SoftmaxLoss
@@ -94,7 +96,10 @@ def fixed_accuracy(unit: Unit, rows: Rows, device: str) -> list[dict]:
     for size in unit["sizes"]:
         maps = maps_of(rows, unit, (size,))
         task = Task(rows, maps[0].bandwidth, device)
-        line: dict[str, Any] = {"features": size}
+        line: dict[str, Any] = {
+            "features": size,
+            "start_error": task.kernel_errors(BasisStack.of(maps, device))[0],
+        }
         if unit["basis"] != "random":
             stack = BasisStack.of(maps, device)
             objective = objective_of(unit["basis"], stack, rows.n_classes, device)
@@ -105,39 +110,6 @@ def fixed_accuracy(unit: Unit, rows: Rows, device: str) -> list[dict]:
         options = {"ridges": unit["ridges"]} if "ridges" in unit else {}
         found.append({**line, **task.fixed_accuracies(maps[0], refit=unit.get("refit", True), **options)})
     return found
-
-
-class Watched(JudgedByErrors):
-    """End to end, with a dropout and a scale of the classifier's steps for each basis of a stack.
-
-    Tells how test rows would have been judged after each epoch.
-    """
-
-    def __init__(self, task: Task, maps: list[FeatureMap], dropouts: list[float], heads: list[float]):
-        widest = max(m.n_features for m in maps)
-        super().__init__(len(maps), widest, task.n_classes, task.device, dropout=max(dropouts), seed=1)
-        self.shares = torch.tensor(dropouts, device=task.device)[:, None, None]
-        self.heads = torch.tensor(heads, device=task.device)[:, None, None]
-        self.task, self.calls, self.on_test = task, 0, []
-        self.n_parts = len(self.held_parts(_rng(), len(task.rows.held_Z), 1))
-
-    def _scores(self, features: Any) -> Any:
-        return self.bias.baddbmm(features, self.weights * self.heads)
-
-    def losses(self, stack: BasisStack, Z: Any, labels: Any, index: Any) -> Any:
-        features = stack.features(Z[index])
-        if self.dropout:
-            drawn = torch.rand(features.shape, generator=self.sources[0], device=features.device)
-            features = features * (drawn >= self.shares) / (1 - self.shares)
-        scores = self._scores(features).log_softmax(-1)
-        own = labels[index].expand(len(scores), -1)[..., None]
-        return -scores.gather(-1, own)[..., 0].mean(-1)
-
-    def held_losses(self, stack: BasisStack, Z: Any, labels: Any, index: Any) -> Any:
-        if self.calls % self.n_parts == 0:
-            self.on_test.append(self.task.own_accuracies(stack, self))
-        self.calls += 1
-        return super().held_losses(stack, Z, labels, index)
 
 
 def own_accuracy(unit: Unit, rows: Rows, device: str) -> list[dict]:
@@ -298,4 +270,5 @@ TRIALS = {
     "bandwidths": bandwidths,
     "transfer": transfer,
     "times": times,
+    "other learners": lambda _, rows, __: other_learners(rows),
 }

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +45,10 @@ class Work:
             small["sizes"] = sorted({min(size, self.args.max_features) for size in unit["sizes"]})
         started = time.perf_counter()
         rows = self.loaded[name]
-        if "rows" in unit:  # of the sets' own order, which is random
-            n = unit["rows"]
-            rows = replace(rows, X=rows.X[:n], y=rows.y[:n], n_held=n // 5)
+        if "fold" in unit:
+            rows = rows.with_test_rows(unit["fold"])
+        elif "rows" in unit:
+            rows = rows.first(unit["rows"])
         found = TRIALS[unit["trial"]]({**unit, **small}, rows, device)
         about = {"device": torch.cuda.get_device_name() if device == "cuda" else "CPU"}
         if device == "cuda":

@@ -29,6 +29,7 @@ OPTIONS = {
     "landmarks": {"structure": "landmarks"},
     "arccos": {"kernel": "arccos"},
     "arccos2 with biases": {"kernel": "arccos2", "bias": True},
+    "arccos, drawn biases": {"kernel": "arccos", "bias": "drawn"},
     "arccos3, landmarks": {"kernel": "arccos3", "structure": "landmarks"},
 }
 
@@ -252,6 +253,32 @@ def test_a_bias_learns_what_no_direction_through_the_origin_can():
     assert wrong(bias=True) < 0.5 * wrong()
 
 
+def test_drawn_biases_spread_as_far_as_rows_are_long_in_every_layer_and_unit():
+    params = {"kernel": "arccos2", "n_features": 4000, "structure": "hadamard", "random_state": 0}
+    length = np.sqrt((X**2).sum(axis=1).mean())
+    found = KernelBasis(bias="drawn", **params).fit(X)
+    for bias in found.map_.biases:
+        np.testing.assert_allclose([bias.mean() / length, bias.std() / length], [0, 1], atol=0.05)
+    assert np.abs(np.corrcoef(*found.map_.biases)[0, 1]) < 0.1
+    large = KernelBasis(bias="drawn", **params).fit(1e6 * X)
+    np.testing.assert_allclose(large.transform(1e6 * X[:9]), 1e6 * found.transform(X[:9]), rtol=1e-6)
+    still = KernelBasis(bias=True, **params).fit(X)
+    np.testing.assert_array_equal(found.map_.layers[1].diagonals, still.map_.layers[1].diagonals)
+
+
+def test_drawn_biases_start_ahead_where_classes_are_shells_around_the_origin():
+    """Rectified features through the origin only scale with the length of a row."""
+    rows = np.random.default_rng(0).normal(size=(1200, 2))
+    labels = np.digitize(np.linalg.norm(rows, axis=1), [0.6, 1.1, 1.7])
+    params = {"n_features": 60, "max_epochs": 4, "n_batches": 50, "random_state": 0}
+
+    def loss(bias):
+        basis = KernelBasis("arccos", "discriminative", bias=bias, **params).fit(rows, labels)
+        return min(basis.start_loss_, basis.losses_.min())
+
+    assert loss("drawn") < 0.8 * loss(True)
+
+
 def test_dropout_leaves_out_its_share_and_keeps_sums():
     stack = BasisStack.of([drawn(width=200)], "cpu")
     objective = SoftmaxLoss(1, 200, 2, "cpu", dropout=0.25, seed=1)
@@ -365,6 +392,8 @@ def test_saved_options_that_do_not_fit_are_refused(tmp_path):
         ({"structure": "landmarks", "amplitudes": True}, "'amplitudes'"),
         ({"bias": True}, "'bias' parameter .* must be False but for the directions of arc-cosine"),
         ({"kernel": "arccos", "structure": "landmarks", "bias": True}, "'bias'"),
+        ({"bias": "drawn"}, "'bias' parameter .* must be False but for the directions of arc-cosine"),
+        ({"kernel": "arccos", "bias": "zero"}, "'bias' parameter .* must be True or False or 'drawn'"),
         ({"dropout": 0.5}, "'dropout' parameter .* must be 0 but for basis='discriminative'"),
         (
             {"classifier_steps": 5.0},

@@ -78,7 +78,7 @@ class Shape:
     n_features: int
     n_blocks: int = 3
     amplitudes: bool = False
-    bias: bool = False
+    bias: bool | str = False
 
     def check(self) -> None:
         """Refuse what does not go together."""
@@ -95,7 +95,8 @@ class Shape:
 
     def drawn(self, Z: Any, bandwidth: float, centre: Floats, rng: np.random.Generator) -> FeatureMap:
         """Draw a basis for rows that are centred and divided by the bandwidth."""
-        return FeatureMap(self.kernel, bandwidth, centre, self._layers(Z, rng), **self._extras())
+        layers = self._layers(Z, rng)
+        return FeatureMap(self.kernel, bandwidth, centre, layers, **self._extras(Z, rng))
 
     @property
     def width(self) -> int:
@@ -122,13 +123,15 @@ class Shape:
             draw_projection(self.structure, n, self.width, rng, n_blocks=self.n_blocks) for n in inputs
         )
 
-    def _extras(self) -> dict[str, Any]:
-        """Amplitudes and biases that change nothing before they are trained."""
-        depth = DEPTHS[self.kernel]
-        return {
-            "amplitudes": np.ones(self.width) if self.amplitudes else None,
-            "biases": (np.zeros(self.width),) * depth if self.bias else (),
-        }
+    def _extras(self, Z: Any, rng: np.random.Generator) -> dict[str, Any]:
+        """Amplitudes, and biases, that change nothing before they are trained; or biases that are drawn."""
+        biases = (np.zeros(self.width),) * DEPTHS[self.kernel] if self.bias else ()
+        if self.bias == "drawn":
+            # Projections of rows, and of features (whose lengths are about those of rows), spread by the
+            # length of rows: biases that spread as far put kinks wherever there are rows.
+            length = float(np.sqrt(np.einsum("ij,ij->i", Z, Z, dtype=np.float64).mean()))
+            biases = tuple(length * rng.normal(size=self.width) for _ in biases)
+        return {"amplitudes": np.ones(self.width) if self.amplitudes else None, "biases": biases}
 
 
 def exact_kernel(feature_map: FeatureMap, X: Floats, Y: Floats) -> Floats:

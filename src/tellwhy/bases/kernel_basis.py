@@ -54,8 +54,9 @@ class KernelBasis(SavedModel, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
     amplitudes
         Whether to train an amplitude for each pair of a sine and a cosine as well.
     bias
-        Whether to train what is added to the projections of an arc-cosine basis, as in a neural network.
-        The features then are no longer those of the kernel: for bases that learn from classes.
+        Whether to train what is added to the projections of an arc-cosine basis, as in a neural network; from
+        0, or, if 'drawn', from normal numbers as large as rows are long. The features then are no longer
+        those of the kernel: for bases that learn from classes.
     device
         'cpu', 'cuda', or 'auto' for the latter where there is one; for training.
     learning_rate, decay
@@ -115,7 +116,7 @@ class KernelBasis(SavedModel, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         "structure": one_of("dense", "orthogonal", "hadamard", "landmarks"),
         "n_blocks": integer(1, 3),
         "amplitudes": boolean,
-        "bias": boolean,
+        "bias": (boolean, one_of("drawn")),
         "device": one_of("auto", "cpu", "cuda"),
         "learning_rate": real(0, 1),
         "decay": boolean,
@@ -141,7 +142,7 @@ class KernelBasis(SavedModel, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         *,
         n_blocks: int = 3,
         amplitudes: bool = False,
-        bias: bool = False,
+        bias: bool | str = False,
         device: str = "auto",
         learning_rate: float = 0.02,
         decay: bool = True,
