@@ -115,6 +115,14 @@ def test_a_single_node_is_no_class():
     assert suggest_lccad(X, chain(300), max_classes=3).n_classes == 1
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_column_that_is_wide_in_all_classes_does_not_split_one(seed):
+    """Columns of equal spread over all nodes: within the classes, the one that tells them apart is narrow."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(240, 2)) + np.outer(np.repeat([0, 12, 0, 12], 60), [1, 0])
+    assert suggest_lccad(X / X.std(axis=0), chain(240), max_classes=3).n_classes == 2
+
+
 def test_a_few_rows_in_a_row_are_no_class():
     """Five of a thousand agree with each other; they are odd, and not a class of their own."""
     rng = np.random.default_rng(3)

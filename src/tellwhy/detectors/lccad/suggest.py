@@ -15,7 +15,7 @@ from tellwhy.core.progress import track
 from tellwhy.detectors.lccad.alternation import Alternation
 from tellwhy.detectors.lccad.couplings import Couplings
 from tellwhy.detectors.lccad.lccad import LCCAD
-from tellwhy.detectors.lccad.weight import variance_of
+from tellwhy.detectors.lccad.weight import spread_of, variance_of
 
 _ROUNDS = 3  # of estimating σ² and θ in turn, which hardly move after that
 
@@ -56,10 +56,11 @@ def suggest_lccad(
     For each K, the classes are taken to be Gaussians with one variance σ² in all directions. `LCCAD` with
     θ = 1/(1 + 2σ²) weighs distances as such a model would. θ gives classes, these give σ², and so on.
 
-    The numbers of classes are then compared by a criterion that rewards likely data and charges for each
-    parameter (BIC): −2 [log p(X | H) + log p(H)] + (number of parameters)·log n. log p(H) is exact on chains
-    and trees, and a pseudo-likelihood elsewhere. The latter is fond of one class that is split in two like a
-    chessboard: fits in which a class goes better with another than with itself are out.
+    The numbers of classes are then compared by a criterion that rewards likely data, with a spread within
+    classes of each column, and charges for each parameter (BIC): −2 [log p(X | H) + log p(H)] + (number of
+    parameters)·log n. log p(H) is exact on chains and trees, and a pseudo-likelihood elsewhere. The latter
+    is fond of one class that is split in two like a chessboard: fits in which a class goes better with
+    another than with itself are out.
 
     Parameters
     ----------
@@ -122,11 +123,13 @@ def _criterion(model: LCCAD, rng: np.random.Generator) -> float:
     n = int((model.labels_ >= 0).sum())
     d = model.n_features_in_
     k = model.n_classes
+    there = model.labels_ >= 0
+    # One spread of all columns would have a class split along the column in which all classes are wide.
+    spread = spread_of(model.training_X_[there] - model.centres_[model.labels_[there]])
     # Rows that are all equal have variance 0, whose logarithm is not a number.
-    variance = max(_variance(model), np.finfo(float).tiny)
-    log_values = -0.5 * n * d * (np.log(2 * np.pi * variance) + 1)
+    log_values = -0.5 * n * (np.log(2 * np.pi * np.maximum(spread**2, np.finfo(float).tiny)) + 1).sum()
     fitted = Alternation(model.training_X_, model.graph_, model.settings(), rng)
     log_labels = fitted.log_likelihood(model.labels_, Couplings(model.couplings_, model.emissions_))
-    # Centres, the variance, a symmetric table of couplings, and the weights of the classes.
-    n_parameters = k * d + 1 + k * (k + 1) // 2 + k - 1
+    # Centres, a spread of each column, a symmetric table of couplings, and the weights of the classes.
+    n_parameters = k * d + d + k * (k + 1) // 2 + k - 1
     return float(-2 * (log_values + log_labels) + n_parameters * np.log(n))

@@ -23,6 +23,8 @@ MOST_NODES = 20_000  # of a grid or a chain, that θ is suggested from
 _ROUNDS = 2
 _FARTHEST = 9.0  # times the median squared distance: none counts for more, as one odd node would
 _STARTS = 3
+_RARE = 0.1  # of the standard deviation
+_WITHIN_ONE_DEVIATION = 0.6827  # share of a normal variable; a few odd values do not move this quantile
 
 
 def suggested_theta(
@@ -68,6 +70,15 @@ def variance_of(own: NDArray[np.float64], n_columns: int) -> float:
     """Variance within classes in each column, from squared distances; a few odd nodes hardly count."""
     middle = float(np.median(own))
     return float(np.minimum(own, _FARTHEST * middle if middle > 0 else np.inf).mean()) / n_columns
+
+
+def spread_of(deviations: NDArray[Any]) -> NDArray[np.float64]:
+    """How far nodes are from the centres of their classes, in each column; a few odd nodes hardly count."""
+    away = np.abs(deviations)
+    spread = np.quantile(away, _WITHIN_ONE_DEVIATION, axis=0)
+    # Of a label that few nodes have, most deviations are next to nothing: the few tell its spread.
+    whole = np.sqrt((away**2).mean(axis=0))
+    return np.where(spread > _RARE * whole, spread, whole)
 
 
 def middle_part(X: NDArray[Any], graph: Graph) -> tuple[NDArray[Any], Graph]:

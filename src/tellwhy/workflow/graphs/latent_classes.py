@@ -8,13 +8,11 @@ import numpy as np
 
 from tellwhy.core.params import generator
 from tellwhy.detectors import LCCAD, suggest_lccad
-from tellwhy.detectors.lccad.weight import middle_part
+from tellwhy.detectors.lccad.weight import middle_part, spread_of
 from tellwhy.workflow.graphs.graph_input import GraphRequest, NodeData
 
 MOST_CLASSES = 5
 NODES_OF_A_CLASS = 4  # at least, on average, of as many classes as are tried
-RARE = 0.1  # of the standard deviation
-WITHIN_ONE_DEVIATION = 0.6827  # share of a normal variable; a few odd values do not move this quantile
 
 
 def fit_latent_classes(nodes: NodeData, request: GraphRequest) -> tuple[NodeData, LCCAD]:
@@ -25,11 +23,7 @@ def fit_latent_classes(nodes: NodeData, request: GraphRequest) -> tuple[NodeData
     """
     first = _fitted(nodes, request)
     there = first.labels_ >= 0
-    deviations = np.abs(nodes.X[there] - first.centres_[first.labels_[there]])
-    spread = np.quantile(deviations, WITHIN_ONE_DEVIATION, axis=0)
-    # Of a label that few nodes have, most deviations are next to nothing: the few tell its spread.
-    whole = np.sqrt((deviations**2).mean(axis=0))
-    spread = np.where(spread > RARE * whole, spread, whole)
+    spread = spread_of(nodes.X[there] - first.centres_[first.labels_[there]])
     scale = np.where(spread > 0, spread, 1.0).astype(nodes.X.dtype)
     nodes = replace(nodes, X=nodes.X / scale)
     theta: str | float = "auto" if request.theta is None else request.theta
