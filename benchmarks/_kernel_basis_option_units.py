@@ -54,6 +54,13 @@ def _letter() -> Iterator[Unit]:
     yield {**_DRAWN, "heads": [5.0, 25.0, 100.0], "rate": 0.005, "repeats": 1}
 
 
+def _letter_dropout() -> Iterator[Unit]:
+    """Letter with more dropout, and with longer steps."""
+    yield {**_DRAWN, "heads": [5.0], "dropouts": [0.65, 0.8], "sizes": [10_000]}
+    yield {**_DRAWN, "heads": [1.0, 5.0], "dropouts": [0.5, 0.65, 0.8]}
+    yield {**_DRAWN, "heads": [1.0, 5.0], "dropouts": [0.5, 0.65, 0.8], "rate": 0.05}
+
+
 def _letter_causes() -> Iterator[Unit]:
     """What Letter lacks: rows (the same from fewer, and from more), layers, or a drawn bias."""
     for fold in range(5):
@@ -251,6 +258,7 @@ PARTS = {
     "fixed": _fixed,
     "own": _own,
     "letter": _letter,
+    "letter-dropout": _letter_dropout,
     "letter-causes": _letter_causes,
     "learners": _learners,
     "adult": _adult,
