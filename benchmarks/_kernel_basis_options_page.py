@@ -66,6 +66,7 @@ def covtype(lines: pd.DataFrame) -> list[Part]:
     own = lines[(lines.set == "covtype") & lines.bandwidth.notna() & (lines.trial != "bandwidths")]
     if own.empty:
         return []
+    own = own.drop_duplicates(["bandwidth", "basis", "features"], keep="last")
     said = "; ".join(f"among {line.among} {line.bandwidth:.2f}" for line in widths.itertuples())
     rows = [
         {

@@ -24,7 +24,13 @@ MOST_ROUNDS = 400
 
 
 def accuracies(
-    train: Rows, held: Rows, test: Rows, *, refit: bool = False, ridges: Sequence[float] = RIDGES
+    train: Rows,
+    held: Rows,
+    test: Rows,
+    *,
+    refit: bool = False,
+    ridges: Sequence[float] = RIDGES,
+    rounds: int = MOST_ROUNDS,
 ) -> dict[str, float]:
     """Test accuracy of the classifier with the ridge that has most right rows held out.
 
@@ -39,7 +45,7 @@ def accuracies(
     weights = torch.zeros((train[0].shape[1] + 1, n_classes), device=train[0].device)
     path: list[tuple[float, float, Solved]] = []
     for share in ridges:
-        solved = solve(train, weights, share * unit)
+        solved = solve(train, weights, share * unit, rounds)
         weights = solved.weights
         wrong, loss = _wrong_and_loss(weights, *held)
         path.append((wrong + 1e-6 * loss, share, solved))
@@ -56,13 +62,13 @@ def accuracies(
     }
     if refit:
         whole = torch.cat([train[0], held[0]]), torch.cat([train[1], held[1]])
-        again = solve(whole, best.weights, share * unit)
+        again = solve(whole, best.weights, share * unit, rounds)
         line |= {"refitted": 1 - _wrong_and_loss(again.weights, *test)[0], "refitted_gap": again.gap}
     return line
 
 
-def solve(rows: Rows, start: Tensor, ridge: float) -> Solved:
-    """Minimise the mean cross-entropy plus ½ ridge ‖W‖²."""
+def solve(rows: Rows, start: Tensor, ridge: float, rounds: int = MOST_ROUNDS) -> Solved:
+    """Minimise the mean cross-entropy plus ½ ridge ‖W‖², in so many rounds at most."""
     features, labels = rows
     own = labels[:, None]
 
@@ -78,7 +84,7 @@ def solve(rows: Rows, start: Tensor, ridge: float) -> Solved:
         ridge=ridge,
         precondition=_preconditioner(features, start, ridge),
         tolerance=TOLERANCE,
-        max_rounds=MOST_ROUNDS,
+        max_rounds=rounds,
     )
 
 

@@ -107,7 +107,7 @@ def fixed_accuracy(unit: Unit, rows: Rows, device: str) -> list[dict]:
             line |= {"held": float(done.best[0]), "best_epoch": done.best_epochs()}
             maps = [stack.member(0)]
         line["error"] = task.kernel_errors(BasisStack.of(maps, device))[0]
-        options = {"ridges": unit["ridges"]} if "ridges" in unit else {}
+        options = {name: unit[name] for name in ("ridges", "rounds") if name in unit}
         found.append({**line, **task.fixed_accuracies(maps[0], refit=unit.get("refit", True), **options)})
     return found
 

@@ -178,6 +178,21 @@ def test_the_classifier_trained_with_the_basis_is_used():
     assert transferred.softmax_.weights.shape == (31, 5)
 
 
+def test_what_is_asked_of_the_classifier_holds_for_a_basis_with_its_own_softmax():
+    pytest.importorskip("torch")
+    basis = KernelBasis(basis="discriminative", n_features=20, max_epochs=2, n_batches=20, random_state=0)
+    plain = KernelBasisClassifier(basis).fit(X[:600], Y[:600])
+    again = KernelBasisClassifier(basis, refit=True).fit(X[:600], Y[:600])
+    expected = KernelBasis(**{**basis.get_params(), "refit": True}).fit(X[:600], Y[:600])
+    np.testing.assert_array_equal(again.softmax_.weights[:-1], expected.softmax_.weights)
+    assert np.abs(again.softmax_.weights - plain.softmax_.weights).max() > 1e-3
+    assert not basis.refit, "the user's basis is left as it is"
+    solved = KernelBasisClassifier(basis, solver="convex", ridge=1e-4, random_state=0).fit(X[:600], Y[:600])
+    assert solved.gap_ <= 1e-3
+    np.testing.assert_array_equal(solved.basis_.transform(X[:9]), plain.basis_.transform(X[:9]))
+    assert np.abs(solved.softmax_.weights - plain.softmax_.weights).max() > 1e-3
+
+
 def test_new_classes_on_an_old_basis():
     low = Y < 5
     model = KernelBasisClassifier(BASIS, max_epochs=20, random_state=0).fit(X[low], Y[low])

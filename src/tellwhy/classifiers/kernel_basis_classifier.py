@@ -56,8 +56,8 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     basis
-        A `KernelBasis`, which is fitted to the same rows; None takes one of 1,000 random features. With
-        basis='discriminative', the softmax that was trained with the basis is the classifier.
+        A `KernelBasis`, fitted to the same rows; None takes one of 1,000 random features. The softmax of a
+        discriminative one is the classifier, unless another `head` or solver='convex' asks for a new one.
     head
         'softmax', or a scikit-learn classifier with a decision function, such as `WestonWatkinsSVM`, which is
         given all features at once.
@@ -77,7 +77,7 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
         Share of the rows held out, at most 10,000 of them.
     refit
         Whether to train the softmax once more on all rows, for the epochs or with the ridge that did best on
-        rows held out. A basis with its own softmax has this parameter itself.
+        rows held out. A discriminative basis, which has its softmax, is then trained once more with it.
     random_state
         Seed of what is drawn here; the basis has its own.
 
@@ -176,17 +176,14 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
 
     @available_if(lambda self: isinstance(self.head, str) and self.solver == "batches")
     def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
-        """Take one pass over a batch of rows; the first batch also fits the basis.
-
-        Only with head='softmax' and solver='batches'.
+        """Take one pass over a batch of rows (softmax by batches only); the first one also fits the basis.
 
         Parameters
         ----------
         X, y
             Rows and their classes.
         classes
-            All classes there will be; needed at the first call. An adapted basis wants rows of two or more of
-            them in the first batch.
+            All classes there will be, at the first call. The first batch of an adapted basis must hold two.
         """
         validate_parameters(self)
         is_new = not hasattr(self, "softmax_")
@@ -222,7 +219,14 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
             self.__dict__.pop(name, None)
 
     def _new_basis(self) -> KernelBasis:
-        return KernelBasis(random_state=self.random_state) if self.basis is None else clone(self.basis)
+        basis = KernelBasis(random_state=self.random_state) if self.basis is None else clone(self.basis)
+        if self.refit and self._takes_trained_softmax and basis.basis == "discriminative":
+            basis.set_params(refit=True)
+        return basis
+
+    @property
+    def _takes_trained_softmax(self) -> bool:
+        return isinstance(self.head, str) and self.solver == "batches"
 
     def _plan(self) -> SoftmaxPlan:
         return SoftmaxPlan(self.learning_rate, self.batch_size, self.max_epochs, self.patience)
@@ -236,7 +240,7 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
             self.losses_ = np.empty(0)
             return
         state = SoftmaxState.zero(fitted.n_features, len(self.classes_))
-        if trained is not None and keep_trained:
+        if trained is not None and keep_trained and self._takes_trained_softmax:
             weights = np.vstack([trained.weights, trained.bias])
             self.softmax_ = SoftmaxState(weights, state.first, state.second)
             self.losses_ = self.basis_.losses_
@@ -266,14 +270,10 @@ class KernelBasisClassifier(SavedModel, ClassifierMixin, BaseEstimator):
         return np.concatenate([compute(fitted.apply(rows[batch])) for batch in batches])
 
     def _scores(self, X: ArrayLike) -> Floats:
-        check_is_fitted(self)
-        return np.asarray(
-            self._of_features(X, lambda features: class_scores(features, self.softmax_.weights))
-        )
+        return np.asarray(self._of_features(X, lambda part: class_scores(part, self.softmax_.weights)))
 
     def decision_function(self, X: ArrayLike) -> Floats:
         """Score of each class; with two classes, how far the second is ahead of the first."""
-        check_is_fitted(self)
         if hasattr(self, "head_"):
             return np.asarray(self._of_features(X, self.head_.decision_function))
         scores = self._scores(X)
