@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tellwhy.views.cli import options, screen
-from tellwhy.views.cli.models import bulk
+from tellwhy.views.cli.explaining import Request, explain_as_asked
 
 if TYPE_CHECKING:
     from tellwhy.workflow import Run
@@ -143,76 +143,24 @@ def explain_command(
     - `tellwhy explain sensor.csv --time timestamp --window 40`: odd stretches, and in which channels
     - `tellwhy explain posts.jsonl --text body`: odd texts, and the words that make them so
     """
-    folder = Path(f"tellwhy-{options.first_stem(files, db)}") if out is None else out
-    asked: dict[str, Any] = {
-        "id_column": id,
-        "top": top,
-        "alarms": alarms,
-        "contamination": contamination,
-        "fdr": fdr,
-        "columns": options.listed(columns),
-        "exclude": options.listed([*(exclude or []), *(ignore or [])]) or (),
-        "random_state": seed,
-    }
-    kinds = options.column_kinds(category, number, date, text)
-    named: dict[str, Any] = {"names": files, "sheet": sheet, "db": db}
-    table_only = {"reference": reference, "normal": normal, "by": options.listed(by) or (), "label": label}
-    texts = options.listed(text)
-    if (
-        db is None
-        and model is None
-        and (seen := _kind(files, time, window, texts, asked["columns"])) is not None
-    ):
-        from tellwhy.views.cli import media
-
-        others: dict[str, object] = {
-            "--grid": grid,
-            "--edges": edges,
-            "--classes": classes,
-            "--neighbours": neighbours,
-        }
-        others |= {"--alarms": alarms, "--contamination": contamination, "--sheet": sheet}
-        others |= {f"--{name}": value for name, value in (table_only | kinds).items()}
-        told = asked | {
-            "reference": reference,
-            "time": time,
-            "window": window,
-            "text": texts,
-            "normal": normal,
-        }
-        found = media.explain_and_tell(seen, named, folder, told, others, as_json=json, quiet=quiet)
-        fail_above(found, fail_on_alarms)
-        return
-    if grid or time is not None or edges is not None:
-        from tellwhy.views.cli import nodes
-
-        ways = {"--grid": grid, "--time": time, "--edges": edges}
-        told = table_only | kinds | {"model": model}
-        nodes.check_options(ways, {f"--{name}": value for name, value in told.items()})
-        asked |= {"time": time, "edges": edges, "neighbours": neighbours, "n_classes": classes}
-        run = nodes.explain_and_tell(named, folder, asked, as_json=json, quiet=quiet)
-        fail_above(run, fail_on_alarms)
-        return
-    asked |= {**table_only, "detector": detector, "method": method, "missing": missing, **kinds}
-    blocks = {"workers": workers, "all": all, "budget": budget, "ray": ray}
-    if bulk.is_bulk(files, blocks):
-        bulk.check_source(sheet)
-        done = bulk.explain_in_blocks(files, folder, model, asked, blocks, db=db, as_json=json, quiet=quiet)
-        fail_above(done, fail_on_alarms)
-        return
-    if model is None:
-        run = _explain_rows(named, folder, asked, as_json=json, quiet=quiet)
-    else:
-        run = _explain_by_model(named, model, folder, asked, as_json=json, quiet=quiet)
-    fail_above(run, fail_on_alarms)
-
-
-def _kind(
-    files: list[str], time: str | None, window: int | None, text: list[str] | None, columns: list[str] | None
-) -> str | None:
-    from tellwhy.workflow.media.kinds import is_texts, kind_of
-
-    return "texts" if is_texts(files, text, columns) else kind_of(files, time=time, window=window)
+    request = Request(
+        named={"names": files, "sheet": sheet, "db": db},
+        folder=Path(f"tellwhy-{options.first_stem(files, db)}") if out is None else out,
+        shared={"id_column": id, "top": top, "random_state": seed},
+        alarms={"alarms": alarms, "contamination": contamination, "fdr": fdr},
+        columns=options.chosen_columns(columns, exclude, ignore),
+        kinds=options.column_kinds(category, number, date, text),
+        table={"reference": reference, "normal": normal, "by": options.listed(by) or (), "label": label},
+        ways={"detector": detector, "method": method, "missing": missing},
+        nodes={"grid": grid, "time": time, "edges": edges, "classes": classes, "neighbours": neighbours},
+        window=window,
+        texts=options.listed(text),
+        model=model,
+        blocks={"workers": workers, "all": all, "budget": budget, "ray": ray},
+        as_json=json,
+        quiet=quiet,
+    )
+    fail_above(explain_as_asked(request), fail_on_alarms)
 
 
 def fail_above(run: Run | MediaRun | BulkResult, most: int | None) -> None:
@@ -224,67 +172,3 @@ def fail_above(run: Run | MediaRun | BulkResult, most: int | None) -> None:
             f"{n_alarms:,} {what} are alarms, more than the {most:,} of --fail-on-alarms: status {TOO_MANY}."
         )
         raise typer.Exit(TOO_MANY)
-
-
-def _explain_rows(
-    named: dict[str, Any], folder: Path, asked: dict[str, Any], *, as_json: bool, quiet: bool
-) -> Run:
-    from tellwhy.views.report import write_report
-    from tellwhy.workflow import explain_table, save_run
-    from tellwhy.workflow.tables.selection import named_source
-
-    with screen.progress_bar(quiet=quiet), screen.warnings_as_notes():
-        run = explain_table(named_source(**named), **asked)
-        save_run(run, folder, add=lambda work: write_report(run, work / "report.html"))
-    _tell(run, folder, asked["top"], as_json=as_json, quiet=quiet)
-    return run
-
-
-def _explain_by_model(
-    named: dict[str, Any], model: Path, folder: Path, asked: dict[str, Any], *, as_json: bool, quiet: bool
-) -> Run:
-    from tellwhy.views.cli.models import with_model
-
-    told = with_model.asked_of_model(asked)
-    run, new_data = with_model.explain_with_model(named, model, folder, told, quiet=quiet)
-    _tell(
-        run,
-        folder,
-        asked["top"],
-        as_json=as_json,
-        quiet=quiet,
-        more={"new_data": with_model.new_data_json(new_data)},
-    )
-    if not as_json:
-        with_model.show_new_data(new_data, quiet=quiet)
-    return run
-
-
-def _tell(
-    run: Run, folder: Path, top: int, *, as_json: bool, quiet: bool, more: dict[str, Any] | None = None
-) -> None:
-    """Print what was found, for people or for programs."""
-    if as_json:
-        from tellwhy.workflow.run_io import anomaly_record
-
-        print_run(run, [anomaly_record(anomaly) for anomaly in run.anomalies[:top]], folder, more)
-        return
-    screen.notes(run.notices, quiet=quiet)
-    screen.show_findings(run)
-    screen.show_run(run, top)
-    screen.show_summary(run)
-    screen.say(f"Report: {folder / 'report.html'}")
-    if not (folder / "anomalies.xlsx").exists():
-        screen.notes(["No anomalies.xlsx without openpyxl: `pip install 'tellwhy[excel]'`."], quiet=quiet)
-
-
-def print_run(
-    run: Run, found: list[dict[str, Any]], folder: Path, more: dict[str, Any] | None = None
-) -> None:
-    """Print a run as JSON: what was found, how, and where it was written."""
-    detection = None if run.detection is None else vars(run.detection)
-    told: dict[str, Any] = {"anomalies": found, "detection": detection, "out": str(folder), **run.settings}
-    told |= {"n_flagged": run.n_flagged, "findings": [vars(finding) for finding in run.findings]}
-    told |= {"headline": list(run.headline), "roles": dict(run.roles)}
-    told |= {"threshold": run.threshold, "source": run.source, "notices": list(run.notices)}
-    screen.print_json(told | (more or {}))

@@ -8,7 +8,7 @@ from typing import Any
 
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.views.cli import screen
-from tellwhy.views.cli.explain import print_run
+from tellwhy.views.cli.explaining import print_run
 from tellwhy.views.cli.terminal import escape
 from tellwhy.views.report import write_report
 from tellwhy.workflow import GraphRun, Run, explain_graph, save_run

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -74,6 +74,13 @@ def listed(options: list[str] | None) -> list[str] | None:
     if not options:
         return None
     return [name.strip() for option in options for name in option.split(",") if name.strip()]
+
+
+def chosen_columns(
+    columns: list[str] | None, exclude: list[str] | None, ignore: list[str] | None
+) -> dict[str, Any]:
+    """Which columns are looked at, and which are not, as `explain_table` takes them."""
+    return {"columns": listed(columns), "exclude": listed([*(exclude or []), *(ignore or [])]) or ()}
 
 
 def column_kinds(
