@@ -420,3 +420,14 @@ def test_zeros_before_codes_are_kept(tmp_path):
     assert frame["serial"].tolist() == ["0012", "0345", "0007"]
     assert frame["hour"].tolist() == [7, 12, 0]
     assert frame["size"].tolist() == [1, 2, 3]
+
+
+def test_lines_of_another_encoding_are_read_as_what_they_are(tmp_path):
+    utf8 = "stört,Genève\n1,Zürich\n2,Città\n3,\n3,Zürich\n".encode()
+    path = write(tmp_path / "joined.csv", utf8 + "4,Zürich\n5,Genève\n".encode("latin-1"))
+    table = read_table(path)
+    assert table.frame.columns.tolist() == ["stört", "Genève"]
+    assert table.frame["Genève"].dropna().tolist() == ["Zürich", "Città", "Zürich", "Zürich", "Genève"]
+    assert "mixes encodings: 3 cells were read as UTF-8, such as 'Zürich'" in table.notices[1]
+    told = read_table(path, encoding="cp1252")
+    assert told.frame.columns[0] == "stÃ¶rt"  # an encoding that is told is not doubted

@@ -22,8 +22,8 @@ from tellwhy.data.reading.arrow_frames import frame_from_arrow
 from tellwhy.data.reading.byte_source import ByteSource, too_large
 from tellwhy.data.reading.dialect import Dialect, detect_dialect
 from tellwhy.data.reading.quoting import OPEN_QUOTE, check_rows, long_cells
-from tellwhy.data.reading.text_cells import blank_missing, missing_spellings, read_numbers
-from tellwhy.data.reading.text_survey import TextSurvey, survey_text
+from tellwhy.data.reading.text_cells import blank_missing, missing_spellings, read_numbers, unmixed
+from tellwhy.data.reading.text_survey import SINGLE_BYTE, TextSurvey, survey_text
 
 _BLOCK = 4 * 2**20
 _LONGEST_LINE = 256 * 2**20
@@ -47,9 +47,7 @@ def read_delimited(
             "one row."
         )
     table = _with_every_digit(source, survey, dialect, table)
-    table, notices = read_numbers(
-        blank_missing(_settled(table, dialect)), decimal=dialect.decimal, is_sure=dialect.decimal_is_sure
-    )
+    table, notices = _read_cells(table, dialect, survey if encoding is None else None)
     frame = frame_from_arrow(table)
     # Otherwise some rows span lines, or some lines are blank, and nobody knows the line of a row.
     if survey.n_lines == n_lines:
@@ -57,6 +55,19 @@ def read_delimited(
     elif len(dialect.names) == 1 and not survey.has_quotes:
         notices.append("Blank lines hold no row; write NA where a value is missing.")
     return frame, [*survey.notices, *dialect.notices, *notices]
+
+
+def _read_cells(table: pa.Table, dialect: Dialect, guessed: TextSurvey | None) -> tuple[pa.Table, list[str]]:
+    """Read text cells as what they are; `guessed` holds the encoding where nobody told it."""
+    table = _settled(table, dialect)
+    mixed: list[str] = []
+    if guessed is not None and guessed.encoding in SINGLE_BYTE:
+        # Before blanks are trimmed: one may be half of a letter.
+        table, mixed = unmixed(table, guessed.encoding)
+    table, notices = read_numbers(
+        blank_missing(table), decimal=dialect.decimal, is_sure=dialect.decimal_is_sure
+    )
+    return table, [*mixed, *notices]
 
 
 def _check_size(source: ByteSource, survey: TextSurvey, dialect: Dialect) -> None:

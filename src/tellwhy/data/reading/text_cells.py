@@ -44,6 +44,52 @@ def _blanked(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.if_else(is_missing, None, trimmed)
 
 
+def unmixed(table: pa.Table, codec: str) -> tuple[pa.Table, list[str]]:
+    """Read the cells and names as UTF-8 that are, in text that as a whole is not; return also notices.
+
+    Such files are made by joining others. Words of another encoding are next to never valid UTF-8 by chance:
+    'Ã¨' would have to be meant.
+    """
+    columns = []
+    read: dict[str, str] = {}
+    n_read = 0
+    for column in table.columns:
+        found, n_cells = (
+            _unmixed_cells(column, codec, read) if pa.types.is_string(column.type) else (column, 0)
+        )
+        columns.append(found)
+        n_read += n_cells
+    names = [_as_utf8(name, codec) or name for name in table.column_names]
+    if not read and names == table.column_names:
+        return table, []
+    examples = [*read.values(), *(name for name in names if name not in table.column_names)]
+    notice = f"The text mixes encodings: {n_read:,} cells were read as UTF-8, such as {examples[0]!r}."
+    return pa.table(columns, names=names), [notice]
+
+
+def _unmixed_cells(column: pa.ChunkedArray, codec: str, read: dict[str, str]) -> tuple[pa.ChunkedArray, int]:
+    """The column with the cells read as UTF-8 that are, and their number; `read` gets what was read."""
+    is_plain = pc.fill_null(pc.string_is_ascii(column), True)
+    odd = pc.unique(column.filter(pc.invert(is_plain))).to_pylist()
+    known = {text: meant for text in odd if (meant := _as_utf8(text, codec)) is not None}
+    if not known:
+        return column, 0
+    read.update(known)
+    place = pc.index_in(column, value_set=pa.array(known))
+    meant = pc.take(pa.array(known.values()), place)
+    return pc.coalesce(meant, column), len(column) - place.null_count
+
+
+def _as_utf8(text: str, codec: str) -> str | None:
+    """Read what was read by another codec as UTF-8; None where it is plain or cannot be."""
+    if text.isascii():
+        return None
+    try:
+        return text.encode(codec).decode("utf-8")
+    except UnicodeError:
+        return None
+
+
 def read_numbers(table: pa.Table, *, decimal: str, is_sure: bool) -> tuple[pa.Table, list[str]]:
     """Read the text columns that hold only numbers, but codes of digits; return the table and notices.
 

@@ -17,6 +17,7 @@ _MARKS = (  # longest first: the mark of UTF-16 begins that of UTF-32
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+SINGLE_BYTE = ("cp1252", "latin-1")  # what text that is not UTF-8 is taken for
 _NOT_IN_WINDOWS_1252 = bytes([0x81, 0x8D, 0x8F, 0x90, 0x9D])
 _SIGNATURES = (
     (b"\xd0\xcf\x11\xe0", "an old Excel (.xls) or Office file: save it as .xlsx or CSV"),
