@@ -362,3 +362,22 @@ def test_signs_tell_labels_apart_and_a_second_spelling_of_many_rows_keeps_its_ce
     found = check_table(land)
     assert [(f.kind, f.action, f.surprise) for f in found.findings] == [("misspelling", "told only", 0.0)]
     assert not found.explained
+
+
+def test_a_label_beside_a_number_that_it_never_has(rng):
+    fuel = rng.choice(["petrol", "diesel", "electric"], size=1400, p=[0.5, 0.4, 0.1])
+    size = np.where(fuel == "electric", 0, rng.choice([999, 1395, 1598, 1968], size=1400))
+    rows = some(rng, 1400, 2)
+    fuel[rows] = "petrol"
+    size[rows] = 0
+    told = the_only(pd.DataFrame({"fuel": fuel, "ccm": size}), "rare_pair", "fuel", rows)
+    assert told.text.startswith("2 rows: fuel = petrol with ccm = 0 (")
+
+
+def test_a_slip_is_told_before_the_fraction_that_it_makes(rng):
+    price = np.exp(rng.normal(12.5, 0.3, size=1200)).round(-2)
+    rows = some(rng, 1200, 3)
+    price[rows] /= 1000
+    assert (
+        "1000 times too small" in the_only(pd.DataFrame({"price": price}), "decimal_slip", "price", rows).text
+    )

@@ -70,3 +70,11 @@ def test_a_habit_of_the_table_makes_no_row_odd():
     (finding,) = found(frame)
     assert len(finding.rows) == 300
     assert finding.surprise == 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_zeros_far_below_a_bell(seed):
+    rng = np.random.default_rng([seed, 8])
+    weight = rng.normal(np.where(rng.random(1500) < 0.5, 82, 69), 12).round(1)
+    weight[[3, 77, 500, 901]] = 0
+    assert found(pd.DataFrame({"weight": weight}))[0].rows == (3, 77, 500, 901)

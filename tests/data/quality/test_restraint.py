@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.datasets import load_breast_cancer
 
 from data.quality.clean_tables import orders
 from tellwhy.data.quality import check_table
@@ -208,3 +209,35 @@ def test_a_slip_within_its_level_is_still_told(rng):
     assert found.kind == "decimal_slip"
     assert set(found.rows) <= set(rows.tolist())
     assert len(found.rows) >= 4
+
+
+def test_zeros_below_amounts_that_thin_out_towards_it_are_amounts(rng):
+    cancer = load_breast_cancer(as_frame=True)
+    columns = ["mean concavity", "worst concave points"]
+    assert "placeholder" not in kinds(cancer.data.loc[cancer.target == 1, columns].reset_index(drop=True))
+    points = rng.gamma(3.0, 0.03, size=400).round(5)
+    points[:12] = 0
+    assert "placeholder" not in kinds(pd.DataFrame({"points": points, "other": rng.normal(size=400)}))
+
+
+def test_a_name_with_a_word_more_is_another_name(rng):
+    names = np.where(rng.random(3000) < 0.01, "domain", "domain_u")
+    names[:1500] = "http"
+    assert "misspelling" not in kinds(pd.DataFrame({"service": names}))
+
+
+def test_one_value_again_and_again_is_no_slip(rng):
+    sizes = np.exp(rng.normal(6.5, 0.7, size=3000)).round()
+    rows = rng.choice(3000, 40, replace=False)
+    slipped = sizes.copy()
+    slipped[rows] = (sizes[rows] / 1000).round(3)
+    assert "decimal_slip" in kinds(pd.DataFrame({"bytes": slipped}))
+    sizes[rows] = 1
+    assert "decimal_slip" not in kinds(pd.DataFrame({"bytes": sizes}))
+
+
+def test_a_small_level_is_told_and_makes_no_row_odd(rng):
+    sites = rng.choice(["North", "South", "South-West"], size=1200, p=[0.5, 0.49, 0.01])
+    (small,) = check_table(pd.DataFrame({"site": sites})).findings
+    assert small.kind == "rare_level"
+    assert small.surprise == 0

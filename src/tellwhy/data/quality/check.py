@@ -23,7 +23,7 @@ from tellwhy.data.quality.links.orders import find_broken_orders
 from tellwhy.data.quality.rows.emptiness import find_empty_rows, find_gaps
 from tellwhy.data.quality.rows.repeats import find_repeats
 from tellwhy.data.quality.rows.stuck import find_stuck_values
-from tellwhy.data.quality.values.bounds import find_out_of_bounds
+from tellwhy.data.quality.values.bounds import find_fractions, find_out_of_bounds
 from tellwhy.data.quality.values.dates import find_future_dates, find_unread_cells
 from tellwhy.data.quality.values.placeholders import find_placeholders
 from tellwhy.data.quality.values.signs import find_sign_flips
@@ -43,6 +43,7 @@ CHECKS: tuple[Check, ...] = (
     find_sign_flips,
     find_out_of_bounds,
     find_slips,
+    find_fractions,
     find_broken_orders,
     find_misspellings,
     find_broken_dependencies,

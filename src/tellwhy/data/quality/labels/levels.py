@@ -21,6 +21,8 @@ _RATIO_OFF = 8
 _OFF = 0.005  # a step with more rows than this is one of the scale
 _MOST_WHOLE = 15  # different whole numbers up to which a column is a scale (ratings, grades)
 _SURE = 1.5  # a smaller surprise makes no row odd
+_ODD_ROWS = 3  # a rare level of more rows than this, and of a larger share, is small but no error
+_ODD_SHARE = 0.002
 _FEW = 5
 
 
@@ -105,7 +107,8 @@ def _rare(seen: Facts, column: str, coded: Coded, n_columns: int) -> Iterator[Fi
             f"{rows_words(len(rows))}: {column} = {coded.names[code]!r}, a rare level "
             f"(each of the other {n_levels - len(codes)} has at least {least:,} rows)."
         )
-        odd = min(surprise, most(seen.n))
+        is_odd = len(rows) <= max(_ODD_ROWS, _ODD_SHARE * seen.n)
+        odd = min(surprise, most(seen.n)) if is_odd else 0.0
         yield Finding("rare_level", (column,), rows, text, cell_words(seen, column, rows[0]), TOLD, odd)
 
 

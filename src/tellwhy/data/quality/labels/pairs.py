@@ -10,13 +10,14 @@ import numpy as np
 
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.data.quality.chance import LEVEL, few, most
-from tellwhy.data.quality.coded import Coded, coded_labels
+from tellwhy.data.quality.coded import Coded, coded_labels, coded_numbers
 from tellwhy.data.quality.facts import Facts
 from tellwhy.data.quality.findings import TOLD, Finding
 from tellwhy.data.quality.words import as_rows, row_words, rows_words
 
 _MOST_COLUMNS = 30
 _MOST_LEVELS = 60
+_MOST_VALUES = 20  # of a column of numbers
 _RATIO = 0.1  # of the rows that independent columns would have
 _RARE = 0.001  # of all rows: a pair that more rows have is a habit of the data
 _RARE_ROWS = 3
@@ -27,14 +28,27 @@ _USUAL = 0.3  # a level's other partners come together at least so often as inde
 
 def find_rare_pairs(seen: Facts, learn: Facts) -> list[Finding]:
     """Rows with a pair of levels, each common, that is much rarer than if the columns were independent."""
-    names = [name for name in seen.labels if 2 <= len(learn.labels[name].counts()) <= _MOST_LEVELS]
-    columns = {name: coded_labels(seen, learn, name) for name in names[:_MOST_COLUMNS]}
-    tables = {pair: _counted(columns[pair[0]], columns[pair[1]]) for pair in combinations(columns, 2)}
+    columns = dict(list(_coded_columns(seen, learn).items())[:_MOST_COLUMNS])
+    tables = {
+        pair: _counted(columns[pair[0]], columns[pair[1]])
+        for pair in combinations(columns, 2)
+        if set(pair) & set(seen.labels)
+    }
     n_tried = sum(table.size for table in tables.values())
     findings: list[Finding] = []
     for pair, table in tables.items():
         findings += _of_pair(seen, pair, (columns[pair[0]], columns[pair[1]]), table, n_tried)
     return findings
+
+
+def _coded_columns(seen: Facts, learn: Facts) -> dict[str, Coded]:
+    """Labels, and beside labels also numbers with few values, such as doors of a car."""
+    names = [name for name in seen.labels if 2 <= len(learn.labels[name].counts()) <= _MOST_LEVELS]
+    columns = {name: coded_labels(seen, learn, name) for name in names}
+    for name, numbers in learn.numbers.items():
+        if columns and 2 <= len(np.unique(numbers.filled)) <= _MOST_VALUES:
+            columns[name] = coded_numbers(seen, learn, name)
+    return columns
 
 
 def _counted(x: Coded, y: Coded) -> Integers:

@@ -118,9 +118,15 @@ def _near(
 
 
 def _is_variant(one: str, other: str) -> bool:
-    """Whether two labels differ in a word of one letter, as 'size a' and 'size b' do: names of two things."""
-    pairs = zip(re.split(r"\W+|_", one), re.split(r"\W+|_", other), strict=False)
-    return any(a != b and len(a) <= 2 and len(b) <= 2 for a, b in pairs)
+    """Whether two labels differ in a word of one letter, as 'size a' and 'size b' do: names of two things.
+
+    So does one with a word more: 'domain_u' is no way to write 'domain'.
+    """
+    words = [re.split(r"\W+|_", name.strip()) for name in (one, other)]
+    shorter, longer = sorted(words, key=len)
+    if len(shorter) < len(longer) and all(word in longer for word in shorter):
+        return True
+    return any(a != b and len(a) <= 2 and len(b) <= 2 for a, b in zip(*words, strict=False))
 
 
 def edits(one: str, other: str) -> int:

@@ -180,14 +180,15 @@ def _finding(
     if one.target in seen.numbers and guilty == one.target:
         values = seen.numbers[one.target].values[rows]
         kind = _slip_kind(values, [y.names[one.usual[c]] for c in x.seen[rows]])
+    example = "" if len(np.unique(x.seen[rows])) == 1 else "for example, "
     text = (
         f"{rows_words(len(rows))}: {one.target} does not go with {one.source} as elsewhere "
-        f"({one.source} = {x.names[code]} has {one.target} = {usual} in {same:,} others)."
+        f"({example}{one.source} = {x.names[code]} has {one.target} = {usual} in {same:,} others)."
     )
     names = (guilty, one.source if guilty == one.target else one.target)
     surprise = min(one.evidence, most(seen.n))
-    example = row_words(seen, names, int(rows[0]))
-    return Finding(kind, names, as_rows(rows), text, example, MISSING, surprise)
+    cells = row_words(seen, names, int(rows[0]))
+    return Finding(kind, names, as_rows(rows), text, cells, MISSING, surprise)
 
 
 def _slip_kind(values: np.ndarray, usual: list[str]) -> str:

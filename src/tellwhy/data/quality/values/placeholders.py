@@ -16,7 +16,7 @@ from tellwhy.data.quality.findings import MISSING, Finding
 from tellwhy.data.quality.words import as_rows, cell_words, day_words, range_words, rows_words, value_words
 
 AWAY = 0.1  # share of the middle value that the smallest must have for a 0 to be far
-STOPS = 2.0  # times the distance from the smallest value to the smallest in a hundred
+LOWEST = 0.05  # share of the values whose range, from the smallest on, must be narrower than that to 0
 COMMON = 0.05  # a placeholder in more rows than this is a habit of the table: such a row is not odd
 _NINES = [10.0**k - 1 for k in range(1, 10)] + [99.9, 999.9, 9999.9, 999.99, 9999.99]
 _OTHERS = [0, 7, 77, 777, 7777, 8, 88, 888, 8888, 32767, 65535, 2147483647, 123456, 1e10, 1e20, 1e30]
@@ -144,7 +144,8 @@ def _one_step_further(core: Floats, step: float) -> float:
 def _is_away_from_zero(core: Floats, step: float) -> bool:
     """Whether values end well before 0: they stop suddenly, and by more than the steps between them."""
     low, middle = np.quantile(core, [0.01, 0.5])
-    stops = core[0] > STOPS * (low - core[0]) and low > AWAY * middle > 0
+    # The range of one in a hundred would hang on three or four values where there are 400.
+    stops = core[0] > np.quantile(core, LOWEST) - core[0] and low > AWAY * middle > 0
     # Distances on a grid, say: 0, 30, 42, 60. Of values that hardly repeat, the first gaps are chance.
     values, counts = np.unique(core[:_PROBE], return_counts=True)
     repeats = counts[:3].min() >= _FEWEST_REPEATS

@@ -26,6 +26,7 @@ _HANDFUL = 10
 _FEW_OF_TAIL = 0.4  # with more of them left out, a tail seems to fall faster than `_PURE` allows for
 _PURE = 0.1  # share of the values at a factor that may be there by chance
 _DOUBTS = 1.0  # standard errors by which a tail must be light to be taken for exponential
+_VARIED = 0.6  # of the different values that as many other cells have: slips are as varied as these
 _NARROW = 0.5  # spread of logarithms up to which a factor can be told
 
 _MEASURES = frozenset(
@@ -207,10 +208,17 @@ def _is_level(seen: Facts, rows: Integers) -> bool:
 
 
 def _are_usual(numbers: Floats, values: Floats) -> bool:
-    """Whether most of the values are ones that many rows have: a limit or a habit, not slips."""
+    """Whether the values are ones that many rows have, or hardly differ: a limit or a habit, not slips.
+
+    40 cells of 250 different amounts that slipped are about 40 amounts; 40 times the same is another thing.
+    """
     different, counts = np.unique(numbers, return_counts=True)
     common = different[counts > _COMMON * len(numbers)]
-    return float(np.isin(values, common).mean()) > 0.5
+    if float(np.isin(values, common).mean()) > 0.5:
+        return True
+    others = numbers[evenly_spread(len(numbers), len(values))]
+    n_others = len(np.unique(others))
+    return n_others > 2 and len(np.unique(values)) < _VARIED * n_others
 
 
 def _words(factor: float, kind: str) -> str:
