@@ -146,6 +146,41 @@ def test_grouped_heads_and_a_mask_that_depends_on_the_input():
     assert np.abs(both[0]).max() > 0
 
 
+class Constant(nn.Module):
+    """Attention some of whose arguments do not depend on the input, by PyTorch's function or by hand."""
+
+    def __init__(self, fixed, spelling):
+        super().__init__()
+        torch.manual_seed(0)
+        self.learned = nn.ParameterDict({name: torch.randn(1, models.TIME, 8) for name in fixed})
+        self.maps = nn.ModuleDict({name: nn.Linear(8, 8, bias=False) for name in "qkv"})
+        self.head = nn.Linear(8, 2, bias=False)
+        self.spelling = spelling
+        self.double().eval()
+
+    def forward(self, x):
+        given = {name: self.learned[name].expand_as(x) if name in self.learned else x for name in "qkv"}
+        q, k, v = (self.maps[name](given[name]) for name in "qkv")
+        if self.spelling == "sdpa":
+            mixed = nn.functional.scaled_dot_product_attention(q, k, v)
+        else:
+            mixed = (q @ k.mT / 8**0.5).softmax(-1) @ v
+        return self.head(mixed.mean(1))
+
+
+@pytest.mark.parametrize("variant", ["attnlrp", "detached"])
+@pytest.mark.parametrize("fixed", ["q", "k", "v", "qk", "qv", "kv"])
+def test_a_factor_that_does_not_depend_on_the_input_gets_nothing(fixed, variant):
+    """Learned queries, say: the other factor of the product gets its share too, in either spelling."""
+    both = [
+        LRP(Constant(fixed, spelling), rule="z", attention=variant).explain(X)
+        for spelling in ("sdpa", "by hand")
+    ]
+    close(both[0].values, both[1].values)
+    if fixed == "qk":  # constant weights: a linear map of the values
+        assert np.abs(both[0].residual / both[0].scores).max() < 1e-9
+
+
 def test_dropout_that_is_on_is_refused():
     from tellwhy.core.errors import UnsupportedModel
 

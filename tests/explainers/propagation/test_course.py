@@ -193,6 +193,33 @@ def test_weights_that_depend_on_the_batch_are_those_of_the_batch(where, monkeypa
     np.testing.assert_array_equal(values, followed(explainer, x, monkeypatch))
 
 
+@pytest.mark.parametrize("spelling", ["addmm", "@", "einsum"])
+def test_layers_in_other_words_repeat_a_course_too(spelling, monkeypatch):
+    """The transposed weights are another tensor each time, of the same memory."""
+
+    class Spelled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.randn(4, 5))
+            self.bias = nn.Parameter(torch.randn(5))
+            self.out = nn.Linear(5, 2)
+
+        def forward(self, x):
+            if spelling == "addmm":
+                z = torch.addmm(self.bias, x, self.weight)
+            elif spelling == "@":
+                z = x @ self.weight + self.bias
+            else:
+                z = torch.einsum("ni,io->no", x, self.weight)
+            return self.out(torch.relu(z))
+
+    x = torch.randn(6, 4)
+    explainer = LRP(Spelled().eval(), batch_size=2)
+    values, course = seen(explainer, x, monkeypatch)
+    assert not course.given_up
+    np.testing.assert_array_equal(values, followed(explainer, x, monkeypatch))
+
+
 def test_an_activation_of_an_earlier_batch_is_not_taken_for_one_of_this():
     with pytest.raises(UnsupportedModel, match="cannot be seen"):
         LRP(Keeping().eval(), batch_size=2).explain(torch.rand(6, 4))

@@ -97,6 +97,11 @@ def test_relu6_is_a_rectifier(method):
         *(F.gelu, F.silu, F.leaky_relu, F.elu, torch.tanh, F.hardswish, F.softplus, F.hardtanh),
         lambda z: z * torch.sigmoid(z),
         lambda z: 0.5 * z * (1 + torch.tanh(z)),
+        lambda z: 0.5 * z * (1 + torch.erf(z / 2**0.5)),
+        lambda z: torch.log1p(z.exp()),
+        lambda z: (z + z.abs()) / 2,
+        lambda z: torch.where(z > 0, z, 0.1 * z),
+        lambda z: torch.maximum(0.1 * z, z),
     ],
 )
 def test_other_activation_functions_are_refused(function, method):
@@ -136,3 +141,38 @@ def test_recurrent_layers_with_relu_are_rectified_step_by_step():
             active = np.maximum(1 + down, 0) * (z[t] > 0)
             out[t], down = W.T @ active, U.T @ active
     np.testing.assert_allclose(GuidedBackprop(model).explain(x).values, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("method", [DeconvNet, GuidedBackprop])
+@pytest.mark.parametrize("place", ["inside", "whole"])
+def test_rectifiers_out_of_sight_are_no_plain_gradient(place, method):
+    plain = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 2)).double().eval()
+    with pytest.warns(DeprecationWarning, match="deprecated"):
+        traced = torch.jit.trace(plain[:2] if place == "inside" else plain, X)
+    model = nn.Sequential(traced, plain[2]).eval() if place == "inside" else traced
+    with pytest.raises(UnsupportedModel, match="cannot be seen"):
+        method(model).explain(X)
+
+
+def test_a_softmax_by_hand_is_no_activation_function():
+    class Attends(nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            self.first, self.head = nn.Linear(6, 8), nn.Linear(8, 2)
+            self.double().eval()
+
+        def forward(self, x):
+            z = F.relu(self.first(x))
+            return self.head(self.weights(z) * z)
+
+        def weights(self, z):
+            powers = (z - z.amax(dim=1, keepdim=True)).exp()
+            return powers / powers.sum(dim=1, keepdim=True)
+
+    class Short(Attends):
+        def weights(self, z):
+            return z.softmax(dim=1)
+
+    by_hand, short = (GuidedBackprop(model()).explain(X).values for model in (Attends, Short))
+    np.testing.assert_allclose(by_hand, short, atol=1e-12)

@@ -75,6 +75,8 @@ class Capture(TorchFunctionMode):
         Activation functions that a method which replaces rectifiers has no word for.
     follows_rules, has_gradients
         Whether some method is more than a gradient; whether some method is one, which needs every derivative.
+    must_see
+        Whether some method needs to know every operation.
     carries_relevance
         Whether relevance itself travels for some method, and not contributions.
     needs_layer_inputs
@@ -127,6 +129,7 @@ class Capture(TorchFunctionMode):
         # Taps of the ledger and of places look at activations afterwards.
         self.may_overwrite = not ledger and not places and all(method.ignores_idle for method in methods)
         self.rectifies = any(method.rectifier is not None for method in methods)
+        self.must_see = self.follows_rules or self.rectifies  # every operation
         self.course: Course | None = None
         self.repeats: Course | None = None
         self.n_repeated = 0
@@ -205,7 +208,7 @@ class Capture(TorchFunctionMode):
 
     def _written_out(self, call: Call) -> Any:
         """Result of a call that is several operations, each of them followed; None for all other calls."""
-        if call.name not in WRITTEN_OUT or not (self.follows_rules or self.rectifies):
+        if call.name not in WRITTEN_OUT or not self.must_see:
             return None
         if call.name == "linear" and len(call.activations) == 1 and call.target is call.activations[0]:
             return None  # the most frequent one, as it should be

@@ -14,7 +14,7 @@ from tellwhy.explainers.propagation.engine.taps import portion
 from tellwhy.explainers.propagation.operations.calls import Call
 from tellwhy.explainers.propagation.operations.operation import Operation
 from tellwhy.explainers.propagation.rules import Handover, quotient
-from tellwhy.explainers.propagation.spellings.attention import ARGUMENTS, DETACHED, PORTIONS
+from tellwhy.explainers.propagation.spellings.attention import ARGUMENTS, DETACHED, FACTORS, portions
 
 if TYPE_CHECKING:
     from tellwhy.explainers.propagation.engine.capture import Capture
@@ -103,10 +103,11 @@ class AttentionStep(DerivativeStep):
 def attention(capture: Capture, call: Call, operation: Operation) -> Tensor:
     """Run `scaled_dot_product_attention`: the derivative of its own fast kernel, in portions, is its rule."""
     given = call.arguments(ARGUMENTS)
-    names = [name for name in PORTIONS if isinstance(given.get(name), Tensor)]
+    names = [name for name in FACTORS if isinstance(given.get(name), Tensor)]
     names = [name for name in names if not capture.is_constant(given[name])]
-    detaches = any(method.attention == "detached" for method in capture.methods)
-    shares: Mapping[str, float] = DETACHED if detaches else PORTIONS
+    # Constant values leave no factor but the attention weights, which then get all of the relevance.
+    detaches = "value" in names and any(method.attention == "detached" for method in capture.methods)
+    shares: Mapping[str, float] = DETACHED if detaches else portions(names)
     if detaches and not capture.has_gradients:
         names = ["value"]
     fixed = {k: call.constant(v) if isinstance(v, Tensor) else v for k, v in given.items() if k not in names}
@@ -120,8 +121,7 @@ def attention(capture: Capture, call: Call, operation: Operation) -> Tensor:
     if not capture.follows_rules and capture.histories is None:
         return run(inputs)
     if not capture.carries_relevance and capture.histories is None:
-        portions = [portion(t, share, capture.current) for t, share in zip(inputs, listed, strict=True)]
-        return run(portions)
+        return run([portion(t, share, capture.current) for t, share in zip(inputs, listed, strict=True)])
     step = AttentionStep(operation, capture.current, shares=listed)
     return carry_out(step, run, *inputs)
 

@@ -52,7 +52,11 @@ class Origin:
 
 def depth_of(origins: Sequence[Origin | None]) -> int:
     """Layers on the longest way to some activations."""
-    return max((origin.depth for origin in origins if origin is not None), default=0)
+    depth = 0
+    for origin in origins:  # asked at every operation: a generator would take longer
+        if origin is not None and origin.depth > depth:
+            depth = origin.depth
+    return depth
 
 
 def common_ancestor(tensors: Sequence[Tensor], origins: Sequence[Origin | None]) -> Tensor | None:

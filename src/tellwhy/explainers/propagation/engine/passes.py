@@ -16,6 +16,7 @@ from tellwhy.core.errors import InvalidInput, TellwhyError, UnsupportedModel
 from tellwhy.explainers.propagation.engine.capture import Capture
 from tellwhy.explainers.propagation.engine.inputs import Inputs
 from tellwhy.explainers.propagation.engine.methods import Method
+from tellwhy.explainers.propagation.engine.refusals import OUT_OF_SIGHT
 from tellwhy.explainers.propagation.inside.course import Course
 from tellwhy.explainers.propagation.inside.module_paths import ModulePaths
 from tellwhy.explainers.propagation.operations.nested import tensors_in
@@ -185,11 +186,8 @@ def _one_output(model: Module, capture: Capture, outputs: Any) -> Tensor:
     outputs = capture.origins.newest(outputs)
     if not capture.is_activation(outputs):
         raise UnsupportedModel(f"{type(model).__name__} cannot be explained. {DETACHED}")
-    if capture.origins.of(outputs) is None and outputs.grad_fn is not None and capture.follows_rules:
-        raise UnsupportedModel(
-            f"The output of {type(model).__name__} was computed where it cannot be seen: in a scripted or "
-            "compiled module, or in an autograd.Function. Use the plain module there."
-        )
+    if capture.origins.of(outputs) is None and outputs.grad_fn is not None and capture.must_see:
+        raise UnsupportedModel(f"The output of {type(model).__name__} was computed {OUT_OF_SIGHT}")
     return outputs
 
 

@@ -27,7 +27,7 @@ from tellwhy.explainers.propagation.operations.calls import Call
 from tellwhy.explainers.propagation.operations.kinds import kind_of
 from tellwhy.explainers.propagation.operations.nested import tensors_in
 from tellwhy.explainers.propagation.operations.operation import Operation
-from tellwhy.explainers.propagation.operations.rectifiers import OTHERS, is_rectifier
+from tellwhy.explainers.propagation.operations.rectifiers import OTHERS, is_leaky, is_rectifier
 from tellwhy.explainers.propagation.operations.roles import constants_of
 from tellwhy.explainers.propagation.rules import Handover
 
@@ -48,7 +48,7 @@ def run_and_record(capture: Capture, call: Call) -> Any:
         if own.takes(operation):
             return _by_own(capture, call, operation, own, origins)
     if capture.rectifies:
-        _look_for_rectifier(capture, call, operation)
+        _look_for_rectifier(capture, call, operation, origins)
     if None in origins:
         check_seen(capture, call, operation, origins)
     if operation.kind == "unknown":
@@ -127,13 +127,19 @@ def _kind(capture: Capture, call: Call, origins: Sequence[Origin | None], consta
     return kind
 
 
-def _look_for_rectifier(capture: Capture, call: Call, operation: Operation) -> None:
+def _look_for_rectifier(
+    capture: Capture, call: Call, operation: Operation, origins: Sequence[Origin | None]
+) -> None:
     """Tell methods that replace rectifiers which operations are some, and which are something else."""
     operation.rectifies = is_rectifier(call)
     if operation.rectifies and operation.kind in ("copying", "mixing"):
         operation.kind = "rectifier"
-    if call.name in OTHERS and not operation.rectifies:
+    if (call.name in OTHERS and not operation.rectifies) or is_leaky(call):
         capture.not_rectifiers.append(operation)
+    written = written_function(call, origins, capture.origins) if call.name == "div" else None
+    if written is not None and written.axis is not None:  # its exponential is part of a softmax
+        powers = origins[0].operation if origins[0] is not None else None
+        capture.not_rectifiers = [other for other in capture.not_rectifiers if other is not powers]
 
 
 def _keep(

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from tellwhy.explainers.propagation.engine.capture import Capture
     from tellwhy.explainers.propagation.engine.origins import Origin
 
+OUT_OF_SIGHT = (
+    "where it cannot be seen: in a scripted, traced or compiled module, in an autograd.Function, or behind a "
+    "backward hook. Use the plain module there."
+)
+
 
 def note_unknown(capture: Capture, call: Call, operation: Operation) -> None:
     """Refuse an operation without a rule, where a method needs one."""
@@ -37,11 +42,9 @@ def note_unknown(capture: Capture, call: Call, operation: Operation) -> None:
 def check_seen(capture: Capture, call: Call, operation: Operation, origins: Sequence[Origin | None]) -> None:
     """Refuse activations that were computed out of sight."""
     for tensor, origin in zip(call.activations, origins, strict=True):
-        if origin is None and tensor.grad_fn is not None and capture.follows_rules:
+        if origin is None and tensor.grad_fn is not None and capture.must_see:
             capture.refuse(
-                f"An input of {operation.where} (operation {operation.index}) was computed where it "
-                "cannot be seen: in a scripted or compiled module, or in an autograd.Function. Use the "
-                "plain module there."
+                f"An input of {operation.where} (operation {operation.index}) was computed {OUT_OF_SIGHT}"
             )
 
 

@@ -9,9 +9,8 @@ values and takes another turn is followed from its beginning, and so is every ba
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
-from operator import is_
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
@@ -56,7 +55,7 @@ class Turn:
     is_direct
         Whether that is as it is given: all its tensors are activations, and their derivative serves.
     weights
-        Constants that the way knows by heart, such as the weights of a layer: they must be the same tensors.
+        Constants that the way knows by heart, such as the weights of a layer: they must be the same.
     """
 
     call: Call
@@ -136,7 +135,8 @@ class Course:
         """Note the next call of the first batch: `turn` is the way it was run, and what came out."""
         way, result = turn
         is_direct = operation is not None and call.is_plain and getattr(way, "func", None) is plain_way
-        empty = replace(call, args=(), kwargs={}, activations=[])
+        name = call.name
+        empty = Call(call.function, (), {}, name, call.in_place, [], call.times, call.only_activations)
         knows = operation is not None and operation.kind in _KNOW_WEIGHTS
         weights = tuple(self._constants(call.args, call.kwargs)) if knows else ()
         self.turns.append(Turn(empty, arguments, operation, way, is_direct, weights))
@@ -151,7 +151,7 @@ class Course:
         if not _same(turn.arguments, self.described(args, kwargs, found)):
             return None, found
         # A model may compute weights, and other ones from other rows.
-        if turn.weights and not all(map(is_, turn.weights, self._constants(args, kwargs))):
+        if turn.weights and not all(map(_is_same, turn.weights, self._constants(args, kwargs))):
             return None, found
         return turn, found
 
@@ -228,6 +228,15 @@ def inputs_of_layer(output: Tensor) -> Sequence[Tensor]:
     """Inputs of the layer whose output this is, where the next operation is one with the layer."""
     found: Sequence[Tensor] = output.__dict__[_BEFORE]
     return found
+
+
+def _is_same(first: Tensor, second: Tensor) -> bool:
+    """Whether two tensors are one, or views of the same memory, as W.t() is each time it is asked for."""
+    if first is second:
+        return True
+    # The first one is kept, so that its memory is not that of a tensor which was computed later.
+    views = [(t.data_ptr(), t.shape, t.stride(), t.dtype) for t in (first, second)]
+    return views[0] == views[1]
 
 
 def _same(first: Any, second: Any) -> bool:

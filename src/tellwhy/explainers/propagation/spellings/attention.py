@@ -2,13 +2,15 @@
 
 softmax(QKᵀ/√d + mask) V is two products with a softmax between them. By AttnLRP each product gives one half
 of its relevance to each factor, and softmax hands down by its derivative. So in terms of c = R/a the values V
-get one half of what the derivative gives them, and Q and K, below two products, one quarter each. Attention
+get one half of what the derivative gives them, and Q and K, below two products, one quarter each. A factor
+that does not depend on the input (learned queries, say) gets nothing, and the other factor all. Attention
 weights taken as constants leave everything to V. Achtibat et al., AttnLRP, ICML (2024).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from typing import Any
 
 import torch
@@ -16,8 +18,24 @@ from torch import Tensor
 from torch.nn import functional
 
 ARGUMENTS = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
-PORTIONS = {"query": 0.25, "key": 0.25, "value": 0.5, "attn_mask": 0.5}
+FACTORS = ("query", "key", "value", "attn_mask")
 DETACHED = {"query": 0.0, "key": 0.0, "value": 1.0, "attn_mask": 0.0}
+
+
+def portions(active: Collection[str]) -> dict[str, float]:
+    """Share of what the derivative gives, for each of the arguments that depend on the input.
+
+    Examples
+    --------
+    >>> portions(["query", "key", "value"])
+    {'query': 0.25, 'key': 0.25, 'value': 0.5}
+    >>> portions(["key", "value"])
+    {'key': 0.5, 'value': 0.5}
+    """
+    looks = [name for name in active if name != "value"]
+    half = 0.5 if "value" in active and looks else 1.0
+    both = "query" in active and "key" in active
+    return {name: half / 2 if both and name in ("query", "key") else half for name in active}
 
 
 def multi_head_attention(given: dict[str, Any]) -> tuple[Tensor, Tensor | None]:
