@@ -156,17 +156,95 @@ def test_tokens_that_are_embedded_twice_get_both_parts():
     np.testing.assert_allclose(found.values, expected.detach().numpy(), atol=1e-12)
 
 
-def test_changed_tokens_are_refused():
-    class Shortened(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.embedding = nn.Embedding(5, 3)
+def _shifted(tokens):
+    shifted = tokens.new_zeros(tokens.shape)
+    shifted[:, 1:] = tokens[:, :-1].clone()
+    shifted[:, 0] = 4
+    return shifted
 
-        def forward(self, tokens):
-            return self.embedding(tokens[:, :2]).sum(dim=1)
 
-    with pytest.raises(UnsupportedModel, match=r"embedding in module 'embedding' looks up a part.*\(2, 2\)"):
-        LRP(Shortened().eval()).explain(torch.tensor([[1, 2, 3], [3, 4, 0]]))
+def _overwritten(tokens):
+    tokens[:, 1] = 2
+    return tokens
+
+
+# What a model looks up, and from which column of the tokens it came (-1: from none).
+MOVED = {
+    "as they are": (lambda t: t, [0, 1, 2]),
+    "a copy of another type": (lambda t: t.clone().int(), [0, 1, 2]),
+    "some": (lambda t: t[:, :2], [0, 1]),
+    "one column": (lambda t: t[:, 1], [1]),
+    "turned round": (lambda t: t.flip(1), [2, 1, 0]),
+    "time first": (lambda t: t.transpose(0, 1).contiguous(), [0, 1, 2]),
+    "twice": (lambda t: torch.cat([t, t[:, 1:]], dim=1), [0, 1, 2, 1, 2]),
+    "with an offset": (lambda t: t + torch.tensor([0, 5, 10]), [0, 1, 2]),
+    "after a start": (lambda t: torch.cat([torch.full((len(t), 1), 3), t], dim=1), [-1, 0, 1, 2]),
+    "shifted": (_shifted, [-1, 0, 1]),
+    "padded": (lambda t: nn.functional.pad(t, (1, 0), value=3), [-1, 0, 1, 2]),
+    "overwritten": (_overwritten, [0, -1, 2]),
+    "filled in": (lambda t: t.masked_fill(torch.tensor([False, False, True]), 1), [0, 1, -1]),
+    "chosen": (lambda t: torch.where(torch.tensor([True, False, False]), t, 3), [0, -1, -1]),
+}
+
+
+class Moves(nn.Module):
+    """Looks up tokens after moving them; each place that is looked up counts differently."""
+
+    def __init__(self, moved, lookup="embedding"):
+        super().__init__()
+        torch.manual_seed(0)
+        self.table = nn.Parameter(torch.randn(20, 3))
+        self.head = nn.Linear(3, 1, bias=False)
+        self.moved, self.lookup = moved, lookup
+
+    def found(self, tokens):
+        index = self.moved(tokens)
+        if self.lookup == "embedding":
+            return nn.functional.embedding(index, self.table)
+        if self.lookup == "index_select":
+            return self.table.index_select(0, index.flatten()).reshape(*index.shape, 3)
+        return self.table[index]
+
+    def forward(self, tokens):
+        found = self.found(tokens)
+        if found.ndim == 2:
+            return self.head(found)
+        found = found if len(found) == len(tokens) else found.transpose(0, 1)
+        return self.head(found * torch.arange(1.0, 1 + found.shape[1])[:, None]).sum(dim=1)
+
+
+@pytest.mark.parametrize("lookup", ["embedding", "index_select", "square brackets"])
+@pytest.mark.parametrize("name", MOVED)
+@pytest.mark.parametrize("batch_size", [1, 2])
+def test_relevance_finds_back_to_tokens_that_were_moved(name, lookup, batch_size):
+    moved, columns = MOVED[name]
+    model = Moves(moved, lookup).double().eval()
+    tokens = torch.tensor([[1, 2, 3], [3, 4, 0]])
+    explanation = LRP(model, rule="z", batch_size=batch_size).explain(tokens)
+    looked_up = model.found(tokens.clone()).detach()
+    looked_up = looked_up[:, None] if looked_up.ndim == 2 else looked_up
+    looked_up = looked_up.transpose(0, 1) if name == "time first" else looked_up
+    each = (looked_up @ model.head.weight[0].detach()).numpy() * np.arange(1, 1 + looked_up.shape[1])
+    expected = np.zeros((2, 3))
+    for place, column in enumerate(columns):
+        if column >= 0:
+            expected[:, column] += each[:, place]
+    np.testing.assert_allclose(explanation.values, expected, atol=1e-12)
+    constants = each[:, [column < 0 for column in columns]].sum(axis=1)
+    np.testing.assert_allclose(explanation.residual, constants, atol=1e-12)
+
+
+def test_two_inputs_of_tokens_may_be_joined():
+    class Joined(Moves):
+        def forward(self, a, b):
+            return super().forward(torch.cat([b, a], dim=1))
+
+    model = Joined(lambda t: t).double().eval()
+    first, second = torch.tensor([[1, 2], [3, 4]]), torch.tensor([[5, 6, 7], [8, 9, 0]])
+    found = LRP(model, rule="z").explain((first, second))
+    whole = LRP(Moves(lambda t: t).double().eval(), rule="z").explain(torch.cat([second, first], dim=1))
+    np.testing.assert_allclose(found[1].values, whole.values[:, :3], atol=1e-12)
+    np.testing.assert_allclose(found[0].values, whole.values[:, 3:], atol=1e-12)
 
 
 def test_explain_all_takes_several_inputs():

@@ -27,7 +27,8 @@ from tellwhy.explainers.propagation.inside.course import (
 from tellwhy.explainers.propagation.inside.module_paths import ModulePaths
 from tellwhy.explainers.propagation.inside.own_modules import OwnModules
 from tellwhy.explainers.propagation.inside.places import Places
-from tellwhy.explainers.propagation.inside.tokens import run_constant, token_leaf
+from tellwhy.explainers.propagation.inside.token_places import TokenPlaces
+from tellwhy.explainers.propagation.inside.tokens import Lookup, run_constant, token_leaf
 from tellwhy.explainers.propagation.operations.calls import Call
 from tellwhy.explainers.propagation.operations.histories import Histories
 from tellwhy.explainers.propagation.operations.kinds import KINDS
@@ -65,6 +66,10 @@ class Capture(TorchFunctionMode):
         Tensors that relevance is handed to, and the number of the input each one belongs to.
     tokens
         Inputs of whole numbers, by their number: their embeddings become leaves.
+    token_places
+        Where whole numbers that were made of tokens came from.
+    lookups
+        What was looked up for tokens, by the place of its leaf among the leaves.
     refusal
         The error that stopped the model.
     places
@@ -107,6 +112,8 @@ class Capture(TorchFunctionMode):
         self.operations: list[Operation] = []
         self.leaves: list[tuple[Tensor, int]] = []
         self.tokens: dict[int, Tensor] = {}
+        self.token_places: TokenPlaces | None = None
+        self.lookups: dict[int, Lookup] = {}
         self.refusal: UnsupportedModel | None = None
         self.must_verify = False
         self.not_rectifiers: list[Operation] = []

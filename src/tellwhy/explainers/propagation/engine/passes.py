@@ -19,6 +19,7 @@ from tellwhy.explainers.propagation.engine.methods import Method
 from tellwhy.explainers.propagation.engine.refusals import OUT_OF_SIGHT
 from tellwhy.explainers.propagation.inside.course import Course
 from tellwhy.explainers.propagation.inside.module_paths import ModulePaths
+from tellwhy.explainers.propagation.inside.tokens import add_to_tokens
 from tellwhy.explainers.propagation.operations.nested import tensors_in
 from tellwhy.explainers.propagation.operations.operation import Operation
 from tellwhy.scoring.scores.network_passes import TrailingSoftmax, not_one_tensor
@@ -264,14 +265,16 @@ def values_of(forward: Forward, method: Method, found: Sequence[Tensor | None]) 
     like = forward.outputs
     histories = forward.capture.histories
     values = [torch.zeros(t.shape, dtype=like.dtype, device=like.device) for t in forward.inputs.tensors]
-    for (leaf, number), c in zip(forward.capture.leaves, found, strict=True):
+    for k, ((leaf, number), c) in enumerate(zip(forward.capture.leaves, found, strict=True)):
         if c is None:  # the output does not depend on this leaf
             continue
         held = leaf.detach() if histories is None else histories.of(leaf)
         value = c * held if method.multiply else c
-        if number in forward.capture.tokens:  # a token gets the sum over its embedding
-            value = value.sum(dim=-1)
-        values[number] = values[number] + value
+        lookup = forward.capture.lookups.get(k)
+        if lookup is None:
+            values[number] = values[number] + value
+        else:
+            add_to_tokens(values, number, lookup, value, forward.capture.tokens)
     return values
 
 
