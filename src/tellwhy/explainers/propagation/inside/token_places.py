@@ -19,10 +19,10 @@ from tellwhy.explainers.propagation.operations.operation import operation_name
 
 NOBODY = -1  # the place of a number that is no token
 # Each number stays where it is, whatever becomes of it.
-_STAYING = """to long int short type type_as clone contiguous detach cpu cuda float double half add sub mul
-    remainder fmod floor_divide clamp clip clamp_min clamp_max abs bitwise_and"""
-_MOVING = """view reshape view_as reshape_as flatten unflatten ravel squeeze unsqueeze permute transpose swapaxes
-    swapdims movedim t T mT chunk split split_with_sizes tensor_split unbind getitem narrow select
+_STAYING = """to long int short type type_as clone contiguous detach cpu cuda float double half add sub
+    mul remainder fmod floor_divide clamp clip clamp_min clamp_max abs bitwise_and"""
+_MOVING = """view reshape view_as reshape_as flatten unflatten ravel squeeze unsqueeze permute transpose
+    swapaxes swapdims movedim t T mT chunk split split_with_sizes tensor_split unbind getitem narrow select
     index_select gather take_along_dim expand expand_as broadcast_to repeat repeat_interleave tile roll flip
     rot90 diagonal unfold"""
 _STAYS = frozenset(_STAYING.split())
@@ -104,11 +104,9 @@ def _chosen(known: TokenPlaces, call: Call) -> Tensor | None:
     given = call.arguments(("condition", "input", "other"))
     if "other" not in given:
         return None
-    device = given["condition"].device
-    first, second = (
-        torch.as_tensor(known.or_nobody(given[name]), device=device) for name in ("input", "other")
-    )
-    return torch.where(given["condition"], first, second)
+    condition = given["condition"]
+    kept = [torch.as_tensor(known.or_nobody(given[name])).to(condition.device) for name in ("input", "other")]
+    return torch.where(condition, kept[0], kept[1])
 
 
 def _filled(known: TokenPlaces, call: Call) -> Tensor | None:

@@ -94,7 +94,7 @@ def _leaf(capture: Capture, found: Tensor, number: int, lookup: Lookup) -> Tenso
 def add_to_tokens(
     values: list[Tensor], number: int, lookup: Lookup, value: Tensor, tokens: Mapping[int, Tensor]
 ) -> None:
-    """Add what came down to a lookup to the values of its tokens: each gets the sum over what was looked up."""
+    """Add what came down to a lookup to the values of its tokens: each gets the sum over its entries."""
     each = value.flatten(lookup.n_axes).sum(dim=-1) if value.ndim > lookup.n_axes else value
     if lookup.places is None:
         values[number] = values[number] + each
