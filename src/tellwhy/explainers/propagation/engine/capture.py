@@ -37,7 +37,14 @@ from tellwhy.explainers.propagation.operations.operation import Operation, opera
 from tellwhy.explainers.propagation.operations.rectifiers import OTHERS
 from tellwhy.explainers.propagation.spellings.table import WRITTEN_OUT
 
-_TRANSPOSED_VIEWS = {"T", "mT", "H", "mH"}  # attributes of a tensor that are operations, unlike x.shape
+_COMPUTED = {
+    "T",
+    "mT",
+    "H",
+    "mH",
+    "real",
+    "imag",
+}  # attributes of a tensor that are operations, unlike x.shape
 # Attributes and methods that tell about a tensor and compute nothing, also after a change in place.
 _QUERIES = frozenset(getattr(Tensor, name).__get__ for name in ("shape", "dtype", "device", "ndim"))
 _QUERIES |= {Tensor.dim, Tensor.size, Tensor.is_floating_point, Tensor.__len__}
@@ -182,7 +189,7 @@ class Capture(TorchFunctionMode):
                 self.n_repeated += 1
                 return self.repeats.take(self, turn, args, kwargs, found)
         name, in_place = operation_name(func)
-        is_query = getattr(func, "__name__", "") == "__get__" and name not in _TRANSPOSED_VIEWS
+        is_query = getattr(func, "__name__", "") == "__get__" and name not in _COMPUTED
         # Under no_grad nothing depends on the input; an embedding of tokens is the exception.
         if is_query or (not torch.is_grad_enabled() and name != "embedding"):
             return func(*args, **kwargs)

@@ -110,6 +110,8 @@ def _as_rows(x: Any, dtype: torch.dtype | None, what: str) -> Tensor:
             f"{what} must have rows first, then the shape of one input, none of them empty. Got shape "
             f"{tuple(rows.shape)}; add the rows' axis of a single input with x[None]."
         )
+    if rows.is_complex():
+        raise InvalidInput(f"{what} holds complex numbers: give real and imaginary parts as two channels.")
     if not rows.is_floating_point():
         return rows
     if dtype is not None and rows.dtype != dtype:

@@ -11,12 +11,13 @@ from weakref import WeakSet
 import torch
 from torch import Tensor
 from torch.nn import Module
+from torch.utils.checkpoint import CheckpointError
 
 from tellwhy.core.errors import InvalidInput, TellwhyError, UnsupportedModel
 from tellwhy.explainers.propagation.engine.capture import Capture
 from tellwhy.explainers.propagation.engine.inputs import Inputs
 from tellwhy.explainers.propagation.engine.methods import Method
-from tellwhy.explainers.propagation.engine.refusals import OUT_OF_SIGHT
+from tellwhy.explainers.propagation.engine.refusals import OUT_OF_SIGHT, RECOMPUTES, hint
 from tellwhy.explainers.propagation.inside.course import Course
 from tellwhy.explainers.propagation.inside.module_paths import ModulePaths
 from tellwhy.explainers.propagation.inside.tokens import add_to_tokens
@@ -107,6 +108,7 @@ def captured_forward(model: Module, inputs: Inputs, capture: Capture) -> Forward
             raise capture.refusal from None
         raise InvalidInput(
             f"{type(model).__name__} cannot be applied to {inputs.words} (rows first): {error}"
+            f"{hint(inputs, error)}"
         ) from error
     forward = _without_softmax(inputs, _one_output(model, capture, outputs), capture)
     if capture.must_verify:
@@ -252,9 +254,12 @@ def run_backward(
     if method.carries == "relevance":
         cotangent = cotangent * outputs.detach()
     leaves = [leaf for leaf, _ in capture.leaves]
-    found = torch.autograd.grad(
-        forward.outputs, leaves, cotangent, retain_graph=not is_last, allow_unused=True
-    )
+    try:
+        found = torch.autograd.grad(
+            forward.outputs, leaves, cotangent, retain_graph=not is_last, allow_unused=True
+        )
+    except CheckpointError as error:
+        raise UnsupportedModel(RECOMPUTES) from error
     if all(part is None for part in found):
         raise UnsupportedModel(DETACHED)
     return HandedDown(values_of(forward, method, found), scores.detach())

@@ -17,6 +17,7 @@ from tellwhy.explainers.propagation.engine.lineage import (
 )
 from tellwhy.explainers.propagation.engine.origins import Origin, depth_of
 from tellwhy.explainers.propagation.engine.refusals import (
+    check_complex,
     check_evaluation_mode,
     check_named,
     check_seen,
@@ -24,7 +25,7 @@ from tellwhy.explainers.propagation.engine.refusals import (
 )
 from tellwhy.explainers.propagation.inside.course import OtherCourse
 from tellwhy.explainers.propagation.operations.calls import Call
-from tellwhy.explainers.propagation.operations.kinds import kind_of
+from tellwhy.explainers.propagation.operations.kinds import OF_THE_FIRST, kind_of, of_complex_numbers
 from tellwhy.explainers.propagation.operations.nested import tensors_in
 from tellwhy.explainers.propagation.operations.operation import Operation
 from tellwhy.explainers.propagation.operations.rectifiers import OTHERS, is_leaky, is_rectifier
@@ -44,6 +45,10 @@ def run_and_record(capture: Capture, call: Call) -> Any:
         if origin is not None:
             origin.n_uses += 1
     operation, written = _operation(capture, call, origins)
+    if operation.kind == "unknown" and call.name == "div" and capture.follows_rules:
+        quotient = _quotient(capture, call)
+        if quotient is not None:
+            return quotient
     for own in capture.own.functions:
         if own.takes(operation):
             return _by_own(capture, call, operation, own, origins)
@@ -56,8 +61,21 @@ def run_and_record(capture: Capture, call: Call) -> Any:
     else:
         check_evaluation_mode(capture, call, operation)
         check_named(capture, call, operation)
+        check_complex(capture, call, operation)
         way = way_of(capture, call, operation, origins, written)
     return _take(capture, way, call, operation, origins)
+
+
+def _quotient(capture: Capture, call: Call) -> Any:
+    """A quotient whose divisor is an activation: a product with its reciprocal."""
+    given = call.arguments(("input", "other"))
+    if given.get("rounding_mode") is not None:
+        return None
+    with capture:
+        result = given["input"] * given["other"].reciprocal()
+    if call.in_place:
+        capture.origins.replace(call.target, result)
+    return result
 
 
 def _operation(
@@ -119,7 +137,9 @@ def _kind(capture: Capture, call: Call, origins: Sequence[Origin | None], consta
         live = [t for t, held in zip(call.activations, constants, strict=True) if not held]
         times = len(live)
     kind = kind_of(call.name, times, call.args, call.kwargs, capture.kinds)
-    is_of_one = kind in ("layer", "normalisation") or (call.name == "div" and kind != "unknown")
+    if any(t.is_complex() for t in call.activations):
+        kind = of_complex_numbers(call.name, kind)
+    is_of_one = kind in ("layer", "normalisation") or (call.name in OF_THE_FIRST and kind != "unknown")
     if is_of_one and call.target is not live[0]:
         return "unknown"  # the weights, or the divisor, depend on the input instead
     if kind == "addition" and (len(call.activations) != call.times or centres(call, origins)):

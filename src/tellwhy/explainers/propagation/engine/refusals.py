@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import torch
+
+from tellwhy.explainers.propagation.engine.inputs import Inputs
 from tellwhy.explainers.propagation.operations.calls import Call
 from tellwhy.explainers.propagation.operations.kinds import BUILT_IN
 from tellwhy.explainers.propagation.operations.named import contradiction
@@ -18,6 +21,21 @@ OUT_OF_SIGHT = (
     "where it cannot be seen: in a scripted, traced or compiled module, in an autograd.Function, or behind a "
     "backward hook. Use the plain module there."
 )
+
+RECOMPUTES = (
+    "The model throws activations away and computes them again on the way back (torch.utils.checkpoint), "
+    "where its operations cannot be followed. Switch gradient checkpointing off: it saves memory in training "
+    "only."
+)
+
+
+def hint(inputs: Inputs, error: Exception) -> str:
+    """What to do about an error of the model's, where that is known."""
+    if any(t.dtype == torch.uint8 for t in inputs.tensors):
+        return " Pictures go in as floats, scaled as in training: x / 255, say."
+    if "functorch" in str(error):
+        return " It uses torch.vmap or torch.func, inside which operations cannot be followed."
+    return ""
 
 
 def note_unknown(capture: Capture, call: Call, operation: Operation) -> None:
@@ -54,6 +72,15 @@ def check_evaluation_mode(capture: Capture, call: Call, operation: Operation) ->
         capture.refuse(
             f"{operation.where} runs in training mode although the model is in evaluation mode: its "
             "output depends on chance or on the other rows. Pass training=self.training there."
+        )
+
+
+def check_complex(capture: Capture, call: Call, operation: Operation) -> None:
+    """Refuse complex numbers where relevance itself travels: it would have to be shared by their parts."""
+    if capture.carries_relevance and any(t.is_complex() for t in call.activations):
+        capture.refuse(
+            f"{operation.where} works on complex numbers, which rules that give relevance to zeros do not "
+            "know. Use LRP with the rules z, epsilon, gamma or alpha_beta."
         )
 
 

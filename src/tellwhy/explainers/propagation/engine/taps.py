@@ -34,7 +34,7 @@ def collected(x: Tensor, place: list[Tensor], current: Current) -> Tensor:
 
     def note(cotangent: Tensor, x: Tensor) -> None:
         travels = current.method.carries == "relevance"
-        place.append(cotangent if travels else (cotangent * x).masked_fill_(cotangent == 0, 0))
+        place.append(cotangent if travels else _relevance(cotangent, x))
 
     return Tap.apply(x, note)
 
@@ -43,14 +43,19 @@ def tapped(x: Tensor, operation: Operation, column: str, current: Current) -> Te
     """The same activation; the relevance that comes down to it is added to a column of the operation."""
 
     def note(cotangent: Tensor, x: Tensor) -> None:
-        relevance = cotangent
-        if current.method.carries != "relevance":  # what a mask made −∞ has none
-            relevance = (cotangent * x).masked_fill_(cotangent == 0, 0)
+        relevance = cotangent if current.method.carries == "relevance" else _relevance(cotangent, x)
         # Many small numbers of both signs: in the model's own precision their sum would be off.
         amount = float(relevance.sum(dtype=torch.float64))
         setattr(operation, column, getattr(operation, column) + amount)
 
     return Tap.apply(x, note)
+
+
+def _relevance(cotangent: Tensor, x: Tensor) -> Tensor:
+    """Relevance of an activation, from what comes down to it: what a mask made −∞ has none."""
+    if x.is_complex():  # the sum over its two parts
+        return (cotangent.conj() * x).real
+    return (cotangent * x).masked_fill_(cotangent == 0, 0)
 
 
 class Portion(torch.autograd.Function):

@@ -40,18 +40,22 @@ from tellwhy.explainers.propagation.operations.open_table import OpenTable
 
 _NAMES = {
     "layer": "linear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d",
-    "mixing": """add sub neg mul div sum cumsum matmul mm bmm einsum bilinear batch_norm softmax log_softmax
-        interpolate upsample scatter_add index_add""",
+    "mixing": """add sub neg mul div sum cumsum matmul mm bmm mv dot inner outer einsum bilinear batch_norm
+        softmax log_softmax interpolate upsample scatter_add index_add fold sparse_mm grid_sample affine_grid
+        complex conj resolve_conj real imag stft istft fft_fft fft_ifft fft_rfft fft_irfft fft_fft2 fft_ifft2
+        fft_rfft2 fft_irfft2 fft_fftn fft_ifftn fft_rfftn fft_irfftn""",
     "attention": "scaled_dot_product_attention",
     "pooling": """mean avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d
         adaptive_avg_pool3d""",
     "composed": """multi_head_attention_forward addmm baddbmm addcmul lerp glu softmin var std var_mean
         std_mean
-        norm linalg_norm linalg_vector_norm normalize cosine_similarity embedding_bag lstm gru rnn_tanh
+        norm linalg_norm linalg_vector_norm normalize local_response_norm cosine_similarity tensordot
+        embedding_bag lstm gru rnn_tanh
         rnn_relu lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell""",
     "normalisation": "layer_norm group_norm instance_norm rms_norm",
     "copying": """view reshape view_as reshape_as flatten unflatten ravel squeeze unsqueeze permute transpose
-        swapaxes swapdims movedim t T mT contiguous clone chunk split split_with_sizes tensor_split unbind cat
+        swapaxes swapdims movedim t T mT H mH view_as_complex view_as_real contiguous clone chunk split
+        split_with_sizes tensor_split unbind cat
         stack hstack vstack dstack getitem setitem narrow select index_select gather take_along_dim expand
         expand_as broadcast_to repeat repeat_interleave tile roll flip rot90 pad where masked_fill tril triu
         diagonal unfold pixel_shuffle pixel_unshuffle channel_shuffle dropout dropout1d dropout2d dropout3d
@@ -71,7 +75,9 @@ KINDS: OpenTable[str] = OpenTable("operation", BUILT_IN)
 
 # Kinds that need to know no more than the function's name: the others read its arguments.
 NAMEABLE = ("elementwise", "rectifier", "copying", "mixing")
-_PRODUCTS = {"mul", "matmul", "mm", "bmm", "einsum", "bilinear"}
+_PRODUCTS = {"mul", "matmul", "mm", "bmm", "mv", "dot", "inner", "outer", "einsum", "bilinear", "sparse_mm"}
+OF_THE_FIRST = frozenset(("div", "grid_sample"))  # linear in their first argument only
+_OF_COMPLEX = frozenset(("copying", "mixing", "product", "addition"))
 _NOT_NEGATIVE = frozenset(
     ("relu", "relu6", "sigmoid", "hardsigmoid", "softmax", "softplus", "abs", "square", "exp", "sqrt")
 )
@@ -121,9 +127,18 @@ def _of_several(name: str, kind: str) -> str:
     if name in ("add", "sub"):
         return "addition"
     # Weights, divisors or settings that depend on the input: f is no longer a function of one activation.
-    if name == "div" or kind in ("layer", "rectifier", "elementwise", "normalisation"):
+    if name in OF_THE_FIRST or kind in ("layer", "rectifier", "elementwise", "normalisation"):
         return "unknown"
     return kind
+
+
+def of_complex_numbers(name: str, kind: str) -> str:
+    """Kind of an operation on complex numbers: what is linear in their parts keeps its derivative."""
+    if name == "abs":  # |s·z| = s·|z| for s > 0
+        return "rectifier"
+    if kind == "addition":
+        return "mixing"
+    return kind if kind in _OF_COMPLEX else "unknown"
 
 
 def is_nonnegative(name: str, kind: str, *, inputs_are: bool) -> bool:

@@ -23,6 +23,8 @@ _STARTS = frozenset((*_MADE, "pow", "mul"))
 _NEXT = {
     ("mean", "square"): "mean square",
     ("sum", "square"): "mean square",
+    ("avg_pool2d", "square"): "mean square",
+    ("avg_pool3d", "square"): "mean square",
     ("sqrt", "mean square"): "scale",
     ("rsqrt", "mean square"): "scale",
 }
@@ -50,7 +52,8 @@ def role_of(call: Call, kind: str, roles: Sequence[str]) -> str:
     if (name, role) in _NEXT:
         return _NEXT[name, role]
     moved = role in _STAYS and (kind == "copying" or name in _WITH_CONSTANTS or name == "sum")
-    multiplied = role in ("scale", "weights") and name in _PRODUCTS
+    moved = moved or (role == "square" and kind == "copying")
+    multiplied = role in ("scale", "weights", "gate") and name in _PRODUCTS
     return role if moved or multiplied else ""
 
 

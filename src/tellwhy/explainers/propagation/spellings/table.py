@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
+from string import ascii_lowercase
 from types import MappingProxyType
 from typing import Any
 
@@ -131,6 +132,36 @@ def _normalize(call: Call, is_constant: Constant) -> Any:  # noqa: ARG001
     return x / length.clamp_min(given["eps"])
 
 
+def _local_response(call: Call, is_constant: Constant) -> Any:  # noqa: ARG001
+    given = _arguments(functional.local_response_norm, call)
+    x = given["input"]
+    size = given["size"]
+    # A mean over neighbouring channels; the axes after them are one.
+    squares = x.square().reshape(len(x), 1, x.shape[1], -1)
+    around = (0, 0, size // 2, (size - 1) // 2)
+    mean = functional.avg_pool2d(functional.pad(squares, around), (size, 1), stride=1).reshape(x.shape)
+    return x / (mean * given["alpha"] + given["k"]) ** given["beta"]
+
+
+def _tensordot(call: Call, is_constant: Constant) -> Any:  # noqa: ARG001
+    """The same as `einsum`, which may be a layer."""
+    given = call.arguments(("a", "b", "dims"))
+    dims = given.get("dims", 2)
+    n_first = given["a"].ndim
+    n_second = given["b"].ndim
+    if isinstance(dims, int):
+        dims = (range(n_first - dims, n_first), range(dims))
+    if isinstance(dims, Tensor) or n_first + n_second > len(ascii_lowercase):
+        return None
+    first = list(ascii_lowercase[:n_first])
+    second = list(ascii_lowercase[n_first : n_first + n_second])
+    for one, other in zip(dims[0], dims[1], strict=True):
+        second[other] = first[one]
+    kept = [axis for axis in first + second if (first + second).count(axis) == 1]
+    equation = f"{''.join(first)},{''.join(second)}->{''.join(kept)}"
+    return torch.einsum(equation, given["a"], given["b"])
+
+
 def _cosine(call: Call, is_constant: Constant) -> Any:  # noqa: ARG001
     given = call.arguments(("x1", "x2", "dim", "eps"))
     dim = given.get("dim", 1)
@@ -178,6 +209,8 @@ WRITTEN_OUT: Mapping[str, Written] = MappingProxyType(
         **dict.fromkeys(("var", "std", "var_mean", "std_mean"), _deviation),
         **dict.fromkeys(("norm", "linalg_norm", "linalg_vector_norm"), _norm),
         "normalize": _normalize,
+        "local_response_norm": _local_response,
+        "tensordot": _tensordot,
         "cosine_similarity": _cosine,
         "embedding_bag": _embedding_bag,
         **_RECURRENT,
