@@ -9,7 +9,14 @@ from sklearn.metrics import adjusted_rand_score, roc_auc_score
 from tellwhy.core.errors import DataNotice, NotConverged
 from tellwhy.data.graphs import chain, from_edges, grid
 from tellwhy.detectors import LCCAD, load, suggest_lccad
-from tellwhy.detectors.lccad.restraint import LEAST, is_ordinary, least_size, restrain, too_small
+from tellwhy.detectors.lccad.restraint import (
+    LEAST,
+    is_ordinary,
+    least_size,
+    restrain,
+    too_small,
+    variance_of_costs,
+)
 from tellwhy.workflow import explain_graph
 
 
@@ -46,6 +53,23 @@ def test_swapped_rows_of_a_series(gap):
     assert set(np.argsort(-model.outlierness())[:2]) == {40, 250}
     listed = LCCAD(2, random_state=0).fit(X, from_edges(chain(400).edges(), 400))
     assert set(np.argsort(-listed.outlierness())[:2]) == {40, 250}
+
+
+@pytest.mark.parametrize("n_columns", [3, 6, 12])
+@pytest.mark.parametrize("kind", ["grid", "series"])
+def test_swapped_nodes_that_many_columns_tell(kind, n_columns):
+    """All columns but one differ between the classes: a node says no more about its class for that."""
+    rng = np.random.default_rng(n_columns)
+    classes = np.repeat([0, 1, 0, 1], 150)
+    if kind == "grid":
+        classes = np.repeat([[0, 1]], 20, axis=0).repeat(15, axis=1).ravel()
+    centre = np.append(np.full(n_columns - 1, 10 / np.sqrt(n_columns - 1)), 0.0)
+    X = rng.normal(size=(600, n_columns)) + np.outer(classes, centre)
+    for node in (70, 200):
+        X[node] = rng.normal(size=n_columns) + (1 - classes[node]) * centre
+    X[310, -1] = 16.0
+    model = LCCAD(2, random_state=0).fit(X, grid((20, 30)) if kind == "grid" else chain(600))
+    assert set(np.argsort(-model.outlierness())[:3]) == {70, 200, 310}
 
 
 @pytest.mark.parametrize("gap", [6, 12])
@@ -123,6 +147,32 @@ def test_a_column_that_is_wide_in_all_classes_does_not_split_one(seed):
     assert suggest_lccad(X / X.std(axis=0), chain(240), max_classes=3).n_classes == 2
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_columns_that_go_together_do_not_split_a_class(seed):
+    """A class that is long in one direction is one class; two of them are two."""
+    rng = np.random.default_rng(seed)
+    together = rng.normal(size=(600, 1)) * [1.0, -1.0, 1.0, 1.0] + 0.5 * rng.normal(size=(600, 4))
+    assert suggest_lccad(together, grid((20, 30)), max_classes=3).n_classes == 1
+    halves_of_it = np.repeat([[0, 1]], 20, axis=0).repeat(15, axis=1).ravel()
+    both = together + np.outer(halves_of_it, [6.0, 6.0, 0.0, 0.0])
+    assert suggest_lccad(both, grid((20, 30)), max_classes=3).n_classes == 2
+
+
+def test_a_small_class_is_not_one_with_another():
+    """A twelfth of the nodes, far from all others and beside each other, are a class."""
+    rng = np.random.default_rng(0)
+    classes = np.repeat([[0, 1, 2]], 30, axis=0).repeat([20, 24, 4], axis=1).ravel()
+    centres = np.array([[12, 10, -2, -5, 0], [-8, -9, 4, 4, 0], [-8, 3, -12, 0, -14]])
+    X = rng.normal(size=(1440, 5)) + centres[classes]
+    found = suggest_lccad(X / X.std(axis=0), grid((30, 48)), max_classes=4)
+    assert found.n_classes == 3
+
+
+def test_columns_that_repeat_each_other_are_no_class():
+    X = np.random.default_rng(0).normal(size=(400, 1)).repeat(3, axis=1)
+    assert suggest_lccad(X, chain(400), max_classes=3).n_classes == 1
+
+
 def test_a_few_rows_in_a_row_are_no_class():
     """Five of a thousand agree with each other; they are odd, and not a class of their own."""
     rng = np.random.default_rng(3)
@@ -163,15 +213,24 @@ def test_restraint():
     costs = np.array([[0.0, 100.0], [1.0, 1.5], [90.0, 1.0], [1.0, 1.0]])
     limit = LEAST / (2 * np.log(2))  # the median of the least costs is 1
     held = costs.copy()
-    restrain(held, None, np.array([2, 2, 2, 2], dtype=np.int8), 0.5)
+    restrain(held, None, np.array([2, 2, 2, 2], dtype=np.int8), 0.5, n_columns=2)
     np.testing.assert_allclose(held, [[0.0, limit], [1.0, 1.5], [1 + limit, 1.0], [1.0, 1.0]])
     strong = costs.copy()
-    restrain(strong, np.array([[20.0, -20.0], [-20.0, 20.0]]), np.array([2, 2, 4, 0], dtype=np.int8), 0.5)
+    degrees = np.array([2, 2, 4, 0], dtype=np.int8)
+    restrain(strong, np.array([[20.0, -20.0], [-20.0, 20.0]]), degrees, 0.5, n_columns=2)
     # 0.6 of what two neighbours say, (1 − θ) · 40 each, and 0.45 of what four do.
     np.testing.assert_allclose(strong[0], [0.0, 24.0], rtol=1e-6)
     np.testing.assert_allclose(strong[2], [37.0, 1.0], rtol=1e-6)
-    ordinary = is_ordinary(costs, np.array([1, 0, 1, 0]), 1 / (2 * np.log(2)))
+    ordinary = is_ordinary(costs, np.array([1, 0, 1, 0]), 1 / (2 * np.log(2)), n_columns=2)
     assert ordinary.tolist() == [False, True, True, True]
+
+
+@pytest.mark.parametrize("n_columns", [1, 2, 5, 40])
+def test_the_spread_of_a_column_does_not_depend_on_their_number(n_columns):
+    """Squared distances of normal variables are told in the units of one of them."""
+    squares = np.random.default_rng(0).normal(size=(20_000, n_columns)) ** 2
+    costs = np.column_stack([9.0 * squares.sum(axis=1), np.full(20_000, np.inf)])
+    assert variance_of_costs(costs, n_columns) == pytest.approx(9.0, rel=0.05)
 
 
 def test_how_small_a_class_may_be():

@@ -147,10 +147,13 @@ class Alternation:
         return np.vstack([model.cluster_centers_, extra])
 
     @one_thread
-    def run(self, centres: Floats) -> State:
-        """Alternate from these centres until the labels stay the same, or the objective no longer falls."""
+    def run(self, centres: Floats, couplings: Couplings | None = None) -> State:
+        """Alternate from these centres until the labels stay the same, or the objective no longer falls.
+
+        Couplings that are known already save iterations.
+        """
         balls = Balls(centres, np.zeros(len(centres)))
-        now = Parameters(balls, self._first_couplings(), self.settings.gamma, None)
+        now = Parameters(balls, couplings or self._first_couplings(), self.settings.gamma, None)
         messages = None
         best: State | None = None
         before = np.full(len(self.features), -1, dtype=np.int32)
@@ -211,10 +214,12 @@ class Alternation:
         if not len(self.degrees) or self.settings.n_classes < 2:
             return labels
         some = evenly_spread(len(labels), SAMPLE)
-        variance = variance_of_costs(self.ball_costs(now.balls, rows=some))
+        d = self.features.shape[1]
+        variance = variance_of_costs(self.ball_costs(now.balls, rows=some), d)
         telling = labels.copy()
         for rows in row_batches(len(labels), 32 * self.settings.n_classes):
-            ordinary = is_ordinary(self.ball_costs(now.balls, rows=rows), labels[rows], variance)
+            costs = self.ball_costs(now.balls, rows=rows)
+            ordinary = is_ordinary(costs, labels[rows], variance, n_columns=d)
             telling[rows] = np.where(ordinary, labels[rows], np.int32(-1))
         return telling
 
@@ -253,7 +258,8 @@ class Alternation:
         costs *= costs.dtype.type(self.settings.theta)  # a Python float would turn float32 into float64
         if len(self.degrees):
             pair = None if couplings is None else couplings.pair
-            restrain(costs, pair, self.degrees, self.settings.theta)
+            d = self.features.shape[1]
+            restrain(costs, pair, self.degrees, self.settings.theta, n_columns=d)
         return costs
 
     def ball_costs(

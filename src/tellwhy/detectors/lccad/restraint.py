@@ -10,11 +10,11 @@ may be in a class together.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaincinv
 
 from tellwhy.core.parallel import row_batches
 from tellwhy.core.score_function import Floats, Integers
@@ -29,12 +29,13 @@ LEAST = 6.0  # times the variance of a class in each column: what a node may say
 FAR = 25.0  # times the median distance from the nearest centre: from there on, a node moves none
 SAMPLE = 100_000  # nodes by which the variance is estimated
 LEAST_SHARE = 0.01  # of the nodes, that a class must have
-_TWO_COLUMNS = 2 * math.log(2)  # median of the squared distance of two normal variables from their middle
 FEWEST = 2  # nodes of a class, where there are enough to tell
 ENOUGH = 20
 
 
-def restrain(costs: NDArray[Any], pair: Floats | None, degrees: NDArray[np.int8], theta: float) -> None:
+def restrain(
+    costs: NDArray[Any], pair: Floats | None, degrees: NDArray[np.int8], theta: float, *, n_columns: int
+) -> None:
     """Limit, in place, how much the costs of a node differ between classes.
 
     Parameters
@@ -47,10 +48,12 @@ def restrain(costs: NDArray[Any], pair: Floats | None, degrees: NDArray[np.int8]
         Number of neighbours of each node.
     theta
         Weight of distances against couplings.
+    n_columns
+        Number of columns that distances are made of.
     """
     if costs.shape[1] < 2:
         return
-    always = costs.dtype.type(LEAST * variance_of_costs(costs))
+    always = costs.dtype.type(LEAST * variance_of_costs(costs, n_columns))
     advantage = 0.0 if pair is None else (1 - theta) * _advantage(pair)
     # Part by part: of a large grid, one more number for each node is much memory.
     for rows in row_batches(len(costs), 32 * costs.shape[1]):
@@ -65,7 +68,9 @@ def _below(degrees: NDArray[np.int8]) -> NDArray[np.float32]:
     return np.asarray(parts * degrees, dtype=np.float32)
 
 
-def is_ordinary(costs: NDArray[Any], labels: NDArray[Any], variance: float) -> NDArray[np.bool_]:
+def is_ordinary(
+    costs: NDArray[Any], labels: NDArray[Any], variance: float, *, n_columns: int
+) -> NDArray[np.bool_]:
     """Nodes that tell where their class is: neither held there against their values, nor far out.
 
     Parameters
@@ -76,10 +81,12 @@ def is_ordinary(costs: NDArray[Any], labels: NDArray[Any], variance: float) -> N
         Class of each node; one of −1 is no matter.
     variance
         Cost of one standard deviation in one column: see `variance_of_costs`.
+    n_columns
+        Number of columns that distances are made of.
     """
     least = costs.min(axis=1)
     own = np.take_along_axis(costs, np.maximum(labels, 0)[:, None].astype(np.int64), axis=1)[:, 0]
-    far = FAR * _TWO_COLUMNS * variance
+    far = FAR * _middle_of(n_columns) * variance
     return np.asarray((own - least <= LEAST * variance) & ((least <= far) | (far <= 0)))
 
 
@@ -89,13 +96,15 @@ def _advantage(pair: Floats) -> float:
     return max(float((np.diag(pair) - others.max(axis=1)).min()), 0.0)
 
 
-def variance_of_costs(costs: NDArray[Any]) -> float:
-    """Cost of one standard deviation in one column, by the median of (some of) the nodes' least costs.
-
-    The distances are taken to have two columns' worth of freedom: with more, the limit is wider.
-    """
+def variance_of_costs(costs: NDArray[Any], n_columns: int) -> float:
+    """Cost of one standard deviation in one column, by the median of (some of) the nodes' least costs."""
     least = costs[evenly_spread(len(costs), SAMPLE)].min(axis=1)
-    return float(np.median(least)) / _TWO_COLUMNS
+    return float(np.median(least)) / _middle_of(n_columns)
+
+
+def _middle_of(n_columns: int) -> float:
+    """Median of the squared distance of so many normal variables from their middle."""
+    return 2 * float(gammaincinv(n_columns / 2, 0.5))
 
 
 def least_size(n_nodes: int) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from tellwhy.core.errors import TellwhyWarning
 from tellwhy.core.params import Seed, generator, integer, validate_value
@@ -18,6 +18,8 @@ from tellwhy.detectors.lccad.lccad import LCCAD
 from tellwhy.detectors.lccad.weight import spread_of, variance_of
 
 _ROUNDS = 3  # of estimating σ² and θ in turn, which hardly move after that
+_FARTHEST = 3.0  # standard deviations that a node counts for at most
+_APART = 0.01  # of the variance of a column, that the others are taken not to tell
 
 
 @dataclass(frozen=True)
@@ -56,11 +58,11 @@ def suggest_lccad(
     For each K, the classes are taken to be Gaussians with one variance σ² in all directions. `LCCAD` with
     θ = 1/(1 + 2σ²) weighs distances as such a model would. θ gives classes, these give σ², and so on.
 
-    The numbers of classes are then compared by a criterion that rewards likely data, with a spread within
-    classes of each column, and charges for each parameter (BIC): −2 [log p(X | H) + log p(H)] + (number of
-    parameters)·log n. log p(H) is exact on chains and trees, and a pseudo-likelihood elsewhere. The latter
-    is fond of one class that is split in two like a chessboard: fits in which a class goes better with
-    another than with itself are out.
+    The numbers of classes are then compared by a criterion that rewards likely data, with one covariance of
+    the columns within classes, and charges for each parameter (BIC): −2 [log p(X | H) + log p(H)] +
+    (number of parameters)·log n. log p(H) is exact on chains and trees, and a pseudo-likelihood elsewhere.
+    The latter is fond of one class that is split in two like a chessboard: fits in which a class goes better
+    with another than with itself are out.
 
     Parameters
     ----------
@@ -124,12 +126,29 @@ def _criterion(model: LCCAD, rng: np.random.Generator) -> float:
     d = model.n_features_in_
     k = model.n_classes
     there = model.labels_ >= 0
-    # One spread of all columns would have a class split along the column in which all classes are wide.
-    spread = spread_of(model.training_X_[there] - model.centres_[model.labels_[there]])
-    # Rows that are all equal have variance 0, whose logarithm is not a number.
-    log_values = -0.5 * n * (np.log(2 * np.pi * np.maximum(spread**2, np.finfo(float).tiny)) + 1).sum()
+    log_values = -0.5 * n * _surprise_within(model.training_X_[there] - model.centres_[model.labels_[there]])
     fitted = Alternation(model.training_X_, model.graph_, model.settings(), rng)
     log_labels = fitted.log_likelihood(model.labels_, Couplings(model.couplings_, model.emissions_))
-    # Centres, a spread of each column, a symmetric table of couplings, and the weights of the classes.
-    n_parameters = k * d + d + k * (k + 1) // 2 + k - 1
+    # Centres, one covariance of the columns, a symmetric table of couplings, and weights of the classes.
+    n_parameters = k * d + d * (d + 1) // 2 + k * (k + 1) // 2 + k - 1
     return float(-2 * (log_values + log_labels) + n_parameters * np.log(n))
+
+
+def _surprise_within(deviations: NDArray[Any]) -> float:
+    """−2 times the mean log density of deviations from the centres, normal and of one covariance.
+
+    Without a spread of each column, and their correlations, a class that is long in one direction would be
+    split along it. Single nodes far out count for no more than those at three standard deviations; a class
+    that is one with another has too many of these.
+    """
+    d = deviations.shape[1]
+    spread = spread_of(deviations)
+    units = np.clip(deviations / np.where(spread > 0, spread, 1.0), -_FARTHEST, _FARTHEST)
+    covariance = units.T @ units / len(units)
+    # Rows that are all equal have variance 0, whose logarithm is not a number.
+    own = np.maximum(np.diag(covariance), np.finfo(float).tiny)
+    # Columns that repeat each other within the classes would make any number of classes infinitely likely.
+    covariance *= 1 - _APART
+    np.fill_diagonal(covariance, own)
+    log_units = np.log(np.maximum(spread**2, np.finfo(float).tiny)).sum()
+    return float(log_units + np.linalg.slogdet(covariance)[1] + d * (np.log(2 * np.pi) + 1))

@@ -18,6 +18,7 @@ from tellwhy.data.graphs import chain, grid
 from tellwhy.data.graphs.kinds import Graph, Grid
 from tellwhy.detectors.lccad.alternation import Alternation, Settings, State
 from tellwhy.detectors.lccad.balls import squared_distances
+from tellwhy.detectors.lccad.couplings import Couplings
 
 MOST_NODES = 20_000  # of a grid or a chain, that θ is suggested from
 _ROUNDS = 2
@@ -45,11 +46,13 @@ def suggested_theta(
     best = int(np.argmin(variances))
     theta = _gaussian(variances[best])
     found = starts[best]
+    couplings: Couplings | None = None
     for _ in range(_ROUNDS):
         if theta == 1:
             return theta
-        state = Alternation(part, smaller, replace(settings, theta=theta), rng).run(found)
+        state = Alternation(part, smaller, replace(settings, theta=theta), rng).run(found, couplings)
         found = state.balls.centres
+        couplings = state.couplings
         theta = _theta(part, state)
     return theta
 

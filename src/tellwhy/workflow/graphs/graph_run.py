@@ -23,6 +23,7 @@ from tellwhy.workflow.graphs.drawn_nodes import by_owner, picture_of
 from tellwhy.workflow.graphs.graph_input import GraphRequest, NodeData, nodes_of
 from tellwhy.workflow.graphs.latent_classes import fit_latent_classes
 from tellwhy.workflow.graphs.node_picture import NodePicture
+from tellwhy.workflow.graphs.visits import without_visits
 from tellwhy.workflow.run import AlarmRule, Anomaly, Evidence, Reason, Run, Typical
 from tellwhy.workflow.tables.table_run import column_shares, versions
 from tellwhy.workflow.verdicts.alarms import FALSE_DISCOVERIES, Calibration
@@ -68,6 +69,7 @@ def explain_graph(data: str | Path | TableLike, **settings: Any) -> GraphRun:
     nodes = nodes_of(data, request)
     stage("fitting latent classes")
     nodes, model = fit_latent_classes(nodes, request)
+    nodes = without_visits(nodes, model.labels_)
     scores = model.outlierness()
     stage("explaining nodes")
     return _run(nodes, request, model, scores)

@@ -73,7 +73,7 @@ def find_bumps(values: Floats, scale: Floats, level: float) -> list[Bump]:
 
 def _fitted(values: Floats, bump: Bump) -> Bump:
     """The same bump from the first to the last of the readings that are about as far off."""
-    usual = _around(values, bump.start, bump.end)
+    usual = around(values, bump.start, bump.end)
     off = (values - usual) * np.sign(bump.size)
     # A single reading far off may have been found as a stretch: those beside it are not.
     far = off >= max(abs(bump.size) / 2, float(off[bump.start : bump.end].max()) / 3)
@@ -88,16 +88,15 @@ def _fitted(values: Floats, bump: Bump) -> Bump:
         start += 1
     while end > start + 1 and not far[end - 1]:
         end -= 1
-    size = float(np.mean(values[start:end])) - _around(values, start, end)
+    size = float(np.mean(values[start:end])) - around(values, start, end)
     return Bump(start, end, size, bump.surprise)
 
 
-def _around(values: Floats, start: int, end: int) -> float:
-    """The middle of what is before and after a stretch."""
+def around(values: Floats, start: int, end: int) -> float:
+    """The middle of what is there before and after a stretch; NaN where nothing is."""
     flank = max(FLANK * (end - start), LEAST_FLANK)
-    return float(
-        np.median(np.concatenate([values[max(start - flank, 0) : start], values[end : end + flank]]))
-    )
+    beside = np.concatenate([values[max(start - flank, 0) : start], values[end : end + flank]])
+    return float(pd.Series(beside).median())
 
 
 def _differences(values: Floats, length: int) -> Floats:
