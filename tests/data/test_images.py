@@ -7,7 +7,7 @@ import pytest
 
 from tellwhy.core.errors import InvalidInput, MissingExtra, UnreadableFile
 from tellwhy.data import images
-from tellwhy.data.images import alike, pictures_in, read_picture
+from tellwhy.data.images import alike, pictures_in, read_picture, shows_pictures
 
 Image = pytest.importorskip("PIL.Image")
 RNG = np.random.default_rng(0)
@@ -133,6 +133,8 @@ def test_pictures_of_a_folder_come_in_the_order_of_their_names(tmp_path):
         "b/2.png",
     ]
     (tmp_path / "none").mkdir()
+    Image.fromarray(GREY).save(tmp_path / "none" / "._a.png")  # what systems write beside pictures
+    assert not shows_pictures(str(tmp_path / "none"))
     with pytest.raises(InvalidInput, match="holds no picture"):
         pictures_in(tmp_path / "none")
 

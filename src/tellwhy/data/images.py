@@ -156,7 +156,12 @@ def shows_pictures(name: str) -> bool:
     path = Path(name)
     if not path.is_dir():
         return is_picture(name)
-    return any(is_picture(file) and file.is_file() for file in path.rglob("*"))
+    return any(_is_shown(file) for file in path.rglob("*"))
+
+
+def _is_shown(file: Path) -> bool:
+    """Whether a file of a folder is a picture; hidden ones are what systems write beside them."""
+    return is_picture(file) and file.is_file() and not file.name.startswith(".")
 
 
 def pictures_in(place: str | Path) -> list[Path]:
@@ -164,12 +169,12 @@ def pictures_in(place: str | Path) -> list[Path]:
     path = Path(place)
     if not path.is_dir():
         return [path]
-    found = sorted(file for file in path.rglob("*") if file.is_file() and is_picture(file))
+    found = sorted(file for file in path.rglob("*") if _is_shown(file))
     if not found:
         raise InvalidInput(
             f"{place} holds no picture; expected files that end in {', '.join(ENDINGS)}. Name another folder."
         )
-    return [file for file in found if not file.name.startswith(".")]
+    return found
 
 
 def alike(pictures: Sequence[Picture]) -> list[Floats]:

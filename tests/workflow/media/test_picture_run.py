@@ -6,6 +6,7 @@ import pytest
 from tellwhy.core.errors import InvalidInput, UnreadableFile
 from tellwhy.detectors import PatchModel
 from tellwhy.workflow.media import picture_run
+from tellwhy.workflow.media.aligned import AS_THEY_ARE
 from tellwhy.workflow.media.media_run import load_media, save_media
 from tellwhy.workflow.media.picture_run import explain_pictures
 from tellwhy.workflow.media.regions import regions_of
@@ -51,7 +52,7 @@ def test_the_spoiled_picture_is_the_one_alarm_and_its_place_is_found(place):
     top, bottom, left, right = run.items[0].places[0].box
     assert 8 <= top < bottom <= 28
     assert 16 <= left < right <= 36
-    assert "1 of 6 picture is odd" in run.headline
+    assert "1 of 6 pictures is odd" in run.headline
     assert run.items[0].relevance.shape == (40, 48)
 
 
@@ -72,9 +73,11 @@ def test_good_pictures_are_scored_in_the_unit_of_the_model_that_judges(monkeypat
     monkeypatch.setattr(
         picture_run,
         "_scores",
-        lambda fitted, pixels, **_: used.append(fitted.detectors_[0].bandwidth_) or np.zeros(len(pixels)),
+        lambda fitted, pixels, ground, **_: (
+            used.append(fitted.detectors_[0].bandwidth_) or np.zeros(len(pixels))
+        ),
     )
-    picture_run._ordinary(model, good, is_sparse=False)
+    picture_run._ordinary(model, good, AS_THEY_ARE, is_sparse=False)
     assert used == [model.detectors_[0].bandwidth_] * 3
 
 

@@ -19,6 +19,7 @@ from tellwhy.data.images import SIDE, Picture, alike, pictures_in, read_picture
 from tellwhy.data.patches import Windows
 from tellwhy.detectors import PatchModel
 from tellwhy.explainers import PatchRelevance
+from tellwhy.workflow.media.aligned import Ground, ground_of
 from tellwhy.workflow.media.media_run import Item, MediaRun, Place
 from tellwhy.workflow.media.ordinary import Judged, judge
 from tellwhy.workflow.media.regions import Region, regions_of
@@ -85,10 +86,12 @@ def explain_pictures(files: str | Path | Sequence[str | Path], **settings: Any) 
     own, good = pixels[: len(pictures)], pixels[len(pictures) :]
     is_sparse = len(pictures) > FEW
     stage("learning what is ordinary")
-    model = _model(request, is_clean=bool(good)).fit(good or own)
-    scores = _scores(model, own, unseen=not good, is_sparse=is_sparse)
-    ordinary = _ordinary(model, good, is_sparse=is_sparse) if len(good) > 1 else None
-    seen = _Seen(pictures, own, len(good), notices, scores, judge(scores, ordinary, fdr=request.fdr))
+    ground = ground_of(own, good)
+    model = _model(request, is_clean=bool(good)).fit([ground.seen(each) for each in good or own])
+    scores = _scores(model, own, ground, unseen=not good, is_sparse=is_sparse)
+    ordinary = _ordinary(model, good, ground, is_sparse=is_sparse) if len(good) > 1 else None
+    judged = judge(scores, ordinary, fdr=request.fdr)
+    seen = _Seen(pictures, own, ground, len(good), notices, scores, judged)
     order = np.argsort(-scores, kind="stable")[: request.top].tolist()
     items = [_item(model, seen, i) for i in track(order, len(order), "explaining pictures")]
     return _run(", ".join(str(place) for place in given), request, seen, items)
@@ -100,6 +103,7 @@ class _Seen:
 
     pictures: Sequence[Picture]
     pixels: Sequence[Floats]  # all grey, or all in colours
+    ground: Ground
     n_reference: int
     notices: list[str]
     scores: Floats
@@ -158,12 +162,14 @@ def _model(request: PictureRequest, *, is_clean: bool) -> PatchModel:
     )
 
 
-def _scores(model: PatchModel, pixels: Sequence[Floats], *, unseen: bool, is_sparse: bool) -> Floats:
+def _scores(
+    model: PatchModel, pixels: Sequence[Floats], ground: Ground, *, unseen: bool, is_sparse: bool
+) -> Floats:
     """Mean of the oddest positions of each picture: a small defect is not lost in a large picture."""
     score = (_sparser(model) if is_sparse else model).to_score()
     found = []
     for picture in track(pixels, len(pixels), "scoring pictures"):
-        places = np.sort(score.positions(picture[None], unseen=unseen), axis=None)
+        places = np.sort(score.positions(ground.seen(picture)[None], unseen=unseen), axis=None)
         found.append(float(places[-max(1, int(PLACES * len(places))) :].mean()))
     return np.array(found)
 
@@ -176,7 +182,7 @@ def _sparser(model: PatchModel) -> PatchModel:
     return coarse
 
 
-def _ordinary(model: PatchModel, good: Sequence[Floats], *, is_sparse: bool) -> Floats:
+def _ordinary(model: PatchModel, good: Sequence[Floats], ground: Ground, *, is_sparse: bool) -> Floats:
     """Scores of the reference pictures, each by a model that has not seen it.
 
     All models have the bandwidth of the one that judges: scores go with its square, and that of other
@@ -187,8 +193,10 @@ def _ordinary(model: PatchModel, good: Sequence[Floats], *, is_sparse: bool) -> 
     for k in range(int(fold.max()) + 1):
         others = [pixels for pixels, f in zip(good, fold, strict=True) if f != k]
         held = [pixels for pixels, f in zip(good, fold, strict=True) if f == k]
-        fitted = clone(model).set_params(detector=model.detectors_[0]).fit(others)
-        scores[fold == k] = _scores(fitted, held, unseen=False, is_sparse=is_sparse)
+        theirs = Ground.learn(others, is_clean=True) if ground.is_aligned else ground
+        fitted = clone(model).set_params(detector=model.detectors_[0])
+        fitted.fit([theirs.seen(each) for each in others])
+        scores[fold == k] = _scores(fitted, held, theirs, unseen=False, is_sparse=is_sparse)
     return scores
 
 
@@ -196,7 +204,7 @@ def _item(model: PatchModel, seen: _Seen, at: int) -> Item:
     """Explain a picture at every position, and find the places that are odd."""
     picture = seen.pictures[at]
     judged = seen.judged
-    values = PatchRelevance(model).explain(seen.pixels[at][None]).values[0]
+    values = PatchRelevance(model).explain(seen.ground.seen(seen.pixels[at])[None]).values[0]
     relevance = values.sum(axis=2) if values.ndim == 3 else values
     patch = model.patch_rows_.windows.size[0]
     return Item(
@@ -247,8 +255,8 @@ def _headline(seen: _Seen, items: Sequence[Item]) -> str:
         return "The picture is ordinary." if n == 1 else f"None of the {n:,} pictures is odd."
     if n == 1:
         return f"The picture is odd, most of all {where}."
-    verb = "picture is" if seen.n_alarms == 1 else "pictures are"
-    return f"{seen.n_alarms:,} of {n:,} {verb} odd; {items[0].name} most of all, {where}."
+    verb = "is" if seen.n_alarms == 1 else "are"
+    return f"{seen.n_alarms:,} of {n:,} pictures {verb} odd; {items[0].name} most of all, {where}."
 
 
 def _summary(seen: _Seen, request: PictureRequest) -> str:
@@ -256,9 +264,18 @@ def _summary(seen: _Seen, request: PictureRequest) -> str:
     itself = "itself" if n == 1 else "each other"
     good = f"{seen.n_reference:,} good picture{'s' if seen.n_reference != 1 else ''}"
     what = "One picture was" if n == 1 else f"{n:,} pictures were"
+    place = f" {_placed(seen.ground)}" if seen.ground.is_aligned else ""
     return (
         f"{what} compared with {good if seen.n_reference else itself}, by a one-class SVM of patches of "
-        f"{request.patch} × {request.patch} pixels (longest side: {request.side} pixels). A picture’s score "
-        f"is the mean of its oddest {PLACES:.0%} of patches. Alarms: {seen.judged.rule}. Relevance of "
-        "pixels: One-Class DTD of every patch, added up."
+        f"{request.patch} × {request.patch} pixels (longest side: {request.side} pixels).{place} A "
+        f"picture’s score is the mean of its oddest {PLACES:.0%} of patches. Alarms: {seen.judged.rule}. "
+        "Relevance of pixels: One-Class DTD of every patch, added up."
+    )
+
+
+def _placed(ground: Ground) -> str:
+    return (
+        f"They show the same thing in the same place (where a pixel is explains {ground.share:.0%} of the "
+        "differences between pixels), so that patches are of how far each pixel is from what the others "
+        "show there, in units of how far those are from each other."
     )
