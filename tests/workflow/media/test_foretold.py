@@ -76,3 +76,36 @@ def test_equal_heights_are_dealt_with():
     law = ForetoldHeights.learn(np.full(20, 3.0))
     assert np.isfinite(law.levels).all()
     assert law.surprises(np.array([3.0]))[0] < law.surprises(np.array([300.0]))[0]
+
+
+def test_the_tail_of_single_readings_moves_the_line():
+    """The same heights, but readings that reach far now and then: a high stretch may come yet."""
+    rng = np.random.default_rng(5)
+    heights = rng.exponential(size=N)
+    light = ForetoldHeights.learn(heights, rng.exponential(size=1500)).score_of(np.log(N / 0.1))
+    heavy = ForetoldHeights.learn(heights, rng.standard_t(3, size=1500) ** 2).score_of(np.log(N / 0.1))
+    alone = ForetoldHeights.learn(heights).score_of(np.log(N / 0.1))
+    assert light < 1.1 * alone  # these heights look light by themselves
+    assert heavy > 2 * alone
+
+
+def test_readings_that_are_equal_or_absent_tell_nothing():
+    heights = np.random.default_rng(6).exponential(size=N)
+    alone = ForetoldHeights.learn(heights)
+    for readings in (np.full(300, 2.0), np.empty(0), np.array([1.0, 2.0])):
+        np.testing.assert_allclose(ForetoldHeights.learn(heights, readings).levels, alone.levels)
+
+
+def test_heavy_tailed_series_raise_as_few_alarms_as_is_said():
+    """Windows of independent readings: squares of Student's t, added up; without the readings more are alarms."""
+    rng = np.random.default_rng(7)
+    counts = dict.fromkeys(("told by readings", "by heights alone"), 0)
+    n_runs = 150
+    for _ in range(n_runs):
+        readings, new = (rng.standard_t(3, size=(2, N * 20)) ** 2).reshape(2, N, 20)
+        heights = readings.sum(axis=1)
+        for name, told in (("told by readings", readings.ravel()), ("by heights alone", None)):
+            line = ForetoldHeights.learn(heights, told).score_of(np.log(N / 0.1))
+            counts[name] += (new.sum(axis=1) > line).any()
+    assert counts["told by readings"] <= 0.1 * n_runs
+    assert counts["told by readings"] < counts["by heights alone"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import logsumexp
 
 from tellwhy.core.score_function import Floats
 
@@ -16,9 +17,16 @@ TAIL_LEAST_SHARE = 0.02  # of them where that is more
 SHAPES = np.linspace(-0.5, 1.2, 27)
 SCALES = np.geomspace(0.15, 6.0, 41)  # times the mean excess
 # Share of the weight that all tails have in equal parts, whatever the reference says. In a few dozen heights
-# the rare large readings of a heavy tail may not have come yet, and what did come then looks light. Chosen
-# on eight kinds of series and tried on others: docs/results/patch_series.md.
-DOUBT = 0.07
+# the rare large readings of a heavy tail may not have come yet, and what did come then looks light. Chosen,
+# with the two numbers below, on eleven kinds of series and tried on others: docs/results/patch_series.md.
+DOUBT = 0.03
+# A stretch is as high as its readings make it, and there are many more readings than stretches: the highest
+# of them tell the shape of the tail, too. Each tells little, since neighbours share their windows.
+READINGS_SHARE = 0.2
+READINGS_MOST = 400
+READINGS_WEIGHT = 0.2
+_SHAPES = np.where(np.abs(SHAPES) < 1e-6, 1e-6, SHAPES)[:, None, None]
+_SCALES = SCALES[:, None]
 RISES = np.geomspace(1e-3, 1e9, 600)  # times the mean excess, where the law is tabulated
 
 
@@ -41,13 +49,15 @@ class ForetoldHeights:
     levels: Floats
 
     @classmethod
-    def learn(cls, heights: Floats) -> ForetoldHeights:
+    def learn(cls, heights: Floats, readings: Floats | None = None) -> ForetoldHeights:
         """Learn from ordinary stretches in the order of time, each scored as if it were new.
 
         Parameters
         ----------
         heights
             Scores of stretches of the reference.
+        readings
+            Relevance of its single readings, whose tail has the shape of that of the heights.
 
         Examples
         --------
@@ -67,7 +77,9 @@ class ForetoldHeights:
         # Where all heights are equal there is no excess to tell a unit.
         unit = float(excesses.mean()) or abs(float(start)) or 1.0
         share = (n_tail + 1) / (n + 1)
-        tail = _foretold(excesses / unit, independence(heights > start), share)
+        told = 0.0 if readings is None else _told_by(readings)
+        likelihood = independence(heights > start) * _likelihood(excesses / unit) + told
+        tail = _foretold(likelihood, share)
         levels = np.maximum.accumulate(np.append(body, tail))
         return cls(np.append(ordered[: n - n_tail], start + unit * RISES), levels)
 
@@ -80,14 +92,31 @@ class ForetoldHeights:
         return float(np.interp(surprise, self.levels, self.knots))
 
 
-def _foretold(excesses: Floats, weight: float, share: float) -> Floats:
+def _likelihood(excesses: Floats) -> Floats:
+    """Log-likelihood of each shape and scale, (shapes, scales)."""
+    densities = _log_survival(excesses, _SHAPES, _SCALES, power=1.0) - np.log(_SCALES)
+    return np.asarray(densities.sum(axis=-1))
+
+
+def _told_by(readings: Floats) -> Floats:
+    """What the highest readings tell of each shape, whatever their scale, (shapes, 1)."""
+    n = len(readings)
+    n_tail = int(min(READINGS_SHARE * n, READINGS_MOST))
+    if not n_tail:
+        return np.zeros((len(SHAPES), 1))
+    ordered = np.sort(readings)
+    excesses = ordered[n - n_tail :] - ordered[n - n_tail - 1]
+    unit = float(excesses.mean())
+    if unit <= 0:
+        return np.zeros((len(SHAPES), 1))
+    return np.asarray(logsumexp(READINGS_WEIGHT * _likelihood(excesses / unit), axis=1, keepdims=True))
+
+
+def _foretold(likelihood: Floats, share: float) -> Floats:
     """Surprise at the start of the tail plus each of `RISES`; `share` of the heights are in the tail."""
-    shapes = np.where(np.abs(SHAPES) < 1e-6, 1e-6, SHAPES)[:, None, None]
-    scales = SCALES[:, None]
-    likelihood = weight * (_log_survival(excesses, shapes, scales, power=1.0) - np.log(scales)).sum(axis=-1)
     weights = np.exp(likelihood - likelihood.max())
     weights = (1.0 - DOUBT) * weights / weights.sum() + DOUBT / weights.size
-    p = share * np.exp(_log_survival(RISES, shapes, scales, power=0.0))
+    p = share * np.exp(_log_survival(RISES, _SHAPES, _SCALES, power=0.0))
     return np.asarray(-np.log(np.einsum("ij,ijk->k", weights, p)))
 
 

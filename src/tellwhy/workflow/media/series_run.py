@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -66,19 +67,20 @@ def explain_series(data: str | Path | TableLike, **settings: Any) -> MediaRun:
     told = PatchRelevance(model).explain(readings.values[None])
     scores = told.extras["positions"][0]
     chosen = peaks(scores, request.window)
-    own = _Usual(scores[chosen], usual_of(told.values[0], request.window))
+    own = _Usual(scores[chosen], usual_of(told.values[0], request.window), told.values[0].sum(axis=1))
     usual = own if other is None else _held_out(request, ordinary)
-    judged = _judged(scores[chosen], usual.peaks, request)
+    judged = _judged(scores[chosen], usual, request)
     found = _Found(readings, told.values[0], usual.relevance, scores, chosen, judged)
     items = [_item(found, k, request.window) for k in range(found.n_told(request))]
     return _run(table, request, found, items)
 
 
-def _judged(heights: Floats, usual: Floats, request: SeriesRequest) -> Judged:
+def _judged(heights: Floats, usual: _Usual, request: SeriesRequest) -> Judged:
     """Judge stretches by each other, or by those of a reference, whose tail has to be foretold."""
     if request.reference is None:
-        return judge(heights, usual, fdr=request.fdr, is_clean=False, few="rank")
-    return judge(heights, usual, fdr=request.fdr, few="rank", learn=ForetoldHeights.learn)
+        return judge(heights, usual.peaks, fdr=request.fdr, is_clean=False, few="rank")
+    learn = partial(ForetoldHeights.learn, readings=usual.readings)
+    return judge(heights, usual.peaks, fdr=request.fdr, few="rank", learn=learn)
 
 
 def _model(request: SeriesRequest) -> PatchModel:
@@ -92,10 +94,11 @@ def _model(request: SeriesRequest) -> PatchModel:
 
 @dataclass(frozen=True, eq=False)
 class _Usual:
-    """Highest points of ordinary stretches, and the relevance that a reading of each channel usually has."""
+    """Ordinary stretches."""
 
-    peaks: Floats  # of a reference: in the order of time
-    relevance: Floats
+    peaks: Floats  # their highest points; of a reference: in the order of time
+    relevance: Floats  # that a reading of each channel usually has
+    readings: Floats  # relevance of each reading, all channels together
 
 
 def _held_out(request: SeriesRequest, ordinary: Readings) -> _Usual:
@@ -107,16 +110,18 @@ def _held_out(request: SeriesRequest, ordinary: Readings) -> _Usual:
     parts = np.array_split(ordinary.values, FOLDS)
     if len(parts[-1]) < 2 * request.window:
         whole = PatchRelevance(_model(request).fit(ordinary.values[None])).explain(ordinary.values[None])
-        return _Usual(np.empty(0), usual_of(whole.values[0], request.window))
+        return _Usual(np.empty(0), usual_of(whole.values[0], request.window), np.empty(0))
     heights = []
     relevance = []
+    readings = []
     for k, part in enumerate(parts):
         fitted = _model(request).fit([other for i, other in enumerate(parts) if i != k])
         told = PatchRelevance(fitted).explain(part[None])
         scores = told.extras["positions"][0]
         heights.append(scores[np.sort(peaks(scores, request.window))])
         relevance.append(usual_of(told.values[0], request.window))
-    return _Usual(np.concatenate(heights), np.mean(relevance, axis=0))
+        readings.append(told.values[0].sum(axis=1))
+    return _Usual(np.concatenate(heights), np.mean(relevance, axis=0), np.concatenate(readings))
 
 
 def usual_of(relevance: Floats, window: int) -> Floats:
