@@ -73,3 +73,16 @@ def test_odd_pictures_among_the_judged_do_not_hide_themselves() -> None:
     inside = np.abs(robust.seen(pictures[4])[23:29, 19:26])
     assert inside.min() > 5
     assert np.median(np.abs(robust.seen(pictures[0]))) < 2
+
+
+def test_a_stain_on_blank_sheets_is_found(tmp_path: Path) -> None:
+    blank = np.full((40, 50), 250.0)
+    stained = blank.copy()
+    stained[20:26, 30:36] = 180.0
+    good = saved(tmp_path / "good", {f"g{k}": blank for k in range(10)})
+    new = saved(tmp_path / "new", {"clean": blank, "stained": stained})
+    run = explain_pictures(new, reference=good, n_patches=400)
+    assert [Path(item.name).stem for item in run.items if item.is_alarm] == ["stained"]
+    top, bottom, left, right = run.items[0].places[0].box
+    assert 17 <= top < bottom <= 29
+    assert 27 <= left < right <= 39

@@ -167,3 +167,38 @@ def test_too_few_stretches_are_ranked_and_nothing_is_an_alarm():
     assert not run.items[0].is_alarm
     assert "too few stretches to tell" in run.headline
     assert "too few to tell (10 are needed)" in run.summary
+
+
+def test_a_channel_that_rests_is_told_and_the_others_are_judged():
+    rng = np.random.default_rng(0)
+    n = 900
+    resting = pd.DataFrame(
+        {"t": np.arange(n), "v": np.sin(np.arange(n) / 5) + 0.1 * rng.normal(size=n), "c": 3.0}
+    )
+    run = explain_series(resting, time="t", window=20, top=1)
+    assert "Never changes: c." in run.notices
+    assert not run.items[0].is_alarm
+    moved = resting.copy()
+    moved.loc[400:419, "c"] = 4.0
+    for reference in (None, resting):
+        first = explain_series(moved, time="t", window=20, top=1, reference=reference).items[0]
+        assert first.is_alarm
+        assert first.places[0].text == "c"
+        assert abs(first.start - 400) < 20
+
+
+def test_a_channel_that_moves_once_in_a_long_series_is_judged():
+    """Hardly any window that is drawn to learn from differs from the others."""
+    rng = np.random.default_rng(1)
+    n = 3000
+    frame = pd.DataFrame({"t": np.arange(n), "v": rng.normal(size=n), "c": 0.0})
+    frame.loc[2000:2009, "c"] = 7.0
+    first = explain_series(frame, time="t", window=10, top=1, n_windows=40).items[0]
+    assert first.places[0].text == "c"
+    assert abs(first.start - 2000) < 10
+
+
+def test_readings_that_never_change_are_an_error():
+    frame = pd.DataFrame({"t": np.arange(100), "v": 1.0, "w": 2.0})
+    with pytest.raises(InvalidInput, match=r"No channel ever changes \(v, w\)"):
+        explain_series(frame, time="t", window=10)

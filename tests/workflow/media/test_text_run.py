@@ -79,6 +79,8 @@ def test_empty_and_unknown_texts_have_an_answer():
         (posts(), {"text": "nothing"}, "no column 'nothing' of texts"),
         (posts(), {"text": "body", "id_column": "x"}, "no column 'x' that names texts"),
         (pd.DataFrame({"body": ["", None]}), {"text": "body"}, "every cell is empty"),
+        (pd.DataFrame({"body": ["hello there"]}), {"text": "body"}, "one text to compare with"),
+        (posts(), {"text": "body", "reference": posts()[:1]}, "one text to compare with"),
     ],
 )
 def test_what_cannot_be_judged_is_told(frame, settings, match):

@@ -12,10 +12,11 @@ from tellwhy.kernels.distances import ScaledPoints, centre_and_unit
 SAMPLE = 1_000  # patches whose nearest neighbours are looked for, among all
 
 
-def nearest_patch_distance(rows: Floats, level: float) -> float:
+def nearest_patch_distance(rows: Floats, level: float, *, otherwise: float | None = None) -> float:
     """Quantile of the distances between patches and their nearest neighbour among all, equal ones apart.
 
-    A clean grid has many equal patches: their distance 0 would be no bandwidth.
+    A clean grid has many equal patches: their distance 0 would be no bandwidth. Where all of them are equal,
+    the answer is `otherwise`, or an error without it.
 
     Examples
     --------
@@ -29,6 +30,8 @@ def nearest_patch_distance(rows: Floats, level: float) -> float:
     squared[squared <= 1e-20] = np.inf
     nearest = np.sqrt(squared.min(axis=1))
     nearest = nearest[np.isfinite(nearest)]
+    if not len(nearest) and otherwise is not None:
+        return otherwise
     if not len(nearest):
         raise InvalidInput(
             "All training patches are equal, so that there is no scale to learn from. Pass inputs that vary, "

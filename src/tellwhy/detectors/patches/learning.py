@@ -76,4 +76,6 @@ class LearnsPatches:
     def _detector(self, rows: Floats) -> Any:
         if self.detector is not None:
             return clone(self.detector)
-        return OneClassSVM(bandwidth=nearest_patch_distance(rows, 0.1), nu=0.1)
+        # A channel may rest while others move: its patches then count in units of its own spread, if any.
+        unit = 1.0 if (self.patch_rows_.scale != 1.0).any() else None
+        return OneClassSVM(bandwidth=nearest_patch_distance(rows, 0.1, otherwise=unit), nu=0.1)

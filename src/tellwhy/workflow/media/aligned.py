@@ -104,8 +104,7 @@ def placed_share(stack: Floats) -> float:
     n = len(stack)
     within = float(stack.var(axis=0, ddof=1).mean()) if n > 1 else 0.0
     total = float(stack.var(axis=(0, 1, 2)).mean())
-    # the mean of n pictures has 1/n of their own differences in it
-    return 1.0 - within / total if total > 0 else 0.0
+    return 1.0 - within / total if total > 0 else 1.0  # blank pictures are the same in every place
 
 
 def _spread(variances: Floats, n: int) -> Floats:

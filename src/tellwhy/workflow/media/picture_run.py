@@ -19,7 +19,7 @@ from tellwhy.data.images import SIDE, Picture, alike, pictures_in, read_picture
 from tellwhy.data.patches import Windows
 from tellwhy.detectors import PatchModel
 from tellwhy.explainers import PatchRelevance
-from tellwhy.workflow.media.aligned import Ground, ground_of
+from tellwhy.workflow.media.aligned import LEAST, Ground, ground_of
 from tellwhy.workflow.media.media_run import Item, MediaRun, Place
 from tellwhy.workflow.media.ordinary import Judged, judge
 from tellwhy.workflow.media.regions import Region, regions_of
@@ -87,6 +87,7 @@ def explain_pictures(files: str | Path | Sequence[str | Path], **settings: Any) 
     is_sparse = len(pictures) > FEW
     stage("learning what is ordinary")
     ground = ground_of(own, good)
+    _check_contents(good or own, ground)
     model = _model(request, is_clean=bool(good)).fit([ground.seen(each) for each in good or own])
     scores = _scores(model, own, ground, unseen=not good, is_sparse=is_sparse)
     ordinary = _ordinary(model, good, ground, is_sparse=is_sparse) if len(good) > 1 else None
@@ -151,6 +152,15 @@ def _check_size(picture: Picture, patch: int) -> None:
             f"{picture.name} has {width} × {height} pixels as it is judged, fewer than a patch of {patch} × "
             f"{patch}. Pass a larger picture, or a smaller patch."
         )
+
+
+def _check_contents(learned: Sequence[Floats], ground: Ground) -> None:
+    if ground.is_aligned or any(np.ptp(pixels) > 0 for pixels in learned):
+        return
+    raise InvalidInput(
+        "The pictures to learn from are blank: every pixel is the same, so that nothing tells what a small "
+        f"difference is. Pass pictures that show something, or {LEAST} blank ones or more as --reference."
+    )
 
 
 def _model(request: PictureRequest, *, is_clean: bool) -> PatchModel:
@@ -254,7 +264,7 @@ def _headline(seen: _Seen, items: Sequence[Item]) -> str:
     if seen.n_alarms == 0:
         return "The picture is ordinary." if n == 1 else f"None of the {n:,} pictures is odd."
     if n == 1:
-        return f"The picture is odd, most of all {where}."
+        return f"The picture is odd, {'most of all ' if items[0].places else ''}{where}."
     verb = "is" if seen.n_alarms == 1 else "are"
     return f"{seen.n_alarms:,} of {n:,} pictures {verb} odd; {items[0].name} most of all, {where}."
 

@@ -50,7 +50,7 @@ def regions_of(relevance: Floats, patch: int) -> list[Region]:
     for k, box in enumerate(ndimage.find_objects(labels), start=1):
         inside = labels[box] == k
         share = float(positive[box][inside].sum() / total)
-        level = float(positive[box][inside].mean()) / (usual or 1.0)
+        level = float(smooth[box][inside].mean()) / (usual or 1.0)
         rows, columns = box
         found.append(Region(rows.start, columns.start, rows.stop, columns.stop, share, level))
     return sorted(found, key=lambda region: -region.share)[:MOST]

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tellwhy.core.errors import InvalidInput
 from tellwhy.core.progress import stage
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.data import Table
@@ -61,6 +62,7 @@ def explain_series(data: str | Path | TableLike, **settings: Any) -> MediaRun:
     readings = read_readings(table, request)
     other = request.reference
     ordinary = readings if other is None else reference_readings(other, readings, request)
+    readings.notices.extend(_at_rest(ordinary, "" if other is None else " in the reference"))
     stage("learning what is ordinary")
     model = _model(request).fit(ordinary.values[None])
     stage("explaining windows")
@@ -73,6 +75,19 @@ def explain_series(data: str | Path | TableLike, **settings: Any) -> MediaRun:
     found = _Found(readings, told.values[0], usual.relevance, scores, chosen, judged)
     items = [_item(found, k, request.window) for k in range(found.n_told(request))]
     return _run(table, request, found, items)
+
+
+def _at_rest(ordinary: Readings, where: str) -> list[str]:
+    """Name channels that never change; an error where none does."""
+    resting = [
+        c for c, moves in zip(ordinary.channels, np.ptp(ordinary.values, axis=0), strict=True) if not moves
+    ]
+    if len(resting) == len(ordinary.channels):
+        raise InvalidInput(
+            f"No channel ever changes{where} ({', '.join(resting[:5])}), so that nothing tells what a small "
+            "difference is. Pass readings that vary."
+        )
+    return [f"Never changes{where}: {', '.join(resting[:10])}."] if resting else []
 
 
 def _judged(heights: Floats, usual: _Usual, request: SeriesRequest) -> Judged:

@@ -26,6 +26,7 @@ from tellwhy.workflow.texts.text_model import LIKENESS, TextModel
 
 SHOWN = 2_000  # characters of a text
 NAMED = 8  # words named of each text
+LEAST = 2  # texts to learn from
 LEAST_SHARE = 0.01
 FOLLOWS_LENGTH = 0.8  # rank correlation of scores with the number of words, from which it is told
 
@@ -124,6 +125,11 @@ def explain_documents(data: str | Path | TableLike, **settings: Any) -> MediaRun
     table = as_source(data)
     given = _column(table, request.text)
     good = _ordinary(table, given, request)
+    if len(good.texts) < LEAST:
+        raise InvalidInput(
+            f"There is one text to compare with; {LEAST} or more are needed to tell what is ordinary. Pass "
+            "more texts, or a reference of ordinary ones."
+        )
     stage("learning what is ordinary")
     model = TextModel.learn(
         good.texts,
