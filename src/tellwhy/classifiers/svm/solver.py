@@ -17,8 +17,8 @@ from tellwhy.classifiers.svm.large_c.leap import Point, leap
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.progress import track
 
-SLACK = 0.1  # variables whose margin is below 1 + SLACK are listed
-FAR = 0.5  # at a larger gap margins still move so much that only variables with a margin below 1 are listed
+SLACK = 0.01  # variables whose margin is below 1 + SLACK are listed
+FIRST_SLACK = 0.02  # the same at the first certificate, after which margins still move much
 NEGLIGIBLE = 0.1  # examples with less than this share of the mean violation are left out for a while
 PATIENCE = 1  # visits without more than that, until the next certificate brings them back
 DENSE_EPOCHS = 2  # at the start, where next to every variable moves
@@ -261,7 +261,7 @@ def _epochs_between(engine: Engine, settings: Settings, progress: Progress) -> N
 def _slack(progress: Progress, settings: Settings) -> float:
     if not settings.shrinking:
         return math.inf
-    return SLACK if progress.history and progress.last["gap"] < FAR else 0.0
+    return SLACK if progress.history else FIRST_SLACK
 
 
 def _line(found: Certificate, progress: Progress) -> dict[str, Any]:
@@ -286,5 +286,6 @@ def _epochs_ahead(progress: Progress, settings: Settings) -> int:
         return MOST_EPOCHS
     # The gap falls by about the same factor each epoch.
     speed = math.log(before["gap"] / now["gap"]) / max(done, 1)
-    ahead = math.ceil(math.log(now["gap"] / settings.tol) / speed)
+    # Half an epoch more: a certificate that comes too early costs as much as one epoch, and two more follow.
+    ahead = math.ceil(math.log(now["gap"] / settings.tol) / speed + 0.5)
     return int(min(max(ahead, 2), MOST_EPOCHS))

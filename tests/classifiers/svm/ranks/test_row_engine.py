@@ -85,7 +85,7 @@ def test_the_number_of_ranks_changes_no_bit(kind, loss):
     X, y = documents()
     (alone,) = in_ranks(1, solved(X, y, loss))
     assert alone.history[-1]["gap"] <= TIGHT.tol
-    for ranks, parts, n_jobs in ((2, 1, 1), (2, 2, 1), (4, 2, 1), (3, 1, 2)):
+    for ranks, parts, n_jobs in ((2, 1, 1), (2, 2, 1), (4, 2, 1), (4, 4, 1), (3, 1, 2)):
         found = in_ranks(ranks, solved(X, y, loss, parts=parts, n_jobs=n_jobs))
         for rank in found:
             assert rank.history == alone.history
@@ -158,7 +158,7 @@ def test_ranks_go_on_from_given_variables(kind):
 
 
 @pytest.mark.parametrize(
-    ("entries", "n_ranks", "cut"), [(113, 2, (2, 1)), (113, 4, (4, 1)), (113, 8, (4, 2)), (5, 4, (1, 4))]
+    ("entries", "n_ranks", "cut"), [(113, 4, (4, 1)), (113, 8, (8, 1)), (60, 8, (4, 2)), (5, 4, (1, 4))]
 )
 def test_features_are_cut_before_classes_as_far_as_rows_have_entries(entries, n_ranks, cut):
     plan = Plan.of(n_ranks, Size(5_000, 5_000 * entries, 20_000, 1_000))

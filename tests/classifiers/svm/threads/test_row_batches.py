@@ -56,7 +56,8 @@ def test_parts_are_even_where_rows_have_little_in_common():
     assert Batches.separate(order[:0], problem_of(0.5)).evenness == 0
 
 
-def test_features_of_a_full_batch_are_free_for_the_next():
+def test_features_of_a_full_batch_are_free_for_the_next(monkeypatch):
+    monkeypatch.setattr(row_batches, "PART_DEPTH", 32)
     batches = Batches.separate(np.random.default_rng(1).permutation(3000), problem_of(0.004, 3000))
     assert batches.sizes.mean() > 0.9 * PARTS * row_batches.PART_DEPTH
 
@@ -114,4 +115,5 @@ def test_shards_hold_every_entry_once_and_are_balanced():
 
 
 def test_shards_are_as_many_as_entries_are_worth():
-    assert [n_shards(mean) for mean in (0, 5, 47, 48, 142, 192, 10_000)] == [1, 1, 1, 2, 4, 8, 8]
+    assert [n_shards(mean, 20) for mean in (0, 5, 47, 48, 142, 192, 10_000)] == [1, 1, 1, 2, 4, 8, 8]
+    assert [n_shards(mean, 1000) for mean in (0, 5, 23, 24, 95, 96, 113)] == [1, 1, 1, 2, 4, 8, 8]

@@ -33,11 +33,13 @@ def problem_of(kind="shards", loss="ww", dtype="float64"):
     )
 
 
-def engine_of(kind="shards", loss="ww", dtype="float64", n_jobs=4, monkeypatch=None):
+def engine_of(kind="shards", loss="ww", dtype="float64", n_jobs=4, monkeypatch=None, entries_a_shard=12):
     if monkeypatch is not None:  # all threads, and batches of several rows, for however little work
         monkeypatch.setattr(row_sweeps, "WORTH_SHARING", 0)
         monkeypatch.setattr(grid, "CLASSES_A_PART", 4)
-        monkeypatch.setattr(row_batches, "ENTRIES_A_SHARD", 12)  # two shards
+        monkeypatch.setattr(
+            row_batches, "ENTRIES_A_SHARD", entries_a_shard
+        )  # with 12 two shards, with 5 eight
         monkeypatch.setattr(ThreadChoice, "share", lambda self, order, visit: visit(order, max(self.seconds)))
     return PairEngine(problem_of(kind, loss, dtype), n_blocks=1, n_jobs=n_jobs, seed=np.random.default_rng(0))
 
@@ -80,11 +82,11 @@ def test_threads_together_take_the_steps_of_one(kind, loss, dtype, exact, monkey
 
 
 @pytest.mark.parametrize("loss", ["ww", "cs"])
-@pytest.mark.parametrize("kind", ["shards", "separate"])
-def test_the_number_of_threads_changes_no_bit(kind, loss, monkeypatch):
+@pytest.mark.parametrize(("kind", "entries_a_shard"), [("shards", 12), ("shards", 5), ("separate", 12)])
+def test_the_number_of_threads_changes_no_bit(kind, entries_a_shard, loss, monkeypatch):
     ends = []
-    for n in (1, 2, 3, 4):
-        engine = engine_of(kind, loss, n_jobs=n, monkeypatch=monkeypatch)
+    for n in (1, 2, 3, 4, 8):  # with 8 shards, scores are the sums of up to 8 slots
+        engine = engine_of(kind, loss, n_jobs=n, monkeypatch=monkeypatch, entries_a_shard=entries_a_shard)
         engine.dense_epoch()
         engine.dense_epoch()
         engine.certify(0.1)
@@ -92,7 +94,7 @@ def test_the_number_of_threads_changes_no_bit(kind, loss, monkeypatch):
         idle = engine.lists[0, 0].idle
         ends.append((engine.W[0].tobytes(), engine.duals().toarray().tobytes(), idle.tobytes(), found))
         engine.close()
-    assert ends == [ends[0]] * 4
+    assert ends == [ends[0]] * 5
 
 
 @pytest.mark.parametrize("cls", [WestonWatkinsSVM, CrammerSingerSVM])
@@ -121,7 +123,7 @@ def test_threads_wait_for_each_other_as_often_as_the_work_of_rows_is_worth(monke
     monkeypatch.setattr(row_batches, "ENTRIES_A_SHARD", 12)
     assert set(engine_of().rows.choice.seconds) == {2, 1}
     monkeypatch.setattr(grid, "CLASSES_A_PART", 2)
-    assert set(engine_of().rows.choice.seconds) == {4, 1}
+    assert set(engine_of().rows.choice.seconds) == {4, 2, 1}
     monkeypatch.setattr(row_sweeps, "MANY_CLASSES", 11)
     assert engine_of().rows.size == row_sweeps.LARGE_BATCH
     monkeypatch.setattr(row_sweeps, "MUCH_WORK", 45 * 11)

@@ -18,22 +18,25 @@ def test_all_threads_work_only_while_that_is_faster(monkeypatch):
 
         return visit
 
-    order = np.arange(3200)
+    order = np.arange(12800)
     choice = ThreadChoice(2)
     choice.share(order, visits({1: 1.0, 2: 0.6}))
-    assert used == [(1, 100), (2, 100), (2, 3000)]
+    assert used == [(1, 100), (2, 100), (2, 12600)]
     for _ in range(16):
         choice.share(order, visits({1: 1.0, 2: 5.0}))
-    assert used[-1] == (1, 3000)  # after two trials in which all threads were slower
+    assert used[-1] == (1, 12600)  # after two trials in which all threads were slower
     choice.share(order, visits({1: 1.0}))
-    assert used[-1] == (1, 3200)
+    assert used[-1] == (1, 12800)
     np.testing.assert_array_equal(seen, np.tile(order, 18))
     used.clear()
     alone = ThreadChoice(1)
     for _ in range(2):
         alone.share(order, visits({1: 1.0}))
-    assert used == [(1, 100), (1, 100), (1, 3000), (1, 3200)]
+    assert used == [(1, 100), (1, 12700), (1, 12800)]
     choice.share(order[:500], visits({1: 1.0}))
     assert used[-1] == (1, 500)
+    used.clear()
+    ThreadChoice(8).share(order, visits({1: 1.0, 2: 0.6, 4: 0.5, 8: 0.7}))
+    assert used == [(1, 100), (2, 100), (4, 100), (8, 100), (4, 12400)]
     for rows, least in ((1, 64), (8, 8), (128, 2)):
         assert ThreadChoice(2, rows).least == least

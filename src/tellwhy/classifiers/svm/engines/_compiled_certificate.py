@@ -91,7 +91,7 @@ def certify(first, last, entries, examples, bases, block, lists, slack):
     n = block.n_classes
     gains = scratch(n, block.weights.dtype)
     duals = scratch(n, block.weights.dtype)
-    size = max(16, 4 * (last - first))  # a guess: four rivals a row; `longer` makes up for it
+    size = n + 16 * (last - first)  # a guess: sixteen rivals a row; `longer` makes up for it
     classes = np.empty(size, lists.classes.dtype)
     values = np.empty(size, lists.duals.dtype)
     found = ListArrays(lists.starts, lists.lengths, classes, values, lists.idle)

@@ -12,8 +12,9 @@ compiled = njit(nogil=True, cache=True, fastmath=FAST)
 for_each_row = njit(nogil=True, cache=True, fastmath=FAST, _nrt=False)
 # The same for what is called in one place of a loop: handing over all its arrays would cost as much again.
 inlined = njit(nogil=True, cache=True, fastmath=FAST, _nrt=False, forceinline=True)
-# Steps are added to weights without fast math: a weight gets the same bits however its loop was cut up.
-to_the_bit = njit(nogil=True, cache=True, _nrt=False)
+# Steps are added to weights without fast math: a weight gets the same bits however its loop was cut up. It
+# has to be told: a function that does not say takes over the fast math of the first one that calls it.
+to_the_bit = njit(nogil=True, cache=True, fastmath=False, _nrt=False)
 NEVER = -1e30  # a gain so low that an example's own label is never taken for a rival
 NEWTON_STEPS = 200  # far more than the bracket needs: each halves it at worst
 

@@ -42,5 +42,5 @@ def certify_lists(
     # Lists can be larger than the weights: without these names each is freed as soon as it is copied.
     del found, part
     for key, some in lists.items():
-        some.replace_parts(parts[key])
+        some.replace_parts(parts[key], workers)
     return Sums(losses, dual_sum, worst)

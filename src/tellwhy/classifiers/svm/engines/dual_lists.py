@@ -11,6 +11,7 @@ from scipy import sparse
 
 from tellwhy.classifiers.svm.engines._compiled_lists import drop_zeros
 from tellwhy.classifiers.svm.engines.records import ListArrays
+from tellwhy.classifiers.svm.threads.workers import Workers
 from tellwhy.core.score_function import Integers
 
 
@@ -64,29 +65,36 @@ class DualLists:
         self.duals = arrays.duals
         self.used = used
 
-    def replace_parts(self, parts: list[Part]) -> None:
+    def replace_parts(self, parts: list[Part], workers: Workers | None = None) -> None:
         """Take the lists of consecutive parts of the examples.
 
         `parts` is empty afterwards: lists can be larger than the weights, so that nothing is kept twice.
         """
-        n = sum(len(part.classes) for part in parts)
+        places = np.cumsum([0, *(len(part.classes) for part in parts)])
+        n = int(places[-1])
         dtype = parts[0].duals.dtype
         self.classes = None  # freed before the new ones are there
         self.duals = None
         self.classes = np.empty(n, dtype=np.int32)
         self.duals = np.empty(n, dtype=dtype)
-        self.used = 0
+        self.used = n
         self.idle[:] = 0
-        parts.reverse()
-        while parts:
-            self._append(parts.pop())
+        left: list[Part | None] = [*parts]
+        parts.clear()
 
-    def _append(self, part: Part) -> None:
-        end = self.used + len(part.classes)
-        self.starts[part.first : part.last] += self.used
-        self.classes[self.used : end] = part.classes
-        self.duals[self.used : end] = part.duals
-        self.used = end
+        def take(k: int) -> None:
+            part = left[k]
+            left[k] = None
+            if part is not None:
+                self._take_part(part, int(places[k]))
+
+        (workers or Workers(1)).map(take, range(len(left)))
+
+    def _take_part(self, part: Part, at: int) -> None:
+        end = at + len(part.classes)
+        self.starts[part.first : part.last] += at
+        self.classes[at:end] = part.classes
+        self.duals[at:end] = part.duals
 
     def make_room(self, more: int) -> None:
         """Have room for more entries behind those that are used."""

@@ -15,7 +15,7 @@ from tellwhy.classifiers.svm.engines.dual_lists import DualLists, gathered
 from tellwhy.classifiers.svm.engines.records import Block, Certified, Entries, Examples, Sweep, Swept
 from tellwhy.classifiers.svm.problem import Problem
 from tellwhy.classifiers.svm.schedule import rounds
-from tellwhy.classifiers.svm.solver import SLACK, Certificate, Visit
+from tellwhy.classifiers.svm.solver import Certificate, Visit
 from tellwhy.classifiers.svm.threads.grid import class_range
 from tellwhy.classifiers.svm.threads.row_sweeps import RowSweeps, row_sweeps
 from tellwhy.classifiers.svm.threads.workers import Workers, ranges
@@ -85,9 +85,6 @@ class PairEngine:
 
     def certify(self, slack: float) -> Certificate:
         """Both objectives, and lists of every variable that may have to move."""
-        if self.problem.loss == "cs":
-            # Here slack counts from the largest violation, which alone would be listed without any.
-            slack = max(slack, SLACK)
         return self._certificate(self._certified(self.lists, slack))
 
     def _certified(self, tiles: Iterable[Tile], slack: float) -> Sums:

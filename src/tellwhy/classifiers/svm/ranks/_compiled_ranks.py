@@ -37,7 +37,7 @@ def certify_rows(first, last, at, unit, scores, examples, block, lists, slack, l
     n = block.n_classes
     gains = scratch(n, scores.dtype)
     duals = scratch(n, scores.dtype)
-    size = max(16, 4 * (last - first))
+    size = n + 16 * (last - first)
     classes = np.empty(size, lists.classes.dtype)
     values = np.empty(size, lists.duals.dtype)
     found = ListArrays(lists.starts, lists.lengths, classes, values, lists.idle)

@@ -42,7 +42,7 @@ def listed_by_messages(rows: RankRows, given: tuple[Any, ...], partial: Any, vio
         scores = summed(rows.exchange.comm, partial)
 
         def move(t: int, part: Any = part, scores: Any = scores) -> None:
-            move_listed(*part, *held, rows.shares[t], scores, rooms[t], t == 0, violations)
+            move_listed(*part, *held, rows.shares[t], scores, rooms[t], rows.keeper(t), violations)
 
         rows.workers.map(move, range(len(rooms)))
 

@@ -23,7 +23,11 @@ class Exchange(Protocol):
     comm: Any
 
     def gathered(self, shape: tuple[int, ...], dtype: DTypeLike, fill: Fill) -> Any:
-        """An array of which every rank fills its part; it is valid until the next call."""
+        """An array of which every rank fills its part; it is valid until the next call but one."""
+        ...
+
+    def wait(self) -> None:
+        """Come back when no rank reads an earlier array any more."""
         ...
 
 
@@ -53,6 +57,9 @@ class Messages:
         fill(found)
         return found if self.comm.size == 1 or found.size == 0 else summed(self.comm, found)
 
+    def wait(self) -> None:
+        """Nothing to wait for: every rank has arrays of its own."""
+
 
 class SharedMemory:
     """Ranks of one machine.
@@ -74,6 +81,10 @@ class SharedMemory:
         fill(found)
         self.comm.Barrier()
         return found
+
+    def wait(self) -> None:
+        """Come back when no rank reads an earlier array any more."""
+        self.comm.Barrier()
 
     def sweep_room(self, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
         """Memory that all ranks see, for one sweep."""

@@ -48,7 +48,11 @@ class RankLists:
         self.idle[:] = 0
 
     def chunk(self, examples: Integers, exchange: Exchange, more: int = 0) -> tuple[ListArrays, int]:
-        """Lists of some examples, with room for so many entries more; and how many entries are used."""
+        """Lists of some examples, with room for so many entries more; and how many entries are used.
+
+        Where no more are wanted, all ranks may see the same lists: each writes only variables of its own
+        examples, and the lists are valid until the exchange's next but one call.
+        """
         if exchange.comm.size == 1:
             self.own.make_room(more)
             self.starts = self.own.starts
@@ -57,14 +61,19 @@ class RankLists:
         used = int(ends[-1])
         self.starts[examples] = ends - self.lengths[examples]
         mine = self._mine(examples)
-        classes = np.empty(used + more, dtype=self.own.classes.dtype)
-        duals = np.empty(used + more, dtype=self.own.duals.dtype)
-        for whole, held in ((classes, self.own.classes), (duals, self.own.duals)):
+        found = []
+        for held in (self.own.classes, self.own.duals):
 
             def fill(out: Any, held: Any = held) -> None:
                 copy_lists(mine, self.lengths, held, self.own.starts, self.first, out, self.starts, 0)
 
-            whole[:used] = exchange.gathered((used,), whole.dtype, fill)
+            whole = exchange.gathered((used,), held.dtype, fill)
+            if more:  # entries that each rank adds to a copy of its own
+                longer = np.empty(used + more, dtype=held.dtype)
+                longer[:used] = whole
+                whole = longer
+            found.append(whole)
+        classes, duals = found
         return ListArrays(self.starts, self.lengths, classes, duals, self.idle), used
 
     def take_values(self, examples: Integers, chunk: ListArrays) -> None:

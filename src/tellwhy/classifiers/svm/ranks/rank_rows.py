@@ -21,7 +21,7 @@ from tellwhy.classifiers.svm.ranks.plan import RankPart
 from tellwhy.classifiers.svm.ranks.rank_lists import RankLists
 from tellwhy.classifiers.svm.threads._compiled_barrier import LINE
 from tellwhy.classifiers.svm.threads._compiled_shards import sweep_shards, sweep_shards_dense
-from tellwhy.classifiers.svm.threads.records import Barrier, ShardedEntries, Share
+from tellwhy.classifiers.svm.threads.records import Barrier, Keeper, ShardedEntries, Share
 from tellwhy.classifiers.svm.threads.row_batches import Batches
 from tellwhy.classifiers.svm.threads.row_sweeps import RowSweeps, batch_size
 from tellwhy.classifiers.svm.threads.thread_choice import ThreadChoice
@@ -95,6 +95,14 @@ class RankRows(RowSweeps):
             self._sweep_listed(part, chunk, sweep, violations, n)
             if self.exchange.comm.size > 1:
                 self.lists.take_values(examples, chunk)
+                self.exchange.wait()  # others may still read what the next chunk overwrites
+
+    def keeper(self, t: int) -> Keeper:
+        """What thread t of this rank writes into the lists of a chunk: variables of the rank's own examples.
+
+        Other ranks may see the same lists.
+        """
+        return Keeper(t == 0, self.lists.first, self.lists.last)
 
     def _chunks(self, order: Integers) -> Iterator[Integers]:
         """Batches with not too many listed variables at a time."""
@@ -128,7 +136,10 @@ class RankRows(RowSweeps):
         partial = self._partial(shape, np.float64)
         shares = self._shares(n)
         self._in_ranks(
-            n, lambda t, m, barrier: sweep_shards(m, barrier, *given, shares[t], partial, t == 0, violations)
+            n,
+            lambda t, m, barrier: sweep_shards(
+                m, barrier, *given, shares[t], partial, self.keeper(t), violations
+            ),
         )
 
     def _sweep_all(self, order: Integers, chunk: ListArrays, used: int, exact: bool, n: int) -> int:

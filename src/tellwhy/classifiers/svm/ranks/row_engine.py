@@ -24,7 +24,7 @@ from tellwhy.classifiers.svm.ranks.exchange import Messages, SharedMemory, excha
 from tellwhy.classifiers.svm.ranks.plan import RankPart
 from tellwhy.classifiers.svm.ranks.rank_lists import UNIT, RankLists, own_examples
 from tellwhy.classifiers.svm.ranks.rank_rows import CHUNK_ENTRIES, RankRows
-from tellwhy.classifiers.svm.solver import SLACK, Certificate, Visit
+from tellwhy.classifiers.svm.solver import Certificate, Visit
 from tellwhy.classifiers.svm.threads.records import Share
 from tellwhy.classifiers.svm.threads.row_batches import sharded
 from tellwhy.classifiers.svm.threads.workers import Workers
@@ -96,14 +96,13 @@ class RowEngine:
 
     def certify(self, slack: float) -> Certificate:
         """Both objectives, and lists of every variable that may have to move."""
-        if self.problem.loss == "cs":
-            slack = max(slack, SLACK)  # as in one process
         own = self.own.own
         own.drop_zeros()
         units = -(-self.problem.n_examples // UNIT)
         first = self.own.first // UNIT
         sums = np.zeros((3, -(-(self.own.last - self.own.first) // UNIT)))
-        own.replace_parts(list(self._certified(slack, sums)) or [Part(0, 0, own.classes[:0], own.duals[:0])])
+        parts = list(self._certified(slack, sums)) or [Part(0, 0, own.classes[:0], own.duals[:0])]
+        own.replace_parts(parts, self.workers)
         self.own.share_lengths(self.exchange)
 
         def fill(out: Any) -> None:
@@ -200,6 +199,7 @@ class RowEngine:
                     loops.add_variables(*given, share, chunk)
 
                 self.workers.map(add, self.rows.shares)
+                self.exchange.wait()  # others may still read what the next chunk overwrites
 
     def class_rows(self, classes: Integers) -> Any:
         """Weights of some classes × all features, which all ranks put together."""

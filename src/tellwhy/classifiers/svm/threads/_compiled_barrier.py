@@ -3,15 +3,17 @@
 numba has no atomic counters of its own, so that these few instructions are written for LLVM directly.
 """
 
+import platform
 import sys
 
+from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from tellwhy.core.storage.compiled_loops import njit
 
 LINE = 8  # counters in a cache line: threads that write to the same one would slow each other down
-_LOOKS = 3000  # before the core is offered to others
+_LOOKS = 1000  # before the core is offered to others
 
 
 def _place(context, builder, signature, args):
@@ -53,6 +55,22 @@ def next_task(typingctx, counters, at):
     return types.int64(counters, types.intp), generate
 
 
+_HAS_PAUSE = platform.machine().lower() in ("x86_64", "amd64")
+
+
+@intrinsic
+def _pause(typingctx):
+    """Wait for some cycles, which leaves the core to a thread that runs on its other half."""
+
+    def generate(context, builder, signature, args):
+        if _HAS_PAUSE:
+            kind = ir.FunctionType(ir.VoidType(), [])
+            builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.sse2.pause"), [])
+        return context.get_dummy_value()
+
+    return types.none(), generate
+
+
 if sys.platform == "win32":
 
     @njit(nogil=True, cache=True)
@@ -78,5 +96,6 @@ def wait_for_all(t, barrier, times):
         # Threads are some microseconds apart, far less than sleeping and waking would take.
         while _read_count(barrier.arrived, LINE * other) < times:
             looks += 1
+            _pause()
             if looks > _LOOKS:
                 _offer_core()

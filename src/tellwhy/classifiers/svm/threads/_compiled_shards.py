@@ -132,13 +132,15 @@ def _visit_listed(i, first, batches, entries, examples, block, lists, sweep, sha
 
 
 @for_each_row
-def _keep_listed(e, violation, lists, sweep, new, violations):
+def _keep_listed(e, violation, lists, sweep, new, keeper, violations):
     """Keep what was found for an example."""
     violations[e] = violation
     if violation <= sweep.negligible:
         lists.idle[e] += 1
         return
     lists.idle[e] = 0
+    if e < keeper.first or e >= keeper.last:
+        return
     at = lists.starts[e]
     for j in range(lists.lengths[e]):
         lists.duals[at + j] = new[j]
@@ -146,17 +148,17 @@ def _keep_listed(e, violation, lists, sweep, new, violations):
 
 @for_each_row
 def move_listed(
-    first, last, batches, entries, examples, block, lists, sweep, share, partial, room, keeps, violations
+    first, last, batches, entries, examples, block, lists, sweep, share, partial, room, keeper, violations
 ):
-    """Solve for the rows of a batch, one after the other; `keeps`: whether to write what was found."""
+    """Solve for the rows of a batch, one after the other."""
     for i in range(last - first):
         if room.n_steps[i] < 0:
             continue
         violation = _visit_listed(
             i, first, batches, entries, examples, block, lists, sweep, share, partial, room
         )
-        if keeps:
-            _keep_listed(batches.members[first + i], violation, lists, sweep, room.new, violations)
+        if keeper.is_one:
+            _keep_listed(batches.members[first + i], violation, lists, sweep, room.new, keeper, violations)
 
 
 @compiled
@@ -172,13 +174,13 @@ def sweep_shards(
     sweep,
     share,
     partial_scores,
-    keeps,
+    keeper,
     violations,
 ):
     """Visit the listed variables of some batches, as thread t; sets `violations` of examples visited.
 
     What is read of a row is read before the threads wait for each other, and what is written is written
-    after. One thread of a process alone (`keeps`) writes what all would write alike.
+    after. One thread of a process alone is a keeper: it writes what all would write alike.
     """
     most = longest(lists.lengths) + 1
     dtype = block.weights.dtype
@@ -202,7 +204,7 @@ def sweep_shards(
             share,
             partial,
             room,
-            keeps,
+            keeper,
             violations,
         )
 

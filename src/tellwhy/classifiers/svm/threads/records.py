@@ -68,6 +68,14 @@ class Share(NamedTuple):
     slot: int  # where its sums over shards go: those of other slots are added to them
 
 
+class Keeper(NamedTuple):
+    """What of the results, which all threads find alike, one thread writes down."""
+
+    is_one: bool  # whether examples visited are idle, and their violations
+    first: int  # variables of the examples first … last
+    last: int
+
+
 class BatchRoom(NamedTuple):
     """What one thread keeps of the examples of a batch, a line each, and room for the one it is at."""
 

@@ -15,9 +15,11 @@ from tellwhy.classifiers.svm.threads.workers import Workers, ranges
 from tellwhy.core.score_function import Floats, Integers
 
 PARTS = 4  # of a batch of separate parts: threads that find work in one at the same time
-PART_DEPTH = 32  # examples of a part at most
+PART_DEPTH = 64  # examples of a part at most
 OPEN_BATCHES = 16  # filled at the same time: the more, the likelier is one where a row fits
-ENTRIES_A_SHARD = 24  # at least: each shard has sums of its own, which take time to add up
+ENTRIES_A_SHARD = 24  # at least: each shard has sums of its own, which take time to add up,
+MANY_CLASSES = 256
+ENTRIES_OF_MANY = 12  # and with many classes little of it: there the weights are waited for
 MOST_SHARDS = 8
 BATCHES_A_TASK = 256
 
@@ -95,9 +97,10 @@ class Batches:
         return np.flatnonzero(hits[self.at[:, -1]] > hits[self.at[:, 0]])
 
 
-def n_shards(mean_entries: float) -> int:
+def n_shards(mean_entries: float, n_classes: int) -> int:
     """Into how many shards to cut the features: 1, 2, 4 or 8, as many as the entries of a row are worth."""
-    return int(min(2 ** np.floor(np.log2(max(mean_entries / ENTRIES_A_SHARD, 1))), MOST_SHARDS))
+    least = ENTRIES_A_SHARD if n_classes < MANY_CLASSES else ENTRIES_OF_MANY
+    return int(min(2 ** np.floor(np.log2(max(mean_entries / least, 1))), MOST_SHARDS))
 
 
 def dealt_features(often: Integers, n: int) -> Integers:

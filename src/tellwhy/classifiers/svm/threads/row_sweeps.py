@@ -18,8 +18,9 @@ from tellwhy.classifiers.svm.threads._compiled_barrier import LINE
 from tellwhy.classifiers.svm.threads._compiled_separate import sweep_separate, sweep_separate_dense
 from tellwhy.classifiers.svm.threads._compiled_shards import sweep_shards, sweep_shards_dense
 from tellwhy.classifiers.svm.threads.grid import Grid
-from tellwhy.classifiers.svm.threads.records import Barrier
+from tellwhy.classifiers.svm.threads.records import Barrier, Keeper
 from tellwhy.classifiers.svm.threads.row_batches import (
+    MANY_CLASSES,
     PART_DEPTH,
     PARTS,
     Batches,
@@ -35,7 +36,6 @@ WORTH_SEPARATING = 1.6  # parts that could be visited at the same time
 ROWS_TRIED = 2_000  # to see whether that is so
 WORTH_SHARING = 1_000  # entries of a row times classes: with less work threads would wait more than they gain
 BATCH = 8  # rows between two meetings
-MANY_CLASSES = 256
 LARGE_BATCH = 16  # the same with many classes, where inner products are little work beside scores
 MUCH_WORK = 50_000  # entries of a row times classes: its weights fill much of a core's cache,
 SMALL_BATCH = 4  # so that those of more rows than this would be gone from it before they are moved
@@ -170,7 +170,7 @@ class ShardedRows(RowSweeps):
     def __init__(self, problem: Problem, examples: Examples, W: Any, lists: DualLists, workers: Workers):
         entries = problem.entries
         mean = len(entries.indices) / max(len(entries.indptr) - 1, 1)
-        self.n_shards = n_shards(mean)
+        self.n_shards = n_shards(mean, problem.n_classes)
         often = np.bincount(entries.indices, minlength=problem.n_features)
         self.entries = sharded(dealt_features(often, self.n_shards), self.n_shards, entries)
         is_worth_it = problem.n_classes * mean >= WORTH_SHARING
@@ -201,9 +201,12 @@ class ShardedRows(RowSweeps):
             grid.n_slots, int(self.lists.lengths.max(initial=1)) + 1, np.dtype(np.float64)
         )
         given = (*self._given(order), sweep)
-        self._together(
-            n, lambda t, barrier: sweep_shards(t, barrier, *given, grid.share(t), partial, t == 0, violations)
-        )
+
+        def visit(t: int, barrier: Barrier) -> None:
+            keeper = Keeper(t == 0, 0, len(violations))
+            sweep_shards(t, barrier, *given, grid.share(t), partial, keeper, violations)
+
+        self._together(n, visit)
 
     def _given(self, order: Integers) -> tuple[Any, ...]:
         return order, self.batches.arrays, self.entries, self.examples, self.block, self.lists.arrays

@@ -1,4 +1,4 @@
-"""How many threads to visit batches with: all, or one where the others would only be waited for."""
+"""How many threads to visit batches with: all, or fewer where the others would only be waited for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import Any
 
 from tellwhy.core.score_function import Integers
 
-TRIAL = 32  # one of so many batches is visited by one thread, and one by all, to see which is faster
+TRIAL = (
+    128  # one of so many batches is visited by one thread, one by two … one by all, to see which is fastest
+)
 TRIAL_EVERY = 8  # sweeps: while one thread is tried, all others stand still
 FEWEST = 8  # trials that a sweep must be worth, or one thread does it all
 TRIALS_KEPT = 2
@@ -18,7 +20,7 @@ TRIAL_BATCHES = 2  # at least
 
 
 class ThreadChoice:
-    """Whether all threads or one visit the batches, by what was faster.
+    """Whether all threads, half of them, a quarter … or one visit the batches, by what was fastest.
 
     Threads that have to wait for a core cost more than none. The best of the latest trials counts, as
     whatever else runs on the machine only ever makes a trial slower. Results do not depend on it.
@@ -26,7 +28,11 @@ class ThreadChoice:
 
     def __init__(self, n_threads: int, rows_a_batch: int = 1):
         # Seconds per batch of the latest trials, by number of threads.
-        self.seconds: dict[int, deque[float]] = {n: deque(maxlen=TRIALS_KEPT) for n in (n_threads, 1)}
+        self.seconds: dict[int, deque[float]] = {}
+        while n_threads > 1:
+            self.seconds[n_threads] = deque(maxlen=TRIALS_KEPT)
+            n_threads //= 2
+        self.seconds[1] = deque(maxlen=TRIALS_KEPT)
         self.least = max(TRIAL_ROWS // rows_a_batch, TRIAL_BATCHES)
         self.sweeps = 0
 
@@ -38,10 +44,10 @@ class ThreadChoice:
         trial = max(len(order) // TRIAL, self.least)
         first = 0
         if self.sweeps % TRIAL_EVERY == 0:
-            # One thread first, as a first call may have to compile; then the other half finds it compiled.
-            self._time(order[:trial], 1, visit)
-            self._time(order[trial : 2 * trial], max(self.seconds), visit)
-            first = 2 * trial
+            # One thread first, as a first call may have to compile; then the others find it compiled.
+            for n in sorted(self.seconds):
+                self._time(order[first : first + trial], n, visit)
+                first += trial
         self.sweeps += 1
         visit(order[first:], min(self.seconds, key=lambda n: min(self.seconds[n])))
 

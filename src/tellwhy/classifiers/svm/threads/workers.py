@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 from typing import TypeVar
 
-CERTIFY_ROWS = 256  # examples per task of a certificate: few enough that threads end together
+CERTIFY_ROWS = 128  # examples per task of a certificate: few enough that threads end together
 
 Task = TypeVar("Task")
 Found = TypeVar("Found")
