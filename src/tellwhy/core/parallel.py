@@ -12,6 +12,9 @@ from threadpoolctl import threadpool_limits
 from tellwhy.core.progress import silently, track
 
 BATCH_BYTES = 16 * 2**20
+CACHED_BYTES = (
+    2**20
+)  # what a core's own cache holds: processors that share the memory then seldom wait for it
 
 
 def row_batches(n_rows: int, bytes_per_row: int, limit: int = BATCH_BYTES) -> list[slice]:
@@ -26,9 +29,9 @@ def row_batches(n_rows: int, bytes_per_row: int, limit: int = BATCH_BYTES) -> li
     return [slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size)]
 
 
-def tracked_batches(n_rows: int, bytes_per_row: int, label: str) -> Iterator[slice]:
+def tracked_batches(n_rows: int, bytes_per_row: int, label: str, limit: int = BATCH_BYTES) -> Iterator[slice]:
     """Row batches that report their progress."""
-    batches = row_batches(n_rows, bytes_per_row)
+    batches = row_batches(n_rows, bytes_per_row, limit)
     return track(batches, len(batches), label)
 
 

@@ -30,12 +30,13 @@ class ScaledPoints:
         """Bring rows into the same coordinates."""
         return np.ascontiguousarray((np.asarray(X, dtype=np.float64) - self.centre) / self.length)
 
-    def squared_distances(self, Z: Floats) -> Floats:
-        """‖z_i − v_j‖² for rescaled rows Z, shape (len(Z), n_points)."""
+    def squared_distances(self, Z: Floats, points: slice = slice(None)) -> Floats:
+        """‖z_i − v_j‖² for rescaled rows Z and all or some of the points, shape (len(Z), n_points)."""
         # ‖z − v‖² = ‖z‖² + ‖v‖² − 2 z·v: nearly all the work is one matrix product.
-        products = Z @ self.scaled.T
+        V = self.scaled[points]
+        products = Z @ V.T
         norms = np.einsum("ij,ij->i", Z, Z)
-        finish_squared_distances(products, Z, self.scaled, norms, self.squared_norms)
+        finish_squared_distances(products, Z, V, norms, self.squared_norms[points])
         return products
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -45,15 +46,20 @@ class Neighbours:
         Z = _squeeze(units.of(points)) if squeezed else units.of(points)
         return cls(units, squeezed, NeighbourDistance(Z, n_neighbours))
 
+    @cached_property
+    def distance(self) -> NeighbourScore:
+        """The distance, which keeps the remembered rows as products of matrices need them."""
+        return NeighbourScore(self.expansion)
+
     def score(self, X: Floats, points: Integers | None = None) -> Floats:
         """Mean distance of each row to its neighbours."""
-        return NeighbourScore(self.expansion).value(self._in_units(X), points)
+        return self.distance.value(self._in_units(X), points)
 
     def shares(self, X: Floats, points: Integers | None = None) -> Floats:
         """(1/k) Σ_j (z_i − u_ji)²/r_j: the columns' parts of each distance."""
         Z = self._in_units(X)
         found = np.zeros_like(Z)
-        index, distance = NeighbourScore(self.expansion).neighbours(Z, points)
+        index, distance = self.distance.neighbours(Z, points)
         for rows in tracked_batches(len(Z), Z.shape[1] * 16, "sharing distances"):
             for j, r in zip(index[rows].T, distance[rows].T, strict=True):
                 # Of a neighbour at distance 0 no column has a part.

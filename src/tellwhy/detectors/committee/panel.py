@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import logsumexp
 
-from tellwhy.core.parallel import tracked_batches
+from tellwhy.core.parallel import CACHED_BYTES, row_batches, tracked_batches
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.detectors.committee.dependence import Dependence
 from tellwhy.detectors.committee.gaussian import Gaussian
@@ -141,6 +141,12 @@ class Panel:
 
     def value(self, X: Floats, points: Integers | None = None) -> Floats:
         """Surprise of each row, in nats: exp(−value) is the probability of an ordinary row as odd as this."""
+        found = np.empty(len(X))
+        for rows in row_batches(len(X), 4 * X.shape[1], CACHED_BYTES):
+            found[rows] = self._value(X[rows], None if points is None else points[rows])
+        return found
+
+    def _value(self, X: Floats, points: Integers | None) -> Floats:
         laws = zip(self.members, self.surprises, strict=True)
         T = np.column_stack([law.value(member.score(X, points)) for member, law in laws])
         summed = self.summed.value(T @ np.array(self.weights))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tellwhy.core.errors import InvalidInput
-from tellwhy.core.parallel import tracked_batches
+from tellwhy.core.parallel import BATCH_BYTES, CACHED_BYTES, row_batches, tracked_batches
 from tellwhy.core.score_function import CentreDistance, Floats, Integers, NeighbourDistance
 from tellwhy.core.tables import as_floats
 from tellwhy.kernels.distances import ScaledPoints, centre_and_unit
@@ -17,6 +17,7 @@ from tellwhy.scoring.scores._compiled import keep_nearest
 from tellwhy.scoring.training_rows import matching_points
 
 FEW = 64  # neighbours up to which keeping them in order is faster than partitioning all distances
+TILE = 512  # points whose distances are made at a time
 
 
 class CentreScore:
@@ -104,19 +105,35 @@ class NeighbourScore:
     def neighbours(self, X: Floats, left_out: Integers | None = None) -> tuple[Integers, Floats]:
         """Indices of the k nearest points of each row and their distances, shape (n, k)."""
         k = self.expansion.n_neighbours
+        n_points = len(self.expansion.points)
         index = np.empty((len(X), k), dtype=np.int64)
-        distance = np.empty((len(X), k))
-        for rows in tracked_batches(len(X), 16 * len(self.expansion.points), "distances to neighbours"):
-            S = self._points.squared_distances(self._points.rescale(X[rows]))
-            if left_out is not None:
-                drop = np.flatnonzero(left_out[rows] >= 0)
-                S[drop, left_out[rows][drop]] = np.inf
-            if k <= FEW:
-                keep_nearest(S, index[rows], distance[rows])
-            else:
-                index[rows] = np.argpartition(S, k - 1, axis=1)[:, :k]  # in no order: a mean needs none
-                distance[rows] = np.take_along_axis(S, index[rows], axis=1)
-        return index, np.sqrt(distance) * self._points.length
+        squares = np.empty((len(X), k))
+        if left_out is None:
+            left_out = np.full(len(X), -1, dtype=np.int64)
+        is_few = k <= FEW
+        size, limit = (8 * TILE, CACHED_BYTES) if is_few else (16 * n_points, BATCH_BYTES)
+        find = self._few_nearest if is_few else self._nearest
+        for rows in tracked_batches(len(X), size, "distances to neighbours", limit):
+            find(self._points.rescale(X[rows]), left_out[rows], index[rows], squares[rows])
+        return index, np.sqrt(squares) * self._points.length
+
+    def _few_nearest(self, Z: Floats, left_out: Integers, index: Integers, squares: Floats) -> None:
+        """Write the k nearest into `index` and `squares`; distances are made tile by tile and not kept."""
+        for tile in row_batches(len(self.expansion.points), 1, TILE):
+            S = self._points.squared_distances(Z, tile)
+            own = left_out - tile.start
+            here = np.flatnonzero((own >= 0) & (own < S.shape[1]))
+            S[here, own[here]] = np.inf
+            keep_nearest(S, tile.start, index, squares)
+
+    def _nearest(self, Z: Floats, left_out: Integers, index: Integers, squares: Floats) -> None:
+        """Write the k nearest into `index` and `squares`, in no order: a mean needs none."""
+        k = index.shape[1]
+        S = self._points.squared_distances(Z)
+        here = np.flatnonzero(left_out >= 0)
+        S[here, left_out[here]] = np.inf
+        index[:] = np.argpartition(S, k - 1, axis=1)[:, :k]
+        squares[:] = np.take_along_axis(S, index, axis=1)
 
     def value(self, X: Any, left_out: Integers | None = None) -> Floats:
         """Mean distance of each row to its k nearest points."""
