@@ -92,14 +92,28 @@ def test_an_unusual_hour_stands_out_and_a_missing_date_does_not():
     rng = np.random.default_rng(0)
     office = every(24 * 60, 700) + rng.integers(9 * 60, 17 * 60, 700) * np.timedelta64(1, "m")
     code = DateCode.learn(office, slice(None))
+    known = np.empty((len(office), code.width))
+    code.write(office, known)
     out = np.empty((3, code.width))
     code.write(np.append(dates("2020-12-15T03:00", "2020-12-15T13:00"), np.datetime64("NaT")), out)
     hours = slice(1, 3)
-    middle = np.array(code.middle[0]) * code.radius[0]
-    night, noon, missing = np.linalg.norm(out[:, hours] - middle, axis=1)
-    assert night > 4 * noon
+    night, noon, missing = [np.linalg.norm(known[:, hours] - row[hours], axis=1).min() for row in out]
+    assert night > 0.5 > 0.05 > noon
     assert missing == 0
     assert out[2, 0] == 0
+
+
+@pytest.mark.parametrize("weekday", range(7))
+def test_a_missing_date_is_put_on_the_most_common_day_of_the_week(weekday):
+    """The centre of the circle is a place that no date has: a law of seven places would call it odd."""
+    days = np.arange(np.datetime64("2026-01-05"), np.datetime64("2026-03-30"))  # begins on a Monday
+    common = days[weekday::7]
+    values = np.concatenate([days, common]).astype("datetime64[us]")
+    code = DateCode.learn(values, slice(None))
+    assert code.cycles == ("day of week",)
+    out = np.empty((2, code.width))
+    code.write(np.append(common[:1].astype("datetime64[us]"), np.datetime64("NaT", "us")), out)
+    np.testing.assert_array_equal(out[0, 1:], out[1, 1:])
 
 
 def test_the_day_of_the_week_does_not_depend_on_the_hour():

@@ -97,6 +97,23 @@ def test_clean_months_have_few_alarms(model):
     assert sum(found) <= 6
 
 
+def daily(first, n_days, seed):
+    """Orders of some days, each day alike; dates without an hour have seven places in the week."""
+    rng = np.random.default_rng(seed)
+    days = np.datetime64(first) + rng.integers(0, n_days, 1000)
+    quantity = rng.integers(1, 20, 1000)
+    return pd.DataFrame({"date": days, "quantity": quantity, "price": rng.gamma(3, 10, 1000).round(2)})
+
+
+def test_rows_of_the_next_month_are_as_ordinary_as_those_of_the_last():
+    model = fit_model(daily("2026-01-01", 30, 0))
+    later = explain_new(model, daily("2026-02-01", 30, 1))
+    again = explain_new(model, daily("2026-01-01", 30, 1))  # the same rows, on days that were seen
+    assert later.n_flagged == again.n_flagged == 0
+    assert np.median(later.scores) < np.median(again.scores) + 0.3
+    assert np.quantile(later.scores, 0.99) < np.quantile(again.scores, 0.99) + 0.5
+
+
 def test_later_dates_are_no_oddity(model):
     run = explain_new(model, orders(200, seed=4, month=9))
     assert run.n_flagged <= 1

@@ -23,7 +23,8 @@ boolean
 date
     Days, encoded like a number; and sine and cosine of the time of day, the day of the week and the day of
     the year, each only where the dates have that resolution and span at least two periods. The cycles are
-    scaled to a total variance of 1 together.
+    scaled to a total variance of 1 together. A missing date is put at the median day and at the most common
+    place of each cycle, where dates are: the centre of a circle is a place that no date has.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ _CYCLES = {  # name: (days, least variance on the unit circle; 1 January moves a
     "day of week": (7.0, 1e-6),
     "day of year": (365.2425, 1e-3),
 }
+
+_PARTS = {"time of day": 24, "day of week": 7, "day of year": 12}  # in which the most common place is sought
 
 
 def _bounded(values: Floats) -> Floats:
@@ -196,10 +199,11 @@ class DateCode:
         days = _filled(days_since_1970(values), sample)
         found = {}
         for name, (period, least) in _CYCLES.items():
-            middle = _on_circle(days, name).mean(axis=0)
-            spread = 1 - float(middle @ middle)  # total variance on the unit circle
+            centre = _on_circle(days, name).mean(axis=0)
+            spread = 1 - float(centre @ centre)  # total variance on the unit circle
             if np.ptp(days) >= 2 * period and spread > least and not _is_chance(name, days):
-                found[name] = (spread, (float(middle[0]), float(middle[1])))
+                usual = _on_circle(_usual_place(days, name), name)[0]
+                found[name] = (spread, (float(usual[0]), float(usual[1])))
         radius = tuple(1 / np.sqrt(spread * len(found)) for spread, _ in found.values())
         middles = tuple(middle for _, middle in found.values())
         return cls(NumberCode(*robust_scale(days), compress), tuple(found), radius, middles)
@@ -239,6 +243,17 @@ def _on_circle(days: Floats, cycle: str) -> Floats:
     position = days if cycle == "time of day" else np.floor(days)
     angle = 2 * np.pi * (position / _CYCLES[cycle][0] % 1.0)
     return np.column_stack([np.sin(angle), np.cos(angle)])
+
+
+def _usual_place(days: Floats, cycle: str) -> Floats:
+    """A date at the most common place of a cycle: in the middle of its fullest hour, weekday or month."""
+    period, n_parts = _CYCLES[cycle][0], _PARTS[cycle]
+    position = days if cycle == "time of day" else np.floor(days)
+    place = position / period % 1.0
+    part = np.minimum((place * n_parts + 1e-6).astype(np.int64), n_parts - 1)
+    fullest = np.flatnonzero(part == np.bincount(part).argmax())
+    rising = fullest[np.argsort(place[fullest], kind="stable")]
+    return np.asarray(days[rising[len(rising) // 2]]).reshape(1)
 
 
 def _is_chance(cycle: str, days: Floats) -> bool:
