@@ -22,7 +22,7 @@ from tellwhy.workflow.bulk.blocks import plan_blocks
 from tellwhy.workflow.bulk.bulk_run import explain_bulk
 from tellwhy.workflow.bulk.explain_block import Job, explain_block
 from tellwhy.workflow.bulk.parts import make_folders, read_record
-from workflow.bulk.runs import GROUP, content_of, finish, make_inputs, readings, start
+from workflow.bulk.runs import GROUP, content_of, finish, make_inputs, readings, run_here, start
 
 ROWS = 6 * GROUP
 
@@ -43,9 +43,7 @@ def small_blocks(monkeypatch):
 
 @pytest.fixture
 def in_process(monkeypatch):
-    """Run blocks in this process: faster, where processes are not the matter."""
-    run = lambda job, blocks, n_workers: (explain_block(job, block) for block in blocks)  # noqa: E731
-    monkeypatch.setattr("tellwhy.workflow.bulk.bulk_run.run_in_pool", run)
+    run_here(monkeypatch)
 
 
 def test_scores_and_alarms_are_those_of_one_go(place):
@@ -264,12 +262,11 @@ def test_a_block_that_kills_its_process_is_named(place, tmp_path, monkeypatch, s
 
 
 def test_what_a_killed_worker_left_half_written_is_removed(place, tmp_path, monkeypatch, small_blocks):
-    def run(job, blocks, n_workers):
-        for block in blocks:
-            (tmp_path / "out" / "unfinished" / f"{block.number}.json").write_text("half")
-            yield explain_block(job, block)
+    def work(job, block):
+        (tmp_path / "out" / "unfinished" / f"{block.number}.json").write_text("half")
+        return explain_block(job, block)
 
-    monkeypatch.setattr("tellwhy.workflow.bulk.bulk_run.run_in_pool", run)
+    run_here(monkeypatch, work)
     explain_bulk(place / "big.parquet", model=place / "m.tellwhy", out=tmp_path / "out")
     assert content_of(tmp_path / "out") == content_of(place / "whole")
 

@@ -10,17 +10,15 @@ import tellwhy
 from tellwhy.workflow import fit_model
 from tellwhy.workflow.bulk import blocks
 from tellwhy.workflow.bulk.bulk_run import explain_bulk
-from tellwhy.workflow.bulk.explain_block import explain_block
 from tellwhy.workflow.bulk.repeats import ELSEWHERE, copies_of
 from tellwhy.workflow.models.marks import marks_of, with_marks
-from workflow.bulk.runs import GROUP, readings
+from workflow.bulk.runs import GROUP, readings, run_here
 
 
 @pytest.fixture(autouse=True)
 def small_and_here(monkeypatch):
     """Small blocks, explained in this process: processes are not the matter."""
-    run = lambda job, blocks, n_workers: (explain_block(job, block) for block in blocks)  # noqa: E731
-    monkeypatch.setattr("tellwhy.workflow.bulk.bulk_run.run_in_pool", run)
+    run_here(monkeypatch)
     monkeypatch.setattr(blocks, "BLOCK_ROWS", GROUP)
 
 

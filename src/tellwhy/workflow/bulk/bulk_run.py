@@ -15,7 +15,7 @@ from tellwhy.workflow.bulk.blocks import Block
 from tellwhy.workflow.bulk.explain_block import Job
 from tellwhy.workflow.bulk.parts import Record, clear_unfinished, make_folders, read_record, write_record
 from tellwhy.workflow.bulk.plan import Plan, checksum_of, planned
-from tellwhy.workflow.bulk.pool import run_in_pool
+from tellwhy.workflow.bulk.pool import run_in_pool, starter
 from tellwhy.workflow.bulk.sample_run import EarlySample
 from tellwhy.workflow.bulk.whole_run import whole_run, write_list
 from tellwhy.workflow.run import Run
@@ -117,19 +117,27 @@ def explain_bulk(
         id_column=id_column or "",
         is_own=is_own,
     )
-    plan = planned([os.path.abspath(name) for name in listed], job)
-    make_folders(Path(job.out))
-    with _alone(Path(job.out)):
-        clear_unfinished(Path(job.out))
-        return _continued(plan, _runner(workers, ray))
+    with _runner(workers, ray) as runner:
+        plan = planned([os.path.abspath(name) for name in listed], job)
+        make_folders(Path(job.out))
+        with _alone(Path(job.out)):
+            clear_unfinished(Path(job.out))
+            return _continued(plan, runner)
 
 
-def _runner(workers: int, ray: str | None) -> Runner:
+@contextmanager
+def _runner(workers: int, ray: str | None) -> Iterator[Runner]:
+    """What explains blocks; processes load the libraries while it is planned what they are to do."""
     if ray is None:
-        return lambda job, blocks: run_in_pool(job, blocks, workers)
+        early = starter()
+        try:
+            yield lambda job, blocks: run_in_pool(job, blocks, workers, early)
+        finally:
+            early.end()
+        return
     from tellwhy.workflow.bulk.ray_tasks import run_on_ray
 
-    return lambda job, blocks: run_on_ray(job, blocks, ray, workers)
+    yield lambda job, blocks: run_on_ray(job, blocks, ray, workers)
 
 
 @contextmanager

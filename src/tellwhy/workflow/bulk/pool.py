@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Pipe
 
@@ -35,8 +35,10 @@ _Pipe = Connection  # of blocks one way, and records or errors the other
 Work = Callable[[Job, Block], Record]
 
 
-def run_in_pool(job: Job, blocks: Sequence[Block], n_workers: int) -> Iterator[Record]:
-    """Explain blocks on some processes; records come as blocks are done.
+def run_in_pool(
+    job: Job, blocks: Sequence[Block], n_workers: int, early: Starter | None = None
+) -> Iterator[Record]:
+    """Explain blocks on some processes; records come as blocks are done. `early` is the first to start them.
 
     Where a process was killed, those that were at work are started anew, and what they had in hand is tried
     again. A block that is in hand whenever a process dies is tried alone at last: if that is killed too, its
@@ -48,8 +50,10 @@ def run_in_pool(job: Job, blocks: Sequence[Block], n_workers: int) -> Iterator[R
         suspects = [number for number in left if tries[number] >= MOST_TRIES - 1]
         chosen = [left[suspects[0]]] if suspects else list(left.values())
         in_hand: set[int] = set()
+        task = _Task(job, explain_block, 1 if suspects else n_workers, os.getpid())
+        first, early = early or starter(), None
         try:
-            for record in _one_pool(job, chosen, 1 if suspects else n_workers, in_hand):
+            for record in _one_pool(first, task, chosen, in_hand):
                 del left[record.number]
                 yield record
         except BrokenProcessPool:
@@ -57,6 +61,8 @@ def run_in_pool(job: Job, blocks: Sequence[Block], n_workers: int) -> Iterator[R
                 tries[number] += 1
                 if tries[number] >= MOST_TRIES:
                     yield killed(left.pop(number))
+        finally:
+            first.end()
 
 
 def killed(block: Block) -> Record:
@@ -69,52 +75,59 @@ def killed(block: Block) -> Record:
     return Record(block.number, failed=[[words, why]])
 
 
-def _one_pool(job: Job, blocks: Sequence[Block], n_workers: int, in_hand: set[int]) -> Iterator[Record]:
+def _one_pool(first: Starter, task: _Task, blocks: Sequence[Block], in_hand: set[int]) -> Iterator[Record]:
     """Explain blocks until all are done, or until a process is killed."""
     waiting = iter(blocks)
-    with _starter(job, n_workers) as pipe:
-        try:
-            while True:
-                while len(in_hand) < _QUEUED * n_workers and (block := next(waiting, None)) is not None:
-                    in_hand.add(block.number)
-                    pipe.send(block)
-                if not in_hand:
-                    return
-                found = pipe.recv()
-                if isinstance(found, BaseException):
-                    raise found
-                in_hand.discard(found.number)
-                yield found
-        except (EOFError, ConnectionError) as error:
-            raise BrokenProcessPool("the process that starts the others was killed") from error
+    try:
+        first.pipe.send(task)
+        while True:
+            while len(in_hand) < _QUEUED * task.n_workers and (block := next(waiting, None)) is not None:
+                in_hand.add(block.number)
+                first.pipe.send(block)
+            if not in_hand:
+                break
+            found = first.pipe.recv()
+            if isinstance(found, BaseException):
+                raise found
+            in_hand.discard(found.number)
+            yield found
+    except (EOFError, ConnectionError) as error:
+        raise BrokenProcessPool("the process that starts the others was killed") from error
+    _dismiss(first)
 
 
-@contextmanager
-def _starter(job: Job, n_workers: int) -> Iterator[_Pipe]:
-    """Start the process that makes the workers; what is sent to it are blocks, what comes back records.
+@dataclass(frozen=True)
+class Starter:
+    """The process that makes the workers; what is sent to it are blocks, what comes back records."""
+
+    process: subprocess.Popen[bytes]
+    pipe: _Pipe
+
+    def end(self) -> None:
+        """End it and its workers, if it has not ended."""
+        self.process.kill()
+        self.process.wait()
+        if not self.pipe.closed:
+            _wait_for_workers(self.pipe)
+            self.pipe.close()
+
+
+def starter() -> Starter:
+    """Start the process that makes the workers; until it is told its task, it loads the libraries.
 
     It is a program of its own and shares nothing with this process: no locks, no threads in mid-work. It does
     not run the user's script again either, as processes of `multiprocessing` do.
     """
     ours, theirs = Pipe()
-    with ours:
-        with theirs:
-            process = _started([str(theirs.fileno()), json.dumps(sys.path)], theirs.fileno())
-        try:
-            ours.send(_Task(job, explain_block, n_workers, os.getpid()))
-            yield ours
-            _dismiss(process, ours)
-        finally:
-            process.kill()
-            process.wait()
-            _wait_for_workers(ours)
+    with theirs:
+        return Starter(_started([str(theirs.fileno()), json.dumps(sys.path)], theirs.fileno()), ours)
 
 
-def _dismiss(process: subprocess.Popen[bytes], pipe: _Pipe) -> None:
+def _dismiss(first: Starter) -> None:
     """Let it end its workers itself, so that their time counts as that of this run."""
     with suppress(OSError, subprocess.TimeoutExpired):
-        pipe.send(None)
-        process.wait(_LONGEST_END)
+        first.pipe.send(None)
+        first.process.wait(_LONGEST_END)
 
 
 def _started(arguments: list[str], fd: int) -> subprocess.Popen[bytes]:
@@ -155,7 +168,10 @@ def start_workers(fd: int) -> None:
     processors at a time.
     """
     pipe: _Pipe = Connection(fd)
-    task: _Task = pipe.recv()
+    try:
+        task: _Task = pipe.recv()
+    except EOFError:  # whoever started it has ended
+        return
     _begin(task.parent)
     warm_up(task.job)
     gc.freeze()  # a collection in a copy would touch, and so copy, every page
