@@ -6,6 +6,7 @@ import resource
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from contextlib import suppress
 
@@ -15,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tellwhy
-from tellwhy.core.errors import CannotWrite, UnreadableFile
+from tellwhy.core.errors import CannotWrite, MissingExtra, UnreadableFile
 from tellwhy.workflow import explain_new, fit_model, load_run
 from tellwhy.workflow.bulk import blocks as blocks_module, explain_block as block_module
 from tellwhy.workflow.bulk.blocks import plan_blocks
@@ -208,6 +209,33 @@ def test_what_the_fitting_did_not_see_is_counted_over_all_blocks(place, tmp_path
     assert f"kind: 2 of {ROWS} have labels not seen: z (2)" in since[0]
 
 
+def test_counts_of_one_block_are_not_told_of_all(tmp_path, small_blocks, in_process):
+    """Later dates, and rows in which a relation holds, are many in all and few in each block."""
+    before, after = [readings(4 * GROUP, seed).query("b < 20").reset_index(drop=True) for seed in (0, 1)]
+    for frame, first in ((before, "2026-01-01"), (after, "2026-01-20")):
+        frame["day"] = np.datetime64(first) + np.arange(len(frame)) * 7 % 30
+        frame["twice"] = 2 * frame["c"]
+    after.loc[[5, 150], "twice"] = 30.0
+    after.to_parquet(tmp_path / "new.parquet", row_group_size=GROUP)
+    path = tellwhy.save(fit_model(before), tmp_path / "m.tellwhy")
+    run = explain_bulk(tmp_path / "new.parquet", model=path, out=tmp_path / "out").run
+    told = " ".join(run.notices)
+    n = int((after["day"] > before["day"].max()).sum())
+    assert f"day: {n} of {len(after)} (" in told
+    assert "day: dates later than those of the fitting are not compared." in run.notices
+    assert "dates are later" not in told
+    texts = [finding.text for finding in run.findings]
+    assert [text for text in texts if text.startswith("2 rows: ") and "does not hold" in text]
+    assert not [text for text in texts if "holds in the other" in text]
+
+
+def test_a_cluster_that_is_not_installed_leaves_no_folder(place, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingExtra, match="--ray needs 'ray'"):
+        explain_bulk(place / "big.parquet", model=place / "m.tellwhy", out=tmp_path / "out", ray="local")
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_full_disk_is_told_and_the_next_run_goes_on(place, tmp_path, small_blocks, in_process):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     settings = {"model": place / "m.tellwhy", "out": tmp_path / "out"}
@@ -344,6 +372,7 @@ def test_without_alarms_the_oddest_rows_are_told_by_their_numbers(place, tmp_pat
     result = explain_bulk(tmp_path / "quiet.parquet", model=place / "m.tellwhy", out=tmp_path / "out")
     assert result.n_alarms == 0
     assert result.run.headline[0].startswith(f"None of the {len(frame)} rows stands out")
+    assert "No row is above the threshold" in result.run.summary
     oddest = result.run.anomalies[0]
     assert oddest.row == int(np.argmax(result.run.scores))
     assert result.run.table_rows["b"].iloc[0] == frame["b"].iloc[oddest.row]

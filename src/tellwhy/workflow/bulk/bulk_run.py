@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tellwhy.core.errors import CannotWrite, InvalidParameter
+from tellwhy.core.optional import require
 from tellwhy.core.params import integer, real, validate_value
 from tellwhy.core.progress import stage, track
 from tellwhy.workflow.bulk.blocks import Block
@@ -137,6 +138,7 @@ def _runner(workers: int, ray: str | None) -> Iterator[Runner]:
         return
     from tellwhy.workflow.bulk.ray_tasks import run_on_ray
 
+    require("ray", "--ray")  # before anything is written
     yield lambda job, blocks: run_on_ray(job, blocks, ray, workers)
 
 

@@ -23,7 +23,7 @@ from tellwhy.workflow.bulk.plan import Plan
 from tellwhy.workflow.bulk.repeats import repeats_elsewhere
 from tellwhy.workflow.bulk.sample_run import Sample, sample_of
 from tellwhy.workflow.models.explain_new import line_of
-from tellwhy.workflow.models.new_data import joined_counts, told_beyond
+from tellwhy.workflow.models.new_data import joined_counts, since_fitted
 from tellwhy.workflow.models.table_model import TableModel
 from tellwhy.workflow.run import AlarmRule, Anomaly, Finding, Run
 from tellwhy.workflow.run_io import read_anomaly
@@ -34,10 +34,10 @@ from tellwhy.workflow.verdicts.reasons import groups_of
 WHOLE = "parts.json"
 MOST_TOLD = 200  # alarms that the run's folder lists; all are in the parts
 MOST_SCORES = 10_000_000  # rows whose scores the run's folder holds as well
-MOST_COLUMNS = 5  # that a run names as new beside the rows of the fitting
-_OF_SOME_ROWS = re.compile(r"^Filled in missing|held back by \d")
+_OF_SOME_ROWS = re.compile(r"^Filled in missing|held back by \d|dates are later than|^[\d,]+ rows have no ")
 _COUNTED = re.compile(r"^[\d,]+ rows?: ")
 _ASIDE = re.compile(r" \([^()]*\)")
+_OF_ONE_BLOCK = re.compile(r" \(it holds in the other [\d,]+\)")
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,11 +83,12 @@ def whole_run(plan: Plan, records: Sequence[Record], sample: Sample | None = Non
     line = line_of(model, n_rows)
     rule = AlarmRule(line.rule, n_alarms, line.expected_false)
     scores, rows = _all_scores(plan, records, n_rows, model.threshold)
+    beyond = joined_counts(record.beyond for record in records)
     told = replace(
         base,
         source=_source(plan),
         summary=_summary(plan, model, n_rows, n_alarms),
-        notices=[*_of_all_rows(base.notices), *_notices(records, n_rows), *_since(model, records)],
+        notices=[*_of_all_rows(base.notices), *_notices(records, n_rows), *since_fitted(model, beyond)],
         scores=scores,
         rows=rows,
         findings=[*merged_findings(records), *repeats_elsewhere(plan, records, model)],
@@ -244,7 +245,7 @@ def _of_told_rows(run: Run) -> list[Finding]:
 
 
 def _text(n: int, text: str) -> str:
-    return f"{n:,} row{'s' if n != 1 else ''}: {_COUNTED.sub('', text)}"
+    return f"{n:,} row{'s' if n != 1 else ''}: {_OF_ONE_BLOCK.sub('', _COUNTED.sub('', text))}"
 
 
 def _source(plan: Plan) -> str:
@@ -255,11 +256,16 @@ def _source(plan: Plan) -> str:
 def _summary(plan: Plan, model: TableModel, n_rows: int, n_alarms: int) -> str:
     files = "1 file" if len(plan.files) == 1 else f"{len(plan.files):,} files"
     blocks = "1 block" if len(plan.blocks) == 1 else f"{len(plan.blocks):,} blocks"
+    alarms = {0: "No row is", 1: "1 row is"}.get(n_alarms, f"{n_alarms:,} rows are")
+    told = (
+        f"the {MOST_TOLD:,} oddest are told here, all in"
+        if n_alarms > MOST_TOLD
+        else "scores of all rows are in"
+    )
     return (
         f"{n_rows:,} rows of {files} were judged in {blocks} by a {model.words} that was "
-        f"fitted to {model.n_rows:,} rows of {Path(model.source).name}. {n_alarms:,} rows are above the "
-        f"threshold ({model.rule}); the {min(n_alarms, MOST_TOLD):,} oddest are told here, all in "
-        f"{PARTS}/."
+        f"fitted to {model.n_rows:,} rows of {Path(model.source).name}. {alarms} above the "
+        f"threshold ({model.rule}); {told} {PARTS}/."
     )
 
 
@@ -279,17 +285,6 @@ def _notices(records: Sequence[Record], n_rows: int) -> list[str]:
 def _of_all_rows(notices: Sequence[str]) -> list[str]:
     """Notices of the sample that hold for all rows; others count its own."""
     return [text for text in notices if not _OF_SOME_ROWS.search(text)]
-
-
-def _since(model: TableModel, records: Sequence[Record]) -> list[str]:
-    """How the rows compare with those of the fitting, in one sentence."""
-    found = told_beyond(model, joined_counts(record.beyond for record in records))
-    if not found:
-        return []
-    told = "; ".join(f"{each.column}: {each.text}" for each in found[:MOST_COLUMNS])
-    n_more = len(found) - MOST_COLUMNS
-    more = f"; and {n_more} more column{'s' if n_more > 1 else ''}" if n_more > 0 else ""
-    return [f"Since the model was fitted: {told}{more}."]
 
 
 def _newest(plan: Plan) -> str:

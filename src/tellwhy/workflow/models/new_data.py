@@ -24,6 +24,8 @@ from tellwhy.workflow.tables.selection import as_source
 from tellwhy.workflow.texts.text_columns import scored_texts
 from tellwhy.workflow.verdicts.words import number_text
 
+MOST_COLUMNS = 5  # that a sentence names
+
 
 @dataclass(frozen=True)
 class Beyond:
@@ -165,6 +167,19 @@ def told_beyond(model: TableModel, counts: Mapping[str, BeyondCount]) -> list[Be
         if count.n and name in model.seen
     ]
     return sorted(found, key=lambda each: -each.share)
+
+
+def since_fitted(model: TableModel, counts: Mapping[str, BeyondCount]) -> list[str]:
+    """What is new in the rows of a run, in a sentence for all columns and one for each column of dates."""
+    found = told_beyond(model, counts)
+    if not found:
+        return []
+    told = "; ".join(f"{each.column}: {each.text}" for each in found[:MOST_COLUMNS])
+    n_more = len(found) - MOST_COLUMNS
+    more = f"; and {n_more} more column{'s' if n_more > 1 else ''}" if n_more > 0 else ""
+    dates = [each.column for each in found if model.encoder.kinds_.get(each.column) == "date"]
+    later = [f"{name}: dates later than those of the fitting are not compared." for name in dates]
+    return [f"Since the model was fitted: {told}{more}.", *later]
 
 
 def _text(seen: SeenValues, count: BeyondCount) -> str:
