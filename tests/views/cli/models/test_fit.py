@@ -7,6 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from tellwhy.views.cli import app
+from tellwhy.views.cli.models.fit import summary_of
+from tellwhy.workflow import fit_model
 from workflow.models.tables import orders
 
 
@@ -40,6 +42,22 @@ def test_fit_tells_what_was_learned(place):
     done = run("fit", place / "jan.csv", "--save", place / "again.tellwhy")
     assert "learned from 300 rows of jan.csv" in done.stdout
     assert "Model:" in done.stdout
+
+
+def test_fit_tells_what_a_sample_cannot_show(place, monkeypatch):
+    monkeypatch.setattr("tellwhy.workflow.models.table_model.MOST_ROWS", 200)
+    done = run("fit", place / "jan.csv", "--save", place / "some.tellwhy")
+    told = " ".join(done.stdout.split())
+    assert "learned from 300 rows (a random 200 of them) of jan.csv" in told
+    assert "relations and segments that rare are not learned" in told
+
+
+def test_rows_that_were_dropped_for_gaps_are_no_random_sample():
+    frame = orders(200)
+    frame.loc[:9, "qty"] = None
+    told = summary_of(fit_model(frame, missing="drop"))
+    assert "learned from 200 rows (190 of them, those without gaps) of" in told
+    assert "not learned" not in told
 
 
 def test_new_rows_are_explained_and_compared(place):

@@ -107,11 +107,19 @@ def as_json(model: TableModel, path: Path) -> dict[str, Any]:
 
 
 def summary_of(model: TableModel) -> str:
-    """One paragraph: what was learned from what."""
+    """One paragraph: what was learned from what, and what a sample cannot show."""
+    from tellwhy.workflow.models import table_model
+
     n_kept = len(model.reference)
-    sampled = f" (a random {n_kept:,} of them)" if n_kept < model.n_rows else ""
+    most = table_model.MOST_ROWS
+    is_sampled = model.n_rows > most
+    chosen = f"a random {most:,} of them" if is_sampled else f"{n_kept:,} of them, those without gaps"
+    unseen = (
+        " Ranges and labels were counted over all rows. What fewer than one row in 10,000 shows may be in none "
+        "of the rows drawn: relations and segments that rare are not learned."
+    )
     return (
-        f"A {model.words} learned from {model.n_rows:,} rows{sampled} of {Path(model.source).name} in "
-        f"{len(model.encoder.columns_)} columns. A row is an alarm above a score of {model.threshold:.4g} "
-        f"({model.rule})."
+        f"A {model.words} learned from {model.n_rows:,} rows{f' ({chosen})' if n_kept < model.n_rows else ''} of "
+        f"{Path(model.source).name} in {len(model.encoder.columns_)} columns. A row is an alarm above a score of "
+        f"{model.threshold:.4g} ({model.rule}).{unseen if is_sampled else ''}"
     )
