@@ -2,7 +2,9 @@
 
 The bare explainer is a detector and an explainer on rows in memory: nothing is read, checked, verified or written. As
 many bare explainers at once as there are workers say what the machine itself can do: processors that share a core, or
-the way to the memory, are slower together. Each number of workers gets `--blocks` blocks each, the largest one all rows.
+the way to the memory, are slower together. So do products of small matrices, which stay in a core's own cache: what these
+lose at once is the machine's clock or a shared core, and no program gets it back. Each number of workers gets `--blocks`
+blocks each, the largest one all rows.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from _results import publish
+from _results import FOLDER, publish
 from threadpoolctl import threadpool_limits
 
 COLUMNS = 40
@@ -154,6 +156,7 @@ def bare_at_once(model: Path, source: Path, workers: int) -> dict[str, Any]:
         "rows": workers * GROUP,
         "seconds": seconds,
         "CPU seconds": sum(line["CPU seconds"] for line in found),
+        "small products, seconds": float(np.median([line["products"] for line in found])),
     }
 
 
@@ -162,7 +165,17 @@ def _bare_group(told: tuple[str, str, int]) -> dict[str, Any]:
 
     model, source, group = told
     with threadpool_limits(limits=1), pq.ParquetFile(source) as file:
-        return bare(tellwhy.load(model), file.read_row_group(group).to_pandas())
+        products = small_products()
+        return bare(tellwhy.load(model), file.read_row_group(group).to_pandas()) | {"products": products}
+
+
+def small_products(n: int = 100_000) -> float:
+    """Seconds for products of 64 × 64 matrices: 96 KB, which a core's own cache holds."""
+    A, B, C = np.ones((3, 64, 64))
+    started = time.perf_counter()
+    for _ in range(n):
+        np.matmul(A, B, out=C)
+    return time.perf_counter() - started
 
 
 def timed(path: Path, model: Path, out: Path, workers: int) -> dict[str, Any]:
@@ -201,11 +214,18 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--note", default="", help="what a reader of the page must know")
     parser.add_argument("--from", dest="read", type=Path, nargs="+", help="write the page from such JSONs")
+    parser.add_argument("--keep", action="store_true", help="keep what the page says, below what is new")
     asked = parser.parse_args()
-    if asked.read is not None:
-        tell([json.loads(path.read_text()) for path in asked.read])
-        return
-    tell([measured(asked)])
+    earlier = _sections() if asked.keep else ""
+    tell([measured(asked)] if asked.read is None else [json.loads(path.read_text()) for path in asked.read])
+    if earlier:
+        page = FOLDER / "bulk.md"
+        page.write_text(f"{page.read_text()}\n**Measured before, with the code of then.** {earlier}")
+
+
+def _sections() -> str:
+    """What the page says below its head."""
+    return (FOLDER / "bulk.md").read_text(encoding="utf-8").split("\n\n", 2)[2]
 
 
 def measured(asked: argparse.Namespace) -> dict[str, Any]:
@@ -269,13 +289,14 @@ def _told(found: dict[str, Any]) -> tuple[str, pd.DataFrame]:
             line["CPU seconds a million rows"] = 1e6 * line["CPU seconds"] / line["rows"]
     compare(lines)
     table = pd.DataFrame(lines).drop(
-        columns=["blocks", "alarms", "from first to last block", "blocks ended"], errors="ignore"
+        columns=["blocks", "alarms", "from first to last block", "blocks ended", "small products, seconds"],
+        errors="ignore",
     )
     table = table.astype(object)
     table = table.where(table.notna(), "")
     text = (
         f"{found.get('note', '')} Measured on {found['machine']}: {COLUMNS} columns, Parquet in row groups of {GROUP:,} "
-        f"rows. {_warm(lines)} {_course(lines)}"
+        f"rows. {_warm(lines)} {_course(lines)}{_machine_limit(lines)}"
         "Seconds of workers hold the start of the processes and the folder of the run at the end. One worker would take "
         "for all rows what it took to start and to end, and its pace between the first and the last block; 'times one "
         "worker' compares with that, or with one bare explainer. 'CPU, times bare' divides the processor time for a "
@@ -291,12 +312,37 @@ def _course(lines: list[dict[str, Any]]) -> str:
         return ""
     ends = most["blocks ended"]
     n = _number(most["way"])
-    pace = (most["rows"] - n * GROUP) / (ends[-1] - ends[n - 1])
+    pace = _pace(most)
     return (
         f"Of the {most['seconds']:.1f} s of {most['way']}, {ends[0]:.1f} s passed until the first block was done and "
         f"{ends[n - 1]:.1f} s until {n} were; {most['seconds'] - ends[-1]:.1f} s were left after the last one. In "
         f"between they did {pace:,.0f} rows a second: {1e6 * n / pace:.0f} s of a processor for a million. "
     )
+
+
+def _machine_limit(lines: list[dict[str, Any]]) -> str:
+    """What the cores lose to each other without any memory, and what that leaves of the workers."""
+    found = {_number(line["way"]): line for line in lines if "small products, seconds" in line}
+    n = max(found, default=1)
+    workers = next((line for line in lines if line["way"] == f"{n} workers"), None)
+    if n < 2 or 1 not in found or workers is None:
+        return ""
+    slower = found[n]["small products, seconds"] / found[1]["small products, seconds"]
+    explainers = found[n]["seconds"] / found[1]["seconds"]
+    pace = _pace(workers) / _pace(next(line for line in lines if line["way"] == "1 worker"))
+    return (
+        f"Products of 64 × 64 matrices, which stay in a core's own cache, take {slower:.2f} times as long in {n} processes "
+        f"at once as in one, bare explainers {explainers:.2f} times: {n / slower:.1f} and {n / explainers:.1f} times one "
+        f"are what the machine can do. Between the first and the last blocks {n} workers are {pace:.1f} times as fast as "
+        "one. "
+    )
+
+
+def _pace(line: dict[str, Any]) -> float:
+    """Rows a second, once every worker has done its first block."""
+    ends = line["blocks ended"]
+    n = _number(line["way"])
+    return float((line["rows"] - n * GROUP) / (ends[-1] - ends[n - 1]))
 
 
 def _warm(lines: list[dict[str, Any]]) -> str:

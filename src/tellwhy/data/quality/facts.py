@@ -49,6 +49,11 @@ class Numbers:
         return np.sort(self.values[~np.isnan(self.values)])
 
     @cached_property
+    def n_different(self) -> int:
+        """How many different values there are."""
+        return n_different(self.filled)
+
+    @cached_property
     def step(self) -> float:
         """The least difference with which values are written: 1 for whole numbers, 0.01 for cents.
 
@@ -64,6 +69,17 @@ class Numbers:
         probe = self.filled[evenly_spread(len(self.filled), SAMPLE)]
         decimals = decimals_of(probe)
         return 0.0 if decimals >= _MOST_DECIMALS else 10.0**-decimals
+
+
+def n_different(rising: Floats) -> int:
+    """How many different values are among values in rising order.
+
+    Examples
+    --------
+    >>> n_different(np.array([1.0, 1.0, 2.5])), n_different(np.zeros(0))
+    (2, 0)
+    """
+    return int(np.count_nonzero(np.diff(rising))) + 1 if len(rising) else 0
 
 
 def decimals_of(values: Floats) -> int:

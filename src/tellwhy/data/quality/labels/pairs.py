@@ -46,7 +46,7 @@ def _coded_columns(seen: Facts, learn: Facts) -> dict[str, Coded]:
     names = [name for name in seen.labels if 2 <= len(learn.labels[name].counts()) <= _MOST_LEVELS]
     columns = {name: coded_labels(seen, learn, name) for name in names}
     for name, numbers in learn.numbers.items():
-        if columns and 2 <= len(np.unique(numbers.filled)) <= _MOST_VALUES:
+        if columns and 2 <= numbers.n_different <= _MOST_VALUES:
             columns[name] = coded_numbers(seen, learn, name)
     return columns
 

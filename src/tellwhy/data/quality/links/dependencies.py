@@ -67,13 +67,19 @@ def dependent_columns(seen: Facts, learn: Facts) -> list[tuple[str, str]]:
 def _coded_columns(seen: Facts, learn: Facts) -> dict[str, Coded]:
     """Labels, and numbers that repeat."""
     columns = {name: coded_labels(seen, learn, name) for name in learn.labels}
-    for name, numbers in learn.numbers.items():
-        probe = numbers.values[learn.sample]
-        probe = probe[~np.isnan(probe)]
-        if 1 < len(np.unique(probe)) <= len(probe) / _GROUP:
-            columns[name] = coded_numbers(seen, learn, name)
+    if "repeating" not in learn.remembered:
+        learn.remembered["repeating"] = [name for name in learn.numbers if _repeats(learn, name)]
+    for name in learn.remembered["repeating"]:
+        columns[name] = coded_numbers(seen, learn, name)
     columns = {name: c for name, c in columns.items() if len(c.names) > 1}
     return dict(list(columns.items())[:_MOST_COLUMNS])
+
+
+def _repeats(facts: Facts, column: str) -> bool:
+    """Whether a column of numbers has few values for its rows, as labels have."""
+    probe = facts.numbers[column].values[facts.sample]
+    probe = probe[~np.isnan(probe)]
+    return 1 < len(np.unique(probe)) <= len(probe) / _GROUP
 
 
 def _dependencies(columns: dict[str, Coded], seen: Facts) -> Iterator[_Dependency]:

@@ -11,7 +11,7 @@ import numpy as np
 from tellwhy.core.score_function import Floats
 from tellwhy.data.columns.values import Labels
 from tellwhy.data.quality.chance import LEVEL, edge_evidence, edge_window, fit_tail, many, most
-from tellwhy.data.quality.facts import Facts, Numbers
+from tellwhy.data.quality.facts import Facts, Numbers, n_different
 from tellwhy.data.quality.findings import MISSING, Finding
 from tellwhy.data.quality.words import as_rows, cell_words, day_words, range_words, rows_words, value_words
 
@@ -72,13 +72,18 @@ def find_placeholders(seen: Facts, learn: Facts) -> list[Finding]:
 
 def _ends(learn: Numbers, seen: Numbers, is_date: bool) -> _Ends:
     """Take known placeholders off both ends; then ends that are repeated, as far away as the rest is wide."""
-    both = learn.filled if seen is learn else np.sort(np.concatenate([learn.filled, seen.filled]))
+    both = learn.filled if seen is learn else _merged(learn.filled, seen.filled)
     ends = _peeled(both, DAYS if is_date else SENTINELS, learn.step)
     if len(ends.core) < _FEWEST_ROWS or ends.core[0] == ends.core[-1]:
         return _Ends(ends.core)
     if not is_date:
         ends = _without_far_repeats(ends)
     return ends
+
+
+def _merged(one: Floats, other: Floats) -> Floats:
+    """Two rising rows of values as one; a stable sort knows that they are in order already."""
+    return np.sort(np.concatenate([one, other]), kind="stable")
 
 
 def _peeled(rising: Floats, known: tuple[float, ...], step: float) -> _Ends:
@@ -102,7 +107,7 @@ def _peeled(rising: Floats, known: tuple[float, ...], step: float) -> _Ends:
 
 def _without_far_repeats(ends: _Ends) -> _Ends:
     rising = ends.core
-    if len(np.unique(rising)) <= _LIST + 1:
+    if n_different(rising) <= _LIST + 1:
         return ends
     above = rising[np.searchsorted(rising, rising[0], side="right") :]
     if len(rising) - len(above) >= _FEWEST_REPEATS and above[0] - rising[0] > above[-1] - above[0] > 0:
