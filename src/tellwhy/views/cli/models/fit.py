@@ -115,11 +115,12 @@ def summary_of(model: TableModel) -> str:
     is_sampled = model.n_rows > most
     chosen = f"a random {most:,} of them" if is_sampled else f"{n_kept:,} of them, those without gaps"
     unseen = (
-        " Ranges and labels were counted over all rows. What fewer than one row in 10,000 shows may be in none "
-        "of the rows drawn: relations and segments that rare are not learned."
+        " Ranges and labels were counted over all rows. What fewer than one row in 10,000 shows may be in "
+        "none of the rows drawn: relations and segments that rare are not learned."
     )
+    rows = f"{model.n_rows:,} rows ({chosen})" if n_kept < model.n_rows else f"{n_kept:,} rows"
     return (
-        f"A {model.words} learned from {model.n_rows:,} rows{f' ({chosen})' if n_kept < model.n_rows else ''} of "
-        f"{Path(model.source).name} in {len(model.encoder.columns_)} columns. A row is an alarm above a score of "
-        f"{model.threshold:.4g} ({model.rule}).{unseen if is_sampled else ''}"
+        f"A {model.words} learned from {rows} of {Path(model.source).name} in "
+        f"{len(model.encoder.columns_)} columns. A row is an alarm above a score of {model.threshold:.4g} "
+        f"({model.rule}).{unseen if is_sampled else ''}"
     )
