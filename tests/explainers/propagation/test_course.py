@@ -221,7 +221,7 @@ def test_layers_in_other_words_repeat_a_course_too(spelling, monkeypatch):
 
 
 def test_an_activation_of_an_earlier_batch_is_not_taken_for_one_of_this():
-    with pytest.raises(UnsupportedModel, match="cannot be seen"):
+    with pytest.raises(UnsupportedModel, match="does not depend on x"):
         LRP(Keeping().eval(), batch_size=2).explain(torch.rand(6, 4))
 
 

@@ -479,3 +479,30 @@ def test_explanations_can_be_saved(method, tmp_path):
     explanation = method(model, **({"n_samples": 2} if method is SmoothGrad else {})).explain(x.numpy())
     explanation.save(tmp_path / "saved")
     np.testing.assert_array_equal(Explanation.load(tmp_path / "saved").values, explanation.values)
+
+
+def test_what_a_model_kept_of_its_parameters_is_a_constant():
+    """Some models keep the biases of attention from their first call, with autograd's record of them."""
+
+    class Keeping(nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            self.layer = nn.Linear(4, 4)
+            self.table = nn.Parameter(torch.randn(4))
+            self.kept = None
+
+        def forward(self, x):
+            if self.kept is None:
+                self.kept = self.table[torch.tensor([3, 2, 1, 0])] * 2
+            return torch.relu(self.layer(x)) + self.kept
+
+    model = Keeping().double().eval()
+    x = torch.randn(6, 4, dtype=torch.float64)
+    fresh = LRP(model, rule="z", batch_size=2).explain(x)
+    model.kept = None
+    model(x)  # by the user, with gradients
+    assert model.kept.grad_fn is not None
+    found = LRP(model, rule="z", batch_size=2).explain(x)
+    np.testing.assert_array_equal(found.values, fresh.values)
+    np.testing.assert_allclose(found.values, InputTimesGradient(model).explain(x).values, atol=1e-12)

@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from tellwhy.core.errors import UnsupportedModel
 from tellwhy.explainers.propagation.engine.methods import Current, Method
-from tellwhy.explainers.propagation.engine.origins import Origin, Origins
+from tellwhy.explainers.propagation.engine.origins import Origin, Origins, reaches
 from tellwhy.explainers.propagation.engine.recording import run_and_record
 from tellwhy.explainers.propagation.engine.taps import tapped
 from tellwhy.explainers.propagation.inside.course import (
@@ -169,10 +169,15 @@ class Capture(TorchFunctionMode):
 
     def is_activation(self, tensor: Tensor) -> bool:
         """Whether a tensor depends on the explained input."""
-        # Parameters require a gradient too, but have no grad_fn: only computed tensors have one.
         if not tensor.requires_grad:
             return False
-        return not tensor.is_leaf or any(tensor is leaf for leaf, _ in self.leaves)
+        # Parameters require a gradient too, but have no grad_fn: only computed tensors have one.
+        if tensor.is_leaf:
+            return any(tensor is leaf for leaf, _ in self.leaves)
+        if self.repeats is not None and self.repeats.place_of(tensor) is not None:
+            return True
+        # A model may keep what it computed of its parameters alone in an earlier call.
+        return self.origins.of(tensor) is not None or reaches(tensor, [leaf for leaf, _ in self.leaves])
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run one function that the model calls."""

@@ -72,6 +72,22 @@ def common_ancestor(tensors: Sequence[Tensor], origins: Sequence[Origin | None])
     return None
 
 
+def reaches(tensor: Tensor, leaves: Sequence[Tensor]) -> bool:
+    """Whether a tensor was computed from some of the leaves, by the record that autograd has of it."""
+    waiting = [tensor.grad_fn]
+    seen = set()
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        start = getattr(node, "variable", None)
+        if start is not None and any(start is leaf for leaf in leaves):
+            return True
+        waiting += [before for before, _ in node.next_functions]
+    return False
+
+
 class Origins:
     """The origin of each activation, and the new tensor of each one that was changed in place.
 
