@@ -144,7 +144,7 @@ def overlapped(one: Callable[[Tensor], Tensor], batch: int, x: Tensor) -> np.nda
     """Values of a batch are copied into one of two pinned buffers while the next batch is computed."""
     if not x.is_cuda:
         return np.concatenate([one(x[i : i + batch]).detach().numpy() for i in range(0, len(x), batch)])
-    whole = torch.empty(x.shape, dtype=x.dtype)
+    whole = torch.from_numpy(np.empty(tuple(x.shape), dtype=np.float32))  # in large pages, as ours
     rooms = [torch.empty((batch, *x.shape[1:]), dtype=x.dtype, pin_memory=True) for _ in range(2)]
     waiting: tuple[int, Tensor, Any] | None = None
     for number, i in enumerate(range(0, len(x), batch)):
@@ -442,7 +442,9 @@ def publish_figures(figures: dict[str, Any]) -> None:
         "by two pinned buffers that are filled while the next batch is computed, for the peers too (their values stay "
         "float32; ours become float64, as every explanation has them). Memory is the peak above the images, the model "
         "included. An earlier version of this page had the peers' values brought to the processor after each batch "
-        "and only ours overlapped; its factors of 2 to 2.5 came from that. " + RECORDED
+        "and only ours overlapped; its factors of 2 to 2.5 came from that. "
+        + RECORDED
+        + figures.get("remark", "")
     )
     text += (
         "zennit works with its canonizer of each network (preset A is its EpsilonPlus); Captum on a copy without "
