@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from _dmm_men import Results
+from tellwhy.explainers.surrogate.convergence import BESIDE
 
 PICTURES = Path(__file__).parent.parent / "docs" / "images"
 TITLES = {"mnist": "MNIST", "fashion": "Fashion-MNIST", "cifar": "CIFAR-10"}
@@ -48,6 +49,8 @@ PUBLISHED = {
 METHODS = {"DMMMEN": "DMM-MEN", "LIME": "LIME", "SHAP": "SHAP"}
 PROCEDURES = ("nullified", "replaced", "crafted", "alone")
 OWN, PLAIN = "#c65307", "#777777"
+AGREED = 1.05  # largest R̂ of chains that agree
+ALLOWED = 600.0  # processor seconds of a fit: five minutes of two cores
 Parts = list[tuple[str, pd.DataFrame]]
 
 
@@ -140,21 +143,21 @@ def stability_tables(results: Results, names: Sequence[str]) -> Parts:
 
 
 def converged_tables(results: Results, *, about: str) -> Parts:
-    """How far chains agree: one line per fit, those with most images first; and how many agree."""
+    """How far chains agree: one line per fit, those with most images first; and how many agree in time."""
     fits = [line for line in results.starting("") if "r_hats" in line]
-    fits.sort(key=lambda line: -line["rows"])
-    whole = sum(line["r_hat"] <= 1.05 for line in fits)
-    effects = sum(_of_effects(line) <= 1.05 for line in fits)
+    fits.sort(key=lambda line: -line["rows"] * line["pixels"] // 300_000)  # whole classes before the others
+    agree = [line for line in fits if line["r_hat"] <= AGREED]
+    main = sum(line["r_hat_150"] <= AGREED for line in fits)
+    beside = sum(line["r_hats"][BESIDE] <= AGREED for line in fits)
+    in_time = sum(line["busy"] <= ALLOWED for line in agree)
+    spent = sorted(line["busy"] for line in agree) or [0.0]
     words = (
-        f" {len(fits)} fits: R̂ is at most 1.05 in {whole} of them, and in {effects} where the mean "
-        f"variance is left out. Measured on {measured_on(fits)}."
+        f" {len(fits)} fits: R̂ is at most {AGREED} in {len(agree)} of them, in {in_time} within {ALLOWED:.0f} processor "
+        f"seconds, five minutes of two cores; in {main} for all of the 150 main coefficients, in {beside} for the mean "
+        f"variance. Those that agree took {spent[0]:.0f} to {spent[-1]:.0f} processor seconds, half of them at most "
+        f"{np.median(spent):.0f}. Measured on {measured_on(fits)}."
     )
     return [(about + words, pd.DataFrame([_fit_line(line) for line in fits]))]
-
-
-def _of_effects(line: dict[str, Any]) -> float:
-    """Largest R̂ of the effects and of which come first."""
-    return max(value for quantity, value in line["r_hats"].items() if "variance" not in quantity)
 
 
 def _fit_line(line: dict[str, Any]) -> dict[str, Any]:
@@ -164,15 +167,19 @@ def _fit_line(line: dict[str, Any]) -> dict[str, Any]:
         "class": f"{TITLES[name]}: {CLASSES[name][int(target)]}",
         "images": line["rows"],
         "pixels": line["pixels"],
+        "threads": line["threads"],
+        "seconds": f"{line['wall']:.0f}",
         "processor s": f"{line['busy']:.0f}",
         "R̂": f"{line['r_hat']:.3f}",
-        "without the variance": f"{_of_effects(line):.3f}",
-        "of the 150 main coefficients": f"{line['r_hat_150']:.3f}",
+        "of 150 coefficients": f"{line['r_hat_150']:.3f}",
+        "of the mean variance": f"{line['r_hats'][BESIDE]:.3f}",
         "effective draws": f"{line['ess']:.0f}",
         "chains": line["ended"],
         "splits": f"{split} of {splits}",
         "merges": f"{merged} of {merges}",
-        "shares of the components": ", ".join(map(str, line["shares"])),
+        "shares of the components, %": ", ".join(
+            f"{100 * share:.0f}" for share in line["shares"] if share > 0.005
+        ),
     }
 
 
@@ -195,9 +202,11 @@ def fidelity_tables(results: Results, name: str, *, stem: str = "dmm-men") -> Pa
         f"{measured_on(found)}.\n\n![Fidelity of every class, with 95 % limits over the "
         f"bootstraps](../images/{stem}-fidelity-{name}.png)"
     )
+    agree = sum(line["r_hat"] <= AGREED for line in fits)
     added = (
-        f"{TITLES[name]}: the fits to {sum(line['rows'] for line in fits):,} training images, and what they say adds to "
-        "each class (mean coefficient × mean pixel).\n\n![What adds to the log-odds "
+        f"{TITLES[name]}: the fits to {sum(line['rows'] for line in fits):,} training images that the curves come from, "
+        f"of which {agree} of {len(fits)} have converged (R̂ at most {AGREED}), and what they say adds to each class "
+        "(mean coefficient × mean pixel).\n\n![What adds to the log-odds "
         f"of each class](../images/{stem}-gallery-{name}.png)"
     )
     return [(about, mean), (added, table_of_fits(fits))]

@@ -9,6 +9,7 @@ from tellwhy.explainers.surrogate.conditionals.state import design, empty_state,
 STEPS = (
     "draw_assignments",
     "draw_gates",
+    "draw_order",
     "draw_sticks",
     "draw_alpha",
     "draw_nets",

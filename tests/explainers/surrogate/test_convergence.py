@@ -5,6 +5,8 @@ import pytest
 from scipy import stats
 
 from tellwhy.explainers.surrogate.convergence import (
+    BESIDE,
+    Convergence,
     bulk_draws,
     convergence,
     effective_draws,
@@ -94,3 +96,10 @@ def test_many_quantities_at_once():
     np.testing.assert_allclose(together, [effective_draws(draws[..., k]) for k in range(5)])
     for measure in (rank_r_hat, bulk_draws, tail_draws):
         np.testing.assert_allclose(measure(draws), [measure(draws[..., k]) for k in range(5)])
+
+
+def test_what_is_watched_beside_counts_only_where_nothing_else_is_there():
+    agreement = Convergence({"effect": 1.01, BESIDE: 1.9}, {"effect": 300.0, BESIDE: 5.0}, {"effect": 80.0})
+    assert (agreement.worst_r_hat, agreement.least_ess) == (1.01, 80.0)
+    alone = Convergence({BESIDE: 1.9}, {BESIDE: 5.0})
+    assert (alone.worst_r_hat, alone.least_ess) == (1.9, 5.0)

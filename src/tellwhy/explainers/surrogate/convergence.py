@@ -13,6 +13,7 @@ from tellwhy.core.score_function import Floats
 
 R_HAT = 1.1  # chains agree below this
 GOAL = 1.05  # chains that may go on do so until they agree this well
+BESIDE = "mean log variance of the rows"  # watched, not reported: it tells whether components still change
 
 
 TAIL = 0.05  # part of the draws in each tail: about the ends of 90 % intervals
@@ -26,7 +27,8 @@ class Convergence:
     ----------
     r_hat, ess, tail
         Rank-normalised split-R̂, and effective draws of the bulk (for means) and of the tails (for ends of
-        intervals): one number per quantity, by name.
+        intervals): one number per quantity, by name. That of `BESIDE` is not reported, and counts only where
+        nothing else is there.
     ended
         Why the chains ended, where they were free to go on.
     """
@@ -38,18 +40,23 @@ class Convergence:
 
     @property
     def worst_r_hat(self) -> float:
-        """Largest split-R̂."""
-        return max(self.r_hat.values())
+        """Largest split-R̂ of what is reported."""
+        return max(_reported(self.r_hat))
 
     @property
     def least_ess(self) -> float:
-        """Fewest effective draws, of the bulk or of the tails."""
-        return min([*self.ess.values(), *self.tail.values()])
+        """Fewest effective draws of what is reported, of the bulk or of the tails."""
+        return min([*_reported(self.ess), *_reported(self.tail)])
 
     def words(self) -> str:
         """All of it in a few words."""
         agreement = f"R̂ ≤ {self.worst_r_hat:.2f}, effective draws ≥ {self.least_ess:.0f}"
         return f"{agreement}; {self.ended}" if self.ended else agreement
+
+
+def _reported(numbers: dict[str, float]) -> list[float]:
+    """Numbers of the quantities that are reported; all where there are no others."""
+    return [value for name, value in numbers.items() if name != BESIDE] or list(numbers.values())
 
 
 def split_r_hat(draws: Floats) -> Floats:

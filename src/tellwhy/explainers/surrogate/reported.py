@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tellwhy.core.score_function import Floats
+from tellwhy.explainers.surrogate.convergence import BESIDE
 
 if TYPE_CHECKING:
     from tellwhy.explainers.surrogate.conditionals.state import Data
@@ -24,9 +25,10 @@ def spread_of(data: Data) -> Floats:
 def quantities(chains: Sequence[Chain], spread: Floats) -> dict[str, Floats]:
     """What is reported of the kept draws, whatever the components' numbers: each (chains, draws).
 
-    The mean of the rows' coefficients in the columns of the largest effects, which columns these are, and the
-    mean logarithm of the rows' variances. An effect is a coefficient times the column's `spread`: a pixel
-    that is nearly always black may have any coefficient. Single rows carry a split-R̂ of their own.
+    The mean of the rows' coefficients in the columns of the largest effects, which columns these are, and,
+    beside them, the mean logarithm of the rows' variances. An effect is a coefficient times the column's
+    `spread`: a pixel that is nearly always black may have any coefficient. Single rows carry a split-R̂ of
+    their own.
     """
     J = chains[0].kept.coef.shape[1]
     means = []
@@ -37,7 +39,7 @@ def quantities(chains: Sequence[Chain], spread: Floats) -> dict[str, Floats]:
         means.append(np.einsum("dj,djk->dk", shares, chain.kept.coef[: chain.n_kept])[:, 1:])
         variances.append((shares * np.log(chain.kept.sigma2[: chain.n_kept])).sum(axis=1))
     mean = np.array(means) * spread  # effects, (chains, draws, p)
-    found = {"mean log variance of the rows": np.array(variances)}
+    found = {BESIDE: np.array(variances)}
     if not mean.shape[2]:
         return found
     order = np.argsort(-np.abs(mean.mean(axis=(0, 1))), kind="stable")

@@ -15,6 +15,7 @@ drawn      from                                                                 
 =========  ============================================================================  ===================
 z_i        ∝ π_j N(y_i; x̃_iᵀβ_j, σ_j²)                                                   components
 gates      normal-inverse-gamma of the places of the component's rows                    components
+order      ∝ probability of the components' sizes, the sticks u integrated out           order
 u_j        Beta(1 + n_j, α + Σ_{l>j} n_l), u_J = 1                                       components
 α          Gamma(e + J − 1, rate f − Σ_{j<J} log(1 − u_j))                               components
 c_j        ∝ w_k EN(β_j | σ_j², λ_k)                                                     nets
@@ -23,7 +24,7 @@ w          Dirichlet(1/K + m_k)                                                 
 σ_j²       slice step on log σ²                                                          nets
 t_jl       InverseGaussian(mean λ1/(2λ2|β_jl|), shape λ1²/(4λ2σ_j²))                     nets
 β_j        N(M X_jᵀy_j, σ_j²M), M = (X_jᵀX_j + λ2 diag(1 + t_j))⁻¹                       coefficients
-(z, u, β)  a pair of components split or merged at once, after some of the sweeps                partition
+(z, u, β)  a pair of components split or merged at once, after some of the sweeps        partition
 =========  ============================================================================  ===================
 
 t = τ/(1 − τ) are scales, one per coefficient, that are drawn only so that β_j is normal given them; EN is

@@ -19,6 +19,7 @@ from tellwhy.explainers.surrogate.conditionals._compiled_nets import (
     draw_scales,
     draw_variances,
 )
+from tellwhy.explainers.surrogate.conditionals._compiled_order import draw_order
 from tellwhy.explainers.surrogate.conditionals._compiled_partition import draw_partition
 
 
@@ -26,12 +27,14 @@ from tellwhy.explainers.surrogate.conditionals._compiled_partition import draw_p
 def sweep(state, data, priors, rng):
     """One pass over all full conditionals and, after some of them, a move of whole groups of rows.
 
+    The order of the components is drawn with the sticks integrated out: the sticks come right after it.
     Nets, penalties and variances are drawn with the scales t integrated out. So t comes after the last of
     them, and β after t: any β drawn from older scales would belong to other penalties. Moves that split and
     merge need scales and coefficients that belong together, and come last.
     """
     draw_assignments(state, data, priors, rng)
     draw_gates(state, data, priors, rng)
+    draw_order(state, data, priors, rng)
     draw_sticks(state, data, priors, rng)
     draw_alpha(state, data, priors, rng)
     draw_nets(state, data, priors, rng)

@@ -26,6 +26,7 @@ from tellwhy.explainers.surrogate.conditionals._compiled_draws import (
     log_erfcx,
     log_gamma_draw,
 )
+from tellwhy.explainers.surrogate.conditionals._compiled_order import log_stick_prior
 from tellwhy.explainers.surrogate.conditionals._compiled_regression import coefficients_of, regression
 
 OFTEN = 0.1  # of the sweeps end with such a move, which costs as much as a few sweeps
@@ -35,18 +36,6 @@ WIDTH = 0.5  # standard deviation of the lognormal proposal of a variance
 
 Pair = namedtuple("Pair", "is_merge a b rows sigma2_a sigma2_b empty t_b t_empty precision_a precision_b")
 """Two components whose rows are given out anew: σ² and t of b are those with rows, `empty` those without."""
-
-
-@njit(nogil=True, cache=True)
-def log_stick_prior(counts, alpha):
-    """Log probability of the rows' components, the sticks integrated out, up to a constant."""
-    found = 0.0
-    beyond = counts.sum()
-    for j in range(len(counts) - 1):
-        beyond -= counts[j]
-        found += math.lgamma(1.0 + counts[j]) + math.lgamma(alpha + beyond)
-        found -= math.lgamma(1.0 + alpha + counts[j] + beyond)
-    return found
 
 
 @njit(nogil=True, cache=True)
