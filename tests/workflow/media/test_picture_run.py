@@ -161,3 +161,13 @@ def test_a_place_never_has_less_than_the_usual_relevance():
     for _ in range(20):
         for region in regions_of(rng.exponential(size=(40, 40)) ** 2, 5):
             assert region.times_usual >= 1.5
+
+
+def test_what_was_done_to_many_pictures_is_told_once(tmp_path):
+    for k in range(3):
+        Image.fromarray(stripes(k, scale=7)).save(tmp_path / f"{k}.png")
+    Image.fromarray(stripes(9)).convert("RGBA").save(tmp_path / "clear.png")
+    run = explain_pictures(tmp_path, top=1, **FAST)
+    assert "3 pictures: 336 × 280 pixels made 256 × 213." in run.notices
+    assert f"{tmp_path / 'clear.png'}: transparent parts put on white." in run.notices
+    assert len(run.notices) == 2

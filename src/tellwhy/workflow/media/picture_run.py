@@ -135,8 +135,18 @@ def _read(
         pictures.append(picture)
     if not pictures:
         raise InvalidInput(f"None of the {len(paths)} pictures can be {used}. The first: {notices[0]}")
-    changed = [f"{picture.name}: {', '.join(picture.notices)}." for picture in pictures if picture.notices]
-    return pictures, [*_few(notices), *_few(changed)]
+    return pictures, [*_few(notices), *_few(_changed(pictures))]
+
+
+def _changed(pictures: Sequence[Picture]) -> list[str]:
+    """What was done to pictures; what was done to many is told once."""
+    names: dict[str, list[str]] = {}
+    for picture in pictures:
+        if picture.notices:
+            names.setdefault(", ".join(picture.notices), []).append(picture.name)
+    return [
+        f"{who[0] if len(who) == 1 else f'{len(who):,} pictures'}: {what}." for what, who in names.items()
+    ]
 
 
 def _few(notices: list[str]) -> list[str]:

@@ -66,10 +66,12 @@ def _page(run: MediaRun, n: int) -> str:
 
 
 def _figures(run: MediaRun, n: int) -> list[tuple[str, str]]:
-    _, many = NAMES[run.kind]
-    judged = ("windows", len(run.scores)) if run.kind == "series" else (many, len(run.names))
-    alarms = [] if run.threshold is None else [("alarms", wording.number(run.n_flagged))]
-    return [(judged[0], wording.number(judged[1])), *alarms, ("explained below", wording.number(n))]
+    one, many = NAMES[run.kind]
+    n_judged = len(run.scores) if run.kind == "series" else len(run.names)
+    judged = "windows" if run.kind == "series" else one if n_judged == 1 else many
+    alarms = "alarm" if run.n_flagged == 1 else "alarms"
+    told = [] if run.threshold is None else [(alarms, wording.number(run.n_flagged))]
+    return [(judged, wording.number(n_judged)), *told, ("explained below", wording.number(n))]
 
 
 def _card(run: MediaRun, item: Item, rank: int) -> Card:
