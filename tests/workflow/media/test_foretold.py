@@ -109,3 +109,20 @@ def test_heavy_tailed_series_raise_as_few_alarms_as_is_said():
             counts[name] += (new.sum(axis=1) > line).any()
     assert counts["told by readings"] <= 0.1 * n_runs
     assert counts["told by readings"] < counts["by heights alone"]
+
+
+def test_a_few_scores_raise_as_few_alarms_as_is_said_and_far_ones_are_found():
+    """Fifteen good pictures whose scores are skewed, and twelve new ones; one of them far out, or none."""
+    rng = np.random.default_rng(8)
+    n_runs = 100
+    counts = {"averaged": 0, "fitted": 0, "found": 0}
+    for _ in range(n_runs):
+        good, new = (5.0 + rng.lognormal(0.0, 0.6, size=n) for n in (15, 12))
+        averaged = judge(new, good, learn=ForetoldHeights.of_scores)
+        counts["averaged"] += (new > averaged.threshold).any()
+        counts["fitted"] += (new > judge(new, good).threshold).any()
+        new[0] = np.median(good) + 10 * np.ptp(good)
+        counts["found"] += new[0] > judge(new, good, learn=ForetoldHeights.of_scores).threshold
+    assert counts["averaged"] <= 0.12 * n_runs
+    assert counts["averaged"] < 0.6 * counts["fitted"]
+    assert counts["found"] == n_runs

@@ -78,6 +78,15 @@ class Ground:
         """Whether pictures are compared place by place."""
         return self.middle is not None
 
+    @property
+    def told(self) -> str:
+        """What was compared, in words."""
+        return (
+            f"They show the same thing in the same place (where a pixel is explains {self.share:.0%} of the "
+            "differences between pixels), so that patches are of how far each pixel is from what the others "
+            "show there, in units of how far those are from each other."
+        )
+
 
 AS_THEY_ARE = Ground(None, None, 0.0)
 

@@ -20,6 +20,7 @@ from tellwhy.data.patches import Windows
 from tellwhy.detectors import PatchModel
 from tellwhy.explainers import PatchRelevance
 from tellwhy.workflow.media.aligned import LEAST, Ground, ground_of
+from tellwhy.workflow.media.foretold import ForetoldHeights
 from tellwhy.workflow.media.media_run import Item, MediaRun, Place
 from tellwhy.workflow.media.ordinary import Judged, judge
 from tellwhy.workflow.media.regions import Region, regions_of
@@ -91,7 +92,7 @@ def explain_pictures(files: str | Path | Sequence[str | Path], **settings: Any) 
     model = _model(request, is_clean=bool(good)).fit([ground.seen(each) for each in good or own])
     scores = _scores(model, own, ground, unseen=not good, is_sparse=is_sparse)
     ordinary = _ordinary(model, good, ground, is_sparse=is_sparse) if len(good) > 1 else None
-    judged = judge(scores, ordinary, fdr=request.fdr)
+    judged = judge(scores, ordinary, fdr=request.fdr, learn=ForetoldHeights.of_scores)
     seen = _Seen(pictures, own, ground, len(good), notices, scores, judged)
     order = np.argsort(-scores, kind="stable")[: request.top].tolist()
     items = [_item(model, seen, i) for i in track(order, len(order), "explaining pictures")]
@@ -284,18 +285,10 @@ def _summary(seen: _Seen, request: PictureRequest) -> str:
     itself = "itself" if n == 1 else "each other"
     good = f"{seen.n_reference:,} good picture{'s' if seen.n_reference != 1 else ''}"
     what = "One picture was" if n == 1 else f"{n:,} pictures were"
-    place = f" {_placed(seen.ground)}" if seen.ground.is_aligned else ""
+    place = f" {seen.ground.told}" if seen.ground.is_aligned else ""
     return (
         f"{what} compared with {good if seen.n_reference else itself}, by a one-class SVM of patches of "
         f"{request.patch} × {request.patch} pixels (longest side: {request.side} pixels).{place} A "
         f"picture’s score is the mean of its oddest {PLACES:.0%} of patches. Alarms: {seen.judged.rule}. "
         "Relevance of pixels: One-Class DTD of every patch, added up."
-    )
-
-
-def _placed(ground: Ground) -> str:
-    return (
-        f"They show the same thing in the same place (where a pixel is explains {ground.share:.0%} of the "
-        "differences between pixels), so that patches are of how far each pixel is from what the others "
-        "show there, in units of how far those are from each other."
     )
