@@ -13,7 +13,7 @@ from tellwhy.core.storage.compiled_loops import njit
 
 FEATURES, CLASSES = 20_000, 1_000  # weights of the generated documents
 ROWS_READ = 200_000
-ROUNDS = 200_000
+ROUNDS = 1_000_000
 REPEATS = 3
 
 

@@ -40,6 +40,7 @@ RANKS = [int(n) for n in os.environ.get("RANKS", ",".join(str(n) for n in COUNTS
 WW_TOL = TOLS["ww"]
 BUNDLES = 16
 REPEATS = int(os.environ.get("REPEATS", "3"))
+ALSO = os.environ.get("ALSO", "classes,epochs").split(",")
 EPOCHS = 3
 LLW_C = 100.0
 LLW_EPOCHS = 8
@@ -69,6 +70,10 @@ CEILING_WORDS = (
     "caches, or read rows of 160 MB of weights in no order."
 )
 KEPT_WORDS = " Kept from an earlier run."
+SHARED_ROWS = "All classes in one bundle: threads share rows."
+SHARED_CLASSES = (
+    f"{BUNDLES} bundles: threads share the classes; {LLW_EPOCHS} epochs, with C = {LLW_C:g} in place of 1."
+)
 WORDS = {"epoch": EPOCH_WORDS, "gap": GAP_WORDS, "memory": MEMORY_WORDS}
 LOSSES = ("ww", "cs")
 MEMORY_COLUMN = "GB of the fullest other rank"
@@ -82,15 +87,18 @@ def documents(n: int = 5_000, n_classes: int = 1_000, n_terms: int = 20_000) -> 
 
 
 def over_threads(s: Split, cls: Any, n_bundles: int, **given: Any) -> Lines:
-    """The fastest of some fits with each number of threads."""
+    """The fastest of some fits with each number of threads, whose turns come round after each other."""
+    fits: dict[int, list[tuple[float, int, float]]] = {n: [] for n in COUNTS}
+    options = {"n_bundles": n_bundles, "fit_intercept": False, "random_state": 0, **given}
+    for _ in range(REPEATS):
+        for n in COUNTS:
+            model = cls(n_jobs=n, **options).fit(s.X, s.y)
+            fits[n].append((model.history_[-1]["seconds"], model.n_iter_, model.objective_))
     found: Lines = []
     for n in COUNTS:
-        options = {"n_bundles": n_bundles, "fit_intercept": False, "random_state": 0, **given}
-        models = [cls(n_jobs=n, **options).fit(s.X, s.y) for _ in range(REPEATS)]
-        model = min(models, key=lambda model: model.history_[-1]["seconds"])
+        seconds, epochs, objective = min(fits[n])
         line = {"data": s.name, "solver": cls.__name__, "threads": n, "bundles": n_bundles}
-        seconds = model.history_[-1]["seconds"]
-        found.append({**line, "s": seconds, "epochs": model.n_iter_, "objective": model.objective_})
+        found.append({**line, "s": seconds, "epochs": epochs, "objective": objective})
         found[-1]["times faster"] = found[0]["s"] / seconds
         print(found[-1], flush=True)
     return found
@@ -104,23 +112,48 @@ def stored(s: Split, place: Path) -> Path:
 
 
 def threads(tell: Tell) -> None:
-    docs = documents()
-    small = docs.X[:800], np.arange(800) % 70
-    for cls, bundles in ((WestonWatkinsSVM, 1), (CrammerSingerSVM, 1), (LeeLinWahbaSVM, 4)):
-        cls(tol=0.1, n_bundles=bundles, n_jobs=2, fit_intercept=False, max_epochs=5000).fit(*small)  # compile
-    parts: list[tuple[str, pd.DataFrame]] = [(CEILING_WORDS, ceiling(COUNTS))]
-    for s in (docs, naics2017_whole(), news20()):
-        lines = [
-            line
-            for cls in (WestonWatkinsSVM, CrammerSingerSVM)
-            for line in over_threads(s, cls, 1, tol=WW_TOL)
-        ]
-        parts.append((f"All classes in one bundle: threads share rows. {described(s)}", pd.DataFrame(lines)))
-        tell(parts)
-    lines = over_threads(docs, LeeLinWahbaSVM, BUNDLES, C=LLW_C, max_epochs=LLW_EPOCHS)
-    text = f"{BUNDLES} bundles: threads share the classes; {LLW_EPOCHS} epochs, with C = {LLW_C:g} in place of 1."
-    parts.append((f"{text} {described(docs)}", pd.DataFrame(lines)))
-    tell(parts)
+    """The sets that are named, or all; tables of the others are kept from an earlier run."""
+    named = sys.argv[2:] or ["documents", "naics2017", "news20", "llw"]
+    sets = {"documents": documents(), "naics2017": naics2017_whole(), "news20": news20()}
+    compile_all(sets)
+    parts: dict[str, tuple[str, pd.DataFrame]] = {"machine": (CEILING_WORDS, ceiling(COUNTS))}
+    parts |= kept_threads(sets)
+    for name, s in sets.items():
+        if name in named:
+            lines = [
+                line
+                for cls in (WestonWatkinsSVM, CrammerSingerSVM)
+                for line in over_threads(s, cls, 1, tol=WW_TOL)
+            ]
+            parts[name] = f"{SHARED_ROWS} {described(s)}", pd.DataFrame(lines)
+            tell(list(parts.values()))
+    if "llw" in named:
+        docs = sets["documents"]
+        lines = over_threads(docs, LeeLinWahbaSVM, BUNDLES, C=LLW_C, max_epochs=LLW_EPOCHS)
+        parts["llw"] = f"{SHARED_CLASSES} {described(docs)}", pd.DataFrame(lines)
+    tell(list(parts.values()))
+
+
+def compile_all(sets: dict[str, Split]) -> None:
+    """Rows of both kinds, so that no fit that is timed has to compile."""
+    for s in (sets["documents"], sets["naics2017"]):
+        small = s.X[:800], np.arange(800) % 70
+        for cls, bundles in ((WestonWatkinsSVM, 1), (CrammerSingerSVM, 1), (LeeLinWahbaSVM, 4)):
+            cls(tol=0.1, n_bundles=bundles, n_jobs=2, fit_intercept=False, max_epochs=20).fit(*small)
+
+
+def kept_threads(sets: dict[str, Split]) -> dict[str, tuple[str, pd.DataFrame]]:
+    """Tables of an earlier run over threads, by what was measured."""
+    before: list[Lines] = json.loads(kept("threads").read_text()) if kept("threads").is_file() else []
+    names = {s.name: name for name, s in sets.items()}
+    found = {}
+    for lines in before:
+        if "solver" in lines[0]:
+            name = names[lines[0]["data"]]
+            is_llw = lines[0]["solver"] == LeeLinWahbaSVM.__name__
+            words = f"{SHARED_CLASSES if is_llw else SHARED_ROWS} {described(sets[name])}{KEPT_WORDS}"
+            found["llw" if is_llw else name] = words, pd.DataFrame(lines)
+    return {name: found[name] for name in (*sets, "llw") if name in found}
 
 
 def described(s: Split) -> str:
@@ -163,16 +196,16 @@ def told(tables: dict[str, Lines], fresh: set[str]) -> Iterator[tuple[str, pd.Da
 def measures(n: int, sets: dict[str, Path]) -> list[dict[str, Any]]:
     """Seconds to a gap with the plan's cut and, of documents, with the classes cut alone.
 
-    `EPOCHS_TOO=` in the environment leaves out what is measured by epochs.
+    `ALSO=` in the environment leaves out the latter, and what is measured by epochs.
     """
     found: Lines = []
     for loss in LOSSES:
         for name, data in sets.items():
             what = {"name": name, "data": str(data), "loss": loss, "threads": 1, "C": 1.0, "parts": None}
             found.append({**what, "measure": "gap", "epochs": 300})
-            if n > 1 and name == "generated documents":
+            if n > 1 and name == "generated documents" and "classes" in ALSO:
                 found.append({**what, "measure": "gap", "epochs": 300, "parts": 1})
-            if name == "generated documents" and loss == "ww" and os.environ.get("EPOCHS_TOO", "yes"):
+            if name == "generated documents" and loss == "ww" and "epochs" in ALSO:
                 llw = {"loss": "llw", "C": LLW_C, "blocks": BUNDLES}
                 found.append({**what, **llw, "measure": "epoch", "epochs": EPOCHS})
     return found
