@@ -209,3 +209,17 @@ def test_errors_of_the_model_tell_what_to_do():
     weights = torch.randn(3, 8, 8, dtype=torch.float64)
     with pytest.raises(InvalidInput, match=r"torch\.vmap"):
         LRP(Between(lambda z: torch.vmap(lambda w: torch.relu(z @ w))(weights).sum(0))).explain(X)
+
+
+def test_exported_programs_are_explained_by_their_archive(tmp_path):
+    from tellwhy.workflow import load_network
+
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 6), nn.ReLU(), nn.Linear(6, 2)).eval()
+    x = torch.randn(2, 8)
+    program = torch.export.export(model, (x,))
+    with pytest.raises(UnsupportedModel, match=r"load_network\('model.pt2'\)"):
+        LRP(program.module()).explain(x)
+    torch.export.save(program, tmp_path / "model.pt2")
+    found = LRP(load_network(str(tmp_path / "model.pt2")).model).explain(x).values
+    np.testing.assert_allclose(found, LRP(model).explain(x).values, atol=1e-6)

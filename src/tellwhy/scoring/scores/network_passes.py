@@ -26,6 +26,12 @@ def check_model(model: Any) -> None:
             f"Expected a torch.nn.Module. Got {type(model).__name__} instead: leave the method out, and one "
             "that suits the model is picked."
         )
+    if _is_exported(model):
+        raise UnsupportedModel(
+            "An exported program has no evaluation mode, and its operations are not PyTorch's functions. Save "
+            "it by torch.export.save(program, 'model.pt2') and explain "
+            "tellwhy.workflow.load_network('model.pt2').model."
+        )
     for name, module in model.named_modules():
         if module.training:
             where = f"its module '{name}'" if name else "it"
@@ -33,6 +39,13 @@ def check_model(model: Any) -> None:
                 f"{type(model).__name__} cannot be explained: {where} is in training mode, where dropout and "
                 "batch norm depend on chance and on the other rows. Call model.eval() first."
             )
+
+
+def _is_exported(model: Module) -> bool:
+    """Whether this is `torch.export.export(...).module()`: a graph of PyTorch's innermost operations."""
+    if not isinstance(model, torch.fx.GraphModule):
+        return False
+    return any(isinstance(node.target, torch._ops.OpOverload) for node in model.graph.nodes)
 
 
 class Placed(NamedTuple):
