@@ -52,6 +52,13 @@ def neighbours(z):
     return torch.stack([torch.sparse.mm(edges, row) for row in z])
 
 
+def experts(z):
+    """One matrix for each third of the places, as mixtures of experts have them."""
+    weights = torch.randn(3, 8, 8, generator=torch.Generator().manual_seed(2))
+    ends = torch.tensor([len(z), 2 * len(z), 3 * len(z)], dtype=torch.int32)
+    return F.grouped_mm(z.flatten(0, 1).float(), weights, offs=ends).reshape(z.shape).double()
+
+
 # All of degree one in z: LRP-0 is input times gradient.
 LINEAR = {
     "Fourier transform": lambda z: torch.fft.fft2(z).real,
@@ -73,6 +80,14 @@ def test_what_is_of_degree_one_keeps_its_derivative(name):
     np.testing.assert_allclose(explainer.ledger(X)["absorbed"].sum(), found.residual.sum(), atol=1e-10)
     bare = LRP(Between(LINEAR[name], bias=False), rule="z").explain(X)
     np.testing.assert_allclose(bare.residual, 0, atol=1e-12)
+
+
+@pytest.mark.skipif(not hasattr(F, "grouped_mm"), reason="this PyTorch has no grouped_mm")
+def test_matrices_of_groups_keep_their_derivative():
+    model = Between(experts)
+    found = LRP(model, rule="z").explain(X).values
+    wanted = InputTimesGradient(model).explain(X).values
+    np.testing.assert_allclose(found, wanted, atol=1e-6 * np.abs(wanted).max())
 
 
 class Rotary(nn.Module):

@@ -28,8 +28,8 @@ def check_model(model: Any) -> None:
         )
     if _is_exported(model):
         raise UnsupportedModel(
-            "An exported program has no evaluation mode, and its operations are not PyTorch's functions. Save "
-            "it by torch.export.save(program, 'model.pt2') and explain "
+            "An exported program has no evaluation mode, and its operations are not PyTorch's functions. "
+            "Save it by torch.export.save(program, 'model.pt2') and explain "
             "tellwhy.workflow.load_network('model.pt2').model."
         )
     for name, module in model.named_modules():

@@ -41,9 +41,9 @@ from tellwhy.explainers.propagation.operations.open_table import OpenTable
 _NAMES = {
     "layer": "linear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d",
     "mixing": """add sub neg mul div sum cumsum matmul mm bmm mv dot inner outer einsum bilinear batch_norm
-        softmax log_softmax interpolate upsample scatter_add index_add fold sparse_mm grid_sample affine_grid
-        complex conj resolve_conj real imag stft istft fft_fft fft_ifft fft_rfft fft_irfft fft_fft2 fft_ifft2
-        fft_rfft2 fft_irfft2 fft_fftn fft_ifftn fft_rfftn fft_irfftn""",
+        softmax log_softmax interpolate upsample scatter_add index_add fold sparse_mm grouped_mm grid_sample
+        affine_grid complex conj resolve_conj real imag stft istft fft_fft fft_ifft fft_rfft fft_irfft
+        fft_fft2 fft_ifft2 fft_rfft2 fft_irfft2 fft_fftn fft_ifftn fft_rfftn fft_irfftn""",
     "attention": "scaled_dot_product_attention",
     "pooling": """mean avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d
         adaptive_avg_pool3d""",
@@ -75,7 +75,8 @@ KINDS: OpenTable[str] = OpenTable("operation", BUILT_IN)
 
 # Kinds that need to know no more than the function's name: the others read its arguments.
 NAMEABLE = ("elementwise", "rectifier", "copying", "mixing")
-_PRODUCTS = {"mul", "matmul", "mm", "bmm", "mv", "dot", "inner", "outer", "einsum", "bilinear", "sparse_mm"}
+_PRODUCED = "mul matmul mm bmm mv dot inner outer einsum bilinear sparse_mm grouped_mm"
+_PRODUCTS = frozenset(_PRODUCED.split())
 OF_THE_FIRST = frozenset(("div", "grid_sample"))  # linear in their first argument only
 _OF_COMPLEX = frozenset(("copying", "mixing", "product", "addition"))
 _NOT_NEGATIVE = frozenset(
