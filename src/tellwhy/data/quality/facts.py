@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from tellwhy.core.score_function import Floats, Integers
+from tellwhy.core.storage import clock
 from tellwhy.core.tables import evenly_spread
 from tellwhy.data.columns.kinds import has_id_name
 from tellwhy.data.columns.values import Labels, labels_of, stored_kind
@@ -208,7 +209,7 @@ def facts_of(
         known[column] = _Kind("identifier")
         del numbers[column]
     written = frame if raw is None else raw
-    return Facts(frame, known, numbers, dates, labels, _days_of(now or datetime.now()), written)
+    return Facts(frame, known, numbers, dates, labels, _days_of(now or clock.now().astimezone()), written)
 
 
 def _days_of(moment: datetime) -> float:

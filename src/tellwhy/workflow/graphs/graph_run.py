@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -14,6 +13,7 @@ import pandas as pd
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.progress import stage
 from tellwhy.core.score_function import Floats, Integers
+from tellwhy.core.storage import clock
 from tellwhy.core.tables import evenly_spread
 from tellwhy.data import describe_column, quality
 from tellwhy.data.table import TableLike
@@ -112,7 +112,7 @@ def _run(nodes: NodeData, request: GraphRequest, model: LCCAD, scores: Floats) -
         detection=None,
         versions=versions(),
         fingerprint=nodes.fingerprint,
-        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        created=clock.stamp(),
         findings=told_findings(nodes.found, nodes.rows, anomalies, _typical(nodes, present)),
         alarms=AlarmRule(ranking.alarms.rule, ranking.n_above, ranking.alarms.expected_false),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from sklearn.base import clone
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.progress import stage, track
 from tellwhy.core.score_function import Floats
+from tellwhy.core.storage import clock
 from tellwhy.data.images import SIDE, Picture, alike, pictures_in, read_picture
 from tellwhy.data.patches import Windows
 from tellwhy.detectors import PatchModel
@@ -262,7 +262,7 @@ def _run(source: str, request: PictureRequest, seen: _Seen, items: Sequence[Item
         scores=seen.scores,
         threshold=seen.judged.threshold,
         versions=versions(),
-        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        created=clock.stamp(),
     )
 
 

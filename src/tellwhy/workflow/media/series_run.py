@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +13,7 @@ import numpy as np
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.progress import stage
 from tellwhy.core.score_function import Floats, Integers
+from tellwhy.core.storage import clock
 from tellwhy.data import Table
 from tellwhy.data.table import TableLike
 from tellwhy.detectors import PatchModel
@@ -246,7 +246,7 @@ def _run(table: Table, request: SeriesRequest, found: _Found, items: Sequence[It
         scores=found.scores,
         threshold=found.judged.threshold,
         versions=versions(),
-        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        created=clock.stamp(),
     )
 
 

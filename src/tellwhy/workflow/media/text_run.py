@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.params import one_of, validate_value
 from tellwhy.core.progress import stage
 from tellwhy.core.score_function import Floats
+from tellwhy.core.storage import clock
 from tellwhy.data import Table
 from tellwhy.data.table import TableLike
 from tellwhy.data.text import OTHERS, BagOfWords, checked_texts, spread
@@ -250,7 +250,7 @@ def _run(table: Table, request: TextRequest, texts: _Texts, items: Sequence[Item
         scores=texts.scores,
         threshold=texts.judged.threshold,
         versions=versions(),
-        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        created=clock.stamp(),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -16,6 +15,7 @@ from tellwhy.core.explanation import Explanation
 from tellwhy.core.params import generator
 from tellwhy.core.progress import stage
 from tellwhy.core.score_function import Floats, Integers
+from tellwhy.core.storage import clock
 from tellwhy.data import Table, TableEncoder, describe_column
 from tellwhy.data.places import file_of, line_of
 from tellwhy.data.quality import check_table
@@ -272,7 +272,7 @@ def _run(found: _Findings) -> Run:
         ),
         versions=versions(),
         fingerprint=found.table.fingerprint,
-        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        created=clock.stamp(),
         findings=with_lines(
             told_findings(found.found, found.fitted.selection.rows, anomalies, found.typical),
             found.table.frame,
