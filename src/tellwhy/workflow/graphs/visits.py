@@ -19,7 +19,7 @@ from tellwhy.workflow.graphs.graph_input import NodeData
 from tellwhy.workflow.series.bumps import around
 from tellwhy.workflow.verdicts.findings import RowFindings
 
-KNOWN = 0.1  # of all rows, that are elsewhere in the class of a visit
+KNOWN = 0.05  # of all rows, that are elsewhere in the class of a visit
 EXPLAINED = 0.5  # of a shift, that is there in its class anyway
 
 
