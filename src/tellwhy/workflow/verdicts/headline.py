@@ -38,14 +38,26 @@ def headline_of(
 
 
 def _how_many(n_rows: int, alarms: AlarmRule) -> str:
-    rows = "row is an alarm" if alarms.n_flagged == 1 else "rows are alarms"
-    chance = _count(alarms.expected_false)
-    return f"{alarms.n_flagged:,} of {n_rows:,} {rows} ({alarms.rule}); chance alone would raise {chance}."
+    """Count alarms.
+
+    Examples
+    --------
+    >>> _how_many(800, AlarmRule("at most 10 % false alarms expected", 1, 0.1))
+    '1 of 800 rows is an alarm (at most 10 % false alarms expected); chance alone would raise less than one.'
+    >>> _how_many(800, AlarmRule("the highest 5 % of scores", 40, 3.1))
+    '40 of 800 rows are alarms (the highest 5 % of scores); chance alone would raise about 3 of them.'
+    """
+    is_one = alarms.n_flagged == 1
+    verb = "is an alarm" if is_one else "are alarms"
+    chance = _count(alarms.expected_false) + ("" if is_one else " of them")
+    return (
+        f"{alarms.n_flagged:,} of {n_rows:,} rows {verb} ({alarms.rule}); chance alone would raise {chance}."
+    )
 
 
 def _count(expected: float) -> str:
     """'about 3', 'less than one'."""
-    return "less than one of them" if expected < 1 else f"about {expected:,.0f} of them"
+    return "less than one" if expected < 1 else f"about {expected:,.0f}"
 
 
 def _foremost(anomaly: Anomaly) -> str:
@@ -64,10 +76,15 @@ def _how_sure(flagged: Sequence[Anomaly], by_finding: Collection[int]) -> str:
         return f"{found}."
     n_holding = sum(anomaly.holds for anomaly in judged)
     others = f"the {len(judged):,} others" if n_found else f"{len(judged):,} alarms"
+    named = f"{n_holding:,} of {others}"
+    if len(judged) == 1:
+        named = "the other one" if n_found else "the alarm"
     verified = (
-        f"he reasons of {n_holding:,} of {others} were verified: with usual values in the named columns the "
+        f"he reasons of {named} were verified: with usual values in the named columns the "
         "row is ordinary, and with usual values everywhere else it is not"
     )
+    if len(judged) == 1 and not n_holding:
+        verified = f"he reasons of {named} could not be verified"
     return (f"{found}. T" if n_found else "T") + verified + _many(judged)
 
 
