@@ -70,6 +70,14 @@ def test_a_step(at):
     assert found.size == pytest.approx(3, abs=0.6)
 
 
+def test_a_step_within_readings_that_are_explained_already():
+    """Nobody can tell whether it was sudden."""
+    values = noise(5)
+    values[400:] += 5
+    values[360:440] = np.nan
+    assert find_changes(values, LEVEL) == []
+
+
 @pytest.mark.parametrize("waves", [0.7, 1.5, 2.5])
 def test_a_slow_wave_is_no_step(waves):
     values = noise(16) + 6 * np.sin(2 * np.pi * waves * np.arange(800) / 800)

@@ -121,6 +121,8 @@ class _Blocks:
         """The reading at which a step is, within the blocks beside it."""
         low = int(self.starts[max(fit.place - 2, 0)])
         high = int(self.starts[min(fit.place + 2, len(self.starts) - 1)])
+        if not np.isfinite(values[low:high]).any():
+            return int(self.starts[fit.place])  # a passing event covers all of it: any place is as good
         part = np.nan_to_num(values[low:high], nan=float(np.nanmedian(values[low:high])))
         centred = part - part.mean()
         sums = np.cumsum(centred)[:-1]
