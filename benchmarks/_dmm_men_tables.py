@@ -142,22 +142,33 @@ def stability_tables(results: Results, names: Sequence[str]) -> Parts:
     return [(about, pd.DataFrame(lines))] if lines else []
 
 
-def converged_tables(results: Results, *, about: str) -> Parts:
-    """How far chains agree: one line per fit, those with most images first; and how many agree in time."""
-    fits = [line for line in results.starting("") if "r_hats" in line]
-    fits.sort(key=lambda line: -line["rows"] * line["pixels"] // 300_000)  # whole classes before the others
+def converged_tables(results: Results, *, about: str, before: str) -> Parts:
+    """How far chains agree, one line per fit; then fits of an earlier sampler, kept by `earlier:` in their keys."""
+    parts = []
+    for words, earlier in ((about, False), (before, True)):
+        fits = [line for line in results.starting("") if "r_hats" in line]
+        fits = [line for line in fits if line["key"].startswith("earlier:") == earlier]
+        fits.sort(
+            key=lambda line: -line["rows"] * line["pixels"] // 300_000
+        )  # whole classes before the others
+        if fits:
+            parts.append((words + _counted(fits), pd.DataFrame([_fit_line(line) for line in fits])))
+    return parts
+
+
+def _counted(fits: Sequence[dict[str, Any]]) -> str:
+    """How many fits agree in time, in words."""
     agree = [line for line in fits if line["r_hat"] <= AGREED]
     main = sum(line["r_hat_150"] <= AGREED for line in fits)
     beside = sum(line["r_hats"][BESIDE] <= AGREED for line in fits)
     in_time = sum(line["busy"] <= ALLOWED for line in agree)
     spent = sorted(line["busy"] for line in agree) or [0.0]
-    words = (
+    return (
         f" {len(fits)} fits: R̂ is at most {AGREED} in {len(agree)} of them, in {in_time} within {ALLOWED:.0f} processor "
         f"seconds, five minutes of two cores; in {main} for all of the 150 main coefficients, in {beside} for the mean "
         f"variance. Those that agree took {spent[0]:.0f} to {spent[-1]:.0f} processor seconds, half of them at most "
         f"{np.median(spent):.0f}. Measured on {measured_on(fits)}."
     )
-    return [(about + words, pd.DataFrame([_fit_line(line) for line in fits]))]
 
 
 def _fit_line(line: dict[str, Any]) -> dict[str, Any]:
@@ -190,7 +201,7 @@ def fidelity_tables(results: Results, name: str, *, stem: str = "dmm-men") -> Pa
         return []
     table = pd.DataFrame([record for line in found for record in line["table"]])
     draw_curves(table, name, f"{stem}-fidelity-{name}.png")
-    fits = list(results.starting(f"global:{name}:"))
+    fits = [results.found[line.get("fitted", line["key"].replace("fidelity", "global"))] for line in found]
     draw_gallery(fits, name, f"{stem}-gallery-{name}.png")
     mean = table.groupby(["procedure", "chosen", "features"])["rate"].mean().unstack("features").reset_index()
     mean.columns = [c if isinstance(c, str) else f"{c} pixels" for c in mean.columns]
@@ -198,8 +209,8 @@ def fidelity_tables(results: Results, name: str, *, stem: str = "dmm-men") -> Pa
         f"{TITLES[name]}, mean over {len(found)} classes: share of inputs that the network puts into the class after "
         "the top (or random) pixels of the class were set to 0 in its own images (nullified), to the class's mean in "
         "other images (replaced), or kept from an image of the class while every other pixel takes its value in an "
-        "image drawn at random (crafted) or is 0 (alone). 30 % bootstraps of the test images. Measured on "
-        f"{measured_on(found)}.\n\n![Fidelity of every class, with 95 % limits over the "
+        f"image drawn at random (crafted) or is 0 (alone). {found[0].get('bootstraps', 50)} bootstraps of 30 % of the test "
+        f"images. Measured on {measured_on(found)}.\n\n![Fidelity of every class, with 95 % limits over the "
         f"bootstraps](../images/{stem}-fidelity-{name}.png)"
     )
     agree = sum(line["r_hat"] <= AGREED for line in fits)
@@ -220,7 +231,7 @@ def table_of_fits(fits: Sequence[dict[str, Any]]) -> pd.DataFrame:
             "fit, processor s": round(line["seconds"] if "seconds" in line else line["busy"]),
             "R̂": f"{line['r_hat']:.3f}",
             "effective draws": f"{line['ess']:.0f}",
-            "components": len(line["shares"]),
+            "components": sum(share >= 0.01 for share in line["shares"]),
         }
         for line in fits
     ]

@@ -16,7 +16,7 @@ import numpy as np
 from _results import machine, publish
 
 from _dmm_men import Clock, Results, Work, images, trained, work_off
-from _dmm_men_tables import converged_tables, fidelity_tables
+from _dmm_men_tables import TITLES, converged_tables, fidelity_tables
 from dmm_men_images import class_fidelity, ready
 from tellwhy.explainers import DMMMEN, PRESETS
 from tellwhy.explainers.surrogate.columns import choose_columns
@@ -36,6 +36,13 @@ ABOUT = (
     "largest effects, and that of the rows' mean variance, which is not reported: it tells whether components still "
     "change. Pixels: those most correlated with the output. Effective draws: the fewest, of the bulk or of the "
     "tails. Splits and merges: accepted of tried. Shares of the components are sorted in every draw."
+)
+
+
+BEFORE = (
+    "The same before components exchanged their numbers (chains then kept the order of the components that they started "
+    "with, and with it different α), with a limit of 30 s and four threads. These chains went on until the mean variance "
+    "agreed, too; effective draws are the fewest with those of the mean variance."
 )
 
 
@@ -181,7 +188,13 @@ def run(settings: argparse.Namespace, results: Results) -> None:
 
 def report(results: Results, settings: argparse.Namespace) -> None:
     """Write the page."""
-    parts = converged_tables(results, about=ABOUT)
+    right = {name: trained(name, settings.cache)[1] for name in settings.sets}
+    networks = ", ".join(f"{TITLES[name]} {100 * accuracy:.1f} %" for name, accuracy in right.items())
+    about = f"{ABOUT} Test accuracy of the networks: {networks}."
+    lacking = [TITLES[name] for name in settings.sets if not list(results.starting(f"fidelity:{name}:"))]
+    if lacking:
+        about += f" Fidelity of converged fits has not been measured for {' and '.join(lacking)}."
+    parts = converged_tables(results, about=about, before=BEFORE)
     for name in settings.sets:
         parts += fidelity_tables(results, name, stem="dmm-men-converged")
     publish("dmm_men_converged", "DMM-MEN: do global fits converge?", parts, peers=("torch",))
