@@ -349,7 +349,9 @@ def _warm(lines: list[dict[str, Any]]) -> str:
     """What a block costs one worker that has done one before, beside the bare explainer."""
     one = next(line for line in lines if line["way"] == "1 worker")
     block = one["from first to last block"] / (one["blocks"] - 1)
-    bare_block = min(line["seconds"] for line in lines if "bare" in line["way"])
+    bare_block = min((line["seconds"] for line in lines if "bare" in line["way"]), default=None)
+    if bare_block is None:
+        return f"After its first block one worker takes {block:.2f} s for a block."
     return (
         f"After its first block one worker takes {block:.2f} s for a block, the bare explainer {bare_block:.2f} s at "
         f"best: {block / bare_block:.2f} times as long."
@@ -364,18 +366,19 @@ def _number(way: str) -> int:
 
 def compare(lines: list[dict[str, Any]]) -> None:
     one = next(line for line in lines if line["way"] == "1 worker")
-    bare_one = next(line for line in lines if line["way"] == "1 bare explainers at once")
+    bare_one = next((line for line in lines if line["way"] == "1 bare explainers at once"), None)
     between = one["rows"] * (one["blocks"] - 1) / one["blocks"]
     seconds_a_row = one["from first to last block"] / between
     around = one["seconds"] - one["from first to last block"] - seconds_a_row * one["rows"] / one["blocks"]
     bare_cpu = 0.0
-    for line in lines[1:]:
-        if "bare" in line["way"]:
+    for line in lines:
+        if "bare" in line["way"] and bare_one is not None:
             bare_cpu = line["CPU seconds a million rows"]
             line["times one worker"] = line["rows a second"] / bare_one["rows a second"]
+        if "worker" not in line["way"]:
             continue
         line["times one worker"] = (around + seconds_a_row * line["rows"]) / line["seconds"]
-        if "CPU seconds" in line:
+        if "CPU seconds" in line and bare_cpu:
             line["CPU, times bare"] = line["CPU seconds a million rows"] / bare_cpu
 
 
