@@ -44,7 +44,7 @@ HEAVY = (
     "noise without a variance",
 )
 MORE = (
-    "The same clean series with heavy tails beside a reference, many more of each and other draws: forty or sixty leave "
+    "The same clean series with heavy tails beside a reference, many more of each and other draws: a few dozen leave "
     "much open."
 )
 
