@@ -107,8 +107,8 @@ def placed_share(stack: Floats) -> float:
     --------
     >>> rng = np.random.default_rng(0)
     >>> texture = rng.normal(size=(8, 30, 30))
-    >>> round(placed_share(texture), 1), round(placed_share(texture + 9 * texture[:1]), 1)
-    (0.0, 1.0)
+    >>> bool(abs(placed_share(texture)) < 0.05), bool(placed_share(texture + 9 * texture[:1]) > 0.95)
+    (True, True)
     """
     n = len(stack)
     within = float(stack.var(axis=0, ddof=1).mean()) if n > 1 else 0.0
