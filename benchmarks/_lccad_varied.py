@@ -69,7 +69,17 @@ def _places(
     places = rng.random((int(rng.integers(400, 1000)), 2))
     slanted = places[:, 0] + 0.3 * places[:, 1]
     classes = np.digitize(slanted, np.quantile(slanted, np.cumsum(shares)[:-1]))
-    return knn_graph(places, 6), classes, None
+    graph = knn_graph(places, 6)
+    return graph, _as_neighbours(classes, _beside(graph, len(classes))), None
+
+
+def _as_neighbours(classes: np.ndarray, beside: list[list[int]]) -> np.ndarray:
+    """Every node in the class of most of its neighbours: none but the planted ones is odd in its context."""
+    for _ in range(30):
+        counts = np.array([np.bincount(classes[near], minlength=classes.max() + 1) for near in beside])
+        is_most = counts.max(axis=1) > counts.sum(axis=1) / 2
+        classes = np.where(is_most, counts.argmax(axis=1), classes)
+    return classes
 
 
 def _beside(graph: Grid | Any, n_nodes: int) -> list[list[int]]:
