@@ -12,9 +12,8 @@ from threadpoolctl import threadpool_limits
 from tellwhy.core.progress import silently, track
 
 BATCH_BYTES = 16 * 2**20
-CACHED_BYTES = (
-    2**20
-)  # what a core's own cache holds: processors that share the memory then seldom wait for it
+# What a core's own cache holds: cores that share the memory then seldom wait for it.
+CACHED_BYTES = 2**20
 
 
 def row_batches(n_rows: int, bytes_per_row: int, limit: int = BATCH_BYTES) -> list[slice]:
