@@ -75,3 +75,14 @@ def test_a_shift_within_a_class_is_still_told():
     assert classes[500] == 0
     run = explain_graph(frame, time="second").run
     assert any(f.kind == "passing_shift" and set(range(502, 518)) <= set(f.rows) for f in run.findings)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_what_is_usual_by_day_is_a_shift_at_night(seed):
+    """The class of the working hours is usual, but not at three in the morning."""
+    times = pd.date_range("2024-01-29", periods=5 * 7 * 24, freq="h")
+    is_work = (times.day_of_week < 5) & (times.hour >= 8) & (times.hour < 18)
+    load = 100 + 40 * is_work + np.random.default_rng(seed).normal(0, 3, len(times))
+    load[339:343] += 40
+    run = explain_graph(pd.DataFrame({"time": times, "load": load}), time="time").run
+    assert [set(f.rows) for f in run.findings if f.kind == "passing_shift"] == [{339, 340, 341, 342}]

@@ -143,7 +143,7 @@ def test_alarms_that_rest_on_a_finding_are_not_said_to_be_verified():
     X[40, 2] = 40.0
     both = explain_table(X).headline[2]
     assert both.startswith(
-        "30 of 31 alarms rest on a finding alone: see there how sure it is. The reasons of 1 of"
+        "30 of 31 alarms rest on a finding alone: see there how sure it is. The reasons of the other one were"
     )
 
 

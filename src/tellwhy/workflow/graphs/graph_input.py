@@ -98,6 +98,7 @@ class NodeData:
     fingerprint: str
     found: RowFindings  # what is wrong with the nodes as data; explained cells are missing in `frame`
     written: pd.DataFrame  # the nodes before that
+    seasonal: frozenset[str] = frozenset()  # columns that are compared with what their time usually has
 
 
 def nodes_of(data: str | Path | TableLike, request: GraphRequest) -> NodeData:
@@ -189,12 +190,14 @@ def _table_nodes(table: Table, request: GraphRequest) -> NodeData:
     frame = checked.frame
     found = RowFindings.of(checked.findings, len(frame))
     notices = [*table.notices, *stamps.notices, *read.notices]
+    seasonal: frozenset[str] = frozenset()
     if request.time is not None:
         events = find_events(frame, stamps, names.__getitem__)
         frame = without_cells(frame, events.findings)
         found = found.with_more(events.findings)
         told = [text for text in events.notices if text not in stamps.notices]
         notices += [*told, *season_notices(events)]
+        seasonal = frozenset(events.seasons)
     named = None if request.columns is None else chosen
     encoder = TableEncoder(missing="impute", columns=named, roles=as_named(read, named)).fit(frame)
     X = np.asarray(encoder.transform(frame))
@@ -214,6 +217,7 @@ def _table_nodes(table: Table, request: GraphRequest) -> NodeData:
         fingerprint=table.fingerprint,
         found=found,
         written=written,
+        seasonal=seasonal,
     )
 
 

@@ -1,7 +1,8 @@
 """Visits of a class that a series is often in: they are what the series does, and no passing shifts.
 
 The search for passing shifts knows nothing of classes. Where a series goes to and fro between two levels, a
-visit that is shorter than most stands out from what is around it. It is not odd for that.
+visit that is shorter than most stands out from what is around it. It is not odd for that. A column that has
+times of the day or the week is another thing: what is usual at noon is odd at night.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ def without_visits(nodes: NodeData, labels: Labels) -> NodeData:
 
 def _is_visit(finding: Finding, nodes: NodeData, labels: Labels) -> bool:
     name = finding.columns[0] if finding.columns else ""
-    if finding.kind != "passing_shift" or name not in nodes.frame or not is_numeric_dtype(nodes.frame[name]):
+    if finding.kind != "passing_shift" or name in nodes.seasonal:
+        return False
+    if name not in nodes.frame or not is_numeric_dtype(nodes.frame[name]):
         return False
     rows = np.array(finding.rows)
     own = int(np.bincount(labels[rows]).argmax())
