@@ -142,18 +142,11 @@ def stability_tables(results: Results, names: Sequence[str]) -> Parts:
     return [(about, pd.DataFrame(lines))] if lines else []
 
 
-def converged_tables(results: Results, *, about: str, before: str) -> Parts:
-    """How far chains agree, one line per fit; then fits of an earlier sampler, kept by `earlier:` in their keys."""
-    parts = []
-    for words, earlier in ((about, False), (before, True)):
-        fits = [line for line in results.starting("") if "r_hats" in line]
-        fits = [line for line in fits if line["key"].startswith("earlier:") == earlier]
-        fits.sort(
-            key=lambda line: -line["rows"] * line["pixels"] // 300_000
-        )  # whole classes before the others
-        if fits:
-            parts.append((words + _counted(fits), pd.DataFrame([_fit_line(line) for line in fits])))
-    return parts
+def converged_tables(results: Results, *, about: str) -> Parts:
+    """How far chains agree, one line per fit; whole classes before the others."""
+    fits = [line for line in results.starting("") if "r_hats" in line]
+    fits.sort(key=lambda line: -line["rows"] * line["pixels"] // 300_000)
+    return [(about + _counted(fits), pd.DataFrame([_fit_line(line) for line in fits]))] if fits else []
 
 
 def _counted(fits: Sequence[dict[str, Any]]) -> str:
@@ -209,8 +202,8 @@ def fidelity_tables(results: Results, name: str, *, stem: str = "dmm-men") -> Pa
         f"{TITLES[name]}, mean over {len(found)} classes: share of inputs that the network puts into the class after "
         "the top (or random) pixels of the class were set to 0 in its own images (nullified), to the class's mean in "
         "other images (replaced), or kept from an image of the class while every other pixel takes its value in an "
-        f"image drawn at random (crafted) or is 0 (alone). {found[0].get('bootstraps', 50)} bootstraps of 30 % of the test "
-        f"images. Measured on {measured_on(found)}.\n\n![Fidelity of every class, with 95 % limits over the "
+        f"image drawn at random (crafted) or is 0 (alone). {found[0].get('bootstraps', 50)} bootstraps of 30 % of "
+        f"{found[0].get('images', 'the')} test images. Measured on {measured_on(found)}.\n\n![Fidelity of every class, with 95 % limits over the "
         f"bootstraps](../images/{stem}-fidelity-{name}.png)"
     )
     agree = sum(line["r_hat"] <= AGREED for line in fits)

@@ -39,13 +39,6 @@ ABOUT = (
 )
 
 
-BEFORE = (
-    "The same before components exchanged their numbers (chains then kept the order of the components that they started "
-    "with, and with it different α), with a limit of 30 s and four threads. These chains went on until the mean variance "
-    "agreed, too; effective draws are the fewest with those of the mean variance."
-)
-
-
 def warm() -> None:
     """Compile, or load what was compiled, before a clock runs."""
     X = np.random.default_rng(0).normal(size=(12, 2))
@@ -194,7 +187,7 @@ def report(results: Results, settings: argparse.Namespace) -> None:
     lacking = [TITLES[name] for name in settings.sets if not list(results.starting(f"fidelity:{name}:"))]
     if lacking:
         about += f" Fidelity of converged fits has not been measured for {' and '.join(lacking)}."
-    parts = converged_tables(results, about=about, before=BEFORE)
+    parts = converged_tables(results, about=about)
     for name in settings.sets:
         parts += fidelity_tables(results, name, stem="dmm-men-converged")
     publish("dmm_men_converged", "DMM-MEN: do global fits converge?", parts, peers=("torch",))

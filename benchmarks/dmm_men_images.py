@@ -237,7 +237,7 @@ def class_fidelity(
     X = images(name)[2].astype(np.float64)
     insight = Ranked(int(target), numbers, X.shape[1:])
     found = fidelity(insight, model, X, n_bootstraps=bootstraps)  # type: ignore[arg-type]
-    return {"table": found.to_frame().to_dict("records"), "bootstraps": bootstraps}
+    return {"table": found.to_frame().to_dict("records"), "bootstraps": bootstraps, "images": len(X)}
 
 
 def whole_images(name: str, settings: argparse.Namespace, results: Results) -> np.ndarray:
