@@ -203,8 +203,8 @@ def fidelity_tables(results: Results, name: str, *, stem: str = "dmm-men") -> Pa
         "the top (or random) pixels of the class were set to 0 in its own images (nullified), to the class's mean in "
         "other images (replaced), or kept from an image of the class while every other pixel takes its value in an "
         f"image drawn at random (crafted) or is 0 (alone). {found[0].get('bootstraps', 50)} bootstraps of 30 % of "
-        f"{found[0].get('images', 'the')} test images. Measured on {measured_on(found)}.\n\n![Fidelity of every class, with 95 % limits over the "
-        f"bootstraps](../images/{stem}-fidelity-{name}.png)"
+        f"{found[0].get('images', 'the')} test images. Measured on {measured_on(found)}.\n\n"
+        f"![Fidelity of every class, with 95 % limits over the bootstraps](../images/{stem}-fidelity-{name}.png)"
     )
     agree = sum(line["r_hat"] <= AGREED for line in fits)
     added = (
