@@ -34,7 +34,8 @@ from tellwhy.core.errors import NotConverged
 
 GRID = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
 LLW_GRID = (*GRID, 1e2, 1e3, 1e4)
-VISITS = 2e8  # variables visited at most, in full passes
+VISITS = 1e9  # variables visited at most, in full passes, but at least as many epochs as by default
+LINEARSVC_VISITS = 4e8
 LLW_TOL = 1e-2  # of Lee–Lin–Wahba with more features than its interior-point method takes
 TIGHT = 1e-6  # on sets of a few hundred rows, where one test row is several per cent
 LINEARSVC_EPOCHS = 1000  # at least
@@ -83,7 +84,13 @@ def grid(solver: str) -> tuple[float, ...]:
 
 
 def most_epochs(s: Split) -> int:
-    return int(np.clip(VISITS / (s.X.shape[0] * len(np.unique(s.y))), 100, 100_000))
+    return int(np.clip(VISITS / (s.X.shape[0] * len(np.unique(s.y))), 1000, 100_000))
+
+
+def linearsvc_epochs(s: Split) -> int:
+    if s.X.shape[0] <= 1000:
+        return 10 * most_epochs(s)
+    return int(np.clip(LINEARSVC_VISITS / (s.X.shape[0] * len(np.unique(s.y))), LINEARSVC_EPOCHS, 200_000))
 
 
 def tolerance(solver: str, n_rows: int, n_features: int) -> float:
@@ -103,8 +110,7 @@ def fit(name: str, s: Split, C: float) -> tuple[Any, float]:
         else:
             kind = {"LinearSVC cs": "crammer_singer", "LinearSVC ovr": "ovr"}[name]
             loss = {"loss": "hinge"} if kind == "ovr" else {}
-            bound = 10 * most_epochs(s) if s.X.shape[0] <= 1000 else max(2 * most_epochs(s), LINEARSVC_EPOCHS)
-            options = {"max_iter": bound, "random_state": 0, **loss}
+            options = {"max_iter": linearsvc_epochs(s), "random_state": 0, **loss}
             model = LinearSVC(C=C, multi_class=kind, fit_intercept=False, **options)
         model.fit(s.X, s.y)
     return model, time.process_time() - started

@@ -167,7 +167,8 @@ class Leaping(Counted):
         return found
 
 
-def test_a_leap_is_gone_back_to_where_steps_after_it_widen_the_gap():
+def test_a_leap_is_gone_back_to_where_steps_after_it_widen_the_gap(monkeypatch):
+    monkeypatch.setattr("tellwhy.classifiers.svm.large_c.leap.SLOW_AFTER", 20)
     steps = engine(Leaping)
     progress = solve(steps, Settings(tol=1e-12, max_epochs=40))
     gaps = [round(line["gap"], 6) for line in progress.history]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from tellwhy.classifiers.svm.engines.records import Swept
-from tellwhy.classifiers.svm.large_c.leap import Point, leap
+from tellwhy.classifiers.svm.large_c.leap import Point, epochs_to_tol, is_slow, leap
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.progress import track
 
@@ -23,7 +23,6 @@ NEGLIGIBLE = 0.1  # examples with less than this share of the mean violation are
 PATIENCE = 1  # visits without more than that, until the next certificate brings them back
 DENSE_EPOCHS = 2  # at the start, where next to every variable moves
 MOST_EPOCHS = 10  # between two certificates
-LEAP_AFTER = 20  # epochs: then an engine that has another method tries it
 _MOST_ROUNDING = 1e-12  # gaps this far below 0 are 0 but for the last digits of the sums
 
 
@@ -199,11 +198,14 @@ def _until_done(engine: Engine, settings: Settings, progress: Progress) -> Itera
         progress.is_restarted = False
         if is_done(progress, settings) or progress.epochs >= settings.max_epochs:
             break
-        if _is_slow(progress, settings):
+        if settings.stopping == "gap" and is_slow(
+            engine.problem.loss, progress.history, tol=settings.tol, max_epochs=settings.max_epochs
+        ):
             with _timed(progress):
                 slack = _slack(progress, settings)
-                leapt = leap(engine, settings.tol, below=progress.last["gap"], slack=slack)
-            if leapt is not None:
+                better = leap(engine, settings.tol, below=progress.last["gap"], slack=slack)
+            if better is not None:
+                leapt = better
                 continue
         with _timed(progress):
             _epochs_between(engine, settings, progress)
@@ -218,12 +220,6 @@ def _go_back(engine: Engine, point: Point, settings: Settings, progress: Progres
     engine.set_duals(point.duals)
     found = _certified(engine, _slack(progress, settings), settings)
     progress.history.append(_line(found, progress))
-
-
-def _is_slow(progress: Progress, settings: Settings) -> bool:
-    """Whether this is the first certificate after so many epochs that steps seem to lead nowhere."""
-    before = progress.history[-2]["epoch"] if len(progress.history) > 1 else 0
-    return settings.stopping == "gap" and before < LEAP_AFTER <= progress.last["epoch"]
 
 
 def _certified(engine: Engine, slack: float, settings: Settings) -> Certificate:
@@ -280,12 +276,6 @@ def _epochs_ahead(progress: Progress, settings: Settings) -> int:
     """Epochs until the target at the speed of the last ones, between 2 and `MOST_EPOCHS`."""
     if len(progress.history) < 2 or settings.stopping != "gap":
         return MOST_EPOCHS // 2
-    before, now = progress.history[-2:]
-    done = now["epoch"] - before["epoch"]
-    if not 0 < now["gap"] < before["gap"]:
-        return MOST_EPOCHS
-    # The gap falls by about the same factor each epoch.
-    speed = math.log(before["gap"] / now["gap"]) / max(done, 1)
     # Half an epoch more: a certificate that comes too early costs as much as one epoch, and two more follow.
-    ahead = math.ceil(math.log(now["gap"] / settings.tol) / speed + 0.5)
-    return int(min(max(ahead, 2), MOST_EPOCHS))
+    ahead = epochs_to_tol(progress.history[-2], progress.last, settings.tol) + 0.5
+    return math.ceil(min(max(ahead, 2), MOST_EPOCHS))

@@ -1,1 +1,1 @@
-"""Methods for Lee–Lin–Wahba at large C, where steps of one variable creep."""
+"""Methods for large C, where steps of one variable, or of one row, creep."""
