@@ -8,7 +8,7 @@ from oracles.multiclass_svm import certificate, optimum
 from scipy import sparse
 from sklearn.datasets import load_iris
 
-from tellwhy.classifiers import CrammerSingerSVM, LeeLinWahbaSVM, WestonWatkinsSVM
+from tellwhy.classifiers import CrammerSingerSVM, LeeLinWahbaSVM, OneVsRestSVM, WestonWatkinsSVM
 from tellwhy.classifiers.svm import solver
 from tellwhy.classifiers.svm.engines.pair_engine import PairEngine
 from tellwhy.classifiers.svm.large_c import interior_point as method, leap
@@ -21,7 +21,7 @@ from tellwhy.classifiers.svm.problem import (
 from tellwhy.classifiers.training_job import Job, train
 from tellwhy.core.errors import NotConverged
 
-LOSSES = ["llw", "ww", "cs"]
+LOSSES = ["llw", "ovr", "ww", "cs"]
 
 
 def data(n=14, d=3, n_classes=4, seed=0):
@@ -73,7 +73,7 @@ def slow_rows(n=300):
     return rng.normal(size=(n, 4)) + 20.0 + 0.3 * np.eye(5)[y][:, :4], y
 
 
-@pytest.mark.parametrize("kind", [WestonWatkinsSVM, CrammerSingerSVM])
+@pytest.mark.parametrize("kind", [WestonWatkinsSVM, CrammerSingerSVM, OneVsRestSVM])
 def test_fits_whose_epochs_would_run_out_end_at_a_large_c(kind, monkeypatch):
     X, y = slow_rows()
     settings = {"C": 100.0, "tol": 1e-3, "fit_intercept": False, "random_state": 0}
@@ -138,7 +138,6 @@ def test_many_features_are_left_to_another_method():
     problem = problem_of(*data())
     assert method.is_small(problem)
     assert not method.is_small(replace(problem, n_features=method.MOST_FEATURES + 1))
-    assert not method.is_small(replace(problem, loss="ovr"))
     pairs = replace(problem, loss="ww")
     assert method.is_small(replace(pairs, n_features=500, n_classes=6))
     assert not method.is_small(replace(pairs, n_features=500, n_classes=7))

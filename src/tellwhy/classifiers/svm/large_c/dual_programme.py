@@ -1,11 +1,11 @@
-"""The dual problems of three losses as quadratic programmes, with few features and rows held in full.
+"""The dual problems of the losses as quadratic programmes, with few features and rows held in full.
 
 All have the same shape: variables a ≥ 0, examples × classes, give the weights W(a), and
 
     min ½ ‖W(a)‖² − Σ a   with bounds from above.
 
-They differ in how variables make weights, and in what is bounded: each variable (Lee–Lin–Wahba, Weston–Watkins)
-or the sum of a row's (Crammer–Singer).
+They differ in how variables make weights, and in what is bounded: the sum of a row's variables (Crammer–Singer)
+or each of them (all others).
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ class Programme:
 
     loss: str
     X: Floats  # examples × features
-    labels: Integers  # the class that an example defends; Lee–Lin–Wahba has none
+    labels: Integers  # the class that an example defends, of losses that compare it with the others
     caps: Floats  # examples × 1
-    free: Any  # examples × classes: False for a row's own labels, whose variables stay at 0
+    signs: Floats  # examples × classes: 1 for a row's own labels, -1 for all others
+    free: Any  # examples × classes: False for variables that stay at 0, those of a row's own labels (but one-vs-rest's)
 
     @classmethod
     def of(cls, problem: Problem) -> Programme:
@@ -37,14 +38,15 @@ class Programme:
         shape = (len(entries.indptr) - 1, problem.n_features)
         rows = sparse.csr_array((entries.values, entries.indices, entries.indptr), shape=shape)
         X = rows.toarray().astype(np.float64)[problem.rows]
-        free = np.ones((problem.n_examples, problem.n_classes), dtype=bool)
-        free[np.repeat(np.arange(problem.n_examples), problem.own.counts), problem.own.classes] = False
-        return cls(problem.loss, X, problem.labels, problem.caps[:, None], free)
+        signs = -np.ones((problem.n_examples, problem.n_classes))
+        signs[np.repeat(np.arange(problem.n_examples), problem.own.counts), problem.own.classes] = 1.0
+        free = (signs < 0) | (problem.loss == "ovr")
+        return cls(problem.loss, X, problem.labels, problem.caps[:, None], signs, free)
 
     @property
     def are_pairs(self) -> bool:
         """Whether a variable compares a class with the label."""
-        return self.loss != "llw"
+        return self.loss in ("ww", "cs")
 
     @property
     def bounds_sums(self) -> bool:
@@ -62,19 +64,18 @@ class Programme:
 
     def weights(self, a: Floats) -> Floats:
         """Weights of all classes that follow from variables, features × classes."""
-        if not self.are_pairs:
-            V = -(self.X.T @ a)
-            return np.asarray(V - V.mean(axis=1, keepdims=True))
-        per_class = -a
-        per_class[np.arange(len(a)), self.labels] += a.sum(axis=1)
-        return np.asarray(self.X.T @ per_class)
+        per_class = self.signs * a
+        if self.are_pairs:
+            per_class[np.arange(len(a)), self.labels] += a.sum(axis=1)
+        W = self.X.T @ per_class
+        return np.asarray(W - W.mean(axis=1, keepdims=True) if self.loss == "llw" else W)
 
     def scores(self, W: Floats) -> Floats:
-        """What weights add to the loss of each variable's class: its score, for pairs less that of the label."""
+        """What weights add to the loss of each variable: the score of its class, less that of the label for pairs."""
         scores = self.X @ W
         if self.are_pairs:
-            scores -= scores[np.arange(len(scores)), self.labels][:, None]
-        return np.asarray(scores)
+            return np.asarray(scores - scores[np.arange(len(scores)), self.labels][:, None])
+        return np.asarray(-self.signs * scores)
 
     def losses(self, W: Floats) -> float:
         """Losses of all rows, times their caps."""

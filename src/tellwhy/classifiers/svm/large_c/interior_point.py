@@ -41,10 +41,10 @@ def is_small(problem: Problem) -> bool:
     k = problem.n_classes
     if d > MOST_FEATURES or n * k > MOST_VARIABLES:
         return False
-    if problem.loss == "llw":
+    if problem.loss in ("llw", "ovr"):
         return n * k * d * d <= MOST_WORK
     weights = d * k
-    work = {"ww": n * weights * d, "cs": n * weights**2}.get(problem.loss, np.inf)
+    work = n * weights * (weights if problem.loss == "cs" else d)
     return weights <= MOST_WEIGHTS and work + weights**3 / 3 <= MOST_WORK
 
 

@@ -5,8 +5,8 @@ and, where sums are bounded, one for each row. With S = E⁻¹ the weights' own 
 
     (I + W S Wᵀ) y = W(S r),   s = S (r + scores(y)),
 
-as many equations as there are weights. Lee–Lin–Wahba has some for each class alone, and one set more that makes the
-steps of the weights sum to zero.
+as many equations as there are weights. One-vs-rest has those of each class alone, and Lee–Lin–Wahba one set more that
+makes the steps of the weights sum to zero.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class NewtonStep:
 
 
 def _by_class(programme: Programme, entries: Entries) -> SolveWeights:
-    """The equations of Lee–Lin–Wahba: those of each class, with what keeps the sum over classes at zero."""
+    """The equations of each class, for Lee–Lin–Wahba with what keeps the sum over classes at zero."""
     X = programme.X
     unit = np.eye(X.shape[1])
     equations = [linalg.cho_factor(unit + (X.T * w) @ X) for w in entries.inverse.T]
@@ -95,6 +95,8 @@ def _by_class(programme: Programme, entries: Entries) -> SolveWeights:
 
     def solve(b: Floats) -> Floats:
         y = np.einsum("cfg,gc->fc", inverses, b)
+        if programme.loss != "llw":
+            return np.asarray(y)
         return np.asarray(y - np.einsum("cfg,g->fc", inverses, linalg.cho_solve(joint, y.sum(axis=1))))
 
     return solve
