@@ -144,6 +144,18 @@ def test_no_more_epochs_than_asked_for(data, ranks):
     assert train(job(data, max_epochs=1, ranks=ranks, quiet=True, resume=True)).n_iter_ == reached
 
 
+def test_ranks_that_fall_short_say_what_one_process_has(data, capfd):
+    """Ranks take plain steps alone: at a large C these do not end."""
+    pytest.importorskip("mpi4py")
+    alone = train(job(data, loss="llw", C=1000.0))
+    assert alone.dual_gap_ <= 1e-3
+    two = train(job(data, loss="llw", C=1000.0, max_epochs=60, ranks=2))
+    assert two.dual_gap_ > 1e-3
+    told = "".join(capfd.readouterr())
+    assert f"stopped at a gap of {two.dual_gap_:.2g}, short of " in told
+    assert "without --ranks, methods for large C are tried that ranks do not have" in told
+
+
 def test_single_precision_is_asked_for(data):
     single, double = (train(job(data, tol=1e-3, dtype=dtype)) for dtype in ("float32", "float64"))
     assert (single.coef_.dtype, double.coef_.dtype) == (np.float32, np.float64)

@@ -89,10 +89,18 @@ def run_rank(job: Job, comm: Any, show: Callable[[str], None] = lambda _: None) 
     if comm.rank == 0 and job.aside is None:
         checkpoint.remove(job.checkpoint)
     if comm.rank == 0 and not is_done(progress, stop):
-        show(
-            f"stopped at a gap of {progress.last['gap']:.2g}, short of {job.tol:g}: raise --max-epochs, "
-            "lower --c, or scale rows to unit length or columns to unit variance"
-        )
+        show(_shortfall(job, comm.size, progress.last["gap"]))
+
+
+def _shortfall(job: Job, n_ranks: int, gap: float) -> str:
+    """Say that a training ended too early, and what may help."""
+    text = (
+        f"stopped at a gap of {gap:.2g}, short of {job.tol:g}: raise --max-epochs, lower --c, or scale rows to "
+        "unit length or columns to unit variance"
+    )
+    if n_ranks == 1:
+        return text
+    return f"{text}; without --ranks, methods for large C are tried that ranks do not have"
 
 
 @dataclass
