@@ -72,7 +72,10 @@ def test_chunks_fit_together(tmp_path, monkeypatch):
         ("1 1:2 3", "'3' is not of the form"),
         ("1 1:nan", "'1:nan' is not of the form"),
         ("1 2:1 2:1", "feature 2 follows feature 2"),
-        ("1 0:1", "there is a feature 0; features are counted from 1 (in dump_svmlight_file: zero_based=False)"),
+        (
+            "1 0:1",
+            "there is a feature 0; features are counted from 1 (in dump_svmlight_file: zero_based=False)",
+        ),
         ("1 3:1 2:1", "feature 2 follows feature 3"),
         ("nan 1:1", "the label 'nan'"),
         ("1: 1:1", "the label '1:'"),

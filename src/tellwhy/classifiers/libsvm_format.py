@@ -125,7 +125,9 @@ def _problem_with(words: list[bytes]) -> str | None:
         if len(index) > 18 or int(index) > MOST_FEATURES:
             return f"feature {_shown(index)} is too large a number; at most {MOST_FEATURES} can be counted."
         if int(index) == 0:
-            return "there is a feature 0; features are counted from 1 (in dump_svmlight_file: zero_based=False)."
+            return (
+                "there is a feature 0; features are counted from 1 (in dump_svmlight_file: zero_based=False)."
+            )
         if int(index) <= last:
             return (
                 f"feature {int(index)} follows feature {last}; features are counted from 1 and must increase."

@@ -95,8 +95,8 @@ def run_rank(job: Job, comm: Any, show: Callable[[str], None] = lambda _: None) 
 def _shortfall(job: Job, n_ranks: int, gap: float) -> str:
     """Say that a training ended too early, and what may help."""
     text = (
-        f"stopped at a gap of {gap:.2g}, short of {job.tol:g}: raise --max-epochs, lower --c, or scale rows to "
-        "unit length or columns to unit variance"
+        f"stopped at a gap of {gap:.2g}, short of {job.tol:g}: raise --max-epochs, lower --c, or scale rows "
+        "to unit length or columns to unit variance"
     )
     if n_ranks == 1:
         return text

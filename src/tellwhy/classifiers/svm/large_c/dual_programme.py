@@ -4,8 +4,8 @@ All have the same shape: variables a ≥ 0, examples × classes, give the weight
 
     min ½ ‖W(a)‖² − Σ a   with bounds from above.
 
-They differ in how variables make weights, and in what is bounded: the sum of a row's variables (Crammer–Singer)
-or each of them (all others).
+They differ in how variables make weights, and in what is bounded: the sum of a row's variables
+(Crammer–Singer) or each of them (all others).
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ class Programme:
     labels: Integers  # the class that an example defends, of losses that compare it with the others
     caps: Floats  # examples × 1
     signs: Floats  # examples × classes: 1 for a row's own labels, -1 for all others
-    free: Any  # examples × classes: False for variables that stay at 0, those of a row's own labels (but one-vs-rest's)
+    free: (
+        Any  # examples × classes: False for a row's own labels, whose variables stay at 0 but for one-vs-rest
+    )
 
     @classmethod
     def of(cls, problem: Problem) -> Programme:
@@ -71,7 +73,7 @@ class Programme:
         return np.asarray(W - W.mean(axis=1, keepdims=True) if self.loss == "llw" else W)
 
     def scores(self, W: Floats) -> Floats:
-        """What weights add to the loss of each variable: the score of its class, less that of the label for pairs."""
+        """What weights add to the loss of each variable: its class's score, for pairs less the label's."""
         scores = self.X @ W
         if self.are_pairs:
             return np.asarray(scores - scores[np.arange(len(scores)), self.labels][:, None])

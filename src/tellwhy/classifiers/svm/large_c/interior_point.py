@@ -1,14 +1,14 @@
 """The optimum of a multi-class SVM by an interior-point method, for few features and any C.
 
-Coordinate ascent takes steps of one variable, or of one row's, and at large C variables have to go a long way
-together: it creeps. Here all of them move at once, by Newton steps that keep away from the bounds (Mehrotra's
-predictor and corrector); however many variables there are, a step needs no more equations than there are weights.
-Some tens of steps, at most a hundred or so, give every digit that is asked for at any C.
+Coordinate ascent takes steps of one variable, or of one row's, and at large C variables have to go a long
+way together: it creeps. Here all of them move at once, by Newton steps that keep away from the bounds
+(Mehrotra's predictor and corrector). However many variables there are, a step needs no more equations than
+there are weights. Some tens of steps, at most a hundred or so, give the gap that is asked for at any C.
 
 References
 ----------
-Mehrotra, *On the implementation of a primal-dual interior point method*, SIAM Journal on Optimization 2 (1992);
-Ferris, Munson, *Interior-point methods for massive support vector machines*, ibid. 13 (2002).
+Mehrotra, *On the implementation of a primal-dual interior point method*, SIAM Journal on Optimization 2
+(1992); Ferris, Munson, *Interior-point methods for massive support vector machines*, ibid. 13 (2002).
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """The equations of a Newton step, (E + Q) s = r for a step of all variables, solved through the weights.
 
-Q s is what the step does to the scores, through the weights; E is what the bounds add, an entry for each variable
-and, where sums are bounded, one for each row. With S = E⁻¹ the weights' own step y = W(s) has
+Q s is what the step does to the scores, through the weights; E is what the bounds add, an entry for each
+variable and, where sums are bounded, one for each row. With S = E⁻¹ the weights' own step y = W(s) has
 
     (I + W S Wᵀ) y = W(S r),   s = S (r + scores(y)),
 
-as many equations as there are weights. One-vs-rest has those of each class alone, and Lee–Lin–Wahba one set more that
-makes the steps of the weights sum to zero.
+as many equations as there are weights. One-vs-rest has those of each class alone, and Lee–Lin–Wahba one set
+more that makes the steps of the weights sum to zero.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Entries:
         """S r."""
         if self.of_sums is None:
             return self.inverse * r
-        # As a mean and what differs from it: a bound that is nearly reached lets the mean move by next to nothing,
-        # and a difference of large numbers would not tell by how much.
+        # As a mean and what differs from it: a bound that is nearly reached lets the mean move by next to
+        # nothing, and a difference of large numbers would not tell by how much.
         mean = (self.inverse * r).sum(axis=1, keepdims=True) / self.inverse.sum(axis=1, keepdims=True)
         return self.inverse * ((r - mean) + mean * self.kept)
 
