@@ -374,6 +374,14 @@ def test_a_label_beside_a_number_that_it_never_has(rng):
     assert told.text.startswith("2 rows: fuel = petrol with ccm = 0 (")
 
 
+@pytest.mark.parametrize("town", ["Zürich", "Genève", "São Paulo"])
+def test_letters_in_the_wrong_encoding_are_a_misspelling(rng, town):
+    frame = pd.DataFrame({"town": rng.choice([town, "Berlin", "Lyon"], size=600)})
+    rows = some(rng, 600, 3)
+    frame.loc[rows, "town"] = town.encode("utf-8").decode("cp1252")
+    assert f"a misspelling of '{town}'" in the_only(frame, "misspelling", "town", rows).text
+
+
 def test_a_slip_is_told_before_the_fraction_that_it_makes(rng):
     price = np.exp(rng.normal(12.5, 0.3, size=1200)).round(-2)
     rows = some(rng, 1200, 3)

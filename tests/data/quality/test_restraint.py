@@ -211,6 +211,31 @@ def test_a_slip_within_its_level_is_still_told(rng):
     assert len(found.rows) >= 4
 
 
+def bills(rng, n=1200):
+    """Plans whose bills have different sizes: 10 times a small one is what the largest plan pays."""
+    plan = rng.choice(["basic", "plus", "family", "business"], size=n, p=[0.45, 0.3, 0.18, 0.07])
+    size = pd.Series(plan).map({"basic": 13, "plus": 25, "family": 45, "business": 130}).to_numpy()
+    bill = (size * rng.lognormal(0, 0.12, size=n)).round(2)
+    return pd.DataFrame({"plan": plan, "age": rng.integers(18, 90, size=n), "bill": bill})
+
+
+@pytest.mark.parametrize("plan", ["basic", "plus", "family"])
+def test_a_slip_that_other_levels_reach_is_told_for_its_level(rng, plan):
+    frame = bills(rng)
+    row = int(np.flatnonzero(frame["plan"] == plan)[5])
+    frame.loc[row, "bill"] *= 10
+    findings = check_table(frame).findings
+    assert [(f.kind, f.rows) for f in findings] == [("decimal_slip", (row,))]
+    assert findings[0].text == "1 row: bill is 10 times too large for its plan, a slipped decimal point?"
+
+
+def test_long_tails_within_levels_are_no_slips(rng):
+    for draw in ("standard_normal", "laplace", "gumbel", "logistic"):
+        frame = bills(rng)
+        frame["bill"] *= np.exp(0.15 * getattr(rng, draw)(size=len(frame)))
+        assert kinds(frame) == set()
+
+
 def test_zeros_below_amounts_that_thin_out_towards_it_are_amounts(rng):
     cancer = load_breast_cancer(as_frame=True)
     columns = ["mean concavity", "worst concave points"]

@@ -13,6 +13,7 @@ from tellwhy.workflow.verdicts.findings import (
     addition,
     cause_words,
     column_parts,
+    row_words,
 )
 
 
@@ -177,3 +178,10 @@ def test_a_pair_that_a_finding_tells_is_not_told_again(columns):
     assert [f.kind for f in run.findings if 7 in f.rows] == ["rare_pair"]
     assert sum("corporate" in reason.text for reason in anomaly.reasons) == 1
     assert sum(reason.share for reason in anomaly.reasons) <= 1.0 + 1e-9
+
+
+def test_a_slip_goes_on_from_its_cell_without_naming_the_column_twice():
+    text = "1 row: bill is 10 times too large for its plan, a slipped decimal point?"
+    slip = Finding("decimal_slip", ("bill",), (0,), text, "142")
+    told = row_words(slip, pd.Series({"plan": "basic", "bill": 142.0}))
+    assert told == "bill = 142 is 10 times too large for its plan, a slipped decimal point?"

@@ -18,13 +18,21 @@ def alarm(row, *, holds):
     [
         ([True], [], "The reasons of the alarm were verified: with usual values in the named columns"),
         ([False], [], "The reasons of the alarm could not be verified."),
-        ([True, True], [], "The reasons of 2 of 2 alarms were verified: "),
+        ([True, True], [], "The reasons of both alarms were verified: "),
+        ([True] * 5, [], "The reasons of all 5 alarms were verified: "),
+        ([True, False, True], [], "The reasons of 2 of 3 alarms were verified: "),
+        ([False, False], [], "The reasons of both alarms could not be verified."),
+        ([True], [0], "The alarm rests on a finding alone: see there how sure it is."),
+        ([True, True], [0, 1], "Both alarms rest on a finding alone: see there how sure it is."),
+        ([True] * 4, [0, 1, 2, 3], "All 4 alarms rest on a finding alone: see there how sure it is."),
         (
             ["", ""],
             [0],
             "1 of 2 alarms rests on a finding alone: see there how sure it is. The reasons of the other one",
         ),
-        ([True, True, True], [0], "The reasons of 2 of the 2 others were verified: "),
+        ([True, True, True], [0], "The reasons of both others were verified: "),
+        ([True] * 4, [0], "The reasons of all 3 others were verified: "),
+        ([True, True, False], [0], "The reasons of 1 of the 2 others were verified: "),
     ],
 )
 def test_how_many_and_how_sure(holds, by_finding, told):

@@ -139,7 +139,7 @@ def test_alarms_that_rest_on_a_finding_are_not_said_to_be_verified():
     X = rng.normal(size=(800, 4))
     X[:30, 1] = -999.0
     alone = explain_table(X).headline[2]
-    assert alone == "30 of 30 alarms rest on a finding alone: see there how sure it is."
+    assert alone == "All 30 alarms rest on a finding alone: see there how sure it is."
     X[40, 2] = 40.0
     both = explain_table(X).headline[2]
     assert both.startswith(

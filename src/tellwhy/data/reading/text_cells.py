@@ -59,7 +59,7 @@ def unmixed(table: pa.Table, codec: str) -> tuple[pa.Table, list[str]]:
         )
         columns.append(found)
         n_read += n_cells
-    names = [_as_utf8(name, codec) or name for name in table.column_names]
+    names = [as_utf8(name, codec) or name for name in table.column_names]
     if not read and names == table.column_names:
         return table, []
     examples = [*read.values(), *(name for name in names if name not in table.column_names)]
@@ -71,7 +71,7 @@ def _unmixed_cells(column: pa.ChunkedArray, codec: str, read: dict[str, str]) ->
     """The column with the cells read as UTF-8 that are, and their number; `read` gets what was read."""
     is_plain = pc.fill_null(pc.string_is_ascii(column), True)
     odd = pc.unique(column.filter(pc.invert(is_plain))).to_pylist()
-    known = {text: meant for text in odd if (meant := _as_utf8(text, codec)) is not None}
+    known = {text: meant for text in odd if (meant := as_utf8(text, codec)) is not None}
     if not known:
         return column, 0
     read.update(known)
@@ -80,7 +80,7 @@ def _unmixed_cells(column: pa.ChunkedArray, codec: str, read: dict[str, str]) ->
     return pc.coalesce(meant, column), len(column) - place.null_count
 
 
-def _as_utf8(text: str, codec: str) -> str | None:
+def as_utf8(text: str, codec: str) -> str | None:
     """Read what was read by another codec as UTF-8; None where it is plain or cannot be."""
     if text.isascii():
         return None

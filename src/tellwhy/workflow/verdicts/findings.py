@@ -25,6 +25,7 @@ LEAST_ADDED = 12.0
 GUILTY_PART = 0.6  # of what a finding adds, for its first column; the others share the rest
 MOST_LISTED = 3
 ONE_ROW = rows_words(1)
+TIMES_TOO_LARGE = ("decimal_slip", "mixed_units")  # kinds whose sentence goes on from the cell
 ODD_TOGETHER = "odd_rows"  # kind of the findings that are made of alarms
 
 
@@ -147,6 +148,8 @@ def row_words(finding: quality.Finding, row: pd.Series) -> str:
     """The cells of a row that a finding is about, and what is wrong with them."""
     cause = cause_words(finding)
     cells = _cell_and_others(finding, row)
+    if finding.kind in TIMES_TOO_LARGE and len(finding.columns) == 1 and cells:
+        return cells + cause.removeprefix(finding.columns[0])  # 'bill = 142 is 10 times too large'
     if (
         not cells
         or cause.startswith(cells)

@@ -71,21 +71,42 @@ def _how_sure(flagged: Sequence[Anomaly], by_finding: Collection[int]) -> str:
     judged = [anomaly for anomaly in flagged if anomaly.row not in by_finding]
     n_found = len(flagged) - len(judged)
     verb = "rests" if n_found == 1 else "rest"
-    found = f"{n_found:,} of {len(flagged):,} alarms {verb} on a finding alone: see there how sure it is"
+    found = f"{_part(n_found, len(flagged), 'alarm')} {verb} on a finding alone: see there how sure it is."
+    found = found[0].upper() + found[1:]
     if not judged:
-        return f"{found}."
+        return found
+    verified = _verified(judged, "other" if n_found else "alarm")
+    return f"{found} {verified}" if n_found else verified
+
+
+def _verified(judged: Sequence[Anomaly], noun: str) -> str:
+    """Tell how many reasons hold, and what that means."""
     n_holding = sum(anomaly.holds for anomaly in judged)
-    others = f"the {len(judged):,} others" if n_found else f"{len(judged):,} alarms"
-    named = f"{n_holding:,} of {others}"
-    if len(judged) == 1:
-        named = "the other one" if n_found else "the alarm"
-    verified = (
-        f"he reasons of {named} were verified: with usual values in the named columns the "
-        "row is ordinary, and with usual values everywhere else it is not"
+    if not n_holding:
+        everyone = _part(len(judged), len(judged), noun)
+        return f"The reasons of {everyone} could not be verified{_many(judged)}"
+    return (
+        f"The reasons of {_part(n_holding, len(judged), noun)} were verified: with usual values in the named "
+        f"columns the row is ordinary, and with usual values everywhere else it is not{_many(judged)}"
     )
-    if len(judged) == 1 and not n_holding:
-        verified = f"he reasons of {named} could not be verified"
-    return (f"{found}. T" if n_found else "T") + verified + _many(judged)
+
+
+def _part(k: int, n: int, noun: str) -> str:
+    """Say so many of all alarms, or of the others, as people do.
+
+    Examples
+    --------
+    >>> _part(1, 1, "alarm"), _part(1, 1, "other"), _part(2, 2, "other")
+    ('the alarm', 'the other one', 'both others')
+    >>> _part(5, 5, "alarm"), _part(3, 5, "alarm"), _part(3, 5, "other")
+    ('all 5 alarms', '3 of 5 alarms', '3 of the 5 others')
+    """
+    is_other = noun == "other"
+    if n == 1:
+        return "the other one" if is_other else "the alarm"
+    if k == n:
+        return f"{'both' if n == 2 else f'all {n:,}'} {noun}s"
+    return f"{k:,} of {'the ' if is_other else ''}{n:,} {noun}s"
 
 
 def _many(judged: Sequence[Anomaly]) -> str:

@@ -14,6 +14,8 @@ from tellwhy.data.quality.coded import Coded, coded_labels
 from tellwhy.data.quality.facts import Facts
 from tellwhy.data.quality.findings import MISSING, TOLD, Finding
 from tellwhy.data.quality.words import as_rows, cell_words, rows_words
+from tellwhy.data.reading.text_cells import as_utf8
+from tellwhy.data.reading.text_survey import SINGLE_BYTE
 
 _RATIO = 20  # a misspelling is so many times rarer than what is meant
 _COMMON = 20
@@ -58,7 +60,7 @@ def _of_column(seen: Facts, column: str, coded: Coded) -> Iterator[Finding]:
 
 def _pairs(names: tuple[str, ...], counts: Integers, common: list[int]) -> Iterator[tuple[int, int]]:
     """(misspelled, meant): codes of labels."""
-    folded = [folded_text(name) for name in names]
+    folded = [folded_text(well_encoded(name)) for name in names]
     letters = np.array([letter_counts(folded[code]) for code in common]).reshape(len(common), 32)
     first: dict[str, int] = {}
     for code in common:
@@ -73,6 +75,17 @@ def _pairs(names: tuple[str, ...], counts: Integers, common: list[int]) -> Itera
             near = [common[i] for i in np.flatnonzero(apart <= _FARTHEST)]
             if (meant := _near(code, names, folded, counts, near)) is not None:
                 yield code, meant
+
+
+def well_encoded(text: str) -> str:
+    """Undo that a text was written as UTF-8 and read by another codec; other texts as they are.
+
+    Examples
+    --------
+    >>> well_encoded("ZÃ¼rich"), well_encoded("Zürich"), well_encoded("Ã")
+    ('Zürich', 'Zürich', 'Ã')
+    """
+    return next((meant for codec in SINGLE_BYTE if (meant := as_utf8(text, codec))), text)
 
 
 def letter_counts(text: str) -> Integers:

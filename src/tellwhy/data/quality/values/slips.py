@@ -17,6 +17,7 @@ from tellwhy.data.quality.findings import MISSING, Finding
 from tellwhy.data.quality.words import as_rows, cell_words, number_words, rows_words
 
 _POWERS = {10.0**k: "decimal_slip" for k in (1, 2, 3, -1, -2, -3)}
+_N_POWERS = 3  # on each side
 _UNITS = (2.2046, 2.54, 3.2808, 1.6093, 28.35, 60.0, 3600.0, 3.7854, 4.184, 6.8948, 12.0, 24.0)
 FACTORS = {**_POWERS, **dict.fromkeys(_UNITS, "mixed_units"), **{1 / u: "mixed_units" for u in _UNITS}}
 _COMMON = 0.02  # more values than this at a factor are a second group, not slips
@@ -62,6 +63,15 @@ class _Scaled:
         ends = np.searchsorted(self.rising, [low, high], side="right")
         return int(ends[1] - ends[0])
 
+    def tells_alone(self, low: float) -> bool:
+        """Whether values from `low` on are told as slips or not at all.
+
+        Large values are far from the others in plain units too, and a detector tells them as they are: that a
+        factor is behind them must be clear. Small ones, and those that are large for their label alone, are
+        told here or never.
+        """
+        return low <= self.middle or self.words != ""
+
     def expected(self, low: float, high: float) -> float:
         """How many values a tail like this column's would put as far out as those between two.
 
@@ -71,7 +81,7 @@ class _Scaled:
         few = ends[1] - ends[0] <= _FEW_OF_TAIL * tail_size(len(self.rising))
         rest = np.delete(self.rising, np.s_[ends[0] : ends[1]]) if few else self.rising
         is_upper = low > self.middle
-        doubts = math.inf if is_upper else _DOUBTS
+        doubts = _DOUBTS if self.tells_alone(low) else math.inf
         tail = fit_tail(rest if is_upper else -rest[::-1], step=0.05 * self.spread, doubts=doubts)
         near = self.rising[ends[0]] if is_upper else -self.rising[ends[1] - 1]
         if near <= tail.start:
@@ -160,7 +170,9 @@ def _of_scale(seen: Facts, column: str, scaled: _Scaled, n_tails: int) -> Iterat
         n_there = scaled.count(low, high)
         if not 0 < n_there <= _COMMON * seen.n or (kind == "mixed_units" and n_there < 3):
             continue
-        evidence = _evidence(scaled, at, n_tails)
+        # Of the factors of this side only powers of ten are asked about where there are one or two values.
+        n_tried = n_tails * (_N_POWERS if n_there < 3 or not has_unit(seen, column) else len(FACTORS))
+        evidence = _evidence(scaled, at, n_tails, n_tried)
         if evidence <= LEVEL:
             continue
         with np.errstate(invalid="ignore"):
@@ -176,18 +188,14 @@ def _middle_log(seen: Facts, column: str) -> float:
     return math.log(max(float(filled[len(filled) // 2]), 1e-300))
 
 
-def _evidence(scaled: _Scaled, at: float, n_tails: int) -> float:
+def _evidence(scaled: _Scaled, at: float, n_tails: int, n_tried: int) -> float:
     """Against a tail that reaches so far; or, for many values, against one that only gets thinner."""
     width = 2 * scaled.spread
     is_upper = at > scaled.middle
     k = scaled.count(at - width, at + width)
     expected = scaled.expected(at - width, at + width)
-    n_tried = n_tails * len(FACTORS)
-    # Large values are far from the others in plain units too, and a detector tells them as they are: that a
-    # factor is behind them must be clear. Small ones are told here or never.
-    evidence = (
-        many(k, expected) - math.log(n_tried if is_upper else n_tails) if expected <= _PURE * k else 0.0
-    )
+    n_asked = n_tails if scaled.tells_alone(at - width) else n_tried
+    evidence = many(k, expected) - math.log(n_asked) if expected <= _PURE * k else 0.0
     if k > _HANDFUL:
         inner = scaled.count(at - width / 2, at + width / 2)
         before = at - 2 * width if is_upper else at + width
