@@ -226,7 +226,11 @@ def test_a_slip_that_other_levels_reach_is_told_for_its_level(rng, plan):
     frame.loc[row, "bill"] *= 10
     findings = check_table(frame).findings
     assert [(f.kind, f.rows) for f in findings] == [("decimal_slip", (row,))]
-    assert findings[0].text == "1 row: bill is 10 times too large for its plan, a slipped decimal point?"
+    low, high = (
+        f"{end:.4g}" for end in frame.loc[frame["plan"] == plan, "bill"].quantile([0.05, 0.95]).tolist()
+    )
+    usual = f"for plan = {plan} (there usually {low}–{high})"
+    assert findings[0].text == f"1 row: bill is 10 times too large {usual}, a slipped decimal point?"
 
 
 def test_long_tails_within_levels_are_no_slips(rng):

@@ -14,7 +14,7 @@ from tellwhy.data.columns.names import words_of
 from tellwhy.data.quality.chance import LEVEL, fit_tail, many, most, tail_size
 from tellwhy.data.quality.facts import Facts
 from tellwhy.data.quality.findings import MISSING, Finding
-from tellwhy.data.quality.words import as_rows, cell_words, number_words, rows_words
+from tellwhy.data.quality.words import as_rows, cell_words, number_words, range_words, rows_words
 
 _POWERS = {10.0**k: "decimal_slip" for k in (1, 2, 3, -1, -2, -3)}
 _N_POWERS = 3  # on each side
@@ -56,7 +56,7 @@ class _Scaled:
     rising: Floats
     spread: float
     middle: float
-    words: str
+    label: str  # whose levels tell what is usual; "" for none
 
     def count(self, low: float, high: float) -> int:
         """How many values lie between two."""
@@ -70,7 +70,7 @@ class _Scaled:
         factor is behind them must be clear. Small ones, and those that are large for their label alone, are
         told here or never.
         """
-        return low <= self.middle or self.words != ""
+        return low <= self.middle or self.label != ""
 
     def expected(self, low: float, high: float) -> float:
         """How many values a tail like this column's would put as far out as those between two.
@@ -124,7 +124,7 @@ def _scales(seen: Facts, column: str) -> Iterator[_Scaled]:
         few = few - _middles(few, labels.codes[seen.sample], len(labels.names))
         if _spread(few) < 0.7 * alone.spread:
             within = logs - _middles(logs, labels.codes, len(labels.names))
-            yield _scaled(within, f" for its {name}")
+            yield _scaled(within, name)
 
 
 def _middles(logs: Floats, codes: Integers, n_levels: int) -> Floats:
@@ -150,9 +150,9 @@ def _spread(values: Floats) -> float:
     return max(float(high - low) / 2, 1e-3)
 
 
-def _scaled(values: Floats, words: str) -> _Scaled:
+def _scaled(values: Floats, label: str) -> _Scaled:
     rising = np.sort(values[~np.isnan(values)])
-    return _Scaled(values, rising, _spread(values), float(np.median(rising)), words)
+    return _Scaled(values, rising, _spread(values), float(np.median(rising)), label)
 
 
 def _of_scale(seen: Facts, column: str, scaled: _Scaled, n_tails: int) -> Iterator[Finding]:
@@ -179,7 +179,7 @@ def _of_scale(seen: Facts, column: str, scaled: _Scaled, n_tails: int) -> Iterat
             rows = np.flatnonzero((scaled.values >= low) & (scaled.values <= high))
         numbers = seen.numbers[column]
         if not _is_level(seen, rows) and not _are_usual(numbers.filled, numbers.values[rows]):
-            words = _words(factor, kind) + scaled.words
+            words = _words(factor, kind) + _usual_words(seen, column, scaled.label, rows)
             yield _finding(seen, column, rows, kind=kind, words=words, evidence=evidence)
 
 
@@ -234,6 +234,22 @@ def _words(factor: float, kind: str) -> str:
     word = "large" if factor > 1 else "small"
     about = "" if kind == "decimal_slip" else "about "
     return f"{about}{number_words(round(size, 2))} times too {word}"
+
+
+def _usual_words(seen: Facts, column: str, label: str, rows: Integers) -> str:
+    """What the column usually has, at the level of the label that all these rows share."""
+    values = seen.numbers[column].values
+    if not label:
+        return f" (usually {_range(seen, column, values)})"
+    codes = seen.labels[label].codes
+    if len(np.unique(codes[rows])) > 1:
+        return f" for its {label}"
+    there = _range(seen, column, values[codes == codes[rows[0]]])
+    return f" for {cell_words(seen, label, int(rows[0]))} (there usually {there})"
+
+
+def _range(seen: Facts, column: str, values: Floats) -> str:
+    return range_words(seen, column, np.nanquantile(values, [0.05, 0.95]))
 
 
 def _finding(seen: Facts, column: str, rows: Integers, *, kind: str, words: str, evidence: float) -> Finding:
