@@ -389,3 +389,21 @@ def test_a_slip_is_told_before_the_fraction_that_it_makes(rng):
     assert (
         "1000 times too small" in the_only(pd.DataFrame({"price": price}), "decimal_slip", "price", rows).text
     )
+
+
+def discounted(rng, n=1500):
+    """Small amounts with a discount in percent, and so few pieces that amount / price rounds to them."""
+    price = rng.choice([4.95, 12.5, 34.0, 59.9, 3.2], size=n)
+    pieces = 1 + rng.poisson(0.8, size=n)
+    discount = rng.choice([0, 0, 5, 10, 15], size=n)
+    net = (price * pieces * (1 - discount / 100)).round(2)
+    return pd.DataFrame({"price": price, "pieces": pieces, "discount": discount, "net": net})
+
+
+def test_an_amount_with_a_discount_in_percent(rng):
+    frame = discounted(rng)
+    assert not odd(frame)
+    rows = some(rng, 1500, 3)
+    frame.loc[rows, "net"] += 7.3
+    told = the_only(frame, "broken_relation", "net", rows)
+    assert "net = price × pieces × (1 − discount/100) does not hold" in told.text

@@ -270,3 +270,36 @@ def test_a_small_level_is_told_and_makes_no_row_odd(rng):
     (small,) = check_table(pd.DataFrame({"site": sites})).findings
     assert small.kind == "rare_level"
     assert small.surprise == 0
+
+
+def requests(rng, n=3000):
+    """A log of requests: '/' is a path, and the answers of one path have one size."""
+    path = rng.choice(["/", "/login", "/items", "/health"], size=n, p=[0.3, 0.3, 0.32, 0.08])
+    size = np.where(path == "/health", 2, rng.lognormal(7.5, 0.8, size=n).round())
+    at = pd.Timestamp("2024-05-06") + pd.to_timedelta(np.arange(n) * 40, unit="s")
+    return pd.DataFrame({"at": at, "path": path, "bytes": size})
+
+
+def test_a_mark_that_most_labels_begin_with_is_no_placeholder(rng):
+    frame = requests(rng)
+    assert kinds(frame) == set()
+    frame.loc[[7, 8, 9], "path"] = "?"
+    assert {(f.kind, f.rows) for f in check_table(frame).findings} == {("placeholder", (7, 8, 9))}
+
+
+def test_the_one_value_of_a_level_is_not_stuck(rng):
+    frame = requests(rng)
+    rows = np.flatnonzero(frame["path"] == "/health")
+    frame.loc[rows[[60, 150]], "bytes"] = 2048  # what is left of the level are shorter runs of its one value
+    assert not any(f.kind == "stuck" for f in check_table(frame).findings)
+    items = np.flatnonzero(frame["path"] == "/items")[100:140]
+    frame.loc[items, "bytes"] = 1700
+    (stuck,) = (f for f in check_table(frame).findings if f.kind == "stuck")
+    assert set(stuck.rows) <= set(items.tolist())
+
+
+def test_any_large_value_of_a_wide_level_is_near_a_power_of_ten_and_no_slip(rng):
+    frame = requests(rng)
+    row = int(np.flatnonzero(frame["path"] == "/items")[3])
+    frame.loc[row, "bytes"] = 900_000
+    assert "decimal_slip" not in kinds(frame)

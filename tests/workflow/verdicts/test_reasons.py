@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from tellwhy.core.explanation import Explanation
+from tellwhy.workflow import explain_table
 from tellwhy.workflow.run import Anomaly, Reason, Typical
 from tellwhy.workflow.verdicts.reasons import (
     groups_of,
@@ -115,7 +116,7 @@ def test_what_is_called_usual_is_usual():
     assert [is_usual(v, category) for v in ("red", "blue", "green", "new")] == [True, True, False, False]
     assert usual_words(category) == "usually red or blue"
     even = Typical("k", "category", shares={f"v{i:02d}": 0.02 for i in range(10)})
-    assert usual_words(even) == "usually v00"
+    assert usual_words(even) == "many different values"
     assert usual_words(Typical("k", "category")) == "never seen"
 
 
@@ -157,3 +158,13 @@ def test_cells_as_json_has_them():
     ]
     assert [plain_cell(c) for c in cells] == [3, 2.5, False, "x", None, None, None, "2024-05-01"]
     assert [type(plain_cell(c)) for c in cells[:3]] == [int, float, bool]
+
+
+def test_a_verified_number_that_is_ten_times_a_usual_one_is_told_as_a_slip():
+    rng = np.random.default_rng(3)
+    table = pd.DataFrame({"weight": rng.normal(73, 11, 900).round(1), "visits": rng.poisson(5, 900)})
+    table.loc[4, "weight"] = 578.0
+    table.loc[5, "weight"] = 350.0  # far out, and no power of ten away
+    told = {anomaly.row: anomaly.reasons[0].text for anomaly in explain_table(table).anomalies}
+    assert "; 10 times too large, a slipped decimal point?) · " in told[4]
+    assert "slipped" not in told[5]

@@ -16,7 +16,7 @@ from tellwhy.data import ColumnSummary
 from tellwhy.data.quality.words import number_text
 from tellwhy.workflow.run import Anomaly, Group, Reason, Typical
 from tellwhy.workflow.verdicts.verified import Cause
-from tellwhy.workflow.verdicts.words import cell_words, pair_words, plain_cell
+from tellwhy.workflow.verdicts.words import cell_words, is_number, pair_words, plain_cell
 
 MOST_REASONS = 3
 LEAST_SHARE = (
@@ -24,6 +24,9 @@ LEAST_SHARE = (
 )
 LEAST_SHARE_OF_USUAL = 0.15  # of a reason that is told though its value is usual by itself
 GROUP_SHARE = 0.5
+WIDEST = (
+    2.5  # usual values up to so many times the least: most others are then no power of ten away from them
+)
 
 
 def reasons_of(explanation: Explanation, typical: Mapping[str, Typical]) -> list[list[Reason]]:
@@ -58,6 +61,7 @@ def verified_reasons(
         named = [_reason_of(explanation, i, c, shares[i], typical) for c in cause.columns]
         named = [replace(reason, holds=True) for reason in named]
         named = _beside_each_other(named, typical, usual, is_share=explanation.kind == "attribution")
+        named = [_with_slip(reason, typical[reason.feature]) for reason in named]
         features = {reason.feature for reason in named}
         others = [
             reason
@@ -100,6 +104,40 @@ def _beside_each_other(
     both = pair_words(named[0], named[1], usual)
     share = f" · {100 * (named[0].share + named[1].share):.0f} %" if is_share else ""
     return [replace(named[0], text=both + share), *named[1:]]
+
+
+def _with_slip(reason: Reason, usual: Typical) -> Reason:
+    """Add that a number would be usual with its decimal point elsewhere."""
+    if usual.kind != "number" or not is_number(reason.value):
+        return reason
+    low, high = usual_values(usual)
+    words = slip_words(reason.value, low, high)
+    range_told = usual_words(usual)
+    return (
+        replace(reason, text=reason.text.replace(range_told, f"{range_told}; {words}", 1))
+        if words
+        else reason
+    )
+
+
+def slip_words(value: float, low: float, high: float) -> str:
+    """Tell a number that is ten, a hundred or a thousand times a usual one, where few numbers are.
+
+    Examples
+    --------
+    >>> slip_words(578.0, 54.66, 96.89), slip_words(0.7, 54.66, 96.89)
+    ('10 times too large, a slipped decimal point?', '100 times too small, a slipped decimal point?')
+    >>> slip_words(300.0, 54.66, 96.89), slip_words(578.0, 10.0, 96.89)
+    ('', '')
+    """
+    if not 0 < low <= high <= WIDEST * low:
+        return ""
+    for times in (10, 100, 1000):
+        if low <= value / times <= high:
+            return f"{times} times too large, a slipped decimal point?"
+        if low <= value * times <= high:
+            return f"{times} times too small, a slipped decimal point?"
+    return ""
 
 
 def _reason_of(
@@ -155,7 +193,11 @@ def usual_words(usual: Typical) -> str:
         return f"usually {low}" if low == high else f"usually {low}–{high}"
     if usual.kind == "date":
         return f"usually {values[0]} to {values[1]}"
-    return "usually " + " or ".join(str(v) for v in values[:2]) if values else "never seen"
+    if not values:
+        return "never seen"
+    if usual.shares[values[0]] < LEAST_SHARE:
+        return "many different values"
+    return "usually " + " or ".join(str(v) for v in values[:2])
 
 
 def typical_of(name: str, summary: ColumnSummary) -> Typical:

@@ -163,8 +163,8 @@ def _of_three(screen: Screen) -> Iterator[Relation]:
         for a in targets:
             if a in pair:
                 continue
-            for form, wanted in _missing_parts(screen.X[:, a], product):
-                near = np.abs(part - wanted[:, None]) <= (screen.slack[:, [a]] if form in _PLUS else 5e-3)
+            for form, wanted, per_unit in _missing_parts(screen.X[:, a], product):
+                near = np.abs(part - wanted[:, None]) <= (screen.slack[:, a] * per_unit)[:, None]
                 near &= part != 0
                 n_told = (~np.isnan(wanted)[:, None] & (part != 0) & ~np.isnan(part)).sum(axis=0)
                 good = (n_told >= _FEWEST) & (near.sum(axis=0) >= _SHARE * n_told)
@@ -173,16 +173,14 @@ def _of_three(screen: Screen) -> Iterator[Relation]:
                         yield screen.relation(form, (a, *pair, targets[d]))
 
 
-_PLUS = (PRODUCT_PLUS, PRODUCT_MINUS)
-
-
-def _missing_parts(a: Floats, product: Floats) -> Iterator[tuple[Form, Floats]]:
-    """What the fourth column would have to be, for each form."""
-    yield PRODUCT_PLUS, a - product
-    yield PRODUCT_MINUS, product - a
+def _missing_parts(a: Floats, product: Floats) -> Iterator[tuple[Form, Floats, Floats]]:
+    """What the fourth column would have to be, for each form, and how it changes with a unit of the first."""
+    one = np.ones_like(a)
+    yield PRODUCT_PLUS, a - product, one
+    yield PRODUCT_MINUS, product - a, one
     share = 1 - a / product
     for scale, form in DISCOUNTED.items():
-        yield form, share * scale
+        yield form, share * scale, np.abs(scale / product)
 
 
 def _balances(screen: Screen) -> Iterator[Relation]:

@@ -12,13 +12,14 @@ from tellwhy.core.score_function import Floats
 from tellwhy.data.quality.chance import LEVEL, agreement
 from tellwhy.data.quality.facts import Facts
 from tellwhy.data.quality.links.forms import Columns
-from tellwhy.data.quality.links.relation import Relation, taken
+from tellwhy.data.quality.links.relation import Relation, taken, term_grain, term_values
 from tellwhy.data.quality.links.screening import SLACK, candidates, n_candidates
 
 HOLDS = 0.95  # share of the rows in which a relation must hold to be one
 _FEWEST = 20
 _LIKELY = 0.8  # share of rows shuffled against each other that may meet it
 _EXACT = 1e-9
+_COARSE = 0.05  # of a typical value: rounded by more, it does not tell what exactly holds
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,12 +58,19 @@ def _learned(learn: Facts) -> list[tuple[Relation, float]]:
             continue
         verified = _verified(relation, learn, tried)
         if verified is not None:
-            (exact if verified[0].slack <= _EXACT else rough).append(verified)
+            is_exact = verified[0].slack <= _EXACT and not _is_coarse(relation, learn)
+            (exact if is_exact else rough).append(verified)
     kept = list(exact)
     for relation, evidence in rough:
         if not _is_told(relation, kept):
             kept.append((relation, evidence))
     return kept
+
+
+def _is_coarse(relation: Relation, learn: Facts) -> bool:
+    """Whether rounding hides much: 1, 2 or 3 pieces are amount / price though there was a discount of 10 %."""
+    size = float(np.nanmedian(np.abs(term_values(learn, relation.columns[0]))))
+    return 0.51 * term_grain(learn, relation.columns[0]) > _COARSE * size
 
 
 def _is_told(relation: Relation, known: list[tuple[Relation, float]]) -> bool:

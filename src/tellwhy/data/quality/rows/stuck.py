@@ -25,11 +25,12 @@ _LEAST = 0.1  # the chance of a repeat is taken to be at least this
 
 @dataclass(frozen=True, eq=False)
 class _Runs:
-    """Stretches of equal values: where each starts, how long it is, and its value."""
+    """Stretches of equal values: where each starts, how long it is, its value and the level of the label."""
 
     start: Integers
     length: Integers
     value: Floats
+    level: Integers
 
 
 def find_stuck_values(seen: Facts, learn: Facts) -> list[Finding]:  # noqa: ARG001
@@ -96,7 +97,7 @@ def _runs(values: Floats, breaks: Integers) -> _Runs:
     v = values[filled]
     changes = np.r_[True, (np.diff(v) != 0) | (np.diff(breaks[filled]) != 0) | (np.diff(filled) != 1)]
     start = np.flatnonzero(changes) if len(v) else np.zeros(0, dtype=np.int64)
-    return _Runs(filled[start], np.diff(np.r_[start, len(v)]), v[start])
+    return _Runs(filled[start], np.diff(np.r_[start, len(v)]), v[start], breaks[filled[start]])
 
 
 def _repeat_chance(runs: _Runs, which: int) -> float:
@@ -110,4 +111,15 @@ def _repeat_chance(runs: _Runs, which: int) -> float:
     alone = (n_same - int(same.sum())) / n_same if n_same else 0.0
     # A value that makes up much of the column elsewhere (0 at night) is at home in long runs.
     at_home = n_same > 2 * runs.length[which] and alone > 0.5
-    return max(overall, alone if at_home else 0.0)
+    return max(overall, alone if at_home else 0.0, _constancy(runs, which))
+
+
+def _constancy(runs: _Runs, which: int) -> float:
+    """How often the other rows of the level repeat the value: some levels have one value and no other."""
+    there = runs.level == runs.level[which]
+    there[which] = False
+    n_there = int(runs.length[there].sum())
+    if n_there < _SHORTEST:
+        return 1.0
+    same = there & (runs.value == runs.value[which])
+    return float((runs.length[same] - 1).sum()) / n_there

@@ -192,9 +192,16 @@ def _first_of_january(seen: Facts, column: str) -> list[Finding]:
     return [Finding("placeholder", (column,), as_rows(rows), text, example, MISSING, odd)]
 
 
+def _is_part_of_others(mark: str, names: tuple[str, ...]) -> bool:
+    """Whether most labels contain a mark without letters: '/' beside '/home' is the shortest path."""
+    is_mark = bool(mark) and not any(letter.isalnum() for letter in mark)
+    return is_mark and sum(mark in name for name in names) > 0.5 * len(names)
+
+
 def _words(seen: Facts, column: str, labels: Labels) -> list[Finding]:
     """Labels such as "unknown" among others."""
     suspects = [i for i, name in enumerate(labels.names) if len(name) < 30 and _WORDS.fullmatch(name.strip())]
+    suspects = [i for i in suspects if not _is_part_of_others(labels.names[i].strip(), labels.names)]
     if not suspects or len(labels.names) < len(suspects) + 2:
         return []
     others = [name for i, name in enumerate(labels.names) if i not in suspects]

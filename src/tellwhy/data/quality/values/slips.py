@@ -29,6 +29,7 @@ _PURE = 0.1  # share of the values at a factor that may be there by chance
 _DOUBTS = 1.0  # standard errors by which a tail must be light to be taken for exponential
 _VARIED = 0.6  # of the different values that as many other cells have: slips are as varied as these
 _NARROW = 0.5  # spread of logarithms up to which a factor can be told
+_TELLING = 0.5  # of the way from one power of ten to the next: values at a factor take up at most so much
 
 _MEASURES = frozenset(
     (
@@ -68,9 +69,10 @@ class _Scaled:
 
         Large values are far from the others in plain units too, and a detector tells them as they are: that a
         factor is behind them must be clear. Small ones, and those that are large for their label alone, are
-        told here or never.
+        told here or never; of a wide level, though, any large value is near some power of ten.
         """
-        return low <= self.middle or self.label != ""
+        is_telling = 4 * self.spread <= _TELLING * math.log(10)
+        return low <= self.middle or (self.label != "" and is_telling)
 
     def expected(self, low: float, high: float) -> float:
         """How many values a tail like this column's would put as far out as those between two.
