@@ -407,3 +407,31 @@ def test_an_amount_with_a_discount_in_percent(rng):
     frame.loc[rows, "net"] += 7.3
     told = the_only(frame, "broken_relation", "net", rows)
     assert "net = price × pieces × (1 − discount/100) does not hold" in told.text
+
+
+def test_the_cell_that_broke_an_equation_is_named(rng):
+    frame = discounted(rng)
+    rows = some(rng, 1500, 3)
+    frame.loc[rows, "pieces"] = 0
+    told = the_only(frame, "broken_relation", "pieces", rows)
+    assert "does not hold, probably through pieces (it holds in" in told.text
+
+
+def test_degrees_fahrenheit_are_told_beside_a_value_that_is_farther_out(rng):
+    frame = pd.DataFrame({"temp_in": rng.normal(18, 2.5, size=1500).round(2)})
+    rows = np.sort(some(rng, 1500, 13))
+    frame.loc[rows[:12], "temp_in"] = (frame.loc[rows[:12], "temp_in"] * 1.8 + 32).round(2)
+    frame.loc[rows[12], "temp_in"] = 185.0
+    units = [finding for finding in odd(frame) if finding.kind == "mixed_units"]
+    assert [finding.rows for finding in units] == [tuple(map(int, rows[:12]))]
+    assert "read as °F" in units[0].text
+
+
+def test_a_measure_has_units_of_its_own_kind(rng):
+    power = rng.normal(120, 4, size=1500)
+    power[some(rng, 1500, 5)] *= 1.6093  # miles among kilometres, but these are watts
+    frame = pd.DataFrame({"power_w": power.round(1)})
+    assert not odd(frame)
+    assert [finding.kind for finding in odd(frame.rename(columns={"power_w": "distance_km"}))] == [
+        "mixed_units"
+    ]

@@ -303,3 +303,24 @@ def test_any_large_value_of_a_wide_level_is_near_a_power_of_ten_and_no_slip(rng)
     row = int(np.flatnonzero(frame["path"] == "/items")[3])
     frame.loc[row, "bytes"] = 900_000
     assert "decimal_slip" not in kinds(frame)
+
+
+def test_what_nearly_follows_from_a_part_of_an_equation_is_no_equation(rng):
+    """With a discount of 5 %, 400 pieces are not amount / price, though small numbers round to it."""
+    price = rng.choice([4.95, 12.5, 34.0, 59.9], size=1500)
+    pieces = 1 + rng.poisson(0.8, size=1500)
+    discount = rng.choice([0, 0, 5, 10, 15], size=1500)
+    pieces[7] = 400
+    discount[7] = 5
+    net = (price * pieces * (1 - discount / 100)).round(2)
+    frame = pd.DataFrame({"price": price, "pieces": pieces, "discount": discount, "net": net})
+    assert "broken_relation" not in kinds(frame)
+
+
+def test_a_word_that_could_not_be_read_is_not_told_as_missing_too(rng):
+    written = pd.DataFrame({"visits": rng.poisson(5, size=600), "age": rng.integers(18, 90, size=600)})
+    written = written.astype({"visits": object})
+    written.loc[[4, 9], "visits"] = "n/a?"
+    read = written.assign(visits=pd.to_numeric(written["visits"], errors="coerce"))
+    assert "gap" not in kinds(read, raw=written)
+    assert "gap" in kinds(read)

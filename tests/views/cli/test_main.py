@@ -65,6 +65,7 @@ def test_ranked_rows_with_reasons_in_words(data):
     shown = " ".join(result.stdout.split())
     assert "A0017" in shown
     assert "amount = 480 (usually 3" in shown
+    assert "; 10 times too large, a slipped decimal point?)" in shown
     assert "A0120" in shown
     assert "country = 'XX'" in shown
     assert "would look normal with amount = " in shown

@@ -97,7 +97,24 @@ def test_rows_that_only_a_finding_raised_say_nothing_about_the_detector(tmp_path
     # Their cells are missing by then, so that the detector finds them ordinary: there is nothing to test.
     assert run.evidence.flipping == {}
     table.loc[40, "b"] = 900.0
+    assert explain_table(table, top=5).evidence.flipping == {}  # of one row, the order says nothing
+    table.loc[[40, 41, 42], "b"] = [900.0, 700.0, 800.0]
     mixed = explain_table(table, top=5)
-    assert mixed.evidence.flipping["CommitteeShares"][1] < 0.2  # of the one row that the detector found
+    assert mixed.evidence.flipping["CommitteeShares"][1] < 0.2  # of the rows that the detector found
+
+
+def test_the_order_of_one_column_says_nothing():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"reading": rng.gamma(9, 2, 400).round(2)})
+    table.loc[:5, "reading"] += 160
+    run = explain_table(table)
+    assert run.evidence.flipping == {}
+    assert " in 1 column by " in run.summary
+
+
+def test_a_run_of_findings_alone_has_a_page(tmp_path):
+    table = pd.DataFrame(np.random.default_rng(0).normal(50, 9, size=(600, 4)).round(2), columns=list("abcd"))
+    table.loc[:29, "a"] = -999.0
+    run = explain_table(table, top=5)
     page = write_report(load_run(save_run(run, tmp_path / "run")), tmp_path / "page.html")
     assert "Do the reasons hold?" in page.read_text(encoding="utf-8")

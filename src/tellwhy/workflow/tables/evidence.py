@@ -35,7 +35,9 @@ def evidence_of(explanation: Explanation, score: ScoreFunction, background: Any)
     curves = {}
     areas = {}
     random = _explained_by("RandomAttribution", score, some.data, background)
-    for each in (some, random) if affordable >= LEAST_EVIDENCE_ROWS else ():
+    # Of one column, or a row or two, the order of columns says nothing.
+    tells = min(affordable, len(some)) >= LEAST_EVIDENCE_ROWS and explanation.values.shape[1] > 1
+    for each in (some, random) if tells else ():
         flipped = flipping(each, score, background=background)
         if np.isfinite(flipped.area):  # it is not where no row is odd enough to be flipped
             curves[each.method] = [float(v) for v in flipped.mean_curve()]

@@ -208,9 +208,14 @@ def _segments(fitted: FittedTable, ranking: Ranking, typical: Mapping[str, Typic
 
 
 def _judged(ranking: Ranking, by_row: Sequence[Sequence[Any]], level: float) -> Integers:
-    """Explained rows whose scores the detector gave; one that only a finding raised tells nothing of it."""
+    """Explained rows whose scores the detector gave; one that only a finding raised tells nothing of it.
+
+    Beside alarms, rows that are none have only noise to be explained.
+    """
     scores = ranking.model_scores[ranking.positions]
-    return np.flatnonzero([not found or score > level for found, score in zip(by_row, scores, strict=True)])
+    judged = np.array([not found or score > level for found, score in zip(by_row, scores, strict=True)])
+    above = ranking.scores[ranking.positions] > ranking.threshold
+    return np.flatnonzero(judged & above if above.any() else judged)
 
 
 def _ordinary_level(ranking: Ranking) -> float:
@@ -390,11 +395,15 @@ def _summary(found: _Findings) -> str:
     verb = "row is" if ranking.n_above == 1 else "rows are"
     return (
         f"{len(ranking.scores):,} rows of {Path(found.table.source).name} were compared with "
-        f"{fitted.selection.words}{sampled} in {len(fitted.encoder.columns_)} columns by a {fitted.words}. "
+        f"{fitted.selection.words}{sampled} in {_columns(len(fitted.encoder.columns_))} by a {fitted.words}. "
         f"{ranking.n_above:,} {verb} above the threshold ({ranking.alarms.rule}). "
         f"The {len(explanation)} highest scores were explained by {explanation.method}, each row "
         f"scored as if the detector had not seen it.{_form(explanation)}"
     )
+
+
+def _columns(n: int) -> str:
+    return f"{n} column{'' if n == 1 else 's'}"
 
 
 def _form(explanation: Explanation) -> str:

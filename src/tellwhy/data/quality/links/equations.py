@@ -145,7 +145,7 @@ def _finding(seen: Facts, one: Held, at: int, kind: str, rows: Integers) -> Find
     surprise = min(one.evidence, most(seen.n)) if is_odd else 0.0
     place = as_rows(rows)
     what = {
-        "broken_relation": f"{words} does not hold",
+        "broken_relation": f"{words} does not hold{f', probably through {guilty}' if at else ''}",
         "sign_flip": f"{guilty} has the wrong sign for {words}",
         "decimal_slip": f"{guilty} is {_slip_words(slip)} for {words}",
     }[kind]

@@ -29,7 +29,10 @@ def find_gaps(seen: Facts, learn: Facts) -> list[Finding]:
     if learn.n < _MANY_ROWS:
         return findings
     for column in seen.frame.columns:
-        rows = np.flatnonzero(seen.frame[column].isna().to_numpy())
+        is_empty = seen.frame[column].isna().to_numpy()
+        if column in seen.raw:  # what stands there and could not be read is told as that
+            is_empty = is_empty & seen.raw[column].isna().to_numpy()
+        rows = np.flatnonzero(is_empty)
         known = learn.frame.get(column)
         n_known = 0 if learn is seen or known is None else int(known.isna().sum())
         if 0 < len(rows) <= _FEW_GAPS and n_known == 0:

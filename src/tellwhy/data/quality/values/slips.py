@@ -10,16 +10,14 @@ import numpy as np
 
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.tables import evenly_spread
-from tellwhy.data.columns.names import words_of
 from tellwhy.data.quality.chance import LEVEL, fit_tail, many, most, tail_size
 from tellwhy.data.quality.facts import Facts
 from tellwhy.data.quality.findings import MISSING, Finding
+from tellwhy.data.quality.values.units import unit_factors
 from tellwhy.data.quality.words import as_rows, cell_words, number_words, range_words, rows_words
 
-_POWERS = {10.0**k: "decimal_slip" for k in (1, 2, 3, -1, -2, -3)}
-_N_POWERS = 3  # on each side
-_UNITS = (2.2046, 2.54, 3.2808, 1.6093, 28.35, 60.0, 3600.0, 3.7854, 4.184, 6.8948, 12.0, 24.0)
-FACTORS = {**_POWERS, **dict.fromkeys(_UNITS, "mixed_units"), **{1 / u: "mixed_units" for u in _UNITS}}
+_POWERS = tuple(10.0**k for k in (1, 2, 3, -1, -2, -3))
+_TRIED = 30  # about so many factors are known; that one of them is behind a value must be clear beside all
 _COMMON = 0.02  # more values than this at a factor are a second group, not slips
 _FEWEST = 50
 _FEWEST_VALUES = 20
@@ -30,23 +28,6 @@ _DOUBTS = 1.0  # standard errors by which a tail must be light to be taken for e
 _VARIED = 0.6  # of the different values that as many other cells have: slips are as varied as these
 _NARROW = 0.5  # spread of logarithms up to which a factor can be told
 _TELLING = 0.5  # of the way from one power of ten to the next: values at a factor take up at most so much
-
-_MEASURES = frozenset(
-    (
-        *("weight", "mass", "height", "length", "width", "depth", "distance", "size", "area", "volume"),
-        *("temp", "temperature", "speed", "velocity", "pressure", "duration", "time", "latency", "wait"),
-        *("age", "energy", "power", "fuel", "range", "altitude", "elevation", "dose", "mileage"),
-        *("kg", "g", "mg", "lb", "lbs", "oz", "t", "km", "m", "cm", "mm", "mi", "ft", "in", "inch"),
-        *("c", "f", "ms", "s", "sec", "seconds", "min", "minutes", "h", "hours", "kmh", "mph", "l", "ml"),
-        *("gal", "kwh", "wh", "w", "kw", "v", "bar", "psi", "kpa", "hpa", "pa", "gewicht", "dauer"),
-    )
-)
-
-
-def has_unit(seen: Facts, column: str) -> bool:
-    """Whether a column was read with a unit, or its name says that it is measured in one."""
-    role = seen.roles.get(column)
-    return " in " in getattr(role, "words", "") or not _MEASURES.isdisjoint(words_of(column))
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,17 +45,17 @@ class _Scaled:
         ends = np.searchsorted(self.rising, [low, high], side="right")
         return int(ends[1] - ends[0])
 
-    def tells_alone(self, low: float) -> bool:
-        """Whether values from `low` on are told as slips or not at all.
+    def tells_alone(self, at: float, *, is_power: bool) -> bool:
+        """Whether values about this one are told as slips or not at all.
 
         Large values are far from the others in plain units too, and a detector tells them as they are: that a
         factor is behind them must be clear. Small ones, and those that are large for their label alone, are
         told here or never; of a wide level, though, any large value is near some power of ten.
         """
-        is_telling = 4 * self.spread <= _TELLING * math.log(10)
-        return low <= self.middle or (self.label != "" and is_telling)
+        is_telling = is_power and 4 * self.spread <= _TELLING * math.log(10)
+        return at < self.middle or (self.label != "" and is_telling)
 
-    def expected(self, low: float, high: float) -> float:
+    def expected(self, low: float, high: float, *, doubts: float = math.inf) -> float:
         """How many values a tail like this column's would put as far out as those between two.
 
         A handful of values that are asked about do not tell how the tail falls; more may be the tail itself.
@@ -83,7 +64,6 @@ class _Scaled:
         few = ends[1] - ends[0] <= _FEW_OF_TAIL * tail_size(len(self.rising))
         rest = np.delete(self.rising, np.s_[ends[0] : ends[1]]) if few else self.rising
         is_upper = low > self.middle
-        doubts = _DOUBTS if self.tells_alone(low) else math.inf
         tail = fit_tail(rest if is_upper else -rest[::-1], step=0.05 * self.spread, doubts=doubts)
         near = self.rising[ends[0]] if is_upper else -self.rising[ends[1] - 1]
         if near <= tail.start:
@@ -160,29 +140,32 @@ def _scaled(values: Floats, label: str) -> _Scaled:
 def _of_scale(seen: Facts, column: str, scaled: _Scaled, n_tails: int) -> Iterator[Finding]:
     if scaled.spread > _NARROW * math.log(10):
         return
-    # A few units of the last decimal are rounded too coarsely for a factor to be seen.
-    grain = seen.numbers[column].grain
-    finest = math.log(20 * grain) + scaled.middle - _middle_log(seen, column) if grain else -math.inf
-    for factor, kind in FACTORS.items():
+    for factor in _factors(seen, column, scaled):
+        kind = "decimal_slip" if factor in _POWERS else "mixed_units"
         at = scaled.middle + math.log(factor)
-        low = at - 2 * scaled.spread
-        high = at + 2 * scaled.spread
-        if kind == "mixed_units" and (at < finest or not has_unit(seen, column)):
-            continue
-        n_there = scaled.count(low, high)
-        if not 0 < n_there <= _COMMON * seen.n or (kind == "mixed_units" and n_there < 3):
-            continue
-        # Of the factors of this side only powers of ten are asked about where there are one or two values.
-        n_tried = n_tails * (_N_POWERS if n_there < 3 or not has_unit(seen, column) else len(FACTORS))
-        evidence = _evidence(scaled, at, n_tails, n_tried)
+        alone = scaled.tells_alone(at, is_power=factor in _POWERS)
+        evidence = _evidence(scaled, at, n_tails, alone=alone)
         if evidence <= LEVEL:
             continue
         with np.errstate(invalid="ignore"):
-            rows = np.flatnonzero((scaled.values >= low) & (scaled.values <= high))
+            rows = np.flatnonzero(np.abs(scaled.values - at) <= 2 * scaled.spread)
         numbers = seen.numbers[column]
         if not _is_level(seen, rows) and not _are_usual(numbers.filled, numbers.values[rows]):
             words = _words(factor, kind) + _usual_words(seen, column, scaled.label, rows)
             yield _finding(seen, column, rows, kind=kind, words=words, evidence=evidence)
+
+
+def _factors(seen: Facts, column: str, scaled: _Scaled) -> Iterator[float]:
+    """Factors at which there are values, few enough to be slips; of one or two values only powers of ten."""
+    # A few units of the last decimal are rounded too coarsely for a factor to be seen.
+    grain = seen.numbers[column].grain
+    finest = math.log(20 * grain) + scaled.middle - _middle_log(seen, column) if grain else -math.inf
+    for factor in (*_POWERS, *unit_factors(seen, column)):
+        at = scaled.middle + math.log(factor)
+        n_there = scaled.count(at - 2 * scaled.spread, at + 2 * scaled.spread)
+        is_unclear = factor not in _POWERS and (at < finest or n_there < 3)
+        if 0 < n_there <= _COMMON * seen.n and not is_unclear:
+            yield factor
 
 
 def _middle_log(seen: Facts, column: str) -> float:
@@ -190,14 +173,14 @@ def _middle_log(seen: Facts, column: str) -> float:
     return math.log(max(float(filled[len(filled) // 2]), 1e-300))
 
 
-def _evidence(scaled: _Scaled, at: float, n_tails: int, n_tried: int) -> float:
+def _evidence(scaled: _Scaled, at: float, n_tails: int, *, alone: bool) -> float:
     """Against a tail that reaches so far; or, for many values, against one that only gets thinner."""
     width = 2 * scaled.spread
     is_upper = at > scaled.middle
     k = scaled.count(at - width, at + width)
-    expected = scaled.expected(at - width, at + width)
-    n_asked = n_tails if scaled.tells_alone(at - width) else n_tried
-    evidence = many(k, expected) - math.log(n_asked) if expected <= _PURE * k else 0.0
+    n_tried = n_tails * _TRIED
+    expected = scaled.expected(at - width, at + width, doubts=_DOUBTS if alone else math.inf)
+    evidence = many(k, expected) - math.log(n_tails if alone else n_tried) if expected <= _PURE * k else 0.0
     if k > _HANDFUL:
         inner = scaled.count(at - width / 2, at + width / 2)
         before = at - 2 * width if is_upper else at + width
@@ -273,8 +256,8 @@ def _fahrenheit(seen: Facts, column: str, told: set[int], n_tails: int) -> Itera
     if usual[0] <= np.quantile(numbers.filled, 0.9) or not -30 < scaled.middle < 45:
         return
     k = scaled.count(usual[0], usual[1])
-    is_open = numbers.filled[-1] > usual[1] + 0.5 * (usual[1] - usual[0])  # a tail goes on beyond
-    if is_open or not 2 <= k <= _COMMON * seen.n:
+    beyond = numbers.filled > usual[1] + 0.5 * (usual[1] - usual[0])  # a tail goes on
+    if beyond.sum() > _PURE * k or not 2 <= k <= _COMMON * seen.n:
         return
     expected = scaled.expected(usual[0], usual[1])
     evidence = many(k, expected) - math.log(n_tails)
