@@ -185,3 +185,23 @@ def test_a_slip_goes_on_from_its_cell_without_naming_the_column_twice():
     slip = Finding("decimal_slip", ("bill",), (0,), text, "142")
     told = row_words(slip, pd.Series({"plan": "basic", "bill": 142.0}))
     assert told == "bill = 142 is 10 times too large for its plan, a slipped decimal point?"
+
+
+def test_rows_with_one_and_the_same_value_are_told_without_an_example():
+    rng = np.random.default_rng(2)
+    table = pd.DataFrame({"bytes": rng.normal(900, 60, 800).round(), "ms": rng.normal(40, 5, 800).round(1)})
+    table.loc[[3, 4, 5], "bytes"] = 5000
+    (told,) = explain_table(table).findings
+    assert told.text.startswith("3 rows: bytes = 5000 (usually ")
+
+
+def test_a_slip_is_not_mended_by_the_value_of_another_row():
+    rng = np.random.default_rng(3)
+    plan = rng.choice(["basic", "business"], 1200, p=[0.9, 0.1])
+    bill = (np.where(plan == "basic", 13.0, 130.0) * rng.lognormal(0, 0.1, 1200)).round(2)
+    table = pd.DataFrame({"plan": plan, "bill": bill, "age": rng.integers(18, 90, 1200)})
+    row = int(np.flatnonzero(plan == "basic")[4])
+    table.loc[row, "bill"] *= 10
+    anomaly = explain_table(table).anomalies[0]
+    assert (anomaly.row, anomaly.nearest_normal) == (row, None)
+    assert " is 10 times too large for plan = basic (there usually 1" in anomaly.reasons[0].text

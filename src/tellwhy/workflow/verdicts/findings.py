@@ -232,5 +232,6 @@ def _one_cause(group: Sequence[Anomaly]) -> Finding:
     else:
         cell = f"{first.feature} = {cell_words(first.value)}"
     others = "".join(f" with {reason.feature}" for reason in named[1:])
-    text = f"{len(group)} rows: {cell}{others}, for example {example}."
+    is_one_value = len(named) == 1 and len(set(map(str, values))) == 1
+    text = f"{len(group)} rows: {'' if is_one_value else f'{cell}{others}, for example '}{example}."
     return Finding(ODD_TOGETHER, [r.feature for r in named], rows, text, example, "told only")

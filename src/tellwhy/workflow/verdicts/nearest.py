@@ -15,6 +15,7 @@ from tellwhy.workflow.verdicts.ranking import Ranking
 from tellwhy.workflow.verdicts.verified import Cause, Trials
 from tellwhy.workflow.verdicts.words import plain_cell
 
+# A misspelling or a slip says itself what is meant: another row's value would contradict it.
 ONE_CELL = frozenset(
     {
         "placeholder",
@@ -23,9 +24,6 @@ ONE_CELL = frozenset(
         "sign_flip",
         "new_level",
         "rare_level",
-        "misspelling",
-        "mixed_units",
-        "decimal_slip",
         "broken_order",
     }
 )

@@ -26,6 +26,11 @@ _FEW_OF_TAIL = 0.4  # with more of them left out, a tail seems to fall faster th
 _PURE = 0.1  # share of the values at a factor that may be there by chance
 _DOUBTS = 1.0  # standard errors by which a tail must be light to be taken for exponential
 _VARIED = 0.6  # of the different values that as many other cells have: slips are as varied as these
+_NARROWER = 0.7  # of the column's spread: a label whose levels are so much narrower tells what is usual
+_ENDS = (
+    (0.16, 0.84),
+    (0.02, 0.98),
+)  # between which spreads are compared: small levels are seen by the second
 _NARROW = 0.5  # spread of logarithms up to which a factor can be told
 _TELLING = 0.5  # of the way from one power of ten to the next: values at a factor take up at most so much
 
@@ -104,7 +109,7 @@ def _scales(seen: Facts, column: str) -> Iterator[_Scaled]:
             continue
         few = logs[seen.sample]
         few = few - _middles(few, labels.codes[seen.sample], len(labels.names))
-        if _spread(few) < 0.7 * alone.spread:
+        if any(_spread(few, ends) < _NARROWER * _spread(logs[seen.sample], ends) for ends in _ENDS):
             within = logs - _middles(logs, labels.codes, len(labels.names))
             yield _scaled(within, name)
 
@@ -124,11 +129,11 @@ def _middles(logs: Floats, codes: Integers, n_levels: int) -> Floats:
     return middle[codes]
 
 
-def _spread(values: Floats) -> float:
+def _spread(values: Floats, ends: tuple[float, float] = (0.16, 0.84)) -> float:
     filled = values[~np.isnan(values)]
     if len(filled) < _FEWEST:
         return math.inf
-    low, high = np.quantile(filled, [0.16, 0.84])
+    low, high = np.quantile(filled, ends)
     return max(float(high - low) / 2, 1e-3)
 
 
