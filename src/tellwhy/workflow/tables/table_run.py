@@ -25,7 +25,7 @@ from tellwhy.workflow.context.usual_in_segments import InSegments
 from tellwhy.workflow.run import AlarmRule, Anomaly, Evidence, Reason, Run, Typical
 from tellwhy.workflow.tables.as_written import as_written, with_lines
 from tellwhy.workflow.tables.detection import detection_of
-from tellwhy.workflow.tables.evidence import evidence_of
+from tellwhy.workflow.tables.evidence import LEAST_EVIDENCE_ROWS, evidence_of
 from tellwhy.workflow.tables.fitted import FittedTable, fit_table
 from tellwhy.workflow.tables.request import Request, cell_text
 from tellwhy.workflow.tables.selection import Selection, as_source, select
@@ -210,12 +210,12 @@ def _segments(fitted: FittedTable, ranking: Ranking, typical: Mapping[str, Typic
 def _judged(ranking: Ranking, by_row: Sequence[Sequence[Any]], level: float) -> Integers:
     """Explained rows whose scores the detector gave; one that only a finding raised tells nothing of it.
 
-    Beside alarms, rows that are none have only noise to be explained.
+    Beside a few alarms, rows that are none have only noise to be explained.
     """
     scores = ranking.model_scores[ranking.positions]
     judged = np.array([not found or score > level for found, score in zip(by_row, scores, strict=True)])
-    above = ranking.scores[ranking.positions] > ranking.threshold
-    return np.flatnonzero(judged & above if above.any() else judged)
+    above = judged & (ranking.scores[ranking.positions] > ranking.threshold)
+    return np.flatnonzero(above if above.sum() >= LEAST_EVIDENCE_ROWS else judged)
 
 
 def _ordinary_level(ranking: Ranking) -> float:
