@@ -62,7 +62,7 @@ def _learned(learn: Facts) -> list[tuple[Relation, float]]:
             (exact if is_exact else rough).append(verified)
     kept = list(exact)
     for relation, evidence in rough:
-        # What nearly holds between some columns of an exact relation is its shadow, and breaks where it does not.
+        # What nearly holds between some columns of an exact relation is its shadow, and breaks by itself.
         is_shadow = any(set(relation.columns) < set(other.columns) for other, _ in exact)
         if not is_shadow and not _is_told(relation, kept):
             kept.append((relation, evidence))
