@@ -70,7 +70,7 @@ def _learned(learn: Facts) -> list[tuple[Relation, float]]:
 
 
 def _is_coarse(relation: Relation, learn: Facts) -> bool:
-    """Whether rounding hides much: 1, 2 or 3 pieces are amount / price though there was a discount of 10 %."""
+    """Whether rounding hides much: 2 pieces are amount / price though there was a discount of 10 %."""
     size = float(np.nanmedian(np.abs(term_values(learn, relation.columns[0]))))
     return 0.51 * term_grain(learn, relation.columns[0]) > _COARSE * size
 
