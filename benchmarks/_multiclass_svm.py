@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -91,6 +91,12 @@ def clinc150() -> Split:
     return Split("clinc150", X, y, X_test, y_test, "tf-idf of words and pairs, unit norm")
 
 
+def usps_libsvm() -> Split:
+    """USPS with the values of LIBSVM's file, -1 to 1, as the thesis took it."""
+    s = arrays("usps", scaled=False)
+    return replace(s, name="usps_libsvm", X=2 * s.X - 1, X_test=2 * s.X_test - 1, how="values from -1 to 1")
+
+
 def arrays(name: str, *, scaled: bool, centred: bool = True) -> Split:
     found = fetch(f"mc_{name}")
     X, y = found["X"].astype(float), found["y"].astype(np.int64)
@@ -112,6 +118,7 @@ SETS = {
     "splice": lambda: arrays("splice", scaled=False),
     "satimage": lambda: arrays("satimage", scaled=True),
     "usps": lambda: arrays("usps", scaled=False),
+    "usps_libsvm": usps_libsvm,
     "letter": lambda: arrays("letter", scaled=True),
     "letter_uncentred": lambda: arrays("letter", scaled=True, centred=False),
     "clinc150": clinc150,

@@ -24,7 +24,8 @@ class WestonWatkinsSVM(MulticlassSVM):
     stopping
         'gap' or 'violation'.
     max_epochs
-        Most passes over the variables.
+        Most passes over the variables. With few features, a fit that would not end within them takes other
+        steps: those of an interior-point method.
     fit_intercept
         Whether to append a constant feature; its weight is regularised as all others are.
     intercept_scaling

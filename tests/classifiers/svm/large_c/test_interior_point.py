@@ -58,6 +58,16 @@ def test_the_objective_is_that_of_an_independent_solver(loss):
     )
 
 
+@pytest.mark.parametrize("loss", LOSSES)
+def test_rows_without_weight_count_for_nothing(loss):
+    X, y, caps = data(n=20)
+    caps[[3, 11]] = 0.0
+    duals = method.interior_point(problem_of(X, y, caps, loss), 1e-8).toarray()
+    np.testing.assert_array_equal(duals[[3, 11]], 0)
+    found = certificate(duals, X, y, caps, loss)
+    assert (found.primal - found.dual) / found.primal < 1e-6
+
+
 def test_a_large_c_takes_no_more_epochs():
     X, y = load_iris(return_X_y=True)
     models = [LeeLinWahbaSVM(C=C, tol=1e-4, random_state=0).fit(X, y) for C in (1.0, 1e4)]

@@ -42,8 +42,9 @@ class Programme:
         X = rows.toarray().astype(np.float64)[problem.rows]
         signs = -np.ones((problem.n_examples, problem.n_classes))
         signs[np.repeat(np.arange(problem.n_examples), problem.own.counts), problem.own.classes] = 1.0
-        free = (signs < 0) | (problem.loss == "ovr")
-        return cls(problem.loss, X, problem.labels, problem.caps[:, None], signs, free)
+        caps = problem.caps[:, None]
+        free = ((signs < 0) | (problem.loss == "ovr")) & (caps > 0)  # rows may have no weight
+        return cls(problem.loss, X, problem.labels, caps, signs, free)
 
     @property
     def are_pairs(self) -> bool:
@@ -58,7 +59,7 @@ class Programme:
     @property
     def held(self) -> Any:
         """Which of the bounds from above are there."""
-        return np.ones((len(self.X), 1), dtype=bool) if self.bounds_sums else self.free
+        return self.free.any(axis=1, keepdims=True) if self.bounds_sums else self.free
 
     def bounded(self, a: Floats) -> Floats:
         """What has a bound from above: the variables, or their sums."""

@@ -51,7 +51,8 @@ class Entries:
             return self.inverse * r
         # As a mean and what differs from it: a bound that is nearly reached lets the mean move by next to
         # nothing, and a difference of large numbers would not tell by how much.
-        mean = (self.inverse * r).sum(axis=1, keepdims=True) / self.inverse.sum(axis=1, keepdims=True)
+        total = self.inverse.sum(axis=1, keepdims=True)  # 0 where all of a row's variables are fixed
+        mean = (self.inverse * r).sum(axis=1, keepdims=True) / np.where(total > 0, total, 1.0)
         return self.inverse * ((r - mean) + mean * self.kept)
 
     @property
