@@ -169,6 +169,8 @@ def test_settings_are_checked(data):
         train(job(data, feature_parts=3))
     with pytest.raises(InvalidParameter, match=r"must be one of 1 for 1 ranks .* Got 2 instead"):
         train(job(data, feature_parts=2))
+    with pytest.raises(InvalidParameter, match="--feature-parts goes with --loss ww and cs"):
+        train(job(data, feature_parts=1, loss="llw"))
     with pytest.raises(InvalidParameter, match="'ranks'"):
         train(job(data, ranks=0))
     with pytest.raises(InvalidParameter, match="'seed'"):

@@ -9,6 +9,7 @@ from pathlib import Path
 from tellwhy.classifiers.model_io import check_place
 from tellwhy.classifiers.svm.base import MulticlassSVM
 from tellwhy.classifiers.svm.crammer_singer import CrammerSingerSVM
+from tellwhy.classifiers.svm.engines.in_memory import PAIR_LOSSES
 from tellwhy.classifiers.svm.lee_lin_wahba import LeeLinWahbaSVM
 from tellwhy.classifiers.svm.one_vs_rest import OneVsRestSVM
 from tellwhy.classifiers.svm.weston_watkins import WestonWatkinsSVM
@@ -87,6 +88,11 @@ class Job:
         validate_value(owner, "dtype", self.dtype, one_of("float64", "float32"))
         validate_value(owner, "seed", self.seed, integer(0))
         validate_value(owner, "feature_parts", self.feature_parts, (none, one_of(1, 2, 4, 8)))
+        if self.feature_parts is not None and self.loss not in PAIR_LOSSES:
+            raise InvalidParameter(
+                "--feature-parts goes with --loss ww and cs: ranks of the other losses cut classes alone. Got "
+                f"--loss {self.loss}: leave out --feature-parts."
+            )
 
     @property
     def way_on(self) -> str:
