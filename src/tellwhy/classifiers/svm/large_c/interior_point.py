@@ -29,6 +29,7 @@ MOST_VARIABLES = 3_000_000  # examples × classes
 MOST_WORK = 2e10  # of a step: multiplications for its equations
 MOST_WEIGHTS = 3_000  # features × classes, of losses whose equations are those of all classes at once
 STEPS = 200
+PATIENCE = 60  # steps without a lower gap: the first twenty or so only come nearer to the middle of the way
 NEAR = 0.995  # of the way to the nearest bound that a step may go
 SPOILT = 100.0  # times the least gap so far: then rounding decides
 SNAP = 1e-12  # variables so close to a bound, in parts of it, are put there
@@ -76,12 +77,14 @@ def _best(point: _Point, programme: Programme, tol: float) -> Floats:
     """The variables of the best point on the way to the gap, or until rounding spoils the steps."""
     best = point.a
     least = np.inf
-    for _ in range(STEPS):
+    found_at = 0
+    for step in range(STEPS):
         gap, gradient = _state(point.a, programme)
         if gap < least:
             best = point.a
             least = gap
-        if gap <= 0.5 * tol or not gap <= SPOILT * least:
+            found_at = step
+        if gap <= 0.5 * tol or not gap <= SPOILT * least or step - found_at > PATIENCE:
             break
         try:
             point = _improved(point, gradient, programme)
