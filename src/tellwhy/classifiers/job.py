@@ -90,8 +90,8 @@ class Job:
         validate_value(owner, "feature_parts", self.feature_parts, (none, one_of(1, 2, 4, 8)))
         if self.feature_parts is not None and self.loss not in PAIR_LOSSES:
             raise InvalidParameter(
-                "--feature-parts goes with --loss ww and cs: ranks of the other losses cut classes alone. Got "
-                f"--loss {self.loss}: leave out --feature-parts."
+                "--feature-parts goes with --loss ww and cs: ranks of the other losses cut classes alone. "
+                f"Got --loss {self.loss}: leave out --feature-parts."
             )
 
     @property
