@@ -435,3 +435,16 @@ def test_a_measure_has_units_of_its_own_kind(rng):
     assert [finding.kind for finding in odd(frame.rename(columns={"power_w": "distance_km"}))] == [
         "mixed_units"
     ]
+
+
+@pytest.mark.parametrize("off", [1, 2])
+def test_whole_days_that_are_off_by_a_day_or_two(rng, off):
+    arrival = pd.Timestamp("2024-02-01") + pd.to_timedelta(rng.integers(0, 300, size=1500), unit="D")
+    nights = 1 + rng.poisson(1.6, size=1500)
+    departure = arrival + pd.to_timedelta(nights, unit="D")
+    frame = pd.DataFrame({"arrival": arrival, "departure": departure, "nights": nights})
+    assert not odd(frame)
+    rows = some(rng, 1500, 3)
+    frame.loc[rows, "nights"] += off
+    found = [finding for finding in odd(frame) if finding.kind == "broken_relation"]
+    assert {row for finding in found for row in finding.rows} == set(map(int, rows))

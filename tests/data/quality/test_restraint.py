@@ -324,3 +324,13 @@ def test_a_word_that_could_not_be_read_is_not_told_as_missing_too(rng):
     read = written.assign(visits=pd.to_numeric(written["visits"], errors="coerce"))
     assert "gap" not in kinds(read, raw=written)
     assert "gap" in kinds(read)
+
+
+def test_an_amount_is_not_put_in_order_with_its_rate(rng):
+    net = rng.lognormal(5, 1.4, size=1500).round(2)
+    rate = rng.choice([0, 0.07, 0.19], size=1500, p=[0.1, 0.2, 0.7])
+    net[rate > 0] = np.maximum(net[rate > 0], 2)
+    small = int(np.flatnonzero(rate == 0.19)[0])
+    net[small] = 0.4  # its tax of 0.08 is below 0.19
+    frame = pd.DataFrame({"net": net, "tax_rate": rate, "tax": (net * rate).round(2)})
+    assert "broken_order" not in kinds(frame)

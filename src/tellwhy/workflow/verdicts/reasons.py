@@ -24,9 +24,7 @@ LEAST_SHARE = (
 )
 LEAST_SHARE_OF_USUAL = 0.15  # of a reason that is told though its value is usual by itself
 GROUP_SHARE = 0.5
-WIDEST = (
-    2.5  # usual values up to so many times the least: most others are then no power of ten away from them
-)
+WIDEST = 10**0.5  # times the least: usual values take up half of the way from one power of ten to the next
 
 
 def reasons_of(explanation: Explanation, typical: Mapping[str, Typical]) -> list[list[Reason]]:

@@ -23,6 +23,7 @@ _MOST_COLUMNS = 40
 _FEWEST = 50
 _ALSO = 2.0  # evidence that is enough once another row is sure
 _OVERLAP = 0.05  # share of rows that columns shuffled against each other would have in the other order
+_RATIOS = frozenset({"rate", "ratio", "share", "pct", "percent", "percentage", "prozent", "anteil"})
 _ENDS = (
     ({"min", "minimum", "low", "lower", "lowest"}, {"max", "maximum", "high", "higher", "upper", "highest"}),
     ({"start", "begin", "from", "first", "open", "opened"}, {"end", "stop", "to", "last", "close", "closed"}),
@@ -100,9 +101,13 @@ def _are_related(one: str, other: str) -> bool:
     --------
     >>> _are_related("start_km", "end_km"), _are_related("diastolic", "systolic"), _are_related("x1", "x2")
     (True, True, False)
+    >>> _are_related("tax", "tax_rate")
+    False
     """
     ours = set(words_of(one))
     theirs = set(words_of(other))
+    if _RATIOS.isdisjoint(ours) != _RATIOS.isdisjoint(theirs):
+        return False  # an amount and a share of it are on different scales
     shared = {word for word in ours & theirs if len(word) > 1}
     ends = any((a & ours and b & theirs) or (a & theirs and b & ours) for a, b in _ENDS)
     return bool(shared) or ends

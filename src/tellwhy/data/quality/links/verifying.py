@@ -163,6 +163,14 @@ def _state(relation: Relation, facts: Facts) -> NDArray[np.int8]:
     state = np.zeros(facts.n, dtype=np.int8)
     with np.errstate(invalid="ignore"):
         state[away <= tolerance] = 1
-        # What is off by a little may have been rounded otherwise.
-        state[away > (10 if relation.slack > _EXACT else 4) * tolerance] = -1
+        state[away > _rounding(relation, facts) * tolerance] = -1
     return state
+
+
+def _rounding(relation: Relation, facts: Facts) -> float:
+    """Multiples of the tolerance that may come of other rounding; whole numbers are not rounded."""
+    if relation.slack > _EXACT:
+        return 10
+    are_whole = all(term_grain(facts, name) >= 1 for name in relation.columns)
+    is_plain = not relation.form.is_product and relation.factor == 1 and float(relation.offset).is_integer()
+    return 1 if are_whole and is_plain else 4
