@@ -334,3 +334,11 @@ def test_an_amount_is_not_put_in_order_with_its_rate(rng):
     net[small] = 0.4  # its tax of 0.08 is below 0.19
     frame = pd.DataFrame({"net": net, "tax_rate": rate, "tax": (net * rate).round(2)})
     assert "broken_order" not in kinds(frame)
+
+
+def test_amounts_of_a_second_currency_in_a_level_are_no_slips(rng):
+    account = rng.choice(["rent", "wages", "travel", "post"], size=3000, p=[0.3, 0.3, 0.3, 0.1])
+    size = pd.Series(account).map({"rent": 900.0, "wages": 3100.0, "travel": 240.0, "post": 6.0}).to_numpy()
+    is_yen = (account == "travel") & (rng.uniform(size=3000) < 0.06)
+    amount = np.where(is_yen, 100, 1) * size * rng.lognormal(0, 0.1, size=3000)
+    assert "decimal_slip" not in kinds(pd.DataFrame({"account": account, "amount": amount.round(2)}))

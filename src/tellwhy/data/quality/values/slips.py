@@ -22,6 +22,7 @@ _COMMON = 0.02  # more values than this at a factor are a second group, not slip
 _FEWEST = 50
 _FEWEST_VALUES = 20
 _HANDFUL = 10
+_GROUP = 0.05  # of the rows of their levels: more values at a factor are a group of these levels
 _FEW_OF_TAIL = 0.4  # with more of them left out, a tail seems to fall faster than `_PURE` allows for
 _PURE = 0.1  # share of the values at a factor that may be there by chance
 _DOUBTS = 1.0  # standard errors by which a tail must be light to be taken for exponential
@@ -155,7 +156,8 @@ def _of_scale(seen: Facts, column: str, scaled: _Scaled, n_tails: int) -> Iterat
         with np.errstate(invalid="ignore"):
             rows = np.flatnonzero(np.abs(scaled.values - at) <= 2 * scaled.spread)
         numbers = seen.numbers[column]
-        if not _is_level(seen, rows) and not _are_usual(numbers.filled, numbers.values[rows]):
+        is_group = _is_level(seen, rows) or _are_many(seen, scaled.label, rows)
+        if not is_group and not _are_usual(numbers.filled, numbers.values[rows]):
             words = _words(factor, kind) + _usual_words(seen, column, scaled.label, rows)
             yield _finding(seen, column, rows, kind=kind, words=words, evidence=evidence)
 
@@ -203,6 +205,15 @@ def _is_level(seen: Facts, rows: Integers) -> bool:
         if is_most and here[top] > 0.3 * int((labels.codes == top).sum()):
             return True
     return False
+
+
+def _are_many(seen: Facts, label: str, rows: Integers) -> bool:
+    """Whether these are so many of their levels' rows that they are a group there: amounts in yen, say."""
+    if not label:
+        return False
+    codes = seen.labels[label].codes
+    n_there = int(np.isin(codes, np.unique(codes[rows])).sum())
+    return len(rows) > max(_HANDFUL, _GROUP * n_there)
 
 
 def _are_usual(numbers: Floats, values: Floats) -> bool:
