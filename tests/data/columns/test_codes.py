@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from tellwhy.data.columns.codes import BooleanCode, CategoryCode, DateCode, NumberCode
 from tellwhy.data.columns.scales import compressed, expanded, rarity, robust_scale
-from tellwhy.data.columns.values import Labels
+from tellwhy.data.columns.values import Labels, labels_of
 
 
 def dates(*texts):
@@ -150,3 +151,12 @@ def test_cells_that_say_missing_and_cells_that_are_count_as_one_label():
     assert dict(zip(code.labels, code.scales, strict=True)) == dict(
         zip(other.labels, other.scales, strict=True)
     )
+
+
+def test_labels_that_a_sample_may_lack_are_others_in_a_large_table():
+    """Detectors learn from 5,000 rows: of 20,000, a label of 20 rows may not be among them."""
+    names = np.repeat([f"user {i}" for i in range(500)], 20).tolist() + ["guest"] * 10_000
+    large = CategoryCode.learn(labels_of(pd.DataFrame({"name": names}), "name"), 100)
+    assert large.labels == ("guest", "(other)")
+    small = CategoryCode.learn(labels_of(pd.DataFrame({"name": names[:4_000]}), "name"), 100)
+    assert len(small.labels) == 101

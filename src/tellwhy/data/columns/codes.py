@@ -55,6 +55,10 @@ def _bounded(values: Floats) -> Floats:
     return np.clip(values, -LARGEST, LARGEST)
 
 
+_DRAWN = 5_000  # rows of a larger table that a detector learns from
+_SURELY_DRAWN = 10  # of them have a label on average, so that some have it
+
+
 @dataclass(frozen=True)
 class NumberCode:
     """(x − centre) / scale, compressed beyond 3 unless asked not to; missing cells are put at the centre."""
@@ -145,7 +149,9 @@ class CategoryCode:
     def learn(cls, values: Labels, max_categories: int) -> CategoryCode:
         """Keep the most common labels and scale each by its rarity."""
         counts = values.counts()
-        kept = dict(list(counts.items())[:max_categories])
+        # Detectors learn from some thousand rows: a label that these may lack would look as if it were new.
+        least = _SURELY_DRAWN * len(values) / _DRAWN if len(values) > _DRAWN else 0
+        kept = {label: n for label, n in list(counts.items())[:max_categories] if n >= least}
         n_missing = int((values.codes < 0).sum())
         if n_missing:
             kept[MISSING_LABEL] = kept.get(MISSING_LABEL, 0) + n_missing
