@@ -25,6 +25,7 @@ from tellwhy.classifiers.svm.solver import Settings, solve
 from tellwhy.classifiers.svm.threads._compiled_barrier import LINE, wait_for_all
 from tellwhy.classifiers.svm.threads._compiled_shards import DENSE_BATCH
 from tellwhy.classifiers.svm.threads.records import Barrier
+from tellwhy.classifiers.svm.threads.row_batches import dealt_features
 from tellwhy.classifiers.training_job import Job, mpiexec, run_rank
 from tellwhy.core.storage.compiled_loops import njit
 
@@ -89,7 +90,7 @@ def engine(X: Any, y: Any, comm: Any, what: dict[str, Any]) -> Any:
         size = Size(len(y), X.nnz, X.shape[1], len(sizes))
         plan = Plan.of(comm.size, size, what["parts"])
         what["plan"] = f"{plan.n_slots} × {plan.n_ranges}"
-        part = plan.part(comm.rank, np.bincount(X.indices, minlength=X.shape[1]))
+        part = plan.part(comm.rank, dealt_features(X.indptr, X.indices, X.shape[1]))
         problem = make_problem(
             sparse.csr_array(X[:, part.features]), labels, caps, squares=squares_of(X), **given
         )

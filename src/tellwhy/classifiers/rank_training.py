@@ -31,8 +31,9 @@ from tellwhy.classifiers.svm.ranks.plan import Plan, RankPart, Size
 from tellwhy.classifiers.svm.ranks.rank_single_engine import RankSingleEngine
 from tellwhy.classifiers.svm.ranks.row_engine import RowEngine
 from tellwhy.classifiers.svm.solver import Progress, Settings, is_done, solve
+from tellwhy.classifiers.svm.threads.row_batches import MOST_SHARDS
 from tellwhy.classifiers.svm.threads.workers import ranges
-from tellwhy.classifiers.training_files import ColumnScaling, LabelledRows, read_rows, survey
+from tellwhy.classifiers.training_files import ColumnScaling, LabelledRows, Survey, read_rows, survey
 from tellwhy.core.errors import InvalidInput, UnreadableFile
 from tellwhy.core.rows.class_labels import class_labels
 from tellwhy.core.score_function import Integers
@@ -62,7 +63,7 @@ def run_rank(job: Job, comm: Any, show: Callable[[str], None] = lambda _: None) 
     found = comm.bcast(survey(Path(job.data), job.label) if comm.rank == 0 else None)
     classes, numbers = class_labels(found.y, job.data)
     _check_size(job, comm, found.n_features, len(classes))
-    part = _part(job, comm, found.often, numbers)
+    part = _part(job, comm, found, numbers)
     if part is not None and comm.size > 1 and comm.rank == 0:
         show(part.plan.words)
     rows = _rows_of_rank(job, part, found.n_features)
@@ -168,18 +169,22 @@ def line(progress: Progress) -> str:
     return f"epoch {last['epoch']}  {reached}  {last['seconds']:.1f} s"
 
 
-def _part(job: Job, comm: Any, often: Integers, numbers: Integers) -> RankPart | None:
+def _part(job: Job, comm: Any, found: Survey, numbers: Integers) -> RankPart | None:
     """The features and classes that a rank holds; None for losses that judge each class on its own."""
     if job.loss not in PAIR_LOSSES:
         return None
     n = len(numbers)
-    if job.scale:
-        often = np.full_like(often, n)  # zeros do not stay zeros
+    often = found.often
+    dealt = found.dealt
+    if job.scale:  # zeros do not stay zeros
+        often = np.full_like(often, n)
+        dealt = np.arange(len(often)) % MOST_SHARDS
     if job.fit_intercept:
+        dealt = np.append(dealt, np.bincount(dealt, often, MOST_SHARDS).argmin())
         often = np.append(often, n)
     itemsize = np.dtype(job.dtype).itemsize
     size = Size(n, int(often.sum()), len(often), int(numbers.max()) + 1, itemsize)
-    return Plan.of(comm.size, size, job.feature_parts).part(comm.rank, often)
+    return Plan.of(comm.size, size, job.feature_parts).part(comm.rank, dealt)
 
 
 def _rows_of_rank(job: Job, part: RankPart | None, n_features: int) -> LabelledRows:

@@ -14,6 +14,7 @@ from scipy import sparse
 
 from tellwhy.classifiers.libsvm_format import libsvm_chunks
 from tellwhy.classifiers.svm.problem import check_entries, squares_of
+from tellwhy.classifiers.svm.threads.row_batches import DEALT_ENTRIES, dealt_features
 from tellwhy.core.errors import InvalidInput, UnreadableFile
 from tellwhy.core.rows.scaling import Scaling
 from tellwhy.core.score_function import Floats, Integers
@@ -51,10 +52,14 @@ class LabelledRows:
 
 @dataclass(frozen=True)
 class Survey:
-    """What a file holds: all labels, in how many rows each feature is, and where known their names."""
+    """What a file holds: all labels, in how many rows each feature is, and where known their names.
+
+    `dealt` shares out the features among as many parts as ranks may cut them in.
+    """
 
     y: Any
     often: Integers
+    dealt: Integers
     names: list[str] | None = None
 
     @property
@@ -76,17 +81,26 @@ def survey(path: Path, label: str | None = None) -> Survey:
     check_is_file(path)
     if _kind(path) != "libsvm":
         whole = _read_whole(path, label)
-        return Survey(whole.y, np.bincount(whole.X.indices, minlength=whole.X.shape[1]), whole.names)
+        X = whole.X
+        dealt = dealt_features(X.indptr, X.indices, X.shape[1])
+        return Survey(whole.y, np.bincount(X.indices, minlength=X.shape[1]), dealt, whole.names)
     labels = []
     often = np.zeros(0, dtype=np.int64)
+    lengths: list[Any] = []  # of the first rows, which decide how features are shared out, and their features
+    features: list[Any] = []
     for chunk in libsvm_chunks(path):
         labels.append(chunk.y)
+        if sum(map(len, features)) < DEALT_ENTRIES:
+            lengths.append(np.diff(chunk.X.indptr))
+            features.append(chunk.X.indices)
         found = np.bincount(chunk.X.indices, minlength=max(chunk.X.shape[1], len(often)))
         found[: len(often)] += often
         often = found
     if not labels:
         raise UnreadableFile(f"{path} holds no rows; expected lines such as '3 1:0.5 7:1'.")
-    return Survey(np.concatenate(labels), often)
+    ends = np.concatenate([[0], *lengths]).cumsum()
+    dealt = dealt_features(ends, np.concatenate(features), len(often))
+    return Survey(np.concatenate(labels), often, dealt)
 
 
 def read_rows(

@@ -105,7 +105,7 @@ def test_ranks_of_pair_losses(ranks, loss):
 
         def certified(comm, *, data=data, duals=duals):
             X = sparse.csr_array(data.X)
-            part = Plan.of(comm.size, Size(40, X.nnz, 9, CLASSES)).part(comm.rank, np.ones(9, dtype=int))
+            part = Plan.of(comm.size, Size(40, X.nnz, 9, CLASSES)).part(comm.rank, np.arange(9) % 8)
             cut = Data(X[:, part.features].toarray(), data.y, data.caps)
             problem = problem_of(cut, loss, squares=squares_of(X))
             engine = RowEngine(problem, part, comm=comm, n_jobs=1, seed=np.random.default_rng(0))

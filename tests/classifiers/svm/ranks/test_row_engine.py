@@ -39,9 +39,9 @@ def problem_of(X, y, loss, dtype="float64", squares=None):
 
 
 def rank_engine(X, y, comm, loss="ww", *, n_jobs=1, parts=None, dtype="float64"):
-    often = np.bincount(X.indices, minlength=X.shape[1])
+    dealt = row_batches.dealt_features(X.indptr, X.indices, X.shape[1])
     size = Size(len(y), X.nnz, X.shape[1], y.max() + 1)
-    part = Plan.of(comm.size, size, parts).part(comm.rank, often)
+    part = Plan.of(comm.size, size, parts).part(comm.rank, dealt)
     cut = sparse.csr_array(X[:, part.features])
     problem = problem_of(cut, y, loss, dtype, squares_of(X))
     return RowEngine(problem, part, comm=comm, n_jobs=n_jobs, seed=np.random.default_rng(0))

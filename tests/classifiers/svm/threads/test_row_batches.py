@@ -7,7 +7,14 @@ from scipy import sparse
 from tellwhy.classifiers.svm.engines.records import Entries
 from tellwhy.classifiers.svm.problem import Labels, make_problem
 from tellwhy.classifiers.svm.threads import row_batches
-from tellwhy.classifiers.svm.threads.row_batches import PARTS, Batches, dealt_features, n_shards, sharded
+from tellwhy.classifiers.svm.threads.row_batches import (
+    PARTS,
+    Batches,
+    dealt_features,
+    merged_shards,
+    n_shards,
+    sharded,
+)
 from tellwhy.classifiers.svm.threads.workers import Workers
 
 N, D = 500, 120
@@ -26,9 +33,13 @@ def table_of(p):
     return sparse.csr_array((e.values, e.indices, e.indptr), shape=(len(e.indptr) - 1, D)).toarray()
 
 
+def shards_of(p, n):
+    return merged_shards(dealt_features(p.entries.indptr, p.entries.indices, D), n)
+
+
 def composed(p, order, shards=1, workers=None):
     """Batches of four with their inner products, from features in so many shards."""
-    shard = dealt_features(np.bincount(p.entries.indices, minlength=D), shards)
+    shard = shards_of(p, shards)
     batches = Batches.of_size(4, order)
     part = (0, len(batches))
     batches.set_products(sharded(shard, shards, p.entries), p, workers or Workers(1), part, batches.products)
@@ -103,7 +114,7 @@ def test_batches_tell_their_rows():
 
 def test_shards_hold_every_entry_once_and_are_balanced():
     p = problem_of(0.5)
-    shard = dealt_features(np.bincount(p.entries.indices, minlength=D), 2)
+    shard = shards_of(p, 2)
     e = sharded(shard, 2, p.entries)
     sizes = np.diff(e.cuts, axis=1)
     assert abs(sizes.sum(axis=0) / len(p.entries.indices) - 0.5).max() < 0.05
@@ -112,6 +123,26 @@ def test_shards_hold_every_entry_once_and_are_balanced():
     for s in range(2):
         features = np.concatenate([e.indices[c[s] : c[s + 1]] for c in e.cuts])
         assert (shard[features] == s).all()
+
+
+def test_features_are_dealt_so_that_each_row_has_about_as_many_in_each_shard():
+    d = 2000  # of which some are common and most are rare, as words are
+    has = np.random.default_rng(0).uniform(size=(300, d)) < np.minimum(20 / np.arange(1, d + 1), 0.5)
+    X = sparse.csr_array(has)
+    in_turn = np.empty(d, dtype=np.int64)
+    in_turn[np.argsort(-has.sum(axis=0), kind="stable")] = np.arange(d) % 8
+
+    def uneven(shard):
+        held = np.stack([has[:, shard == s].sum(axis=1) for s in range(8)])
+        return (held.max(axis=0) / held.mean(axis=0)).mean() - 1
+
+    assert uneven(dealt_features(X.indptr, X.indices, d)) < 0.5 * uneven(in_turn)
+
+
+def test_features_of_rows_that_were_not_looked_at_are_dealt_evenly(monkeypatch):
+    p = problem_of(0.3)
+    monkeypatch.setattr(row_batches, "DEALT_ENTRIES", 3 * 8)
+    assert np.bincount(shards_of(p, 8), minlength=8).tolist() == pytest.approx([D / 8] * 8, abs=2)
 
 
 def test_shards_are_as_many_as_entries_are_worth():

@@ -7,6 +7,7 @@ from tellwhy.classifiers.svm.engines._compiled_scratch import scratch
 from tellwhy.classifiers.svm.engines._compiled_steps import (
     NEVER,
     compiled,
+    extremes,
     for_each_row,
     inlined,
     sum_violation,
@@ -28,12 +29,7 @@ def _judge(gains, duals, n_classes, limits, dual_sum, slack):
             loss += max(gains[c], 0.0)
         # An infinite slack lists every class but the example's own labels.
         return Judged(limits.cap * loss, max(-slack, 0.5 * NEVER), 0.0)
-    most = 0.0
-    least_held = np.inf
-    for c in range(n_classes):
-        most = max(most, gains[c])
-        if duals[c] > 0.0:
-            least_held = min(least_held, gains[c])
+    most, least_held = extremes(gains, duals, n_classes, 0.0)
     # With one bound for all, a variable may have to move as soon as its gain comes near that of one held.
     bound = max(max(0.0, min(most, least_held)) - slack, 0.5 * NEVER)
     worst = sum_violation(most, least_held, dual_sum, limits.sum_cap)

@@ -16,7 +16,22 @@ inlined = njit(nogil=True, cache=True, fastmath=FAST, _nrt=False, forceinline=Tr
 # has to be told: a function that does not say takes over the fast math of the first one that calls it.
 to_the_bit = njit(nogil=True, cache=True, fastmath=False, _nrt=False)
 NEVER = -1e30  # a gain so low that an example's own label is never taken for a rival
+_ALL_BUT_SIGN = np.int64(0x7FFFFFFFFFFFFFFF)
 NEWTON_STEPS = 200  # far more than the bracket needs: each halves it at worst
+
+
+@inlined
+def place(x):
+    """A whole number that is larger for a larger x: the largest of these is found by vector instructions."""
+    # Of numbers below zero the bits are the larger the further they are from it.
+    bits = np.float64(x).view(np.int64)
+    return bits ^ ((bits >> np.int64(63)) & _ALL_BUT_SIGN)
+
+
+@inlined
+def placed(number):
+    """The x whose place this is."""
+    return np.int64(number ^ ((number >> np.int64(63)) & _ALL_BUT_SIGN)).view(np.float64)
 
 
 @for_each_row
@@ -25,15 +40,9 @@ def block_level(v, n, cap, sum_cap, guess):
 
     Weston–Watkins: cap = C_i, sum_cap = ∞. Crammer–Singer: cap = ∞, sum_cap = C_i.
     """
-    # The left side falls and the right side rises with t: the root lies below Σ clip(v, 0, cap) and max v.
-    high = 0.0
-    most = 0.0
-    for j in range(n):
-        high += min(max(v[j], 0.0), cap)
-        most = max(most, v[j])
-    high = min(high, most)
-    low = 0.0
-    t = min(max(guess, 0.0), high)
+    low = -np.inf
+    high = np.inf
+    t = min(max(guess, 0.0), sum_cap)
     for _ in range(NEWTON_STEPS):
         total = 0.0
         slope = 0.0
@@ -48,10 +57,14 @@ def block_level(v, n, cap, sum_cap, guess):
             excess = total - sum_cap
         if abs(excess) <= 1e-14 * max(1.0, t):
             break
+        # The left side falls and the right side rises with t, together by at least as much as t itself up to
+        # the root: it is no further away than the first excess. Twice that leaves it inside the bracket.
         if excess > 0.0:
             low = t
+            high = t + 2.0 * excess if high == np.inf else high
         else:
             high = t
+            low = t + 2.0 * excess if low == -np.inf else low
         # Both sides are piecewise linear, so that plain Newton can jump between two kinks for ever: a step
         # that leaves the bracket is replaced by its middle.
         step = t + excess / slope if slope > 0.0 else low
@@ -95,6 +108,30 @@ def violation_of(gain, dual, cap):
 
 
 @for_each_row
+def largest_violation(gains, duals, n, cap):
+    """The largest violation of n variables."""
+    worst = place(0.0)
+    for j in range(n):
+        up = gains[j] if duals[j] < cap else 0.0
+        down = -gains[j] if duals[j] > 0.0 else 0.0
+        worst = max(worst, max(place(up), place(down)))
+    return placed(worst)
+
+
+@for_each_row
+def extremes(gains, duals, n, least):
+    """The largest gain of n variables, at least `least`, and the smallest of those that are not zero."""
+    most = place(least)
+    never = place(np.inf)
+    least_held = never
+    for j in range(n):
+        gain = place(gains[j])
+        most = max(most, gain)
+        least_held = min(least_held, gain if duals[j] > 0.0 else never)
+    return placed(most), placed(least_held)
+
+
+@for_each_row
 def sum_violation(most, least_held, dual_sum, sum_cap):
     """The same where the sum of an example's variables is bounded: all that are held should gain the most.
 
@@ -112,19 +149,15 @@ def solve_listed(gains, base, limits, n, old, new, v, sweep):
     Returns the violation. `gains` come as scores; 1 − the score of the label, `base`, is added to them.
     """
     dual_sum = 0.0
-    violation = 0.0
-    most = NEVER
-    least_held = np.inf
     for j in range(n):
         new[j] = old[j]
-        dual_sum += new[j]
+        dual_sum += old[j]
         gains[j] += base
-        most = max(most, gains[j])
-        if new[j] > 0.0:
-            least_held = min(least_held, gains[j])
-        violation = max(violation, violation_of(gains[j], new[j], limits.cap))
     if limits.sum_cap < np.inf:
+        most, least_held = extremes(gains, old, n, NEVER)
         violation = sum_violation(most, least_held, dual_sum, limits.sum_cap)
+    else:
+        violation = largest_violation(gains, old, n, limits.cap)
     if violation > sweep.negligible:
         if sweep.is_exact:
             exact_step(gains, new, v, n, limits, dual_sum)

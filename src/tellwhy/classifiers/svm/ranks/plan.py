@@ -15,7 +15,7 @@ import numpy as np
 
 from tellwhy.classifiers.svm.threads.grid import class_range
 from tellwhy.classifiers.svm.threads.records import Share
-from tellwhy.classifiers.svm.threads.row_batches import dealt_features, n_shards
+from tellwhy.classifiers.svm.threads.row_batches import merged_shards, n_shards
 from tellwhy.core.errors import InvalidParameter
 from tellwhy.core.score_function import Integers
 
@@ -100,11 +100,11 @@ class Plan:
         held = f"about {weights + rows:.2g} GB each (weights {weights:.1f}, rows {rows:.1f})"
         return f"{self.n_ranks} ranks: {cut}; {held}"
 
-    def part(self, rank: int, often: Integers) -> RankPart:
-        """What one rank holds, where each feature is in so many rows."""
+    def part(self, rank: int, dealt: Integers) -> RankPart:
+        """What one rank holds, of features that were shared out by `dealt_features`."""
         slot, k = divmod(rank, self.n_ranges)
         each = self.size.n_shards // self.n_slots
-        shard = dealt_features(often, self.size.n_shards)
+        shard = merged_shards(dealt, self.size.n_shards)
         features = np.flatnonzero(shard // each == slot)
         low, high = class_range(k, self.n_ranges, 0, self.size.n_classes)
         return RankPart(self, slot, features, shard[features] - slot * each, low, high)

@@ -160,6 +160,32 @@ def inner_products(first, last, batches, entries, rows, n_features, products):
 
 
 @compiled
+def deal_features(order, indptr, rows, n_rows, n_shards):
+    """The shard of each feature, taken in this order: that of which the rows with it have the least so far.
+
+    The rows that have feature f are rows[indptr[f] : indptr[f + 1]].
+    """
+    held = np.zeros((n_rows, n_shards), np.int32)
+    load = np.zeros(n_shards, np.int64)
+    met = np.empty(n_shards, np.int64)
+    shard = np.empty(len(order), np.int64)
+    for f in order:
+        met[:] = 0
+        for p in range(indptr[f], indptr[f + 1]):
+            for s in range(n_shards):
+                met[s] += held[rows[p], s]
+        best = 0
+        for s in range(1, n_shards):
+            if met[s] < met[best] or (met[s] == met[best] and load[s] < load[best]):
+                best = s
+        shard[f] = best
+        load[best] += max(indptr[f + 1] - indptr[f], 1)
+        for p in range(indptr[f], indptr[f + 1]):
+            held[rows[p], best] += 1
+    return shard
+
+
+@compiled
 def shard_rows(shard, n_shards, entries):
     """Order the entries of each row by the shard of their features."""
     n = len(entries.indptr) - 1

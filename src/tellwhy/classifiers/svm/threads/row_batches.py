@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from tellwhy.classifiers.svm.engines.records import Entries
 from tellwhy.classifiers.svm.problem import Problem
@@ -22,6 +23,7 @@ MANY_CLASSES = 256
 ENTRIES_OF_MANY = 12  # and with many classes little of it: there the weights are waited for
 MOST_SHARDS = 8
 BATCHES_A_TASK = 256
+DEALT_ENTRIES = 4_000_000  # of the first rows, which decide how features are shared out
 
 
 @dataclass(frozen=True)
@@ -103,13 +105,24 @@ def n_shards(mean_entries: float, n_classes: int) -> int:
     return int(min(2 ** np.floor(np.log2(max(mean_entries / least, 1))), MOST_SHARDS))
 
 
-def dealt_features(often: Integers, n: int) -> Integers:
-    """The shard of each feature, where a feature is in so many rows."""
-    # Dealt out to and fro from the most frequent on (0 1 1 0 0 1 …), so that each has about as much work.
-    turn = np.arange(len(often)) % (2 * n)
-    shard = np.empty(len(often), dtype=np.int64)
-    shard[np.argsort(-often, kind="stable")] = np.minimum(turn, 2 * n - 1 - turn)
-    return shard
+def dealt_features(indptr: Any, indices: Any, n_features: int) -> Integers:
+    """Share out the features of sparse rows among `MOST_SHARDS`, so that each row has about as many in each.
+
+    Threads that have a part of the features wait for the one that has the most of them in a few rows. The most
+    frequent ones are dealt first: those of few rows make up for what they left uneven.
+    """
+    n = int(np.searchsorted(indptr, DEALT_ENTRIES, side="right")) - 1  # rows that are looked at
+    ends = indptr[: n + 1].astype(np.int32)
+    held = indices[: ends[-1]].astype(np.int32, copy=False)
+    columns = sparse.csr_array((np.ones(ends[-1], dtype=np.int8), held, ends), shape=(n, n_features)).tocsc()
+    order = np.argsort(-np.diff(columns.indptr), kind="stable")
+    found: Integers = loops.deal_features(order, columns.indptr, columns.indices, n, MOST_SHARDS)
+    return found
+
+
+def merged_shards(dealt: Integers, n: int) -> Integers:
+    """The shard of each feature where there are n of them, a power of two, instead of `MOST_SHARDS`."""
+    return dealt * n // MOST_SHARDS
 
 
 def sharded(shard: Integers, n: int, entries: Entries) -> ShardedEntries:

@@ -25,6 +25,7 @@ from tellwhy.classifiers.svm.threads.row_batches import (
     PARTS,
     Batches,
     dealt_features,
+    merged_shards,
     n_shards,
     sharded,
 )
@@ -171,8 +172,8 @@ class ShardedRows(RowSweeps):
         entries = problem.entries
         mean = len(entries.indices) / max(len(entries.indptr) - 1, 1)
         self.n_shards = n_shards(mean, problem.n_classes)
-        often = np.bincount(entries.indices, minlength=problem.n_features)
-        self.entries = sharded(dealt_features(often, self.n_shards), self.n_shards, entries)
+        dealt = dealt_features(entries.indptr, entries.indices, problem.n_features)
+        self.entries = sharded(merged_shards(dealt, self.n_shards), self.n_shards, entries)
         is_worth_it = problem.n_classes * mean >= WORTH_SHARING
         size = batch_size(problem.n_classes, mean) if is_worth_it else 1
         most = Grid.of(workers.n_threads, self.n_shards, problem.n_classes).n_parts if is_worth_it else 1
