@@ -29,7 +29,7 @@ from _results import publish
 from _multiclass_svm import Split, lshtc_look_alike, naics2017_whole, news20
 from _svm_ceiling import ceiling
 from _svm_ranks import TOLS, in_ranks
-from tellwhy.classifiers import CrammerSingerSVM, LeeLinWahbaSVM, WestonWatkinsSVM
+from tellwhy.classifiers import CrammerSingerSVM, LeeLinWahbaSVM, WestonWatkinsSVM, choose_c
 from tellwhy.classifiers.svm.ranks.plan import ROW, Plan, Size
 from tellwhy.classifiers.training_job import Job, train
 from tellwhy.core.errors import NotConverged
@@ -74,6 +74,11 @@ SHARED_ROWS = "All classes in one bundle: threads share rows."
 SHARED_CLASSES = (
     f"{BUNDLES} bundles: threads share the classes; {LLW_EPOCHS} epochs, with C = {LLW_C:g} in place of 1."
 )
+CHOICE = (0.1, 0.3, 1.0, 3.0)
+CHOICE_WORDS = (
+    f"`choose_c`: {len(CHOICE)} values of C, five folds and the fit on all rows. Threads share the folds and the values; "
+    "rows of a few words are too little work to share."
+)
 WORDS = {"epoch": EPOCH_WORDS, "gap": GAP_WORDS, "memory": MEMORY_WORDS}
 LOSSES = ("ww", "cs")
 MEMORY_COLUMN = "GB of the fullest other rank"
@@ -104,6 +109,21 @@ def over_threads(s: Split, cls: Any, n_bundles: int, **given: Any) -> Lines:
     return found
 
 
+def over_values(s: Split) -> Lines:
+    """The choice of C with each number of threads, which share the folds and the values of C."""
+    found: Lines = []
+    model = WestonWatkinsSVM(tol=WW_TOL, fit_intercept=False, random_state=0)
+    for n in COUNTS:
+        started = time.perf_counter()
+        chosen = choose_c(model, s.X, s.y, Cs=CHOICE, n_jobs=n)
+        seconds = time.perf_counter() - started
+        line = {"data": s.name, "solver": type(model).__name__, "threads": n, "s": seconds}
+        scores = {"best C": chosen.model.C, "score %": 100 * chosen.means.max()}
+        found.append(line | scores | {"times faster": (found[0]["s"] if found else seconds) / seconds})
+        print(found[-1], flush=True)
+    return found
+
+
 def stored(s: Split, place: Path) -> Path:
     path = place / f"{s.name.replace(' ', '-')}-{s.X.shape[0]}.npz"
     parts = {"data": s.X.data, "indices": s.X.indices, "indptr": s.X.indptr, "shape": np.array(s.X.shape)}
@@ -113,7 +133,7 @@ def stored(s: Split, place: Path) -> Path:
 
 def threads(tell: Tell) -> None:
     """The sets that are named, or all; tables of the others are kept from an earlier run."""
-    named = sys.argv[2:] or ["documents", "naics2017", "news20", "llw"]
+    named = sys.argv[2:] or ["documents", "naics2017", "news20", "llw", "choice"]
     sets = {"documents": documents(), "naics2017": naics2017_whole(), "news20": news20()}
     compile_all(sets)
     parts: dict[str, tuple[str, pd.DataFrame]] = {"machine": (CEILING_WORDS, ceiling(COUNTS))}
@@ -131,6 +151,9 @@ def threads(tell: Tell) -> None:
         docs = sets["documents"]
         lines = over_threads(docs, LeeLinWahbaSVM, BUNDLES, C=LLW_C, max_epochs=LLW_EPOCHS)
         parts["llw"] = f"{SHARED_CLASSES} {described(docs)}", pd.DataFrame(lines)
+        tell(list(parts.values()))
+    if "choice" in named:
+        parts["choice"] = CHOICE_WORDS, pd.DataFrame(over_values(sets["naics2017"]))
     tell(list(parts.values()))
 
 
@@ -150,10 +173,13 @@ def kept_threads(sets: dict[str, Split]) -> dict[str, tuple[str, pd.DataFrame]]:
     for lines in before:
         if "solver" in lines[0]:
             name = names[lines[0]["data"]]
+            if "best C" in lines[0]:
+                found["choice"] = CHOICE_WORDS + KEPT_WORDS, pd.DataFrame(lines)
+                continue
             is_llw = lines[0]["solver"] == LeeLinWahbaSVM.__name__
             words = f"{SHARED_CLASSES if is_llw else SHARED_ROWS} {described(sets[name])}{KEPT_WORDS}"
             found["llw" if is_llw else name] = words, pd.DataFrame(lines)
-    return {name: found[name] for name in (*sets, "llw") if name in found}
+    return {name: found[name] for name in (*sets, "llw", "choice") if name in found}
 
 
 def described(s: Split) -> str:

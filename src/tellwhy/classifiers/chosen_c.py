@@ -81,9 +81,11 @@ def choose_c(
     y = np.asarray(y)
     folds = list(check_cv(cv, y, classifier=True).split(np.zeros(len(y)), y))
     parts = [part for part in np.array_split(np.arange(len(values)), PARTS) if len(part)]
-    tasks = [(fold, part) for fold in range(cv) for part in parts]
+    # Large values of C take the longest: those first, so that threads end together.
+    tasks = [(fold, part) for part in reversed(parts) for fold in range(cv)]
     one = clone(model).set_params(n_jobs=1)
-    run = joblib.Parallel(n_jobs=joblib.effective_n_jobs(n_jobs), prefer="threads")
+    n_threads = joblib.effective_n_jobs(n_jobs)
+    run = joblib.Parallel(n_jobs=n_threads, prefer="threads")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConverged)  # told by the fit on all rows, if it is so there
         found = run(joblib.delayed(_scores)(one, X, y, folds[fold], values[part]) for fold, part in tasks)
@@ -91,7 +93,8 @@ def choose_c(
     for (fold, part), some in zip(tasks, found, strict=True):
         scores[part, fold] = some
     best = float(values[int(np.argmax(scores.mean(axis=1)))])
-    return ChosenC(clone(model).set_params(C=best).fit(X, y), values, scores)
+    chosen = clone(model).set_params(C=best, n_jobs=n_threads).fit(X, y)
+    return ChosenC(chosen.set_params(n_jobs=model.n_jobs), values, scores)
 
 
 def _checked(Cs: Iterable[float], cv: int, n_jobs: int | None) -> Floats:

@@ -180,10 +180,10 @@ def test_threads_do_not_wait_for_those_that_an_interrupt_kept_from_starting(monk
 
     submit = ThreadPoolExecutor.submit
 
-    def interrupted(pool, function, t):
-        if t == 1:
+    def interrupted(pool, function, tasks):
+        if tasks == [1]:
             raise KeyboardInterrupt
-        return submit(pool, function, t)
+        return submit(pool, function, tasks)
 
     monkeypatch.setattr(ThreadPoolExecutor, "submit", interrupted)
     with pytest.raises(KeyboardInterrupt):

@@ -80,11 +80,20 @@ def longer(lists, needed):
 
 
 @compiled
-def drop_zeros(lists, classes, duals):
-    """Copy the listed variables that are not zero into arrays with room for them."""
+def count_nonzero(first, last, lists):
+    """How many listed variables of the examples first … last are not zero."""
+    n = 0
+    for e in range(first, last):
+        for j in range(lists.starts[e], lists.starts[e] + lists.lengths[e]):
+            n += lists.duals[j] != 0.0
+    return n
+
+
+@compiled
+def drop_zeros(first, last, lists, used, classes, duals):
+    """Copy the listed variables of some examples that are not zero behind the `used` entries of new arrays."""
     # Into new arrays: lists need not lie in the order of the examples, so that one would overwrite another.
-    used = 0
-    for e in range(len(lists.starts)):
+    for e in range(first, last):
         at = lists.starts[e]
         lists.starts[e] = used
         for j in range(at, at + lists.lengths[e]):

@@ -29,7 +29,7 @@ def certify_lists(
 ) -> Sums:
     """Certify the examples of each list, some at a time, and list every variable that may have to move."""
     for some in lists.values():
-        some.drop_zeros()
+        some.drop_zeros(workers)
     tasks = [(key, part) for key, some in lists.items() for part in ranges(len(some.lengths))]
     found = workers.map(lambda task: certify_part(*task), tasks)
     # Summed in the order of the tasks, whoever did them: the same bits for any number of threads.

@@ -9,10 +9,12 @@ import numpy as np
 from numpy.typing import DTypeLike
 from scipy import sparse
 
-from tellwhy.classifiers.svm.engines._compiled_lists import drop_zeros
+from tellwhy.classifiers.svm.engines._compiled_lists import count_nonzero, drop_zeros
 from tellwhy.classifiers.svm.engines.records import ListArrays
-from tellwhy.classifiers.svm.threads.workers import Workers
+from tellwhy.classifiers.svm.threads.workers import Workers, ranges
 from tellwhy.core.score_function import Integers
+
+EXAMPLES_A_TASK = 1024
 
 
 class Part(NamedTuple):
@@ -104,12 +106,19 @@ class DualLists:
         self.classes = _longer(self.classes, self.used, size)
         self.duals = _longer(self.duals, self.used, size)
 
-    def drop_zeros(self) -> None:
+    def drop_zeros(self, workers: Workers | None = None) -> None:
         """List only variables that are not zero."""
-        kept = int(np.count_nonzero(self.duals[: self.used]))
+        workers = workers or Workers(1)
+        parts = ranges(len(self.starts), EXAMPLES_A_TASK)
+        counts = workers.map(lambda part: count_nonzero(*part, self.arrays), parts)
+        places = np.cumsum([0, *counts])
+        kept = int(places[-1])
         classes = np.empty(kept, dtype=np.int32)
         duals = np.empty(kept, dtype=self.duals.dtype)
-        drop_zeros(self.arrays, classes, duals)
+        arrays = self.arrays
+        workers.map(
+            lambda k: drop_zeros(*parts[k], arrays, int(places[k]), classes, duals), range(len(parts))
+        )
         self.classes = classes
         self.duals = duals
         self.used = kept

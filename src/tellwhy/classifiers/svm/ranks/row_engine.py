@@ -97,7 +97,7 @@ class RowEngine:
     def certify(self, slack: float) -> Certificate:
         """Both objectives, and lists of every variable that may have to move."""
         own = self.own.own
-        own.drop_zeros()
+        own.drop_zeros(self.workers)
         units = -(-self.problem.n_examples // UNIT)
         first = self.own.first // UNIT
         sums = np.zeros((3, -(-(self.own.last - self.own.first) // UNIT)))

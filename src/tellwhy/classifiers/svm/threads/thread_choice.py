@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable
@@ -10,9 +11,9 @@ from typing import Any
 from tellwhy.core.score_function import Integers
 
 TRIAL = (
-    128  # one of so many batches is visited by one thread, one by two … one by all, to see which is fastest
+    128  # one of so many batches is visited by all threads, one by half of them …, to see which is fastest
 )
-TRIAL_EVERY = 8  # sweeps: while one thread is tried, all others stand still
+TRIAL_EVERY = 8  # sweeps: while few threads are tried, all others stand still
 FEWEST = 8  # trials that a sweep must be worth, or one thread does it all
 TRIALS_KEPT = 2
 TRIAL_ROWS = 64  # at least
@@ -43,15 +44,27 @@ class ThreadChoice:
             return
         trial = max(len(order) // TRIAL, self.least)
         first = 0
+        if self.sweeps == 0:
+            visit(order[:1], 1)  # which may have to compile: those that are timed find it compiled
+            first = 1
         if self.sweeps % TRIAL_EVERY == 0:
-            # One thread first, as a first call may have to compile; then the others find it compiled.
-            for n in sorted(self.seconds):
-                self._time(order[first : first + trial], n, visit)
-                first += trial
+            first = self._try(order, first, trial, visit)
         self.sweeps += 1
-        visit(order[first:], min(self.seconds, key=lambda n: min(self.seconds[n])))
+        visit(order[first:], min(self.seconds, key=lambda n: min(self.seconds[n], default=math.inf)))
 
-    def _time(self, part: Integers, n: int, visit: Callable[[Integers, int], Any]) -> None:
-        started = time.perf_counter()
-        visit(part, n)
-        self.seconds[n].append((time.perf_counter() - started) / len(part))
+    def _try(self, order: Integers, first: int, trial: int, visit: Callable[[Integers, int], Any]) -> int:
+        """Time all threads, half of them and so on while that is faster; returns the first batch left."""
+        least = math.inf
+        is_slower = False
+        for n in sorted(self.seconds, reverse=True):
+            if is_slower:  # with fewer still it would take longer still
+                self.seconds[n].clear()
+                continue
+            started = time.perf_counter()
+            visit(order[first : first + trial], n)
+            taken = (time.perf_counter() - started) / trial
+            self.seconds[n].append(taken)
+            is_slower = taken > least
+            least = min(taken, least)
+            first += trial
+        return first

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 from typing import TypeVar
 
+CALLS_A_THREAD = 8
 CERTIFY_ROWS = 128  # examples per task of a certificate: few enough that threads end together
 
 Task = TypeVar("Task")
@@ -40,10 +41,18 @@ class Workers:
             ready.set()
 
     def map(self, function: Callable[[Task], Found], tasks: Iterable[Task]) -> list[Found]:
-        """Results of all tasks, in order."""
+        """Results of all tasks, in order.
+
+        As many tasks as there are threads may wait for each other; of more than that, a thread does several.
+        """
         if self._pool is None:
             return [function(task) for task in tasks]
-        return list(self._pool.map(function, tasks))
+        every = list(tasks)
+        # To hand over a small task takes longer than to do it.
+        size = max(len(every) // (CALLS_A_THREAD * self.n_threads), 1)
+        calls = [every[first:last] for first, last in ranges(len(every), size)]
+        found = self._pool.map(lambda some: [function(task) for task in some], calls)
+        return [result for results in found for result in results]
 
     def close(self) -> None:
         """End the threads."""
