@@ -10,9 +10,9 @@ from typing import Any
 
 from tellwhy.core.score_function import Integers
 
-TRIAL = (
-    128  # one of so many batches is visited by all threads, one by half of them …, to see which is fastest
-)
+# One of so many batches is visited by all threads, one by half of them …, to see which is fastest: enough that
+# it does not matter how long threads take to start.
+TRIAL = 16
 TRIAL_EVERY = 8  # sweeps: while few threads are tried, all others stand still
 FEWEST = 8  # trials that a sweep must be worth, or one thread does it all
 TRIALS_KEPT = 2
