@@ -91,7 +91,7 @@ def count_nonzero(first, last, lists):
 
 @compiled
 def drop_zeros(first, last, lists, used, classes, duals):
-    """Copy the listed variables of some examples that are not zero behind the `used` entries of new arrays."""
+    """Copy the listed variables of some examples that are not zero behind `used` entries of new arrays."""
     # Into new arrays: lists need not lie in the order of the examples, so that one would overwrite another.
     for e in range(first, last):
         at = lists.starts[e]

@@ -114,7 +114,7 @@ def largest_violation(gains, duals, n, cap):
     for j in range(n):
         up = gains[j] if duals[j] < cap else 0.0
         down = -gains[j] if duals[j] > 0.0 else 0.0
-        worst = max(worst, max(place(up), place(down)))
+        worst = max(worst, place(up), place(down))
     return placed(worst)
 
 

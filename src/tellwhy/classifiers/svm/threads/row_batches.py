@@ -108,8 +108,8 @@ def n_shards(mean_entries: float, n_classes: int) -> int:
 def dealt_features(indptr: Any, indices: Any, n_features: int) -> Integers:
     """Share out the features of sparse rows among `MOST_SHARDS`, so that each row has about as many in each.
 
-    Threads that have a part of the features wait for the one that has the most of them in a few rows. The most
-    frequent ones are dealt first: those of few rows make up for what they left uneven.
+    Threads that have a part of the features wait for the one that has the most of them in a few rows. The
+    most frequent ones are dealt first: those of few rows make up for what they left uneven.
     """
     n = int(np.searchsorted(indptr, DEALT_ENTRIES, side="right")) - 1  # rows that are looked at
     ends = indptr[: n + 1].astype(np.int32)

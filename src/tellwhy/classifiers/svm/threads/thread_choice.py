@@ -10,8 +10,8 @@ from typing import Any
 
 from tellwhy.core.score_function import Integers
 
-# One of so many batches is visited by all threads, one by half of them …, to see which is fastest: enough that
-# it does not matter how long threads take to start.
+# One of so many batches is visited by all threads, one by half of them …, to see which is fastest: enough
+# that it does not matter how long threads take to start.
 TRIAL = 16
 TRIAL_EVERY = 8  # sweeps: while few threads are tried, all others stand still
 FEWEST = 8  # trials that a sweep must be worth, or one thread does it all
