@@ -398,7 +398,8 @@ def curves(tables: list[pd.DataFrame], by: str, column: str) -> Iterator[tuple[p
             for found, some in lines.groupby(
                 [c for c in ("data", "solver", "loss", "cut") if c in table], sort=False
             ):
-                yield some, ", ".join(str(name) for name in found)
+                what = ["choice of C"] if "best C" in table else []
+                yield some, ", ".join([*map(str, found), *what])
 
 
 def kept(what: str) -> Path:
