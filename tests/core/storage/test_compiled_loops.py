@@ -58,6 +58,19 @@ def test_what_was_compiled_is_kept(place):
     assert called(place) == (8, 1)
 
 
+def test_what_calls_a_loop_of_another_file_is_compiled_again_when_that_changes(place):
+    inner, outer = MODULE.split("\n@njit(nogil=True, cache=True)\ndef outer")
+    code = place / "code"
+    (code / "_compiled_inner.py").write_text(inner)
+    head = "from tellwhy.core.storage.compiled_loops import njit\nfrom _compiled_inner import inner\n\n"
+    (code / "loops.py").write_text(head + "@njit(nogil=True, cache=True)\ndef outer" + outer)
+    assert called(place) == (8, 0)
+    assert called(place) == (8, 1)
+    (code / "_compiled_inner.py").write_text(inner.replace("x + 1", "x + 2"))
+    assert called(place) == (10, 0)
+    assert called(place) == (10, 1)
+
+
 def test_a_home_and_a_package_that_cannot_be_written(place):
     (place / "code" / "__pycache__").write_text("a file, so that no folder can be made there")
     for _ in range(2):

@@ -12,6 +12,7 @@ import io
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -80,9 +81,9 @@ class _Cache(FunctionCache):
 
     def __init__(self, function: Any):
         super().__init__(function)
-        self._cache_file = _CheckedFile(
-            self._cache_path, self._impl.filename_base, self._impl.locator.get_source_stamp()
-        )
+        own = self._impl.locator.get_source_stamp()
+        stamp = own, _stamp_of_sources(_package_of(Path(function.__code__.co_filename).parent))
+        self._cache_file = _CheckedFile(self._cache_path, self._impl.filename_base, stamp)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
@@ -93,6 +94,27 @@ class _Cache(FunctionCache):
     def save_overload(self, sig: Any, data: Any) -> None:
         with suppress(OSError):  # a full disk, or one that was made read-only meanwhile
             super().save_overload(sig, data)
+
+
+def _package_of(folder: Path) -> Path:
+    """The folder of the whole package that a folder belongs to; itself where it belongs to none."""
+    while (folder.parent / "__init__.py").is_file():
+        folder = folder.parent
+    return folder
+
+
+@lru_cache
+def _stamp_of_sources(folder: Path) -> bytes:
+    """Digest of all files that the compiled loops of a package may be made of.
+
+    A loop that was kept holds what it calls from other files, too, and numba looks only at its own. Without
+    this, a newer version of the package would run loops of both.
+    """
+    folders = sorted({path.parent for path in folder.rglob("_compiled*.py")})
+    digest = hashlib.sha256()
+    for path in (path for held in folders for path in sorted(held.glob("*.py"))):
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.digest()
 
 
 def _is_whole(path: str) -> bool:
