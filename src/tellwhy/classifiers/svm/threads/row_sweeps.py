@@ -172,8 +172,11 @@ class ShardedRows(RowSweeps):
         entries = problem.entries
         mean = len(entries.indices) / max(len(entries.indptr) - 1, 1)
         self.n_shards = n_shards(mean, problem.n_classes)
-        dealt = dealt_features(entries.indptr, entries.indices, problem.n_features)
-        self.entries = sharded(merged_shards(dealt, self.n_shards), self.n_shards, entries)
+        shard = np.zeros(problem.n_features, dtype=np.int64)
+        if self.n_shards > 1:
+            dealt = dealt_features(entries.indptr, entries.indices, problem.n_features)
+            shard = merged_shards(dealt, self.n_shards)
+        self.entries = sharded(shard, self.n_shards, entries)
         is_worth_it = problem.n_classes * mean >= WORTH_SHARING
         size = batch_size(problem.n_classes, mean) if is_worth_it else 1
         most = Grid.of(workers.n_threads, self.n_shards, problem.n_classes).n_parts if is_worth_it else 1
