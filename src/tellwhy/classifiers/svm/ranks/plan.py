@@ -59,7 +59,7 @@ class Plan:
     >>> plan.n_slots, plan.n_ranges
     (8, 1)
     >>> print(plan.words)
-    8 ranks: the features in 8 parts × the classes in 1; about 1.5 GB each (weights 1.0, rows 0.5)
+    8 ranks: the features in 8 parts × the classes in 1; about 1.5 GB each (weights 1, rows 0.5)
     """
 
     size: Size
@@ -96,8 +96,9 @@ class Plan:
     def words(self) -> str:
         """The plan in a line."""
         weights, rows = (n / 1e9 for n in self.bytes_a_rank)
-        cut = f"the features in {self.n_slots} parts × the classes in {self.n_ranges}"
-        held = f"about {weights + rows:.2g} GB each (weights {weights:.1f}, rows {rows:.1f})"
+        parts = "part" if self.n_slots == 1 else "parts"
+        cut = f"the features in {self.n_slots} {parts} × the classes in {self.n_ranges}"
+        held = f"about {weights + rows:.2g} GB each (weights {weights:.2g}, rows {rows:.2g})"
         return f"{self.n_ranks} ranks: {cut}; {held}"
 
     def part(self, rank: int, dealt: Integers) -> RankPart:
