@@ -26,7 +26,8 @@ from tellwhy.workflow.run import (
     Run,
     Typical,
 )
-from tellwhy.workflow.spreadsheets.text_file import write_csv
+from tellwhy.workflow.spreadsheets.sheet_rows import header, sheet_rows
+from tellwhy.workflow.spreadsheets.text_file import write_cells
 from tellwhy.workflow.spreadsheets.workbook import can_write_workbook, write_workbook
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def save_run(run: Run, folder: Path, *, add: Callable[[Path], Any] | None = None
     """Write the folder, whole or not at all; `add(folder)` may write more into it before it appears."""
     with new_folder(folder, marker=HEAD) as work:
         write_json(work / HEAD, _head(run))
-        write_csv(run, work / "anomalies.csv")
+        write_cells(work / "anomalies.csv", header(run), sheet_rows(run))
         if can_write_workbook():
             with temporary_files_in(work):
                 write_workbook(run, work / "anomalies.xlsx")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import openpyxl
 import pandas as pd
 import pytest
 
+import tellwhy
 from tellwhy.workflow import explain_table, load_run, save_run
 from tellwhy.workflow.run import Reason
 from tellwhy.workflow.spreadsheets import text_file, workbook
@@ -197,3 +199,12 @@ def test_no_separator_makes_a_formula_of_a_cell(start, before):
 @pytest.mark.parametrize("text", ["a-b", "x=1", "mail@example.org", "1;2", "a; b", "3 - 4"])
 def test_what_is_no_formula_stays_as_it_is(text):
     assert text_file.neutral(text) == text
+
+
+def test_there_is_one_writer_of_separated_text():
+    """Another writer would have a guard of its own, or none."""
+    sources = Path(tellwhy.__file__).parent.rglob("*.py")
+    writers = {
+        path.name for path in sources if re.search(r"csv\.(Dict)?[wW]riter|\.to_csv", path.read_text())
+    }
+    assert writers == {"text_file.py"}

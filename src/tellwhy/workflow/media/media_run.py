@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,12 @@ from tellwhy.core.errors import UnreadableFile
 from tellwhy.core.score_function import Floats
 from tellwhy.core.storage.files import new_folder, plain
 from tellwhy.core.storage.folders import read_arrays, read_versioned, write_arrays, write_json
+from tellwhy.workflow.spreadsheets.text_file import write_cells
 
 HEAD = "media.json"
 ARRAYS = "media.npz"
 SCHEMA = 1
+CSV_COLUMNS = ("rank", "name", "score", "p_value", "alarm", "where", "share")
 KINDS = ("pictures", "series", "texts")
 
 
@@ -109,7 +110,7 @@ def save_media(run: MediaRun, folder: Path, *, add: Callable[[Path], Any] | None
         write_json(work / HEAD, plain({"schema": SCHEMA, **head, "items": [_told(i) for i in run.items]}))
         arrays = {f"{name}.{k}": getattr(i, name) for k, i in enumerate(run.items) for name in _IN_ARRAYS}
         write_arrays(work / ARRAYS, {"scores": run.scores, **arrays})
-        _write_csv(run, work / "anomalies.csv")
+        write_cells(work / "anomalies.csv", CSV_COLUMNS, _csv_rows(run))
         if add is not None:
             add(work)
     return folder
@@ -144,18 +145,10 @@ def _item(told: dict[str, Any], k: int, arrays: Mapping[str, Any]) -> Item:
     return Item(**{**told, "places": places, "words": words, **own})
 
 
-def _write_csv(run: MediaRun, path: Path) -> None:
+def _csv_rows(run: MediaRun) -> Iterator[list[Any]]:
     """One line per explained item: what a spreadsheet shows."""
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["rank", "name", "score", "p_value", "alarm", "where", "share"])
-        for rank, item in enumerate(run.items, start=1):
-            p_value = "" if item.p_value is None else item.p_value
-            head = [rank, _safe(item.name), item.score, p_value, item.is_alarm]
-            place = item.places[0] if item.places else Place("", 0.0)
-            writer.writerow([*head, _safe("; ".join(p.text for p in item.places)), place.share])
-
-
-def _safe(text: str) -> str:
-    """A text that spreadsheets do not take for a formula."""
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+    for rank, item in enumerate(run.items, start=1):
+        p_value = "" if item.p_value is None else item.p_value
+        share = item.places[0].share if item.places else 0.0
+        where = "; ".join(place.text for place in item.places)
+        yield [rank, item.name, item.score, p_value, item.is_alarm, where, share]

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
-
-from tellwhy.workflow.run import Run
-from tellwhy.workflow.spreadsheets.sheet_rows import header, sheet_rows
 
 # A cell that begins like this is run as a formula by spreadsheets, whoever wrote it; wide signs by some.
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
@@ -16,12 +14,13 @@ FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
 _INSIDE = re.compile(r"""([;\t\r\n|]["'\s]*)([=+\-@＝＋－＠])""")
 
 
-def write_csv(run: Run, path: Path) -> None:
-    """Write the explained rows; cells that a spreadsheet would run as a formula are made text."""
+def write_cells(path: Path, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Write a header and its rows; cells that a spreadsheet would run as a formula are made text."""
+    # The mark at its beginning tells spreadsheets that the file is UTF-8: else they read "ä" as "Ã¤".
     with path.open("w", newline="", encoding="utf-8-sig", errors="backslashreplace") as file:
         writer = csv.writer(file)
-        writer.writerow([neutral(name) for name in header(run)])
-        writer.writerows([_cell(value) for value in row] for row in sheet_rows(run))
+        writer.writerow([neutral(name) for name in names])
+        writer.writerows([_cell(value) for value in row] for row in rows)
 
 
 def _cell(value: Any) -> Any:
