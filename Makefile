@@ -34,7 +34,8 @@ test-all: check
 	$(PYTEST) -m ""
 
 bench: $(VENV)/dev.stamp
-	for script in benchmarks/[a-z]*.py; do $(BIN)/python $$script || exit 1; done
+	for script in benchmarks/*/[a-z]*.py; do case $$script in benchmarks/shared/*) continue;; esac; \
+	  $(BIN)/python -m $$(echo $${script%.py} | tr / .) || exit 1; done
 
 docs: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest -q docs

@@ -56,7 +56,7 @@ def test_scikit_learn(model):
     assert n_first(model.fit(ORDINARY)) >= 19
 
 
-# the whole list of 18 is in benchmarks/any_model.py; these take little time
+# the whole list of 18 is in benchmarks/models/any_model.py; these take little time
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize(
     "path", ["cblof.CBLOF", "copod.COPOD", "ecod.ECOD", "hbos.HBOS", "iforest.IForest", "mcd.MCD", "pca.PCA"]

@@ -7,7 +7,7 @@ number
     variance 1 and 'outside its usual range' means |z| > 1.6 or so. Where that range is empty the standard
     deviation takes its place. Beyond 3, z grows like its root: 3·(2√(|z|/3) − 1). A long-tailed column would
     otherwise decide every distance; values keep their order, and ten times as far is still farther. On
-    generated data (benchmarks/default_detector.py) this detects more than plain standard deviations or
+    generated data (benchmarks/tables/default_detector.py) this detects more than plain standard deviations or
     quartiles do; a logarithm detects as much there, but would hide a single absurd value among thousands of
     columns. Detectors that deal with long tails themselves, as a committee does, ask for plain z.
 category

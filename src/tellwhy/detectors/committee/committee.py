@@ -20,7 +20,7 @@ from tellwhy.detectors.committee.neighbours import Neighbours
 from tellwhy.detectors.committee.panel import MEMBERS, MemberMaker, Panel, Training, remembered_as
 from tellwhy.detectors.committee.score import CommitteeScore
 
-# Chosen on 18 public sets and on generated tables (benchmarks/default_detector.py says how).
+# Chosen on 18 public sets and on generated tables (benchmarks/tables/default_detector.py says how).
 WEIGHTS: Mapping[str, float] = {
     "tails": 0.5,
     "near": 2.0,
