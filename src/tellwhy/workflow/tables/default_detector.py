@@ -29,7 +29,7 @@ def make_detector(name: str, Z: Floats, *, is_clean: bool) -> tuple[Any, str]:
     'auto' is a committee of simple detectors that look for different things (`tellwhy.detectors.Committee`).
     It takes any shape of data, its score is minus the logarithm of a p-value, and it is explained exactly.
     Trained on the rows it scores it sets the oddest tenth aside before it learns what is ordinary; a
-    reference of ordinary rows is learned from whole. benchmarks/tables/default_detector.py shows how well it finds.
+    reference of ordinary rows is learned from whole. benchmarks/tables/default_detector.py measures it.
     """
     if len(Z) < LEAST_ROWS:
         raise InvalidInput(f"There are only {len(Z)} rows to learn from; at least {LEAST_ROWS} are needed.")
