@@ -1,7 +1,7 @@
 """Claim: adapted bases need far fewer features than random ones; the experiments of the thesis' chapter IV, run again.
 
 Three steps, which may happen on three machines: `--prepare` writes the sets into a folder, a plain run trains (it needs
-NumPy and PyTorch only, can be cut off and goes on where it was), `--tables` publishes what there is.
+NumPy and PyTorch only, can be cut off and goes on where it was), `--only-page` publishes what there is.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from benchmarks.bases._limits import exact_accuracy, least_errors
 from benchmarks.bases._sets import READERS, Rows, load, prepare
 from benchmarks.bases._softmax import accuracies
 from benchmarks.bases._units import KINDS, key_of, units
+from benchmarks.shared.arguments import arguments, option
 from benchmarks.shared.units import finished
 from tellwhy.bases.adaptation import objective_of
 from tellwhy.bases.feature_map import DEPTHS, FeatureMap
@@ -187,33 +188,26 @@ def results(cache: Path) -> dict[str, dict[str, Any]]:
     return {key_of(unit): unit for unit in map(json.loads, lines)}
 
 
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--cache", type=Path, required=True, help="file of the results so far, one unit a line"
+def command_line() -> argparse.Namespace:
+    return arguments(
+        __doc__,
+        "minutes",
+        "only_page",
+        cache=option(Path, "file of the results so far, one unit a line", required=True),
+        prepared=option(Path, "folder of the sets, as `--prepare` writes them", required=True),
+        sets=list(READERS),
+        parts=option(["main"], "main, wide, transfer, …, or all"),
+        bases=list(KINDS),
+        device="cuda" if torch.cuda.is_available() else "cpu",
+        max_features=30_000,
+        batches=option(1_000, "of an epoch"),
+        epochs=30,
+        faster=option(1.0, "what to multiply the learning rates by"),
+        cores=option([], "processor cores, one process on each", type=int, nargs="+"),
+        eager=option(False, "launch each operation instead of playing recorded steps"),
+        errors_only=option(False, "leave out classifiers on fixed bases"),
+        prepare=option(False, "only write the sets into the folder"),
     )
-    parser.add_argument(
-        "--prepared", type=Path, required=True, help="folder of the sets, as `--prepare` writes them"
-    )
-    parser.add_argument("--sets", nargs="+", default=list(READERS))
-    parser.add_argument("--parts", nargs="+", default=["main"], help="main, wide, transfer, …, or all")
-    parser.add_argument("--bases", nargs="+", default=list(KINDS))
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--max-features", type=int, default=30_000)
-    parser.add_argument("--batches", type=int, default=1_000, help="of an epoch")
-    parser.add_argument("--epochs", type=int, default=30)
-    parser.add_argument("--faster", type=float, default=1.0, help="what to multiply the learning rates by")
-    parser.add_argument("--minutes", type=float, default=1e9, help="start nothing new after this time")
-    parser.add_argument(
-        "--cores", nargs="+", type=int, default=[], help="processor cores, one process on each"
-    )
-    parser.add_argument(
-        "--eager", action="store_true", help="launch each operation instead of playing recorded steps"
-    )
-    parser.add_argument("--errors-only", action="store_true", help="leave out classifiers on fixed bases")
-    parser.add_argument("--prepare", action="store_true", help="only write the sets into the folder")
-    parser.add_argument("--tables", action="store_true", help="only publish what the cache holds")
-    return parser.parse_args()
 
 
 def run(args: argparse.Namespace) -> None:
@@ -228,11 +222,11 @@ def run(args: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    options = arguments()
+    options = command_line()
     if options.prepare:
         for set_name in options.sets:
             prepare(set_name, options.prepared)
-    elif options.tables:
+    elif options.only_page:
         from benchmarks.bases._tables import publish_all
 
         publish_all(list(results(options.cache).values()))

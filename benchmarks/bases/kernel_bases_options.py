@@ -17,6 +17,7 @@ import torch
 from benchmarks.bases._option_units import PARTS, SETS
 from benchmarks.bases._sets import load
 from benchmarks.bases._trials import TRIALS
+from benchmarks.shared.arguments import arguments, option
 from benchmarks.shared.units import finished
 
 Unit = dict[str, Any]
@@ -56,26 +57,25 @@ class Work:
         return {**unit, **about, "seconds": time.perf_counter() - started, "found": found}
 
 
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--results", type=Path, default=Path("kernel_bases_options.jsonl"))
-    parser.add_argument("--prepared", type=Path, default=Path("sets"))
-    parser.add_argument("--parts", nargs="+", default=["small"], choices=list(PARTS))
-    parser.add_argument("--sets", nargs="+", default=list(SETS))
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--cores", nargs="+", type=int, default=[], help="one process on each")
-    parser.add_argument("--minutes", type=float, default=1e9, help="start nothing new after this time")
-    parser.add_argument("--max-features", type=int, default=30_000)
-    parser.add_argument("--max-epochs", type=int, default=1_000)
-    parser.add_argument("--max-batches", type=int, default=1_000)
-    parser.add_argument(
-        "--from",
-        dest="sources",
-        nargs="+",
-        type=Path,
-        help="only write the page from files of results; of a unit in several, the last counts",
+def command_line() -> argparse.Namespace:
+    return arguments(
+        __doc__,
+        "minutes",
+        results=Path("kernel_bases_options.jsonl"),
+        prepared=Path("sets"),
+        parts=option(["small"], choices=list(PARTS)),
+        sets=list(SETS),
+        device="cuda" if torch.cuda.is_available() else "cpu",
+        cores=option([], "one process on each", type=int, nargs="+"),
+        max_features=30_000,
+        max_epochs=1_000,
+        max_batches=1_000,
+        kept=option(
+            Path,
+            "only write the page from files of results; of a unit in several, the last counts",
+            nargs="+",
+        ),
     )
-    return parser.parse_args()
 
 
 def run(args: argparse.Namespace) -> None:
@@ -98,12 +98,10 @@ def kept(source: Path) -> list[Unit]:
 
 
 if __name__ == "__main__":
-    options = arguments()
-    if options.sources is not None:
+    options = command_line()
+    if options.kept is not None:
         from benchmarks.bases._options_page import publish_page
 
-        publish_page(
-            list({key_of(unit): unit for source in options.sources for unit in kept(source)}.values())
-        )
+        publish_page(list({key_of(unit): unit for source in options.kept for unit in kept(source)}.values()))
     else:
         run(options)

@@ -1,12 +1,11 @@
 """Claim: Hadamard features of 10,000 × 1,024 rows take a quarter of the time of scikit-learn's RBFSampler on 2 cores.
 
 `--device cuda` measures dense and Hadamard features on a graphics card instead (NumPy, SciPy and PyTorch suffice there)
-and writes its numbers to a file, which `--publish` turns into a page.
+and writes its numbers to a file, which `--from` turns into a page.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import resource
 import subprocess
@@ -16,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.shared.arguments import arguments, option
 from benchmarks.shared.places import started_again
 
 ROWS, COLUMNS, FEATURES, WIDTH = 10_000, 1_024, 16_384, 45.0
@@ -261,17 +261,18 @@ def publish_here() -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--one", nargs=3, help="for a child process: features, precision, result")
-    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-    parser.add_argument("--save", type=Path, help="file for the numbers of --device cuda")
-    parser.add_argument("--publish", type=Path, help="file that --device cuda wrote")
-    options = parser.parse_args()
+    options = arguments(
+        __doc__,
+        "save",
+        one=option(str, "for a child process: features, precision, result", nargs=3),
+        device=option("cpu", choices=["cpu", "cuda"]),
+        kept=option(Path, "file that --device cuda wrote"),
+    )
     if options.one:
         measure(*options.one)
     elif options.device == "cuda":
         options.save.write_text(json.dumps(on_card("cuda")))
-    elif options.publish:
-        publish_card(options.publish)
+    elif options.kept:
+        publish_card(options.kept)
     else:
         publish_here()

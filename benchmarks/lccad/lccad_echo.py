@@ -6,12 +6,12 @@ are standardised for all. The maps and cross-plots are those of the paper's figu
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import Any
 
 import matplotlib
 
+from benchmarks.shared.arguments import arguments, option
 from benchmarks.shared.places import IMAGES
 
 matplotlib.use("Agg")
@@ -193,12 +193,12 @@ def save(figure: plt.Figure, file: str) -> None:
 
 
 if __name__ == "__main__":
-    if "--pictures" in sys.argv:
+    if arguments(__doc__, pictures=option(False, "draw the pictures alone")).pictures:
         data = volume(0.3)
         _, *rest = found_in(data, 0)
         draw_maps(data, *rest)
         draw_cross_plots(data, *rest[:2])
-        sys.exit()
+        raise SystemExit
     table, (data, model, explanation, scores) = main_lines()
     draw_maps(data, model, explanation, scores)
     draw_cross_plots(data, model, explanation)

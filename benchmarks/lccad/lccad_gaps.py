@@ -8,7 +8,6 @@ without planted nodes. Arguments: number of repetitions (default 5), and of case
 
 from __future__ import annotations
 
-import sys
 import tempfile
 import warnings
 from pathlib import Path
@@ -19,14 +18,13 @@ from sklearn.ensemble import IsolationForest
 from sklearn.metrics import roc_auc_score
 
 from benchmarks.lccad._varied import KINDS, varied
+from benchmarks.shared.arguments import arguments, option
 from benchmarks.shared.results import publish
 from tellwhy.core.errors import TellwhyWarning
 from tellwhy.data.graphs import chain, grid, knn_graph
 from tellwhy.detectors import LCCAD
 from tellwhy.workflow import explain_graph
 
-REPEATS = int(sys.argv[1]) if len(sys.argv) > 1 else 5
-CASES = int(sys.argv[2]) if len(sys.argv) > 2 else 8
 GAPS = (3, 4, 5, 6, 8, 10, 12, 16, 20)
 OTHER_GAPS = (4, 6, 10, 16, 20)
 SHAPE = (30, 40)
@@ -88,12 +86,12 @@ def by_command(X, kind, graph, shape=SHAPE):
     return scores, run.settings["n_classes"], run.alarms.n_flagged
 
 
-def gaps_of(kind):
+def gaps_of(kind, repeats):
     for gap in GAPS:
         top = {"LCCAD(2)": 0, "command line": 0, "true classes": 0, "isolation forest": 0}
         areas = []
         n_right = 0
-        for seed in range(REPEATS):
+        for seed in range(repeats):
             X, graph, odd, known = planted(kind, gap, seed)
             found, n_classes, _ = by_command(X, kind, graph)
             scores = {
@@ -106,15 +104,15 @@ def gaps_of(kind):
             for name, values in scores.items():
                 top[name] += len(set(np.argsort(-values)[:3]) & set(odd))
             areas.append(roc_auc_score(np.isin(np.arange(len(X)), odd), scores["LCCAD(2)"]))
-        found = {f"{name}: of the top 3": f"{n} of {3 * REPEATS}" for name, n in top.items()}
+        found = {f"{name}: of the top 3": f"{n} of {3 * repeats}" for name, n in top.items()}
         line = {"graph": kind, "gap, σ": gap, **found, "LCCAD(2): AUROC": np.mean(areas)}
-        yield line | {"two classes found": f"{n_right} of {REPEATS}"}
+        yield line | {"two classes found": f"{n_right} of {repeats}"}
 
 
-def swapped():
+def swapped(repeats):
     for gap in GAPS:
         areas = {"LCCAD(2)": [], "true classes": [], "isolation forest": []}
-        for seed in range(REPEATS):
+        for seed in range(repeats):
             rng = np.random.default_rng(seed)
             classes = np.repeat([[0, 1]], 60, axis=0).repeat(30, axis=1).ravel()
             odd = np.zeros(3600, dtype=bool)
@@ -131,7 +129,7 @@ def swapped():
         yield {"gap, σ": gap, **{name: np.mean(values) for name, values in areas.items()}}
 
 
-def others():
+def others(n_cases):
     for kind in KINDS:
         for gap in OTHER_GAPS:
             line = {
@@ -141,7 +139,7 @@ def others():
                 "clean: alarms": 0,
             }
             n_nodes = 0
-            for seed in range(CASES):
+            for seed in range(n_cases):
                 case = varied(kind, gap, np.random.default_rng([seed, gap, KINDS.index(kind)]))
                 scores, n_classes, _ = by_command(case.X, kind, case.graph, case.shape)
                 line["of the top 3"] += len(set(np.argsort(-scores)[:3]) & set(case.odd))
@@ -153,23 +151,25 @@ def others():
             yield {
                 "graph": kind,
                 "gap, σ": gap,
-                "command line: of the top 3": f"{line['of the top 3']} of {3 * CASES}",
-                "true classes: of the top 3": f"{line['true classes: of the top 3']} of {3 * CASES}",
-                "as many classes as there are": f"{line['classes found']} of {CASES}",
+                "command line: of the top 3": f"{line['of the top 3']} of {3 * n_cases}",
+                "true classes: of the top 3": f"{line['true classes: of the top 3']} of {3 * n_cases}",
+                "as many classes as there are": f"{line['classes found']} of {n_cases}",
                 "nodes": n_nodes,
                 "alarms without planted nodes": line["clean: alarms"],
             }
 
 
 if __name__ == "__main__":
+    asked = arguments(__doc__, repeats=5, cases=option(8, "of each kind"))
+    repeats, n_cases = asked.repeats, asked.cases
     warnings.simplefilter("ignore", TellwhyWarning)
-    lines = [line for kind in ("series", "grid", "graph") for line in gaps_of(kind)]
+    lines = [line for kind in ("series", "grid", "graph") for line in gaps_of(kind, repeats)]
     publish(
         "lccad_gaps",
         "LCCAD at its defaults: planted nodes at every gap between the classes",
         [
             (
-                f"Two nodes with values of the other class and one 16 σ off in another column, {REPEATS} repetitions: how "
+                f"Two nodes with values of the other class and one 16 σ off in another column, {repeats} repetitions: how "
                 "many of the three are the three highest scores. 'true classes' knows classes and centres: below 5 σ, "
                 "ordinary nodes are as far from their own class as planted ones. The command line finds the number of "
                 "classes itself.",
@@ -177,14 +177,14 @@ if __name__ == "__main__":
             ),
             (
                 "AUROC for 120 swapped nodes of a 60×60 grid of two halves; 'true classes' knows classes and centres.",
-                pd.DataFrame(swapped()),
+                pd.DataFrame(swapped(repeats)),
             ),
             (
-                f"Other cases, {CASES} of each kind: 2 to 4 classes of at least a tenth of the nodes (in a series, "
+                f"Other cases, {n_cases} of each kind: 2 to 4 classes of at least a tenth of the nodes (in a series, "
                 "three visits each, of 25 to 119 rows), the nearest two so far apart as is said, in 2 to 5 columns that "
                 "tell them and up to three that tell nothing, in half of the cases correlated (.5), in any units. The "
                 "command line finds the number of classes. The same nodes without the planted ones should have no alarms.",
-                pd.DataFrame(others()),
+                pd.DataFrame(others(n_cases)),
             ),
         ],
     )

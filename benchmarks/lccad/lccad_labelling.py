@@ -1,7 +1,4 @@
-"""One labelling of 512×512 nodes by every algorithm, beside PyMaxflow.
-
-Arguments: `--peers FOLDER`, a folder that holds PyMaxflow (GPL: not a dependency).
-"""
+"""One labelling of 512×512 nodes by every algorithm, beside PyMaxflow."""
 
 from __future__ import annotations
 
@@ -13,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from benchmarks.shared.arguments import arguments, option
 from benchmarks.shared.results import publish
 from tellwhy.core.errors import TellwhyWarning
 from tellwhy.data.graphs import Grid, grid
@@ -74,7 +72,9 @@ def pymaxflow(field: Field, folder: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    folder = sys.argv[sys.argv.index("--peers") + 1] if "--peers" in sys.argv else None
+    folder = arguments(
+        __doc__, peers=option(str, "a folder that holds PyMaxflow (GPL: not a dependency)")
+    ).peers
     publish(
         "lccad_labelling",
         "Labels of least energy, beside PyMaxflow",

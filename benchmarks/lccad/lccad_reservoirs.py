@@ -11,6 +11,7 @@ from typing import Any
 
 import matplotlib
 
+from benchmarks.shared.arguments import arguments
 from benchmarks.shared.places import IMAGES
 
 matplotlib.use("Agg")
@@ -140,6 +141,7 @@ def crosslines() -> tuple[list[dict[str, Any]], dict[str, Any]]:
 
 
 if __name__ == "__main__":
+    arguments(__doc__)
     (first, first_context), (others, other_context) = impedance(), crosslines()
     publish(
         "lccad_reservoirs",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import resource
 import subprocess
-import sys
 import time
 from typing import Any
 
@@ -14,6 +13,7 @@ import pandas as pd
 from scipy.ndimage import gaussian_filter
 from sklearn.metrics import adjusted_rand_score
 
+from benchmarks.shared.arguments import arguments, option
 from benchmarks.shared.places import IMAGES, started_again
 from benchmarks.shared.results import publish
 from tellwhy.data.graphs import grid
@@ -116,11 +116,16 @@ def draw(table: pd.DataFrame) -> None:
 
 
 if __name__ == "__main__":
-    if "--child" in sys.argv:
-        shape, n_classes = json.loads(sys.argv[-1])
+    asked = arguments(
+        __doc__,
+        small=option(False, "no volumes"),
+        child=option(str, "for a child process: shape and classes"),
+    )
+    if asked.child:
+        shape, n_classes = json.loads(asked.child)
         print(json.dumps(measure(tuple(shape), n_classes)))
     else:
-        found = sizes(with_volumes="--small" not in sys.argv)
+        found = sizes(with_volumes=not asked.small)
         draw(found)
         publish(
             "lccad_scale",

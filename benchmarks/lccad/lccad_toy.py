@@ -1,17 +1,17 @@
 """The paper's toy: classes by LCCAD and k-means, anomalies by LCCAD and detectors that do not see the graph.
 
 Nothing is tuned on the truth: all detectors run with their defaults, the number of classes (2) is given to every
-method that has one. Arguments: number of repetitions (default 10), or `--explained` for the picture of explanations alone.
+method that has one.
 """
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Iterator
 
 import matplotlib
 
+from benchmarks.shared.arguments import arguments, option
 from benchmarks.shared.places import IMAGES
 
 matplotlib.use("Agg")
@@ -31,8 +31,6 @@ from tellwhy.data.graphs.synthetic import LatentClasses, latent_classes
 from tellwhy.detectors import LCCAD, SVDD, ClusterSVDD
 from tellwhy.explainers import LatentClassDTD
 
-ONLY_EXPLAINED = "--explained" in sys.argv
-REPEATS = int(sys.argv[1]) if len(sys.argv) > 1 and not ONLY_EXPLAINED else 10
 GRAPHS: dict[str, Grid] = {"chain": chain(3600), "grid 60×60": grid((60, 60))}
 DISTANCES = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0)
 CONTAMINATIONS = (0.01, 0.02, 0.05, 0.1, 0.2)
@@ -61,11 +59,11 @@ def scores(toy: LatentClasses, graph: Grid, seed: int) -> Iterator[tuple[str, np
     yield "LODA", LODA().fit(X).decision_scores_
 
 
-def clustering() -> pd.DataFrame:
+def clustering(repeats: int) -> pd.DataFrame:
     lines = []
     for name, graph in GRAPHS.items():
         for distance in DISTANCES:
-            for seed in range(REPEATS):
+            for seed in range(repeats):
                 toy = latent_classes(graph, distance, random_state=1000 + seed)
                 peer = KMeans(2, n_init=10, random_state=seed).fit(toy.X).labels_
                 for method, labels in ((OURS, fitted(toy, graph, seed).labels_), ("k-means", peer)):
@@ -74,11 +72,11 @@ def clustering() -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def detection() -> pd.DataFrame:
+def detection(repeats: int) -> pd.DataFrame:
     lines = []
     for name, graph in GRAPHS.items():
         for distance in (2.0, 4.0):
-            for seed in range(REPEATS):
+            for seed in range(repeats):
                 toy = latent_classes(graph, distance, random_state=seed)
                 for method, score in scores(toy, graph, seed):
                     for share in CONTAMINATIONS:
@@ -94,7 +92,7 @@ def clustering_table(found: pd.DataFrame) -> pd.DataFrame:
     return table.rename(columns={"distance": "distance, σ"})
 
 
-def detection_table(found: pd.DataFrame) -> pd.DataFrame:
+def detection_table(found: pd.DataFrame, repeats: int) -> pd.DataFrame:
     keys = ["graph", "distance", "contamination"]
     table = found.pivot_table(index=keys, columns="method", values="AUROC", aggfunc="mean")
     others = table.drop(columns=OURS)
@@ -103,7 +101,7 @@ def detection_table(found: pd.DataFrame) -> pd.DataFrame:
     table["best other"] = others.idxmax(axis=1)
     each = found.pivot_table(index=[*keys, "seed"], columns="method", values="AUROC")
     wins = each[OURS] > each.drop(columns=OURS).max(axis=1)
-    table["repetitions won"] = [f"{int(n)} of {REPEATS}" for n in wins.groupby(level=[0, 1, 2]).sum()]
+    table["repetitions won"] = [f"{int(n)} of {repeats}" for n in wins.groupby(level=[0, 1, 2]).sum()]
     return table.reset_index().rename(columns={"distance": "distance, σ"}).round(4)
 
 
@@ -195,24 +193,26 @@ def draw_detection(axis: plt.Axes, found: pd.DataFrame, distance: float) -> None
 
 
 if __name__ == "__main__":
+    asked = arguments(__doc__, repeats=10, explained=option(False, "draw the explanations alone"))
     draw_explained()
-    if ONLY_EXPLAINED:
-        sys.exit()
-    classes, anomalies = clustering(), detection()
+    if asked.explained:
+        raise SystemExit
+    repeats = asked.repeats
+    classes, anomalies = clustering(repeats), detection(repeats)
     draw(classes, anomalies)
     publish(
         "lccad_toy",
         "LCCAD on the paper's toy",
         [
             (
-                f"Adjusted Rand index with the true classes, mean ± standard deviation of {REPEATS} repetitions. θ is "
+                f"Adjusted Rand index with the true classes, mean ± standard deviation of {repeats} repetitions. θ is "
                 "estimated from the data, as by default; k-means has ten starts.",
                 clustering_table(classes),
             ),
             (
                 "AUROC for the nodes whose distortion ‖x − μ_c‖²/2σ² is above its (1 − contamination) quantile, mean "
-                f"of {REPEATS} repetitions. All methods are unsupervised; those with classes are given their number.",
-                detection_table(anomalies),
+                f"of {repeats} repetitions. All methods are unsupervised; those with classes are given their number.",
+                detection_table(anomalies, repeats),
             ),
         ],
         peers=("pyod",),

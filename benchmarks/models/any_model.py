@@ -14,6 +14,7 @@ import pandas as pd
 
 from benchmarks.models import _networks as networks, _tables as tables
 from benchmarks.models._checks import Line
+from benchmarks.shared.arguments import arguments
 from benchmarks.shared.results import publish
 
 PARTS = (
@@ -75,4 +76,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    arguments(__doc__)
     main()

@@ -19,6 +19,7 @@ from benchmarks.networks._data import FASHION, pictures, queries
 from benchmarks.networks._models import NETWORKS, WEIGHTS, Cnn, TextTransformer, load_weights
 from benchmarks.networks._pictures import draw
 from benchmarks.networks.network_flipping import methods
+from benchmarks.shared.arguments import arguments, option
 from tellwhy import plot
 from tellwhy.explainers import LRP, IntegratedGradients, PatternAttribution, SmoothGrad
 from tellwhy.workflow import architecture_grid, batch_norm_grid, image_grid, neuron_grid, sweep_grid
@@ -61,11 +62,7 @@ def aimed(names: list[str], rows: torch.Tensor) -> dict[str, Make]:
 
 def main() -> None:
     """Draw all figures, or some."""
-    asked = argparse.ArgumentParser()
-    asked.add_argument("--archive", type=Path, help="an .npz file with both sets of pictures")
-    asked.add_argument("--texts", type=Path, help="folder of the queries")
-    asked.add_argument("--only", nargs="+", default=list(FIGURES), choices=list(FIGURES))
-    given = asked.parse_args()
+    given = arguments(__doc__, "archive", "texts", only=option(list(FIGURES), choices=list(FIGURES)))
     for name in given.only:
         print(FIGURES[name](given), flush=True)
 
@@ -113,7 +110,7 @@ def views_figure(given: argparse.Namespace) -> Path:
     """Figure V.6: six views of one explanation."""
     models, data = _clothes(given)
     explanation = PatternAttribution(models["cnn"]).fit(data.X).explain(data.X_test[:1])
-    return draw(plot.six_views(explanation), "network-views", width=1000)
+    return draw(plot.six_views(explanation), "network-views", width=1_000)
 
 
 def neurons_figure(given: argparse.Namespace) -> Path:
@@ -170,7 +167,7 @@ def text_figure(given: argparse.Namespace) -> Path:
     figure = plot.text(explanation, words=words)
     said = asked.classes[int(explanation.extras["output"][0])].replace("_", " ")
     figure.update_layout(title_text=f"Why the query is about “{said}”")
-    return draw(figure, "network-text", width=1000)
+    return draw(figure, "network-text", width=1_000)
 
 
 FIGURES = {

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from benchmarks.networks._data import pictures, queries
 from benchmarks.networks._models import NETWORKS, WEIGHTS, Cnn, TextTransformer, load_weights
+from benchmarks.shared.arguments import arguments, option
 from benchmarks.shared.results import publish
 from tellwhy import explainers as ex
 from tellwhy.core.errors import TellwhyError
@@ -207,17 +208,18 @@ def parts(found: dict[str, Any], trained: dict[str, Any]) -> list[tuple[str, pd.
 
 def main() -> None:
     """Measure, or read what was measured, and write the page."""
-    asked = argparse.ArgumentParser()
-    asked.add_argument("--device", default="cpu")
-    asked.add_argument("--weights", type=Path, default=WEIGHTS)
-    asked.add_argument("--archive", type=Path, help="an .npz file with both sets of pictures")
-    asked.add_argument("--texts", type=Path, help="folder of the queries")
-    asked.add_argument("--pictures", type=int, default=N)
-    asked.add_argument("--from", dest="read", type=Path, help="what was measured before, perhaps elsewhere")
-    asked.add_argument("--save", type=Path, help="measure what is missing, and write all of it here")
-    given = asked.parse_args()
-    found = json.loads(given.read.read_text()) if given.read else {"networks": {}}
-    if given.save or not given.read:
+    given = arguments(
+        __doc__,
+        "device",
+        "archive",
+        "texts",
+        "save",
+        weights=WEIGHTS,
+        pictures=N,
+        kept=option(Path, "what was measured before, perhaps elsewhere"),
+    )
+    found = json.loads(given.kept.read_text()) if given.kept else {"networks": {}}
+    if given.save or not given.kept:
         measure(given, found)
     trained = json.loads((given.weights / "networks.json").read_text())
     publish("network_flipping", "Perturbation of trained networks", parts(found, trained))

@@ -7,7 +7,6 @@ ground, and the ground of all bags has one direction. And digits of which half o
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -17,6 +16,7 @@ from torch import Tensor, nn
 from benchmarks.networks._data import FASHION, MARKED, SCENIC, SIDE, marked, pictures, scenes
 from benchmarks.networks._models import WEIGHTS, Cnn, load_weights
 from benchmarks.networks._pictures import draw
+from benchmarks.shared.arguments import arguments
 from benchmarks.shared.results import publish
 from tellwhy import plot
 from tellwhy.core.explanation import Explanation
@@ -103,10 +103,7 @@ def _line(name: str, group: object, is_marked: np.ndarray) -> dict[str, object]:
 
 def main() -> None:
     """Write the page and its figures."""
-    asked = argparse.ArgumentParser()
-    asked.add_argument("--archive", type=Path, help="an .npz file with both sets of pictures")
-    asked.add_argument("--pictures", type=int, default=N)
-    given = asked.parse_args()
+    given = arguments(__doc__, "archive", pictures=N)
     assert MARKED == 3
     publish(
         "network_systematic", "Networks checked on whole data sets", [*on_grounds(given), *with_marks(given)]

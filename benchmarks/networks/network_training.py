@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from benchmarks.networks._data import SIDE, Split, marked, pictures, queries, scenes
 from benchmarks.networks._models import NETWORKS, WEIGHTS, Cnn, TextTransformer, load_weights, save_weights
+from benchmarks.shared.arguments import arguments, option
 
 Change = Callable[[Tensor], Tensor]
 ALL = [
@@ -125,14 +126,15 @@ def cases(
 
 def main() -> None:
     """Train networks; write their weights, and how good each is into a record of all."""
-    asked = argparse.ArgumentParser()
-    asked.add_argument("--device", default="cpu")
-    asked.add_argument("--out", type=Path, default=WEIGHTS)
-    asked.add_argument("--archive", type=Path, help="an .npz file with both sets of pictures")
-    asked.add_argument("--texts", type=Path, help="folder of the queries")
-    asked.add_argument("--epochs", type=float, default=1.0, help="times the usual number of epochs")
-    asked.add_argument("--only", nargs="+", default=ALL, choices=ALL)
-    given = asked.parse_args()
+    given = arguments(
+        __doc__,
+        "device",
+        "archive",
+        "texts",
+        out=WEIGHTS,
+        epochs=option(1.0, "times the usual number of epochs"),
+        only=option(ALL, choices=ALL),
+    )
     given.out.mkdir(parents=True, exist_ok=True)
     record = given.out / "networks.json"
     where = torch.cuda.get_device_name() if given.device.startswith("cuda") else "one core"

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from benchmarks.networks._peers import captum_attr, random_model, torchvision_models
+from benchmarks.shared.arguments import arguments
 from benchmarks.shared.results import publish
 from tellwhy.explainers import LRP, IntegratedGradients
 from tellwhy.explainers.propagation import RULES, Composite
@@ -136,4 +137,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    arguments(__doc__)
     main()

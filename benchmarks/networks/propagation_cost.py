@@ -2,7 +2,7 @@
 
 On a processor, relative to one gradient by PyTorch:    python -m benchmarks.networks.propagation_cost
 On a GPU, images per second and peak memory:             python -m benchmarks.networks.propagation_cost --device cuda
-Where pandas is missing, `--save figures.json` keeps the figures, and `--publish figures.json` writes their page.
+Where pandas is missing, `--save figures.json` keeps the figures, and `--from figures.json` writes their page.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.networks._peers import captum_attr, only_networks, random_model
+from benchmarks.shared.arguments import arguments, option
 
 only_networks()
 
@@ -456,26 +457,23 @@ def publish_figures(figures: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options = arguments(
+        __doc__,
+        "save",
+        device=option("cpu", choices=("cpu", "cuda")),
+        images=option(512, "on a GPU"),
+        batch=option(int, "8 on a processor, 64 on a GPU"),
+        size=224,
+        rounds=3,
+        clock=option("wall", "cpu: where others use the machine too", choices=("wall", "cpu")),
+        peers=list(PEERS),
+        networks=list(NETWORKS),
+        endings=option(list(ENDINGS), "on a GPU", choices=ENDINGS),
+        kept=option(Path, "write the page of figures that were saved"),
     )
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--images", type=int, default=512, help="on a GPU")
-    parser.add_argument("--batch", type=int, help="8 on a processor, 64 on a GPU")
-    parser.add_argument("--size", type=int, default=224)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument(
-        "--clock", choices=("wall", "cpu"), default="wall", help="cpu: where others use the machine too"
-    )
-    parser.add_argument("--peers", nargs="+", default=list(PEERS))
-    parser.add_argument("--networks", nargs="+", default=list(NETWORKS))
-    parser.add_argument("--endings", nargs="+", choices=ENDINGS, default=list(ENDINGS), help="on a GPU")
-    parser.add_argument("--save", type=Path, help="write the figures here as JSON, and no page")
-    parser.add_argument("--publish", type=Path, help="write the page of figures that were saved")
-    options = parser.parse_args()
     PEERS[:] = options.peers
     options.batch = options.batch or (64 if options.device == "cuda" else 8)
-    figures = json.loads(options.publish.read_text()) if options.publish else measure(options)
+    figures = json.loads(options.kept.read_text()) if options.kept else measure(options)
     if options.save:
         options.save.write_text(json.dumps(figures, indent=1))
         print(json.dumps(figures["lines"], indent=1))

@@ -13,6 +13,7 @@ import pandas as pd
 import torch
 from torch import nn
 
+from benchmarks.shared.arguments import arguments
 from benchmarks.shared.results import publish
 from tellwhy.data.benchmarks import data_folder
 from tellwhy.explainers import LRP, DeconvNet, DeepTaylor, Gradient, GuidedBackprop, InputTimesGradient
@@ -116,4 +117,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    arguments(__doc__)
     main()

@@ -7,7 +7,6 @@ BERT, GPT-2 and Llama are added where `transformers` is installed.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -22,6 +21,7 @@ from torch import Tensor, nn
 from benchmarks.networks._peers import random_model
 from benchmarks.networks._respelled import respelled, without_constants
 from benchmarks.networks._transformers import Decoder
+from benchmarks.shared.arguments import arguments, option
 from benchmarks.shared.places import TESTS
 from benchmarks.shared.results import publish
 from tellwhy.explainers.propagation import LRP
@@ -188,11 +188,7 @@ def algebra() -> pd.DataFrame:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--only", nargs="+", help="names of networks")
-    options = parser.parse_args()
+    options = arguments(__doc__, only=option(str, "names of networks", nargs="+"))
     warnings.simplefilter("ignore")
     cases = (case for family in (vision, sequences, hugging_face) for case in family())
     table = pd.DataFrame([line(case) for case in cases if not options.only or case[0] in options.only])

@@ -1,7 +1,7 @@
 """LRP of transformers next to one gradient, LXT and autoLRP: ViT-B/16 and a decoder of a billion parameters.
 
     python -m benchmarks.networks.propagation_transformers --device cuda --save figures.json
-    python -m benchmarks.networks.propagation_transformers --publish figures.json [more.json ...]
+    python -m benchmarks.networks.propagation_transformers --from figures.json [more.json ...]
 
 `--small` takes a two-layer decoder and a small picture, which a processor explains in seconds.
 """
@@ -26,6 +26,7 @@ from torch import Tensor, nn
 
 from benchmarks.networks._peers import only_networks, random_model
 from benchmarks.networks._transformers import Decoder, LxtRules, patched_vit
+from benchmarks.shared.arguments import arguments, option
 
 only_networks()
 
@@ -259,23 +260,20 @@ def publish_figures(figures: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options = arguments(
+        __doc__,
+        "save",
+        device=option("cpu", choices=("cpu", "cuda")),
+        rounds=5,
+        batches=8,
+        networks=option(["decoder", "vit"], choices=("decoder", "vit")),
+        only=option(str, "names of methods", nargs="+"),
+        add_to=option(Path, "figures that were saved before, to which lines are added"),
+        small=False,
+        kept=option(Path, "write the page of figures that were saved", nargs="+"),
     )
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--batches", type=int, default=8)
-    parser.add_argument("--networks", nargs="+", choices=("decoder", "vit"), default=["decoder", "vit"])
-    parser.add_argument("--only", nargs="+", help="names of methods")
-    parser.add_argument(
-        "--add-to", type=Path, help="figures that were saved before, to which lines are added"
-    )
-    parser.add_argument("--small", action="store_true")
-    parser.add_argument("--save", type=Path, help="write the figures here as JSON, and no page")
-    parser.add_argument("--publish", type=Path, nargs="+", help="write the page of figures that were saved")
-    options = parser.parse_args()
-    if options.publish:
-        saved = [json.loads(path.read_text()) for path in options.publish]
+    if options.kept:
+        saved = [json.loads(path.read_text()) for path in options.kept]
         publish_figures({**saved[0], "lines": [line for figures in saved for line in figures["lines"]]})
         return
     where = torch.cuda.get_device_name() if options.device == "cuda" else "CPU"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import resource
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +13,7 @@ import pandas as pd
 import shap
 from sklearn.svm import OneClassSVM as SklearnOneClassSVM
 
+from benchmarks.shared.arguments import arguments, option
 from benchmarks.shared.places import started_again
 from benchmarks.shared.results import publish
 from tellwhy.explainers import OneClassDTD
@@ -115,7 +115,7 @@ def memory_of_explaining() -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    if "--memory" in sys.argv:
+    if arguments(__doc__, memory=option(False, "for a child process: measure memory alone")).memory:
         measure_memory()
     else:
         cost = pd.DataFrame([cost_of_explaining(d) for d in (20, 784)])

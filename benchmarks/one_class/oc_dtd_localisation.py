@@ -6,7 +6,6 @@ chooses by was fixed on the generated tables of the last part. `--generated` run
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import Any
 
@@ -15,6 +14,7 @@ import pandas as pd
 from sklearn.metrics import roc_auc_score
 
 from benchmarks.one_class._tables import FAMILIES, generated
+from benchmarks.shared.arguments import arguments, option
 from benchmarks.shared.results import publish
 from tellwhy.data import fetch
 from tellwhy.detectors import KernelDensity, OneClassSVM
@@ -163,6 +163,7 @@ TEXTS = {
 }
 
 if __name__ == "__main__":
+    asked = arguments(__doc__, generated=option(False, "print generated tables alone, write no page"))
     text = (
         "Generated tables that the library's choices were fixed on (what is divided by, the tenth of the rows that is "
         "left out of the usual relevance, and when the relative form is shown), here with another seed: eleven "
@@ -170,7 +171,7 @@ if __name__ == "__main__":
         "prompted: a value that fewer than 1 % of the rows have is no other one of two values to move a cell to."
     )
     parts = [(text, generated_lines(seed=1))]
-    if "--generated" in sys.argv:
+    if asked.generated:
         print(parts[0][1].to_string())
     else:
         publish("oc_dtd_localisation", "Finding the shifted feature", [*six_sets(), *parts])

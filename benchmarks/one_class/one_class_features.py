@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import resource
 import subprocess
-import sys
 import time
 from typing import Any
 
@@ -15,6 +14,7 @@ from scipy.stats import spearmanr
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import SGDOneClassSVM
 
+from benchmarks.shared.arguments import arguments, option
 from benchmarks.shared.places import started_again
 from benchmarks.shared.results import publish
 from tellwhy.bases import KernelBasis
@@ -74,7 +74,7 @@ def one_pass_of_sgd(X: np.ndarray) -> tuple[Any, Any]:
 
 def line(n: int) -> dict[str, Any]:
     def child(method: str) -> dict[str, Any]:
-        done = subprocess.run(started_again(str(n), method), capture_output=True, check=True)
+        done = subprocess.run(started_again("--one", str(n), method), capture_output=True, check=True)
         found: dict[str, Any] = json.loads(done.stdout)
         return found
 
@@ -144,8 +144,9 @@ def agreement(shift: float) -> pd.DataFrame:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 3:
-        measure(int(sys.argv[1]), sys.argv[2])
+    one = arguments(__doc__, one=option(str, "for a child process: rows and method", nargs=2)).one
+    if one:
+        measure(int(one[0]), one[1])
     else:
         text = f"Gaussian kernel, σ = {WIDTH:g}, ν = {NU}, {COLUMNS} columns, 1,024 Hadamard features (target: minutes)."
         parts = [(text, pd.DataFrame([line(n) for n in SIZES]))]

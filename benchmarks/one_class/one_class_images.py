@@ -24,6 +24,7 @@ from scipy import ndimage
 from sklearn.metrics import roc_auc_score
 
 from benchmarks.patches.patch_textures import NAMES, PATCH, picture_of, planted
+from benchmarks.shared.arguments import arguments, option
 from benchmarks.shared.results import publish
 from tellwhy.data import fetch
 from tellwhy.detectors import OneClassSVM, PatchModel
@@ -172,8 +173,8 @@ def save(asked: argparse.Namespace, found: dict) -> None:
         "machine": asked.machine,
         "positions": asked.positions,
     }
-    if asked.json:
-        Path(asked.json).write_text(json.dumps({**found, "about": about}), encoding="utf-8")
+    if asked.save:
+        asked.save.write_text(json.dumps({**found, "about": about}), encoding="utf-8")
 
 
 def page(found: dict) -> None:
@@ -230,25 +231,24 @@ def texture_table(lines: list[dict]) -> pd.DataFrame:
 
 def main() -> None:
     """Measure, or write the page from what was measured elsewhere."""
-    options = argparse.ArgumentParser()
-    options.add_argument("--device", default="cpu")
-    options.add_argument("--machine", default="", help="what the page says of the device")
-    options.add_argument("--data", help="a folder with cifar10.npz, fashion.npz and textures.npz")
-    options.add_argument("--sets", nargs="*", default=["cifar10", "fashion"])
-    options.add_argument("--classes", type=int, nargs="*", default=list(range(10)))
-    options.add_argument("--steps", type=int, default=1500)
-    options.add_argument("--width", type=int, default=64, help="channels of the first block")
-    options.add_argument("--positions", type=int, default=20)
-    options.add_argument("--workers", type=int, default=1)
-    options.add_argument("--shared", action="store_true", help="also a network that saw all classes")
-    options.add_argument("--work", default="/tmp", help="a folder for networks")
-    options.add_argument("--json", help="where to keep the figures")
-    options.add_argument(
-        "--from", dest="kept", nargs="+", help="figures that were kept: write the page from them"
+    asked = arguments(
+        __doc__,
+        "device",
+        "workers",
+        "save",
+        machine=option("", "what the page says of the device"),
+        data=option(str, "a folder with cifar10.npz, fashion.npz and textures.npz"),
+        sets=option(["cifar10", "fashion"], nargs="*"),
+        classes=option(list(range(10)), nargs="*"),
+        steps=1500,
+        width=option(64, "channels of the first block"),
+        positions=20,
+        shared=option(False, "also a network that saw all classes"),
+        work=option("/tmp", "a folder for networks"),
+        kept=option(Path, "figures that were kept: write the page from them", nargs="+"),
     )
-    asked = options.parse_args()
     if asked.kept:
-        parts = [json.loads(Path(name).read_text(encoding="utf-8")) for name in asked.kept]
+        parts = [json.loads(name.read_text(encoding="utf-8")) for name in asked.kept]
         page(
             {
                 "lines": [line for part in parts for line in part["lines"]],
@@ -263,7 +263,7 @@ def main() -> None:
         return
     found = measured(asked)
     save(asked, found)
-    if not asked.json:
+    if not asked.save:
         page({**found, "about": vars(asked)})
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import resource
 import subprocess
-import sys
 import time
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 import pandas as pd
 from sklearn.svm import OneClassSVM as SklearnOneClassSVM
 
+from benchmarks.shared.arguments import arguments, option
 from benchmarks.shared.places import started_again
 from benchmarks.shared.results import publish
 from tellwhy.detectors import OneClassSVM
@@ -44,7 +44,7 @@ def measure(n: int, solver: str) -> None:
 
 
 def in_child(n: int, solver: str) -> dict[str, Any]:
-    done = subprocess.run(started_again(str(n), solver), capture_output=True, text=True, check=True)
+    done = subprocess.run(started_again("--one", str(n), solver), capture_output=True, text=True, check=True)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
@@ -65,8 +65,9 @@ def line(n: int) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 3:
-        measure(int(sys.argv[1]), sys.argv[2])
+    one = arguments(__doc__, one=option(str, "for a child process: rows and method", nargs=2)).one
+    if one:
+        measure(int(one[0]), one[1])
     else:
         text = f"Gaussian kernel, ν = {NU}, {COLUMNS} columns (target at 50,000 rows: ≤ 300 s, ≤ 2 GB)."
         publish(

@@ -21,6 +21,7 @@ import pandas as pd
 from scipy.spatial.distance import cdist
 from scipy.special import softmax
 
+from benchmarks.shared.arguments import arguments, option
 from benchmarks.shared.results import publish
 from tellwhy.core.errors import NotConverged
 from tellwhy.core.explanation import Explanation
@@ -114,10 +115,10 @@ def one_kernel(task: tuple[str, int, float], asked: argparse.Namespace) -> dict:
         found["seconds"] = round(time.perf_counter() - started)
         n = len(found["areas"]["DTD"])
         print(found["kernel"], level, n, "images,", found["seconds"], "s", flush=True)
-        if asked.json:
+        if asked.save:
             kept = {"patches": asked.patches, "images": n, "stride": asked.stride, "device": asked.device}
             told = json.dumps({**kept, "kernels": [found]})
-            Path(f"{asked.json}_{kernel}_{q}_{level}.json").write_text(told, encoding="utf-8")
+            Path(f"{asked.save}_{kernel}_{q}_{level}.json").write_text(told, encoding="utf-8")
     return found
 
 
@@ -213,26 +214,32 @@ def merged(parts: list[dict]) -> dict:
 
 def main() -> None:
     """Measure, or write the tables from what was measured elsewhere."""
-    options = argparse.ArgumentParser()
-    options.add_argument("--patches", type=int, default=800)
-    options.add_argument("--images", type=int, default=12)
-    options.add_argument("--stride", type=int, default=1)
-    options.add_argument("--kernels", nargs="+", default=[f"{kernel}_{q}" for kernel, q in KERNELS])
-    told = "more bandwidths of the exponential kernels: quantiles of the distances to nearest neighbours"
-    options.add_argument("--levels", nargs="*", type=float, default=[], help=told)
-    options.add_argument("--data", help="an .npz file with X_train and X_test, in the place of the whole set")
-    options.add_argument("--device", default="cpu")
-    options.add_argument("--workers", type=int, default=1)
-    options.add_argument("--json", help="where to keep figures: the first part of a name for each kernel")
-    told = "figures that were kept, of one kernel or several: write the page from them"
-    options.add_argument("--from", dest="kept", nargs="+", help=told)
-    asked = options.parse_args()
+    asked = arguments(
+        __doc__,
+        "device",
+        "workers",
+        "save",
+        patches=800,
+        images=12,
+        stride=1,
+        kernels=[f"{kernel}_{q}" for kernel, q in KERNELS],
+        levels=option(
+            [],
+            "figures that were kept, of one kernel or several: write the page from them",
+            nargs="*",
+            type=float,
+        ),
+        data=option(str, "an .npz file with X_train and X_test, in the place of the whole set"),
+        kept=option(
+            str, "figures that were kept, of one kernel or several: write the page from them", nargs="+"
+        ),
+    )
     if asked.kept:
         kept = [json.loads(Path(name).read_text(encoding="utf-8")) for name in asked.kept]
         page(merged(kept))
         return
     found = measured(asked)
-    if not asked.json:
+    if not asked.save:
         page(found)
 
 

@@ -7,11 +7,10 @@ right; of type II, the left digit is of another class too. The paper's one-class
 
 from __future__ import annotations
 
-import argparse
-
 import numpy as np
 import pandas as pd
 
+from benchmarks.shared.arguments import arguments
 from benchmarks.shared.places import IMAGES
 from benchmarks.shared.results import publish
 from tellwhy.data import fetch
@@ -102,10 +101,7 @@ def scatter(found: dict[int, dict], digit: int) -> None:
 
 def main() -> None:
     """Write the tables and the scatter plot."""
-    asked = argparse.ArgumentParser()
-    asked.add_argument("--train", type=int, default=1000)
-    asked.add_argument("--test", type=int, default=100)
-    sizes = asked.parse_args()
+    sizes = arguments(__doc__, train=1_000, test=100)
     data = fetch("mnist")
     found = {digit: explained(digit, data, sizes.train, sizes.test) for digit in range(10)}
     shares, totals = tables(found)

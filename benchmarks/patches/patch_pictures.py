@@ -7,7 +7,6 @@ or a piece of the part that is missing.
 
 from __future__ import annotations
 
-import argparse
 import json
 import tempfile
 from pathlib import Path
@@ -17,6 +16,7 @@ import pandas as pd
 from PIL import Image
 from scipy import ndimage
 
+from benchmarks.shared.arguments import arguments, option
 from benchmarks.shared.results import publish
 from tellwhy.workflow import explain_pictures
 
@@ -118,22 +118,20 @@ def page(lines: list[dict]) -> None:
 
 def main() -> None:
     """Measure, or write the table from what was measured."""
-    options = argparse.ArgumentParser()
-    options.add_argument("--repeats", type=int, default=20)
-    options.add_argument("--json", help="where to keep the figures")
-    options.add_argument("--from", dest="kept", help="figures that were kept: write the page from them")
-    asked = options.parse_args()
+    asked = arguments(
+        __doc__, "save", repeats=20, kept=option(Path, "figures that were kept: write the page from them")
+    )
     if asked.kept:
-        page(json.loads(Path(asked.kept).read_text(encoding="utf-8")))
+        page(json.loads(asked.kept.read_text(encoding="utf-8")))
         return
     lines = []
     for kind in KINDS:
         for n_good in (15, 40):
             lines.append(line(kind, n_good, asked.repeats))
             print(lines[-1], flush=True)
-            if asked.json:
-                Path(asked.json).write_text(json.dumps(lines), encoding="utf-8")
-    if not asked.json:
+            if asked.save:
+                asked.save.write_text(json.dumps(lines), encoding="utf-8")
+    if not asked.save:
         page(lines)
 
 

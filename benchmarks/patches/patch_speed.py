@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from benchmarks.shared.arguments import arguments, option
 from benchmarks.shared.results import machine, publish
 from tellwhy.data import fetch
 from tellwhy.data.benchmarks import data_folder
@@ -101,26 +102,25 @@ def page(lines: list[dict], told: str) -> None:
 
 def main() -> None:
     """Measure, or write the page from what was measured elsewhere."""
-    options = argparse.ArgumentParser()
-    options.add_argument("--images", type=int, default=1000)
-    options.add_argument("--device", default="cpu")
-    options.add_argument("--dtype", default="float64")
-    options.add_argument("--data", help="a folder with cifar10.npz and textures.npz")
-    options.add_argument("--json", help="where to keep the figures")
-    options.add_argument("--told", nargs="*", default=[], help="sentences on the machine for the page")
-    options.add_argument(
-        "--from", dest="kept", nargs="+", help="figures that were kept: write the page from them"
+    asked = arguments(
+        __doc__,
+        "device",
+        "save",
+        images=1_000,
+        dtype="float64",
+        data=option(str, "a folder with cifar10.npz and textures.npz"),
+        told=option([], "sentences on the machine for the page", nargs="*"),
+        kept=option(Path, "figures that were kept: write the page from them", nargs="+"),
     )
-    asked = options.parse_args()
     if asked.kept:
-        parts = [json.loads(Path(name).read_text(encoding="utf-8")) for name in asked.kept]
+        parts = [json.loads(name.read_text(encoding="utf-8")) for name in asked.kept]
         lines = [line for part in parts for line in part["lines"]]
         told = " ".join([*dict.fromkeys(part["told"] for part in parts), *asked.told])
         page(lines, told + _ratio(lines))
         return
     found = {"lines": measured(asked), "told": f"Measured on {machine()}."}
-    if asked.json:
-        Path(asked.json).write_text(json.dumps(found), encoding="utf-8")
+    if asked.save:
+        asked.save.write_text(json.dumps(found), encoding="utf-8")
     else:
         page(found["lines"], found["told"])
 

@@ -14,6 +14,7 @@ import pandas as pd
 from scipy.stats import spearmanr
 from sklearn.metrics import roc_auc_score
 
+from benchmarks.shared.arguments import arguments
 from benchmarks.shared.results import publish
 from tellwhy.data.benchmarks import data_folder
 from tellwhy.evaluation import flipping
@@ -124,4 +125,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    arguments(__doc__)
     main()

@@ -6,7 +6,6 @@ patches of that very picture; patches that it was trained on are judged without 
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy import ndimage
 
+from benchmarks.shared.arguments import arguments
 from benchmarks.shared.results import publish
 from tellwhy.data.benchmarks import data_folder
 from tellwhy.data.images import read_picture
@@ -49,11 +49,7 @@ def mean_of(measure: Callable[..., float], maps: list[np.ndarray], masks: list[n
 
 def main() -> None:
     """Write the table."""
-    asked = argparse.ArgumentParser()
-    asked.add_argument("--positions", type=int, default=20)
-    asked.add_argument("--patches", type=int, default=800)
-    asked.add_argument("--radius", type=int, default=16)
-    sizes = asked.parse_args()
+    sizes = arguments(__doc__, positions=20, patches=800, radius=16)
     lines = []
     for name in NAMES:
         picture = picture_of(name)

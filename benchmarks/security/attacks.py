@@ -26,6 +26,7 @@ from benchmarks.security import (
     _folders as _attacks_folders,
     _numbers as _attacks_numbers,
 )
+from benchmarks.shared.arguments import arguments
 from benchmarks.shared.results import publish
 from tellwhy.workflow import load_run
 
@@ -148,4 +149,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    arguments(__doc__)
     main()

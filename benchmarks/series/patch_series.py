@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from scipy.signal import lfilter
 
+from benchmarks.shared.arguments import arguments, option
 from benchmarks.shared.results import publish
 from tellwhy.workflow import explain_series
 
@@ -196,8 +197,8 @@ def measured(asked: argparse.Namespace) -> dict:
 
 def keep(asked: argparse.Namespace, found: dict) -> None:
     """Write down what there is."""
-    if asked.json:
-        Path(asked.json).write_text(json.dumps(found, default=bool), encoding="utf-8")
+    if asked.save:
+        asked.save.write_text(json.dumps(found, default=bool), encoding="utf-8")
 
 
 def ordered(found: dict) -> dict:
@@ -245,20 +246,20 @@ def page(found: dict) -> None:
 
 def main() -> None:
     """Measure, or write the tables from what was measured."""
-    options = argparse.ArgumentParser()
-    options.add_argument("--seeds", type=int, default=6)
-    options.add_argument("--repeats", type=int, default=40)
-    options.add_argument("--json", help="where to keep the figures")
-    options.add_argument("--from", dest="kept", help="figures that were kept: write the page from them")
-    told = "clean series with heavy tails, so many more of each"
-    options.add_argument("--more", type=int, default=0, help=told)
-    options.add_argument("--workers", type=int, default=1)
-    asked = options.parse_args()
+    asked = arguments(
+        __doc__,
+        "save",
+        "workers",
+        seeds=6,
+        repeats=40,
+        kept=option(Path, "figures that were kept: write the page from them"),
+        more=option(0, "clean series with heavy tails, so many more of each"),
+    )
     if asked.kept:
-        page(json.loads(Path(asked.kept).read_text(encoding="utf-8")))
+        page(json.loads(asked.kept.read_text(encoding="utf-8")))
         return
     found = measured(asked)
-    if not asked.json:
+    if not asked.save:
         page(found)
 
 

@@ -6,7 +6,6 @@ New normal rows, one cell of each moved by one to two standard deviations.
 
 from __future__ import annotations
 
-import argparse
 import json
 import warnings
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from sklearn.mixture import GaussianMixture
 from sklearn.neighbors import LocalOutlierFactor
 
 import tellwhy
+from benchmarks.shared.arguments import arguments, option
 from benchmarks.shared.results import publish
 from benchmarks.shared.units import finished
 from tellwhy.evaluation import inject_anomalies, localisation
@@ -113,16 +113,17 @@ def write(lines: list[dict[str, Any]]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", type=Path, help="of ADBench's classical sets, NUMBER_NAME.npz")
-    parser.add_argument("--sets", nargs="+", default=list(SETS), choices=SETS)
-    parser.add_argument("--cores", type=int, default=0)
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="nothing is begun after so many")
-    parser.add_argument("--save", type=Path, help="write the figures here as JSON, and no page")
-    parser.add_argument("--from", dest="published", type=Path, help="write the page of such figures")
-    asked = parser.parse_args()
-    if asked.published:
-        write(json.loads(asked.published.read_text()))
+    asked = arguments(
+        __doc__,
+        "seconds",
+        "save",
+        folder=option(Path, "of ADBench's classical sets, NUMBER_NAME.npz"),
+        sets=option(list(SETS), choices=SETS),
+        cores=0,
+        kept=option(Path, "write the page of such figures"),
+    )
+    if asked.kept:
+        write(json.loads(asked.kept.read_text()))
         return
     units = [{"folder": asked.folder, "set": s, "detector": d} for s in asked.sets for d in DETECTORS]
     units = [u for u in units if columns(asked.folder, u["set"]) <= MOST_COLUMNS.get(u["detector"], 1_000)]

@@ -5,13 +5,13 @@ One cell of each of 60 new rows is moved by one to two standard deviations; a Ga
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from benchmarks.shared.arguments import arguments
 from benchmarks.shared.results import publish
 from tellwhy.detectors import GaussianMixture
 from tellwhy.evaluation import inject_anomalies, localisation
@@ -74,9 +74,7 @@ def measured(family: Family, seed: int) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=2)
-    asked = parser.parse_args()
+    asked = arguments(__doc__, seeds=2)
     lines = []
     for family in FAMILIES:
         found = pd.DataFrame([measured(family, seed) for seed in range(asked.seeds)]).mean()

@@ -1,7 +1,7 @@
 """Anomaly Shapley of a VAE's two scores on a GPU: 10,000 rows of musk, and the processor beside it on some of them.
 
 python -m benchmarks.shapley.anomaly_shapley_gpu --save figures.json      measures, and keeps the figures
-python -m benchmarks.shapley.anomaly_shapley_gpu --publish figures.json   writes their page
+python -m benchmarks.shapley.anomaly_shapley_gpu --from figures.json   writes their page
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import joblib
 import numpy as np
 import torch
 
+from benchmarks.shared.arguments import arguments, option
 from tellwhy.data import fetch
 from tellwhy.detectors import VAE
 from tellwhy.explainers import AnomalyShapley
@@ -146,22 +147,19 @@ def publish_figures(found: dict[str, Any], note: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options = arguments(
+        __doc__,
+        "save",
+        "note",
+        rows=10_000,
+        trial=option(500, "rows of a first measurement"),
+        cpu_rows=option(48, "rows that the processor explains too"),
+        device=option("cuda", choices=("cpu", "cuda")),
+        scores=["reconstruction", "elbo"],
+        model=option(Path, "a saved VAE; where there is none, one is fitted and saved"),
+        kept=option(Path, "write the page of figures that were saved"),
     )
-    parser.add_argument("--rows", type=int, default=10_000)
-    parser.add_argument("--trial", type=int, default=500, help="rows of a first measurement")
-    parser.add_argument("--cpu-rows", type=int, default=48, help="rows that the processor explains too")
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda")
-    parser.add_argument("--scores", nargs="+", default=["reconstruction", "elbo"])
-    parser.add_argument(
-        "--model", type=Path, help="a saved VAE; where there is none, one is fitted and saved"
-    )
-    parser.add_argument("--save", type=Path, help="write the figures here as JSON, and no page")
-    parser.add_argument("--publish", type=Path, help="write the page of figures that were saved")
-    parser.add_argument("--note", default="", help="a sentence about the figures")
-    options = parser.parse_args()
-    found = json.loads(options.publish.read_text()) if options.publish else figures(options)
+    found = json.loads(options.kept.read_text()) if options.kept else figures(options)
     if not options.save:
         publish_figures(found, options.note)
 

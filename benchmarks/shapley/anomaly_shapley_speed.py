@@ -20,6 +20,7 @@ import pandas as pd
 
 from benchmarks.shapley._detectors_and_methods import DETECTORS, SETS, WIDE, fitted, injected, split
 from benchmarks.shapley._published import SECONDS
+from benchmarks.shared.arguments import arguments, option
 from benchmarks.shared.places import IMAGES
 from benchmarks.shared.results import machine, publish
 from tellwhy.detectors import GaussianMixture
@@ -144,21 +145,20 @@ def by_rows(asked: argparse.Namespace) -> pd.DataFrame:
     )
 
 
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sets", nargs="+", default=list(SETS))
-    parser.add_argument("--detectors", nargs="+", default=list(DETECTORS), choices=DETECTORS)
-    parser.add_argument("--skip", nargs="*", default=[], help="pairs to leave out, e.g. arrhythmia:DAGMM")
-    parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=PARTS)
-    parser.add_argument("--save", type=Path, help="write the figures here as JSON, and no page")
-    parser.add_argument(
-        "--from", dest="published", nargs="+", type=Path, help="write the page of such figures"
+def command_line() -> argparse.Namespace:
+    asked = arguments(
+        __doc__,
+        "save",
+        sets=list(SETS),
+        detectors=option(list(DETECTORS), choices=DETECTORS),
+        skip=option([], "pairs to leave out, e.g. arrhythmia:DAGMM", nargs="*"),
+        parts=option(list(PARTS), choices=PARTS),
+        kept=option(Path, "write the page of such figures", nargs="+"),
+        models=option(Path, "folder of fitted networks"),
+        cache=option(Path, "JSON file of times"),
+        repeats=5,
+        clock=option("wall", choices=("wall", "cpu")),
     )
-    parser.add_argument("--models", type=Path, help="folder of fitted networks")
-    parser.add_argument("--cache", type=Path, help="JSON file of times")
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--clock", choices=("wall", "cpu"), default="wall")
-    asked = parser.parse_args()
     asked.now = time.perf_counter if asked.clock == "wall" else time.process_time
     return asked
 
@@ -238,9 +238,9 @@ def write(found: dict[str, Any], asked: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    asked = arguments()
+    asked = command_line()
     found: dict[str, Any] = {}
-    for place in asked.published or ():
+    for place in asked.kept or ():
         found |= json.loads(place.read_text())
     if not found:
         found = figures(asked)

@@ -30,6 +30,7 @@ from benchmarks.shapley._cells import (
 from benchmarks.shapley._detectors_and_methods import DETECTORS, ROWS, SETS, Measured, fitted, split
 from benchmarks.shapley._figure import draw
 from benchmarks.shapley._published import BY_GAMMA, BY_METHOD, CHARACTERISTICS, METHODS, SECONDS
+from benchmarks.shared.arguments import arguments, option
 from benchmarks.shared.results import publish
 from benchmarks.shared.units import finished
 from tellwhy.optimise import arrays
@@ -382,39 +383,30 @@ def shown(parts: list[Part]) -> list[Part]:
     return [(words, found) for words, found in parts if len(found) > (3 if "ASH" in found else 0)]
 
 
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tables", default="2,3,4,5,6,8,9", help="comma-separated numbers")
-    parser.add_argument("--sets", default=",".join(SETS))
-    parser.add_argument(
-        "--detectors", default=",".join(DETECTORS), help="of GMM, VAE-r, VAE-e, DAGMM; any case"
+def command_line() -> argparse.Namespace:
+    return arguments(
+        __doc__,
+        "seconds",
+        "device",
+        "note",
+        "only_page",
+        tables=option("2,3,4,5,6,8,9", "comma-separated numbers"),
+        sets=",".join(SETS),
+        detectors=option(",".join(DETECTORS), "of GMM, VAE-r, VAE-e, DAGMM; any case"),
+        methods=option(",".join(METHODS), "of tables 2, 3, 4, 8, 9"),
+        tries=option(int, "draws of tables 2, 3, 8, 9; by default 2 (20 for lympho)"),
+        rows=option(ROWS, "normal rows of tables 2, 3, 8, 9, at most"),
+        cache=Path(tempfile.gettempdir()) / "tellwhy_anomaly_shapley",
+        models=option(Path, "folder of fitted networks; by default the cache"),
+        fit_only=option(False, "fit the networks and keep them, measure nothing"),
+        cores=option(0, "processes that measure cells, each on its own core"),
+        protocol=option("both", "our detectors, the paper's, or both", choices=list(PROTOCOLS)),
+        figure=option(False, "draw figure 2 (thyroid) alone"),
     )
-    parser.add_argument("--methods", default=",".join(METHODS), help="of tables 2, 3, 4, 8, 9")
-    parser.add_argument("--tries", type=int, help="draws of tables 2, 3, 8, 9; by default 2 (20 for lympho)")
-    parser.add_argument("--rows", type=int, default=ROWS, help="normal rows of tables 2, 3, 8, 9, at most")
-    parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "tellwhy_anomaly_shapley")
-    parser.add_argument("--models", type=Path, help="folder of fitted networks; by default the cache")
-    parser.add_argument(
-        "--fit-only", action="store_true", help="fit the networks and keep them, measure nothing"
-    )
-    parser.add_argument(
-        "--cores", type=int, default=0, help="processes that measure cells, each on its own core"
-    )
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="no cell is begun after so many")
-    parser.add_argument("--device", default="cpu", help="where networks of more than 12 columns compute")
-    parser.add_argument(
-        "--protocol", choices=list(PROTOCOLS), default="both", help="our detectors, the paper's, or both"
-    )
-    parser.add_argument("--note", default="", help="a sentence about where the cache comes from")
-    parser.add_argument(
-        "--write-only", action="store_true", help="write the tables from the cache, measure nothing"
-    )
-    parser.add_argument("--figure", action="store_true", help="draw figure 2 (thyroid) alone")
-    return parser.parse_args()
 
 
 if __name__ == "__main__":
-    asked = arguments()
+    asked = command_line()
     kept = Measured(asked.cache)
     wanted = [d for d in DETECTORS if d.lower() in asked.detectors.lower().split(",")]
     pairs = [(name, detector) for name in asked.sets.split(",") for detector in wanted]
@@ -428,7 +420,7 @@ if __name__ == "__main__":
         for pair in pairs:
             fitted(*pair, models)
         raise SystemExit
-    if not asked.write_only:
+    if not asked.only_page:
         chosen_methods = asked.methods.split(",")
         every = Asked(tables, pairs, asked.tries, asked.rows, models, chosen_methods, kinds, asked.device)
         measure(kept, every, list(range(asked.cores)), asked.seconds)

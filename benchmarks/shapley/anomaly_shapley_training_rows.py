@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.shapley._detectors_and_methods import SETS, Measured, split
+from benchmarks.shared.arguments import arguments, option
 from benchmarks.shared.results import publish
 from tellwhy.detectors import VAE, GaussianMixture
 from tellwhy.evaluation import inject_anomalies, localisation
@@ -117,23 +118,22 @@ def write(measured: Measured, note: str) -> None:
     publish("anomaly_shapley_training_rows", title, [part for part in parts if len(part[1])])
 
 
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sets", default=",".join(SETS))
-    parser.add_argument("--only", choices=["network", "mixture"])
-    parser.add_argument("--kind", type=int, help="one kind of network, by its place")
-    parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "tellwhy_training_rows")
-    parser.add_argument("--note", default="", help="a sentence about where the cache comes from")
-    parser.add_argument(
-        "--write-only", action="store_true", help="write the tables from the cache, measure nothing"
+def command_line() -> argparse.Namespace:
+    return arguments(
+        __doc__,
+        "note",
+        "only_page",
+        sets=",".join(SETS),
+        only=option(str, choices=["network", "mixture"]),
+        kind=option(int, "one kind of network, by its place"),
+        cache=Path(tempfile.gettempdir()) / "tellwhy_training_rows",
     )
-    return parser.parse_args()
 
 
 if __name__ == "__main__":
-    asked = arguments()
+    asked = command_line()
     kept = Measured(asked.cache)
-    for name in asked.sets.split(",") if not asked.write_only else ():
+    for name in asked.sets.split(",") if not asked.only_page else ():
         for strength in STRENGTHS if asked.only != "network" else ():
             kept.take(partial(mixture, name, strength), "mixture", name, strength)
         for place, kind in enumerate(NETWORKS if asked.only != "mixture" else ()):

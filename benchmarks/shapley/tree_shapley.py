@@ -23,6 +23,7 @@ from sklearn.ensemble import (
     RandomForestRegressor,
 )
 
+from benchmarks.shared.arguments import arguments
 from benchmarks.shared.results import publish
 from tellwhy import Explanation
 from tellwhy.explainers import TreeShapley
@@ -137,4 +138,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    arguments(__doc__)
     main()

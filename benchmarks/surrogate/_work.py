@@ -16,10 +16,15 @@ import numpy as np
 import torch
 from torch import nn
 
+from benchmarks.shared.arguments import option
 from tellwhy.core.explanation import Explanation
 from tellwhy.data import fetch
 from tellwhy.explainers.surrogate.local.segments import neighbours, segment
 
+KEPT = {
+    "cache": option(Path("dmm-men-cache"), "networks and results"),
+    "results": option(Path, "file of results; by default one in the cache"),
+}
 N_SEGMENTS = 50
 SAMPLES = 1024  # questions to the network per explanation, for every method
 LOCAL = {"n_components": 1, "n_sweeps": 200, "n_burn": 100}  # of the mixture over the segments of an image

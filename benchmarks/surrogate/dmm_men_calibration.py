@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 import warnings
@@ -16,6 +15,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from benchmarks.shared.arguments import arguments, option
 from benchmarks.shared.places import IMAGES, TESTS
 from benchmarks.shared.results import publish
 from benchmarks.surrogate._work import Results
@@ -199,15 +199,14 @@ def draw_coverage(axis: Any, results: Results) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--cache", type=Path, default=Path("dmm-men-cache"), help="finished parts, to resume from"
+    chosen = arguments(
+        __doc__,
+        cache=option(Path("dmm-men-cache"), "finished parts, to resume from"),
+        sweeps=option(60_000, "of Geweke's chains"),
+        sets=option(2_000, "data sets of the calibration"),
+        coverage_sets=300,
+        planted=10,
     )
-    parser.add_argument("--sweeps", type=int, default=60_000, help="of Geweke's chains")
-    parser.add_argument("--sets", type=int, default=2000, help="data sets of the calibration")
-    parser.add_argument("--coverage-sets", type=int, default=300)
-    parser.add_argument("--planted", type=int, default=10)
-    chosen = parser.parse_args()
     warnings.simplefilter("ignore")
     stored = Results(chosen.cache / "calibration.jsonl")
     parts: list[tuple[Callable[[Results, int], None], int]] = [

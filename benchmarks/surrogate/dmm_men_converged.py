@@ -2,7 +2,7 @@
 
 Classes are fitted to `--rows` images and `--features` pixels, those of `--full mnist:3` to all; `--workers` fits run at
 once, with `--threads` each. What a fit needs is written to the cache first, so that fits can run on a machine without
-images. `--tables` writes the page from stored results.
+images. `--only-page` writes the page from stored results.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.shared.arguments import arguments, option
 from benchmarks.shared.results import machine, publish
 from benchmarks.surrogate._tables import TITLES, converged_tables, fidelity_tables
-from benchmarks.surrogate._work import Clock, Results, Work, images, trained, work_off
+from benchmarks.surrogate._work import KEPT, Clock, Results, Work, images, trained, work_off
 from benchmarks.surrogate.dmm_men_images import class_fidelity, ready
 from tellwhy.explainers import DMMMEN, PRESETS
 from tellwhy.explainers.surrogate.columns import choose_columns
@@ -194,29 +195,25 @@ def report(results: Results, settings: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cache", type=Path, default=Path("dmm-men-cache"), help="networks and results")
-    parser.add_argument(
-        "--results", type=Path, help="file of results; by default converged.jsonl in the cache"
+    chosen = arguments(
+        __doc__,
+        "only_page",
+        "workers",
+        "device",
+        "minutes",
+        sets=option(["mnist", "fashion", "cifar"], nargs="*"),
+        classes=option(list(range(10)), nargs="*"),
+        full=option([], "classes fitted with all images, as mnist:3", nargs="*"),
+        rows=option(1_000, "the most images of a class"),
+        features=option(200, "the most pixels, those most correlated with the output"),
+        sweeps=option(200, "of burn-in, and of the first round"),
+        seconds=300.0,
+        threads=option(2, "that run the chains of one fit"),
+        bootstraps=option(50, "of fidelity; 0: fits only"),
+        **KEPT,
     )
-    parser.add_argument("--sets", nargs="*", default=["mnist", "fashion", "cifar"])
-    parser.add_argument("--classes", nargs="*", type=int, default=list(range(10)))
-    parser.add_argument("--full", nargs="*", default=[], help="classes fitted with all images, as mnist:3")
-    parser.add_argument("--rows", type=int, default=1000, help="the most images of a class")
-    parser.add_argument(
-        "--features", type=int, default=200, help="the most pixels, those most correlated with the output"
-    )
-    parser.add_argument("--sweeps", type=int, default=200, help="of burn-in, and of the first round")
-    parser.add_argument("--seconds", type=float, default=300.0)
-    parser.add_argument("--threads", type=int, default=2, help="that run the chains of one fit")
-    parser.add_argument("--bootstraps", type=int, default=50, help="of fidelity; 0: fits only")
-    parser.add_argument("--workers", type=int, default=1, help="fits at once")
-    parser.add_argument("--device", default="cpu", help="where fidelity is measured")
-    parser.add_argument("--minutes", type=float, default=1e9, help="start no new work after this time")
-    parser.add_argument("--tables", action="store_true", help="write the page from stored results")
-    chosen = parser.parse_args()
     stored = Results(chosen.results or chosen.cache / "converged.jsonl")
-    if not chosen.tables:
+    if not chosen.only_page:
         run(chosen, stored)
     report(stored, chosen)
 

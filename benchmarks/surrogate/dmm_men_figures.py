@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks.shared.arguments import arguments, option
 from benchmarks.shared.results import machine
 from benchmarks.surrogate._figures import Sample, draw_curves, draw_local, draw_patterns, draw_samples, greyed
 from benchmarks.surrogate._figures_page import report
@@ -220,22 +221,21 @@ def results_table(results: Results, name: str) -> Any:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cache", type=Path, default=Path("dmm-men-cache"), help="networks and results")
-    parser.add_argument("--sets", nargs="+", default=["mnist", "fashion"])
-    parser.add_argument("--parts", nargs="*", default=["fits", "curves", "draw", "page"])
-    parser.add_argument("--pictures", nargs="*", default=["patterns", "curves", "samples", "local"])
-    parser.add_argument("--classes", type=int, default=10)
-    parser.add_argument("--rows", type=int, default=500, help="the most images of a class")
-    parser.add_argument(
-        "--pixels", type=int, help="use only so many pixels, the most correlated; default: all"
+    chosen = arguments(
+        __doc__,
+        "minutes",
+        cache=option(Path("dmm-men-cache"), "networks and results"),
+        sets=["mnist", "fashion"],
+        parts=option(["fits", "curves", "draw", "page"], nargs="*"),
+        pictures=option(["patterns", "curves", "samples", "local"], nargs="*"),
+        classes=10,
+        rows=option(500, "the most images of a class"),
+        pixels=option(int, "use only so many pixels, the most correlated; default: all"),
+        sweeps=option(200, "of each chain, after as many of burn-in"),
+        chains=2,
+        images=option(1_000, "test images that inputs are made from"),
+        workers=2,
     )
-    parser.add_argument("--sweeps", type=int, default=200, help="of each chain, after as many of burn-in")
-    parser.add_argument("--chains", type=int, default=2)
-    parser.add_argument("--images", type=int, default=1000, help="test images that inputs are made from")
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--minutes", type=float, default=1e9, help="start no new fit after this time")
-    chosen = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     stored = Results(chosen.cache / "figures.jsonl")

@@ -5,7 +5,6 @@ Posts are not printed (their licence is not known), only what models say of them
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import json
 import warnings
@@ -19,6 +18,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.neural_network import MLPClassifier
 from sklearn.svm import LinearSVC
 
+from benchmarks.shared.arguments import arguments
 from benchmarks.shared.results import publish
 from benchmarks.surrogate.dmm_men_text import NAMES, PRESETS, local_words, of_single_posts, posts, sure_words
 from tellwhy.data.benchmarks import data_folder
@@ -339,9 +339,7 @@ def assistant(sweeps: int) -> list[tuple[str, pd.DataFrame]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sweeps", type=int, default=1500)
-    chosen = parser.parse_args()
+    chosen = arguments(__doc__, sweeps=1500)
     warnings.simplefilter("ignore")
     parts = [*pc_and_mac(chosen.sweeps), *assistant(chosen.sweeps)]
     publish("dmm_men_figures_text", "DMM-MEN: the published word tables", parts)

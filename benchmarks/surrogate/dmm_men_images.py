@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.shared.arguments import arguments, option
 from benchmarks.shared.results import machine, publish
 from benchmarks.surrogate._tables import few_kept_tables, fidelity_tables, segment_tables, stability_tables
 from benchmarks.surrogate._work import (
+    KEPT,
     LOCAL,
     N_SEGMENTS,
     Clock,
@@ -258,23 +260,23 @@ def report(settings: argparse.Namespace, results: Results) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cache", type=Path, default=Path("dmm-men-cache"), help="networks and results")
-    parser.add_argument("--results", type=Path, help="file of results; by default results.jsonl in the cache")
-    parser.add_argument("--sets", nargs="+", default=["mnist", "fashion", "cifar"])
-    parser.add_argument("--parts", nargs="+", default=["global", "local", "few", "stability", "fidelity"])
-    parser.add_argument("--images", type=int, default=1000)
-    parser.add_argument("--stable", type=int, default=100, help="images explained with several seeds")
-    parser.add_argument("--classes", type=int, default=10)
-    parser.add_argument("--sweeps", type=int, default=250, help="of each chain, after as many of burn-in")
-    parser.add_argument("--bootstraps", type=int, default=50)
-    parser.add_argument("--epochs", type=int)
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--minutes", type=float, default=1e9, help="start no new work after this time")
-    parser.add_argument("--only-train", action="store_true")
-    parser.add_argument("--tables", action="store_true", help="write the page from stored results")
-    chosen = parser.parse_args()
+    chosen = arguments(
+        __doc__,
+        "only_page",
+        "device",
+        "minutes",
+        sets=["mnist", "fashion", "cifar"],
+        parts=["global", "local", "few", "stability", "fidelity"],
+        images=1_000,
+        stable=option(100, "images explained with several seeds"),
+        classes=10,
+        sweeps=option(250, "of each chain, after as many of burn-in"),
+        bootstraps=50,
+        epochs=int,
+        workers=2,
+        only_train=False,
+        **KEPT,
+    )
     stored = Results(chosen.results or chosen.cache / "results.jsonl")
     if chosen.only_train:
         for part in chosen.sets:
@@ -282,7 +284,7 @@ def main() -> None:
                 part, trained(part, chosen.cache, epochs=chosen.epochs, device=chosen.device)[1], flush=True
             )
     else:
-        if not chosen.tables:
+        if not chosen.only_page:
             run(chosen, stored)
         report(chosen, stored)
 

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from benchmarks.shared.arguments import arguments, option
 from benchmarks.shared.results import machine
 from benchmarks.surrogate._large import (
     SIDE,
@@ -30,7 +31,7 @@ from benchmarks.surrogate._large import (
     vgg16_of,
 )
 from benchmarks.surrogate._large_tables import draw, report
-from benchmarks.surrogate._work import Clock, Results, Work, accuracy, images, work_off
+from benchmarks.surrogate._work import KEPT, Clock, Results, Work, accuracy, images, work_off
 from tellwhy.data.segments import segment
 from tellwhy.explainers import LocalInsight
 from tellwhy.explainers.surrogate.local.row_segments import PlacedRow
@@ -257,27 +258,24 @@ def _time(text: str) -> tuple[str, str, str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cache", type=Path, default=Path("dmm-men-cache"), help="networks and results")
-    parser.add_argument("--results", type=Path, nargs="+", help="files of results; new ones go to the first")
-    parser.add_argument("--pictures", type=Path, help="images for $TELLWHY_WEIGHTS")
-    parser.add_argument("--images", type=int, default=60)
-    parser.add_argument("--first", type=int, default=0, help="number of the first test image")
-    parser.add_argument("--timed", type=int, default=3, help="images explained with a clock")
-    times = ["256:25:float32"]
-    parser.add_argument(
-        "--times", type=_time, nargs="*", default=[_time(t) for t in times], metavar="Q:S:KIND"
+    chosen = arguments(
+        __doc__,
+        "only_page",
+        "device",
+        "minutes",
+        pictures=option(Path, "images for $TELLWHY_WEIGHTS"),
+        images=60,
+        first=option(0, "number of the first test image"),
+        timed=option(3, "images explained with a clock"),
+        times=option([_time("256:25:float32")], metavar="Q:S:KIND", nargs="*", type=_time),
+        train=option(60.0, "seconds of training"),
+        workers=2,
+        only_measure=option(False, "write no page"),
+        **KEPT | {"results": option(Path, "files of results; new ones go to the first", nargs="+")},
     )
-    parser.add_argument("--train", type=float, default=60.0, help="seconds of training")
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--minutes", type=float, default=1e9, help="start no new work after this time")
-    parser.add_argument("--tables", action="store_true", help="write the page from stored results")
-    parser.add_argument("--only-measure", action="store_true", help="write no page")
-    chosen = parser.parse_args()
     files = chosen.results or [chosen.cache / "large.jsonl"]
     stored = Results(files[0])
-    if not chosen.tables:
+    if not chosen.only_page:
         run(chosen, stored)
     if chosen.only_measure:
         return

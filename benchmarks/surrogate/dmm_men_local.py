@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks.shared.arguments import arguments, option
 from benchmarks.shared.results import machine
 from benchmarks.surrogate._local_tables import report
 from benchmarks.surrogate._work import (
+    KEPT,
     N_SEGMENTS,
     Clock,
     Results,
@@ -222,30 +224,28 @@ def run(settings: argparse.Namespace, results: Results) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cache", type=Path, default=Path("dmm-men-cache"), help="networks and results")
-    parser.add_argument("--results", type=Path, help="file of results; by default local.jsonl in the cache")
-    parser.add_argument("--sets", nargs="+", default=["mnist", "fashion", "cifar"])
-    parser.add_argument(
-        "--methods", nargs="+", default=["sufficiency", "necessity", "LIME", "SHAP", "mixture"]
+    chosen = arguments(
+        __doc__,
+        "only_page",
+        "device",
+        "minutes",
+        "note",
+        sets=["mnist", "fashion", "cifar"],
+        methods=["sufficiency", "necessity", "LIME", "SHAP", "mixture"],
+        few=option(["mixture", "published"], "methods of fewer images"),
+        few_images=200,
+        images=1_000,
+        first=option(FIRST_IMAGE, "number of the first test image"),
+        stable=option(100, "images explained with five seeds"),
+        alone=option(5, "images explained one by one, with a clock"),
+        questions=option(4096, "to the network per image, every method"),
+        default=option(4096, "questions where stability is measured"),
+        epochs=int,
+        workers=2,
+        **KEPT,
     )
-    parser.add_argument("--few", nargs="+", default=["mixture", "published"], help="methods of fewer images")
-    parser.add_argument("--few-images", type=int, default=200)
-    parser.add_argument("--images", type=int, default=1000)
-    parser.add_argument("--first", type=int, default=FIRST_IMAGE, help="number of the first test image")
-    parser.add_argument("--stable", type=int, default=100, help="images explained with five seeds")
-    parser.add_argument("--alone", type=int, default=5, help="images explained one by one, with a clock")
-    parser.add_argument("--questions", type=int, default=4096, help="to the network per image, every method")
-    parser.add_argument("--default", type=int, default=4096, help="questions where stability is measured")
-    parser.add_argument("--epochs", type=int)
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--minutes", type=float, default=1e9, help="start no new work after this time")
-    parser.add_argument("--tables", action="store_true", help="write the page from stored results")
-    parser.add_argument("--note", default="", help="a sentence on how the run was made, for the page")
-    chosen = parser.parse_args()
     stored = Results(chosen.results or chosen.cache / "local.jsonl")
-    if not chosen.tables:
+    if not chosen.only_page:
         run(chosen, stored)
     report(stored, chosen.sets, note=chosen.note)
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
 import time
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 
+from benchmarks.shared.arguments import arguments, option
 from benchmarks.shared.places import IMAGES
 from benchmarks.shared.results import publish
-from benchmarks.surrogate._work import LOCAL, N_SEGMENTS, SAMPLES, Results, images, lime, trained
+from benchmarks.surrogate._work import KEPT, LOCAL, N_SEGMENTS, SAMPLES, Results, images, lime, trained
 from tellwhy.explainers import DMMMEN, PRESETS, Priors
 from tellwhy.explainers.surrogate.conditionals.state import design
 from tellwhy.explainers.surrogate.sampler import Settings, sample
@@ -107,7 +106,7 @@ def scaling(results: Results) -> None:
             data = design(X, (y - y.mean()) / y.std())
             settings = Settings(at["J"], 3, n_sweeps=N_SWEEPS // 2, n_burn=N_SWEEPS // 2, n_chains=1)
             _, busy = seconds_of(lambda d=data, s=settings, r=rng: sample(d, Priors(), s, rng=r, n_jobs=1))
-            results.add(key, parameter=name, size=size, milliseconds=1000.0 * busy / N_SWEEPS)
+            results.add(key, parameter=name, size=size, milliseconds=1_000.0 * busy / N_SWEEPS)
 
 
 def time_table(results: Results) -> pd.DataFrame:
@@ -179,18 +178,16 @@ def draw(results: Results) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cache", type=Path, default=Path("dmm-men-cache"), help="networks and results")
-    parser.add_argument("--results", type=Path, help="file of results; by default speed.jsonl in the cache")
-    parser.add_argument("--images", type=int, default=30)
-    parser.add_argument("--sweeps", type=int, default=500, help="burn-in of the global fit, and as many more")
-    parser.add_argument(
-        "--tables", action="store_true", help="only write the tables and the picture from the results"
+    chosen = arguments(
+        __doc__,
+        "only_page",
+        images=30,
+        sweeps=option(500, "burn-in of the global fit, and as many more"),
+        **KEPT,
     )
-    chosen = parser.parse_args()
     warnings.simplefilter("ignore")
     stored = Results(chosen.results or chosen.cache / "speed.jsonl")
-    if not chosen.tables:
+    if not chosen.only_page:
         torch.set_num_threads(1)
         network, _ = trained("mnist", chosen.cache)
         rows = images("mnist")[2][200 : 200 + chosen.images].astype(np.float64)

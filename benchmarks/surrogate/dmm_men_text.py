@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import hashlib
 import json
@@ -19,6 +18,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.metrics import pairwise_distances
 from sklearn.svm import LinearSVC
 
+from benchmarks.shared.arguments import arguments
 from benchmarks.shared.results import publish
 from tellwhy.data.benchmarks import data_folder
 from tellwhy.explainers import DMMMEN, PRESETS
@@ -260,9 +260,6 @@ def main(n_posts: int, sweeps: int) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--posts", type=int, default=100)
-    parser.add_argument("--sweeps", type=int, default=4000)
-    chosen = parser.parse_args()
+    chosen = arguments(__doc__, posts=100, sweeps=4_000)
     warnings.simplefilter("ignore")
     main(chosen.posts, chosen.sweeps)

@@ -9,7 +9,6 @@ processor. `lime` needs scikit-image; where it is not installed, the page says s
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable
 from typing import Any
@@ -21,6 +20,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 
+from benchmarks.shared.arguments import arguments
 from benchmarks.shared.results import publish
 from tellwhy.data.segments import segment
 from tellwhy.explainers import Lime
@@ -47,7 +47,7 @@ def picture(name: str) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]:
         digits = load_digits()
         small = digits.images[0] / 16
         x = np.repeat(np.kron(small, np.ones((4, 4)))[..., None], 3, axis=2)  # 32 × 32
-        classifier = LogisticRegression(max_iter=2000).fit(digits.data / 16, digits.target == 0)
+        classifier = LogisticRegression(max_iter=2_000).fit(digits.data / 16, digits.target == 0)
 
         def model(X: np.ndarray) -> np.ndarray:
             cells = X[..., 0].reshape(len(X), 8, 4, 8, 4).mean(axis=(2, 4)).reshape(len(X), 64)
@@ -178,11 +178,7 @@ def model_alone(n_samples: int) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--samples", type=int, default=1000)
-    n = parser.parse_args().samples
+    n = arguments(__doc__, samples=1_000).samples
     lines = [*of_picture("digit", n, 50), *of_picture("flower", n, 60), *of_text(n), *model_alone(n)]
     times = {(line["library"], line["input"]): line["seconds"] for line in lines}
     for line in lines:

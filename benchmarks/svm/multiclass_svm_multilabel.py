@@ -15,6 +15,7 @@ from scipy import sparse
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.metrics import f1_score
 
+from benchmarks.shared.arguments import arguments
 from benchmarks.shared.results import publish
 from tellwhy.classifiers import OneVsRestSVM, WestonWatkinsSVM
 from tellwhy.core.errors import NotConverged
@@ -59,6 +60,7 @@ def measured(cls: Any, seed: int) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    arguments(__doc__)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConverged)
         lines = [measured(cls, seed) for cls in (WestonWatkinsSVM, OneVsRestSVM) for seed in SEEDS]

@@ -7,7 +7,6 @@ for LIBLINEAR the coarsest tolerance is taken that gets there.
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +15,7 @@ import numpy as np
 import pandas as pd
 from sklearn.svm import LinearSVC
 
+from benchmarks.shared.arguments import arguments
 from benchmarks.shared.results import publish
 from benchmarks.svm._sets import Split, lshtc_look_alike, naics2017_whole, news20
 from tellwhy.classifiers import CrammerSingerSVM, WestonWatkinsSVM
@@ -113,7 +113,7 @@ def bundles(s: Split, threads: tuple[int, ...]) -> list[dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    threads = tuple(int(n) for n in sys.argv[1].split(",")) if len(sys.argv) > 1 else (1, 2)
+    threads = tuple(arguments(__doc__, threads=[1, 2]).threads)
     tiny = news20()
     small = Split("warm-up", tiny.X[:300], np.arange(300) % 5, tiny.X[:0], tiny.y[:0], "")
     for cls in (CrammerSingerSVM, WestonWatkinsSVM):

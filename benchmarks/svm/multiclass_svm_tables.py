@@ -1,16 +1,14 @@
 """Claim: all-in-one SVMs err less than one-vs-rest and are sparser (tables III.3 to III.5 of the thesis).
 
-Every C of the grid is reported, and the best of them on test rows, as in the thesis. No intercept, as there. `python
-benchmarks/svm/multiclass_svm_tables.py iris_xcsvm glass_xcsvm` runs some of the sets; results of the others are kept. With
-`piece letter LLW lines.jsonl` one solver runs on one set and adds a line per C to a file, `merge folder` takes such
-files in (with the words in its machine.txt on where they were run), and `publish` only writes page and picture (time
-against C, figure III.3) again.
+Every C of the grid is reported, and the best of them on test rows, as in the thesis. No intercept, as there. `--sets
+iris_xcsvm glass_xcsvm` runs some of the sets; results of the others are kept. With `--piece letter LLW lines.jsonl` one
+solver runs on one set and adds a line per C to a file, and `--merge folder` takes such files in (with the words in its
+machine.txt on where they were run). The picture is time against C, figure III.3.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -26,6 +24,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import f1_score
 from sklearn.svm import LinearSVC
 
+from benchmarks.shared.arguments import arguments, option
 from benchmarks.shared.places import IMAGES, RESULTS
 from benchmarks.shared.results import publish
 from benchmarks.svm._sets import SETS, Split
@@ -259,13 +258,20 @@ def write() -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["piece"]:
-        piece(sys.argv[2], sys.argv[3], Path(sys.argv[4]))
-    elif sys.argv[1:2] == ["merge"]:
-        merge(Path(sys.argv[2]))
+    asked = arguments(
+        __doc__,
+        "only_page",
+        sets=option(list(SETS), choices=list(SETS)),
+        piece=option(str, "run one solver on one set: SET SOLVER FILE", nargs=3),
+        merge=option(Path, "take in a folder of such files"),
+    )
+    if asked.piece:
+        piece(asked.piece[0], asked.piece[1], Path(asked.piece[2]))
+    elif asked.merge:
+        merge(asked.merge)
         write()
     else:
-        for name in [] if sys.argv[1:] == ["publish"] else sys.argv[1:] or list(SETS):
+        for name in [] if asked.only_page else asked.sets:
             split = SETS[name]()
             entry = described(split) | {"lines": table(split)}
             KEPT.write_text(

@@ -27,6 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from threadpoolctl import threadpool_limits
 
+from benchmarks.shared.arguments import arguments, option
 from benchmarks.shared.places import RESULTS
 from benchmarks.shared.results import publish
 
@@ -205,21 +206,20 @@ def timed(path: Path, model: Path, out: Path, workers: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=6 * GROUP)
-    parser.add_argument("--blocks", type=int, default=3, help="of each worker, but for the largest number")
-    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--fit-on", type=int, help="number of workers whose file is fitted to; the largest")
-    parser.add_argument(
-        "--bare", type=int, nargs="*", help="numbers of bare explainers at once; all of --workers"
+    asked = arguments(
+        __doc__,
+        "save",
+        "note",
+        rows=6 * GROUP,
+        blocks=option(3, "of each worker, but for the largest number"),
+        workers=[1, 2],
+        fit_on=option(int, "number of workers whose file is fitted to; the largest"),
+        bare=option(int, "numbers of bare explainers at once; all of --workers", nargs="*"),
+        kept=option(Path, "write the page from such JSONs", nargs="+"),
+        keep=option(False, "keep what the page says, below what is new"),
     )
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--note", default="", help="what a reader of the page must know")
-    parser.add_argument("--from", dest="read", type=Path, nargs="+", help="write the page from such JSONs")
-    parser.add_argument("--keep", action="store_true", help="keep what the page says, below what is new")
-    asked = parser.parse_args()
     earlier = _sections() if asked.keep else ""
-    tell([measured(asked)] if asked.read is None else [json.loads(path.read_text()) for path in asked.read])
+    tell([measured(asked)] if asked.kept is None else [json.loads(path.read_text()) for path in asked.kept])
     if earlier:
         page = RESULTS / "bulk.md"
         page.write_text(f"{page.read_text()}\n**Measured before, with the code of then.** {earlier}")
@@ -263,8 +263,8 @@ def measured(asked: argparse.Namespace) -> dict[str, Any]:
             print(json.dumps(lines[-1]), flush=True)
             machine = f"{_machine()}, {os.cpu_count()} processors"
             found = {"note": asked.note, "lines": lines, "machine": machine}
-            if asked.json is not None:
-                asked.json.write_text(json.dumps(found, indent=1))
+            if asked.save is not None:
+                asked.save.write_text(json.dumps(found, indent=1))
     return found
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from benchmarks.shared.arguments import arguments
 from benchmarks.shared.results import publish
 from benchmarks.tables._clean_tables import SHAPES, SHARES, adult, mostly_zero, other_shapes, public_tables
 from tellwhy.workflow import explain_table
@@ -121,6 +122,7 @@ PARTS = {
 
 
 if __name__ == "__main__":
+    arguments(__doc__)
     warnings.simplefilter("ignore")
     tables = [(text, pd.DataFrame(make())) for text, make in PARTS.items()]
     publish("clean_tables", "Alarms on tables without errors", tables)

@@ -22,6 +22,7 @@ from sklearn.ensemble import IsolationForest
 from sklearn.metrics import average_precision_score, roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
+from benchmarks.shared.arguments import arguments, option
 from benchmarks.shared.places import RESULTS
 from benchmarks.shared.results import publish
 from tellwhy.detectors import Committee, KernelDensity, NearestNeighbours
@@ -218,20 +219,17 @@ def with_others(now: pd.DataFrame, page: pd.DataFrame) -> pd.DataFrame:
     return page.assign(committee=now["committee"].to_numpy())
 
 
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--public-only", action="store_true", help="print the public sets' table only")
-    parser.add_argument(
-        "--committee",
-        action="store_true",
-        help="the committee alone; other columns stay as the page has them",
+def command_line() -> argparse.Namespace:
+    return arguments(
+        __doc__,
+        public_only=option(False, "print the public sets' table only"),
+        committee=option(False, "the committee alone; other columns stay as the page has them"),
     )
-    return parser.parse_args()
 
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    asked = arguments()
+    asked = command_line()
     earlier = on_page()
     if asked.committee:
         METHODS = {"committee": METHODS["committee"]}

@@ -15,6 +15,7 @@ import pandas as pd
 import pyarrow as pa
 from pyarrow import csv
 
+from benchmarks.shared.arguments import arguments
 from benchmarks.shared.results import publish
 
 COLUMNS = 20
@@ -65,6 +66,7 @@ def measure(n: int, folder: Path) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    arguments(__doc__)
     with tempfile.TemporaryDirectory() as name:
         table = pd.DataFrame([measure(n, Path(name)) for n in TARGETS])
     publish(

@@ -28,6 +28,7 @@ import numpy as np
 import pandas as pd
 
 import tellwhy
+from benchmarks.shared.arguments import arguments, option
 from benchmarks.shared.results import publish
 from benchmarks.tables._verdict_ours import ask, judged
 from benchmarks.tables._verdict_planting import Planted
@@ -176,26 +177,21 @@ def collect(args: argparse.Namespace) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=list(KINDS), metavar="KIND")
-    parser.add_argument(
-        "--errors", nargs="+", default=[NONE, *ERRORS], metavar="ERROR", help="also parts of names"
+def command_line() -> argparse.Namespace:
+    args = arguments(
+        __doc__,
+        kinds=option(list(KINDS), choices=list(KINDS), metavar="KIND"),
+        errors=option([NONE, *ERRORS], "also parts of names", metavar="ERROR"),
+        seeds=option(int, "how many; 1 with --quick, else 2"),
+        first_seed=0,
+        rows=option(int, "rows a table; drawn from 1,000 to 5,000 unless told"),
+        quick=False,
+        way=option("function", "how a table is explained", choices=("function", "command", "check")),
+        no_peers=False,
+        no_page=option(False, "print only"),
+        page=option(False, "write the page after a quick run too"),
+        cache=CACHE,
     )
-    parser.add_argument("--seeds", type=int, help="how many; 1 with --quick, else 2")
-    parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--rows", type=int, help="rows a table; drawn from 1,000 to 5,000 unless told")
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--cli", dest="way", action="store_const", const="command", help="run the command")
-    parser.add_argument(
-        "--check", dest="way", action="store_const", const="check", help="the quality pass alone"
-    )
-    parser.add_argument("--no-peers", action="store_true")
-    parser.add_argument("--no-page", action="store_true", help="print only")
-    parser.add_argument("--page", action="store_true", help="write the page after a quick run too")
-    parser.add_argument("--cache", type=Path, default=CACHE)
-    args = parser.parse_args()
-    args.way = args.way or "function"
     args.seeds = args.seeds or (1 if args.quick else 2)
     args.errors = [e for e in (NONE, *ERRORS) if any(part in e for part in args.errors)]
     return args
@@ -205,7 +201,7 @@ if __name__ == "__main__":
     from benchmarks.tables._verdict_report import failures, parts
 
     warnings.simplefilter("ignore")
-    asked = arguments()
+    asked = command_line()
     lines = collect(asked)
     print(failures(lines))
     tables = parts(lines)
