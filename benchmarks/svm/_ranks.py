@@ -1,4 +1,4 @@
-"""Multi-class SVMs under mpiexec for `multiclass_svm_scaling.py ranks`: seconds an epoch and to a gap, memory."""
+"""Multi-class SVMs under mpiexec for multiclass_svm_ranks.py: seconds an epoch and to a gap, memory."""
 
 from __future__ import annotations
 
