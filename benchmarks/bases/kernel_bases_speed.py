@@ -224,6 +224,9 @@ def on_card(device: str, n: int = ROWS, columns: tuple[int, ...] = CARD_COLUMNS)
     return told | {"lines": lines}
 
 
+TITLE = "Speed of kernel features"
+
+
 def publish_card(path: Path) -> None:
     import pandas as pd
 
@@ -240,7 +243,8 @@ def publish_card(path: Path) -> None:
         "operations launched one by one (a basis is trained by playing a recorded step again, without that cost); both "
         "Hadamard rows train through products."
     )
-    publish("kernel_bases_gpu", "Kernel features on a graphics card", [(text, pd.DataFrame(found["lines"]))])
+    parts = [(text, pd.DataFrame(found["lines"]))]
+    publish("kernel_bases_speed", TITLE, parts, section="On a graphics card")
 
 
 def publish_here() -> None:
@@ -257,7 +261,7 @@ def publish_here() -> None:
     lines = [
         entry for how in ("whole", "batches") for t in ("float64", "float32") for entry in compare(t, how)
     ]
-    publish("kernel_bases_speed", "Speed of kernel features", [(text, pd.DataFrame(lines))])
+    publish("kernel_bases_speed", TITLE, [(text, pd.DataFrame(lines))])
 
 
 if __name__ == "__main__":

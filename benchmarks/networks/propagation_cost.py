@@ -399,10 +399,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     return figures
 
 
-PAGES = {
-    "cpu": ("propagation_cost", "The cost of relevance propagation"),
-    "cuda": ("propagation_cost_gpu", "Relevance propagation on a GPU"),
-}
+SECTIONS = {"cpu": "", "cuda": "On a GPU"}
 COLUMNS = {
     "cpu": ["seconds", "times one gradient", "of zennit's time", "peak MiB", "times its memory"],
     "cuda": [
@@ -421,7 +418,6 @@ def publish_figures(figures: dict[str, Any]) -> None:
 
     from benchmarks.shared.results import publish
 
-    name, title = PAGES[figures["device"]]
     if figures["device"] == "cuda":
         beside_zennit(figures["lines"], "images/s", "times zennit's speed")
         beside_zennit(figures["lines"], "peak GiB", "of zennit's memory")
@@ -453,7 +449,11 @@ def publish_figures(figures: dict[str, Any]) -> None:
         "zennit works with its canonizer of each network (preset A is its EpsilonPlus); Captum on a copy without "
         "in-place rectifiers; ours on the model as it is."
     )
-    publish(name, title, [(text, table)], peers=("torch", "zennit", "captum"))
+    section = SECTIONS[figures["device"]]
+    peers = ("torch", "zennit", "captum")
+    publish(
+        "propagation_cost", "The cost of relevance propagation", [(text, table)], section=section, peers=peers
+    )
 
 
 def main() -> None:

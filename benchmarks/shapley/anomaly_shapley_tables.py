@@ -318,7 +318,7 @@ PLAIN = (
 INTERVALS = (
     "The general methods in table 2 beside ASH, over the pairs where both were run: medians, and the mean of what ASH is "
     "above, with an interval of 95 % (pairs drawn again 10,000 times). 'as published': detectors and settings as the "
-    "paper describes them ([tables](anomaly_shapley_tables_plain.md))."
+    "paper describes them ([tables](#with-the-papers-detectors-and-settings))."
 )
 CANDIDATES = (
     "Why VAEs of lympho and arrhythmia differ from the paper: mean reciprocal rank of ASH (relaxed, γ = 0.01) for plain "
@@ -358,6 +358,10 @@ def table(measured: Measured, number: int, is_plain: bool) -> Part:
     return WORDS[number], found
 
 
+TITLE = "Anomaly Shapley: the tables of the paper"
+AS_PUBLISHED = "With the paper's detectors and settings"
+
+
 def write_ours(measured: Measured, note: str) -> None:
     """Write the page with our detectors from what was measured so far."""
     ours = {number: table(measured, number, is_plain=False) for number in WORDS}
@@ -367,15 +371,14 @@ def write_ours(measured: Measured, note: str) -> None:
     first = (ours[2][0] + note, ours[2][1])
     parts = [first, (INTERVALS, intervals(measured)), *causes, *(ours[n] for n in (3, 4, 5, 6)), *more]
     parts += [ours[8], ours[9]]
-    publish("anomaly_shapley_tables", "Anomaly Shapley: the tables of the paper", shown(parts))
+    publish("anomaly_shapley_tables", TITLE, shown(parts))
 
 
 def write_plain(measured: Measured, note: str) -> None:
-    """Write the page with the detectors of the paper from what was measured so far."""
+    """Write the section with the detectors of the paper from what was measured so far."""
     plain = [table(measured, number, is_plain=True) for number in (2, 3, 4, 5, 6, 8, 9)]
     plain[0] = (f"{PLAIN} {plain[0][0]}{note}", plain[0][1])
-    title = "Anomaly Shapley: the tables of the paper, with its detectors and settings"
-    publish("anomaly_shapley_tables_plain", title, shown(plain))
+    publish("anomaly_shapley_tables", TITLE, shown(plain), section=AS_PUBLISHED)
 
 
 def shown(parts: list[Part]) -> list[Part]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import platform
+import re
 from importlib.metadata import version
 from pathlib import Path
 
@@ -36,13 +37,21 @@ def markdown(table: pd.DataFrame) -> str:
 
 
 def publish(
-    name: str, title: str, parts: list[tuple[str, pd.DataFrame]], *, peers: tuple[str, ...] = ()
+    name: str,
+    title: str,
+    parts: list[tuple[str, pd.DataFrame]],
+    *,
+    section: str = "",
+    peers: tuple[str, ...] = (),
 ) -> None:
-    """Print the tables and write docs/results/<name>.md."""
+    """Print the tables and write docs/results/<name>.md, or the part of it below the heading `section` alone.
+
+    What is measured on another machine, or with other settings, is such a section; the rest of the page stays.
+    """
     others = (f"{package} {version(package)}" for package in ("numpy", "scikit-learn", *peers))
     versions = ", ".join([f"tellwhy {tellwhy.__version__}", *others])
     lines = [
-        f"# {title}",
+        f"## {section}" if section else f"# {title}",
         "",
         f"Written by `python -m {running()}` on {datetime.date.today()}, {machine()}; {versions}.",
     ]
@@ -50,4 +59,15 @@ def publish(
         lines += ["", text, "", markdown(table)]
         print(f"\n{text}\n\n{table.to_string(index=False)}", flush=True)
     RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / f"{name}.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    page = RESULTS / f"{name}.md"
+    before = page.read_text(encoding="utf-8") if page.exists() else f"# {title}\n"
+    page.write_text(with_section(before, "\n".join(lines) + "\n", section), encoding="utf-8")
+
+
+def with_section(page: str, text: str, section: str) -> str:
+    """The page with a text in the place of a section, or of what stands before the first one."""
+    pieces = re.split(r"^(?=## .*\n\nWritten by )", page, flags=re.MULTILINE)
+    own = next((i for i, piece in enumerate(pieces) if piece.startswith(f"## {section}\n")), len(pieces))
+    at = own if section else 0
+    pieces[at : at + 1] = [text]
+    return "\n".join(piece.rstrip("\n") + "\n" for piece in pieces)

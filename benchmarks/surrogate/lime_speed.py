@@ -197,7 +197,7 @@ def main() -> None:
         "'model alone' is the model's own time for as many inputs (texts with half of the words), below which no "
         "explainer can be: of the text it is most of what there is."
     )
-    publish("lime", "LIME beside the package lime", [(text, table)], peers=("lime", "scikit-image"))
+    publish("lime_speed", "LIME beside the package lime", [(text, table)], peers=("lime", "scikit-image"))
 
 
 if __name__ == "__main__":
