@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from tellwhy.classifiers.svm.engines.in_memory import PAIR_LOSSES, engine_in_memory
-from tellwhy.classifiers.svm.problem import Labels, make_problem, squares_of
+from tellwhy.classifiers.svm.engines.pair_engine import PairEngine
+from tellwhy.classifiers.svm.engines.single_engine import SingleEngine
+from tellwhy.classifiers.svm.problem import PAIR_LOSSES, Labels, make_problem, squares_of
 from tellwhy.classifiers.svm.ranks.exchange import SharedMemory
 from tellwhy.classifiers.svm.ranks.plan import Plan, Size
 from tellwhy.classifiers.svm.ranks.rank_single_engine import RankSingleEngine
@@ -100,7 +101,8 @@ def engine(X: Any, y: Any, comm: Any, what: dict[str, Any]) -> Any:
     what["plan"] = f"1 × {comm.size}"
     seed = np.random.default_rng([0, comm.rank])
     if comm.size == 1:
-        return engine_in_memory(problem, n_blocks=what["blocks"], seed=seed, **common)
+        kind = PairEngine if problem.loss in PAIR_LOSSES else SingleEngine
+        return kind(problem, n_blocks=what["blocks"], seed=seed, **common)
     each = max(what["blocks"] // comm.size, 1)
     return RankSingleEngine(problem, sizes, comm=comm, blocks=each, seed=seed, **common)
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from tellwhy.classifiers.model_io import check_place
 from tellwhy.classifiers.svm.base import MulticlassSVM
 from tellwhy.classifiers.svm.crammer_singer import CrammerSingerSVM
-from tellwhy.classifiers.svm.engines.in_memory import PAIR_LOSSES
 from tellwhy.classifiers.svm.lee_lin_wahba import LeeLinWahbaSVM
 from tellwhy.classifiers.svm.one_vs_rest import OneVsRestSVM
+from tellwhy.classifiers.svm.problem import PAIR_LOSSES
 from tellwhy.classifiers.svm.weston_watkins import WestonWatkinsSVM
 from tellwhy.classifiers.training_files import check_is_file, is_table
 from tellwhy.core.errors import InvalidInput, InvalidParameter

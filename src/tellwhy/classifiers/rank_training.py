@@ -18,8 +18,10 @@ from tellwhy.classifiers.job import ESTIMATORS, Job
 from tellwhy.classifiers.streamed_model import write_model
 from tellwhy.classifiers.svm import checkpoint
 from tellwhy.classifiers.svm.base import MulticlassSVM
-from tellwhy.classifiers.svm.engines.in_memory import PAIR_LOSSES, engine_in_memory
+from tellwhy.classifiers.svm.engines.pair_engine import PairEngine
+from tellwhy.classifiers.svm.engines.single_engine import SingleEngine
 from tellwhy.classifiers.svm.problem import (
+    PAIR_LOSSES,
     Labels,
     Problem,
     make_problem,
@@ -219,7 +221,8 @@ def _engine(job: Job, comm: Any, problem: Problem, part: RankPart | None, sizes:
         if part is not None:
             return RowEngine(problem, part, comm=comm, n_jobs=job.threads, seed=seed)
         if comm.size == 1:
-            return engine_in_memory(problem, n_jobs=job.threads, seed=seed)
+            kind = PairEngine if job.loss in PAIR_LOSSES else SingleEngine
+            return kind(problem, n_jobs=job.threads, seed=seed)
         return RankSingleEngine(problem, sizes, comm=comm, n_jobs=job.threads, seed=seed)
 
 

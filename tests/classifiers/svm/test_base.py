@@ -370,7 +370,7 @@ def test_weights_that_no_machine_can_hold_are_told(monkeypatch):
     def refuse(*args, **kwargs):
         raise MemoryError("Unable to allocate 128 GiB")
 
-    monkeypatch.setattr("tellwhy.classifiers.svm.engines.in_memory.PairEngine", refuse)
+    monkeypatch.setattr(WestonWatkinsSVM, "_engine", refuse)
     with pytest.raises(
         InvalidInput, match=r"no memory for the weights of 31 features and 4 classes \(0\.0 GiB\)"
     ):

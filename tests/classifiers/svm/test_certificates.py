@@ -9,8 +9,9 @@ from scipy import sparse
 
 from tellwhy.classifiers import CrammerSingerSVM, LeeLinWahbaSVM, OneVsRestSVM, WestonWatkinsSVM, load
 from tellwhy.classifiers.svm import solver
-from tellwhy.classifiers.svm.engines.in_memory import engine_in_memory
-from tellwhy.classifiers.svm.problem import Labels, make_problem, why_infeasible
+from tellwhy.classifiers.svm.engines.pair_engine import PairEngine
+from tellwhy.classifiers.svm.engines.single_engine import SingleEngine
+from tellwhy.classifiers.svm.problem import PAIR_LOSSES, Labels, make_problem, why_infeasible
 from tellwhy.classifiers.svm.solver import Certificate, Progress, Settings, solve
 from tellwhy.classifiers.training_job import Job, train
 from tellwhy.core.errors import InvalidInput, UnreadableFile
@@ -28,7 +29,8 @@ def problem(loss, dtype="float64", scale=1.0):
 
 
 def engine(loss, dtype="float64"):
-    return engine_in_memory(problem(loss, dtype), n_jobs=1, seed=np.random.default_rng(0))
+    kind = PairEngine if loss in PAIR_LOSSES else SingleEngine
+    return kind(problem(loss, dtype), n_jobs=1, seed=np.random.default_rng(0))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from tellwhy.classifiers.svm import weights
-from tellwhy.classifiers.svm.engines.in_memory import engine_in_memory
 from tellwhy.classifiers.svm.fit_input import (
     ReadLabels,
     checked_rows_and_labels,
@@ -25,6 +24,7 @@ from tellwhy.classifiers.svm.problem import (
     feasible,
     make_multilabel_problem,
     make_problem,
+    memory_for,
     rescaled,
     why_infeasible,
     with_intercept,
@@ -48,9 +48,12 @@ from tellwhy.core.storage.saved_models import SavedModel
 
 
 class MulticlassSVM(SavedModel, LinearScores):
-    """Base of the multi-class SVMs; subclasses name their loss and whether rows may have several labels."""
+    """Base of the multi-class SVMs; subclasses name their loss, what solves it, and whether rows may have several
+    labels.
+    """
 
     _loss: ClassVar[str]
+    _engine: ClassVar[type[Any]]
     _multilabel: ClassVar[bool] = False
     _model_io = "tellwhy.classifiers.model_io"
     _parameters: ClassVar[dict[str, Rules]] = {
@@ -114,12 +117,13 @@ class MulticlassSVM(SavedModel, LinearScores):
         """
         validate_parameters(self)
         problem = self._problem(X, y, sample_weight)
-        engine = engine_in_memory(
-            problem,
-            n_blocks=None if self.n_bundles == "auto" else int(self.n_bundles),
-            n_jobs=joblib.effective_n_jobs(self.n_jobs),
-            seed=generator(self.random_state),
-        )
+        with memory_for(problem):
+            engine = self._engine(
+                problem,
+                n_blocks=None if self.n_bundles == "auto" else int(self.n_bundles),
+                n_jobs=joblib.effective_n_jobs(self.n_jobs),
+                seed=generator(self.random_state),
+            )
         try:
             progress = self._ascend(engine, problem)
             self._keep(engine.weights(), progress)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tellwhy.classifiers.svm.base import MulticlassSVM
+from tellwhy.classifiers.svm.engines.pair_engine import PairEngine
 
 
 class CrammerSingerSVM(MulticlassSVM):
@@ -30,3 +31,4 @@ class CrammerSingerSVM(MulticlassSVM):
     """
 
     _loss = "cs"
+    _engine = PairEngine

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tellwhy.classifiers.svm.base import MulticlassSVM
+from tellwhy.classifiers.svm.engines.single_engine import SingleEngine
 
 
 class LeeLinWahbaSVM(MulticlassSVM):
@@ -30,3 +31,4 @@ class LeeLinWahbaSVM(MulticlassSVM):
     """
 
     _loss = "llw"
+    _engine = SingleEngine

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tellwhy.classifiers.svm.base import MulticlassSVM
+from tellwhy.classifiers.svm.engines.single_engine import SingleEngine
 
 
 class OneVsRestSVM(MulticlassSVM):
@@ -23,4 +24,5 @@ class OneVsRestSVM(MulticlassSVM):
     """
 
     _loss = "ovr"
+    _engine = SingleEngine
     _multilabel = True

@@ -16,6 +16,8 @@ from tellwhy.core.errors import InvalidInput
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.tables import not_finite
 
+PAIR_LOSSES = ("ww", "cs")  # those that compare each class with the label
+
 
 @dataclass(frozen=True)
 class Labels:

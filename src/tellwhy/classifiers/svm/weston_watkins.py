@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tellwhy.classifiers.svm.base import MulticlassSVM
+from tellwhy.classifiers.svm.engines.pair_engine import PairEngine
 
 
 class WestonWatkinsSVM(MulticlassSVM):
@@ -76,4 +77,5 @@ class WestonWatkinsSVM(MulticlassSVM):
     """
 
     _loss = "ww"
+    _engine = PairEngine
     _multilabel = True

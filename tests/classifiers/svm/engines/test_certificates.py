@@ -9,8 +9,9 @@ from oracles.thread_ranks import in_ranks
 from scipy import sparse
 
 from tellwhy.classifiers.svm.engines import certified_lists, pair_engine, single_engine
-from tellwhy.classifiers.svm.engines.in_memory import engine_in_memory
-from tellwhy.classifiers.svm.problem import Labels, make_problem, squares_of
+from tellwhy.classifiers.svm.engines.pair_engine import PairEngine
+from tellwhy.classifiers.svm.engines.single_engine import SingleEngine
+from tellwhy.classifiers.svm.problem import PAIR_LOSSES, Labels, make_problem, squares_of
 from tellwhy.classifiers.svm.ranks import rank_lists, row_engine
 from tellwhy.classifiers.svm.ranks.plan import Plan, Size
 from tellwhy.classifiers.svm.ranks.rank_single_engine import RankSingleEngine
@@ -82,7 +83,7 @@ def assert_certified(found, expected, duals, loss):
 def test_one_process(loss, n_blocks, seed):
     data = rows(seed)
     duals = given_duals(data, loss, seed)
-    engine = engine_in_memory(
+    engine = (PairEngine if loss in PAIR_LOSSES else SingleEngine)(
         problem_of(data, loss), n_blocks=n_blocks, n_jobs=2, seed=np.random.default_rng(0)
     )
     engine.set_duals(sparse.csr_array(duals))

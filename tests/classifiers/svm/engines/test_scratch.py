@@ -3,8 +3,9 @@ import pytest
 from scipy import sparse
 
 from tellwhy.classifiers.svm.engines._compiled_scratch import scratch, scratch_rows
-from tellwhy.classifiers.svm.engines.in_memory import engine_in_memory
-from tellwhy.classifiers.svm.problem import Labels, make_problem
+from tellwhy.classifiers.svm.engines.pair_engine import PairEngine
+from tellwhy.classifiers.svm.engines.single_engine import SingleEngine
+from tellwhy.classifiers.svm.problem import PAIR_LOSSES, Labels, make_problem
 
 FAR = 256  # bytes: eight numbers in a vector, four vectors at a time
 
@@ -30,7 +31,8 @@ def test_no_bit_depends_on_where_arrays_lie(loss):
     kept = []
     for _ in range(8):
         kept.append(np.empty(rng.integers(1, 3000)))  # moves what is allocated next
-        engine = engine_in_memory(problem, n_jobs=1, seed=np.random.default_rng(0))
+        kind = PairEngine if loss in PAIR_LOSSES else SingleEngine
+        engine = kind(problem, n_jobs=1, seed=np.random.default_rng(0))
         engine.dense_epoch()
         found = engine.certify(0.1)
         engine.epoch(0.0, 1)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from tellwhy.classifiers.svm.engines.records import Block, Examples
-from tellwhy.classifiers.svm.problem import Problem
+from tellwhy.classifiers.svm.problem import PAIR_LOSSES, Problem
 from tellwhy.classifiers.svm.schedule import balanced_blocks
 from tellwhy.classifiers.svm.threads.workers import Workers, ranges
 from tellwhy.core.score_function import Integers
@@ -18,6 +18,20 @@ CACHE_LINE = 64
 RANGES = 8  # of one block, which have about as many rows each
 SUMMED_FEATURES = 1024  # of a sum that threads share
 TRANSPOSED_FEATURES = 256  # few enough to stay in the cache
+FEW_CLASSES = 8  # with fewer there is too little work in a block for a thread of its own
+MANY_CLASSES = 256
+
+
+def default_blocks(problem: Problem) -> int:
+    """How many blocks to cut the classes of a problem into.
+
+    A Weston–Watkins row is solved for all classes at once where they form one block; cut into several, it
+    takes more epochs, up to many more where every class is in play. Losses that judge each class on its own
+    take few more epochs with more blocks, which threads share.
+    """
+    if problem.loss in PAIR_LOSSES or problem.n_classes < FEW_CLASSES:
+        return 1
+    return 4 if problem.n_classes < MANY_CLASSES else 8
 
 
 @dataclass(frozen=True)
@@ -27,6 +41,12 @@ class ClassBlocks:
     members: list[Integers]
     position: Integers
     width: int
+
+    @classmethod
+    def of_problem(cls, problem: Problem, sizes: Integers, n_blocks: int | None) -> ClassBlocks:
+        """Cut the classes of a problem into so many blocks; None: as many as are good for it."""
+        n = default_blocks(problem) if n_blocks is None else n_blocks
+        return cls.of(sizes, min(n, problem.n_classes), problem.dtype.itemsize)
 
     @classmethod
     def of(cls, sizes: Integers, n_blocks: int, itemsize: int) -> ClassBlocks:

@@ -40,10 +40,16 @@ class PairEngine:
     """
 
     def __init__(
-        self, problem: Problem, *, n_blocks: int, n_jobs: int, seed: np.random.Generator, exact: bool = True
+        self,
+        problem: Problem,
+        *,
+        n_blocks: int | None = None,
+        n_jobs: int,
+        seed: np.random.Generator,
+        exact: bool = True,
     ):
         sizes = np.bincount(problem.labels, minlength=problem.n_classes)
-        blocks = ClassBlocks.of(sizes, 1 if problem.loss == "cs" else n_blocks, problem.dtype.itemsize)
+        blocks = ClassBlocks.of_problem(problem, sizes, 1 if problem.loss == "cs" else n_blocks)
         self._set_up(problem, blocks, range(len(blocks)), n_jobs, seed)
         self.exact = exact
 

@@ -34,9 +34,11 @@ class SingleEngine:
     `centre` holds w̄, and `class_sums` the sum of each block's v_c. One-vs-rest has w̄ = 0.
     """
 
-    def __init__(self, problem: Problem, *, n_blocks: int, n_jobs: int, seed: np.random.Generator):
+    def __init__(
+        self, problem: Problem, *, n_blocks: int | None = None, n_jobs: int, seed: np.random.Generator
+    ):
         sizes = np.bincount(problem.own.classes, minlength=problem.n_classes)
-        blocks = ClassBlocks.of(sizes, n_blocks, problem.dtype.itemsize)
+        blocks = ClassBlocks.of_problem(problem, sizes, n_blocks)
         self._set_up(problem, blocks, range(len(blocks)), n_jobs, seed)
 
     def _set_up(
