@@ -48,9 +48,7 @@ from tellwhy.core.storage.saved_models import SavedModel
 
 
 class MulticlassSVM(SavedModel, LinearScores):
-    """Base of the multi-class SVMs; subclasses name their loss, what solves it, and whether rows may have several
-    labels.
-    """
+    """Base of the multi-class SVMs; subclasses name their loss, what solves it, and what labels rows may have."""
 
     _loss: ClassVar[str]
     _engine: ClassVar[type[Any]]
