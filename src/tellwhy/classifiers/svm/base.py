@@ -48,7 +48,7 @@ from tellwhy.core.storage.saved_models import SavedModel
 
 
 class MulticlassSVM(SavedModel, LinearScores):
-    """Base of the multi-class SVMs; subclasses name their loss, what solves it, and what labels rows may have."""
+    """Base of the multi-class SVMs; subclasses name their loss, its solver, and what labels rows may have."""
 
     _loss: ClassVar[str]
     _engine: ClassVar[type[Any]]
