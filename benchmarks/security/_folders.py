@@ -19,11 +19,11 @@ import numpy as np
 
 from tellwhy.core.errors import CannotWrite
 from tellwhy.core.explanation import Explanation
-from tellwhy.core.storage import files, replacing
-from tellwhy.core.storage.files import new_file, new_folder
-from tellwhy.core.storage.manifest import MANIFEST
-from tellwhy.core.storage.replacing import standing
 from tellwhy.detectors import KernelDensity
+from tellwhy.storage import files, replacing
+from tellwhy.storage.files import new_file, new_folder
+from tellwhy.storage.manifest import MANIFEST
+from tellwhy.storage.replacing import standing
 
 Row = tuple[str, int, int]  # class of attack, attempts, failures
 HEAD = "run.json"
@@ -130,7 +130,7 @@ def patched_faults() -> Row:
 PROGRAM = f"""
 import sys
 from pathlib import Path
-from tellwhy.core.storage.files import new_folder
+from tellwhy.storage.files import new_folder
 with new_folder(Path(sys.argv[1]), marker={HEAD!r}) as work:
     for name in {NAMES!r}:
         (work / name).parent.mkdir(exist_ok=True)

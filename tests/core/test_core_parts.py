@@ -11,7 +11,7 @@ from tellwhy.core import progress, registry, tables
 from tellwhy.core.errors import CannotWrite, InvalidInput, InvalidParameter, MissingExtra
 from tellwhy.core.optional import require
 from tellwhy.core.parallel import row_batches, thread_map
-from tellwhy.core.storage import files
+from tellwhy.storage import documents
 
 
 def test_new_file_appears_whole_or_not_at_all(tmp_path):
@@ -51,7 +51,7 @@ def test_plain_values_for_json(tmp_path):
         "p": tmp_path,
     }
     expected = {"a": 1.5, "b": [0, 1], "c": [1, None], "d": "inf", "3": True, "p": str(tmp_path)}
-    assert files.plain(given) == expected
+    assert documents.plain(given) == expected
 
 
 def test_progress_is_silent_when_quick_and_shown_when_slow(monkeypatch):

@@ -10,8 +10,8 @@ from tellwhy.bases.adaptation import SoftmaxWeights
 from tellwhy.bases.feature_map import DEPTHS, FeatureMap
 from tellwhy.bases.kernel_basis import KernelBasis
 from tellwhy.bases.projections import DenseProjection, HadamardProjection, LandmarkProjection
-from tellwhy.core.storage.saved_models import SavedKind
-from tellwhy.core.storage.values import Fit, Part, by_name
+from tellwhy.storage.codec import Fit, Part, by_name
+from tellwhy.storage.saved_models import SavedKind
 
 
 def _dense(projection: DenseProjection) -> Iterator[Fit]:

@@ -17,9 +17,9 @@ from tellwhy.core.params import Rules, boolean, generator, integer, one_of, real
 from tellwhy.core.rows.class_labels import class_labels, class_places
 from tellwhy.core.rows.estimator_rows import validated_rows
 from tellwhy.core.score_function import Integers
-from tellwhy.core.storage.saved_models import SavedModel
 from tellwhy.kernels.bandwidth import neighbour_distance
 from tellwhy.kernels.distances import centre_and_unit
+from tellwhy.storage.saved_models import SavedModel
 
 _PRECISIONS = [np.float64, np.float32]
 WITH_LABELS = ("supervised", "discriminative")

@@ -16,7 +16,7 @@ from tellwhy.classifiers.svm.weston_watkins import WestonWatkinsSVM
 from tellwhy.classifiers.training_files import check_is_file, is_table
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.params import integer, none, one_of, real, validate_value
-from tellwhy.core.storage.replacing import standing
+from tellwhy.storage.replacing import standing
 
 ESTIMATORS: dict[str, type[MulticlassSVM]] = {
     "ww": WestonWatkinsSVM,

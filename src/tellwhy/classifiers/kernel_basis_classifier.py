@@ -43,7 +43,7 @@ from tellwhy.core.params import (
 from tellwhy.core.rows.class_labels import class_labels, class_places
 from tellwhy.core.rows.estimator_rows import validated_rows
 from tellwhy.core.score_function import Floats, Integers
-from tellwhy.core.storage.saved_models import SavedModel
+from tellwhy.storage.saved_models import SavedModel
 
 _a_classifier = Rule(
     "a scikit-learn classifier", lambda v: hasattr(v, "fit") and hasattr(v, "decision_function")

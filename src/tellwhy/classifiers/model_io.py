@@ -21,8 +21,8 @@ from tellwhy.classifiers.svm.lee_lin_wahba import LeeLinWahbaSVM
 from tellwhy.classifiers.svm.one_vs_rest import OneVsRestSVM
 from tellwhy.classifiers.svm.weston_watkins import WestonWatkinsSVM
 from tellwhy.classifiers.text_classifier import TextClassifier
-from tellwhy.core.storage.saved_models import SavedKind
-from tellwhy.core.storage.values import Fit, Part, by_name
+from tellwhy.storage.codec import Fit, Part, by_name
+from tellwhy.storage.saved_models import SavedKind
 
 
 def check_place(folder: str | Path) -> None:

@@ -15,8 +15,8 @@ from scipy import sparse
 from tellwhy.classifiers.model_io import KIND
 from tellwhy.classifiers.svm import weights
 from tellwhy.classifiers.svm.base import MulticlassSVM
-from tellwhy.core.storage.files import private_folder
-from tellwhy.core.storage.folders import ARRAYS
+from tellwhy.storage.documents import ARRAYS
+from tellwhy.storage.files import private_folder
 
 
 def write_model(model: MulticlassSVM, blocks: Iterable[Any], folder: Path) -> None:

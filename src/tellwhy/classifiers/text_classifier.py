@@ -19,7 +19,7 @@ from tellwhy.core.errors import InvalidInput
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.params import Rules, instance_of, integer, none, validate_parameters
 from tellwhy.core.score_function import Floats
-from tellwhy.core.storage.saved_models import SavedModel
+from tellwhy.storage.saved_models import SavedModel
 
 Texts = Sequence[str] | ArrayLike  # a list or a column of texts
 

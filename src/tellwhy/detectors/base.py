@@ -15,9 +15,9 @@ from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import Rules, real, validate_parameters, validate_value
 from tellwhy.core.rows.estimator_rows import validated_rows
 from tellwhy.core.score_function import Floats, ScoreFunction
-from tellwhy.core.storage.saved_models import SavedModel
 from tellwhy.core.tables import random_sample
 from tellwhy.scoring.observed import Observed
+from tellwhy.storage.saved_models import SavedModel
 
 CALIBRATION_ROWS = 20_000  # training rows that thresholds are drawn from: enough for any usual share
 

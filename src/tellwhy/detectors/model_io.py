@@ -21,8 +21,6 @@ from tellwhy.core.errors import InvalidInput, MissingExtra
 from tellwhy.core.registry import card, cards
 from tellwhy.core.rows.scaling import Scaling
 from tellwhy.core.score_function import CentreDistance, KernelExpansion, NeighbourDistance
-from tellwhy.core.storage.saved_models import SavedKind
-from tellwhy.core.storage.values import Fit, Part, by_name
 from tellwhy.detectors.base import Detector
 from tellwhy.detectors.committee.saving import COMMITTEE_PARTS
 from tellwhy.detectors.lccad.saving import LCCAD_PART, LCCAD_PARTS
@@ -32,6 +30,8 @@ from tellwhy.detectors.patches.saving import PATCH_PART, PATCH_PARTS
 from tellwhy.kernels import Exponential, StudentT
 from tellwhy.scoring import Projection, ScaledMixture
 from tellwhy.scoring.observed import Observed
+from tellwhy.storage.codec import Fit, Part, by_name
+from tellwhy.storage.saved_models import SavedKind
 
 _ROUNDING = 1e-6  # of sums of weights, whose solver stops at about this
 

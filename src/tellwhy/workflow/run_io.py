@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from tellwhy.core.errors import UnreadableFile
 from tellwhy.core.explanation import Explanation
-from tellwhy.core.storage.files import new_folder, plain, temporary_files_in
-from tellwhy.core.storage.folders import read_versioned, write_json
-from tellwhy.core.storage.replacing import standing
-from tellwhy.core.storage.stored_tables import read_stored_table, write_stored_table
+from tellwhy.storage.documents import plain, read_stored_table, read_versioned, write_json, write_stored_table
+from tellwhy.storage.files import new_folder, temporary_files_in
+from tellwhy.storage.replacing import standing
 from tellwhy.workflow.run import (
     SCHEMA,
     Agreement,

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from tellwhy.core.errors import UnreadableFile
-from tellwhy.core.storage.model_file import read_model_file, write_model_file
+from tellwhy.storage.model_file import read_model_file, write_model_file
 from tellwhy.workflow import explain_new, fit_model
 from tellwhy.workflow.bulk.blocks import plan_blocks
 from tellwhy.workflow.bulk.explain_block import Job, explain_block

@@ -44,7 +44,7 @@ from tellwhy.core.params import (
     seed,
     validate_parameters,
 )
-from tellwhy.core.storage.saved_models import SavedModel
+from tellwhy.storage.saved_models import SavedModel
 
 
 class MulticlassSVM(SavedModel, LinearScores):

@@ -16,9 +16,9 @@ from scipy import sparse
 from tellwhy.classifiers.svm.solver import Progress
 from tellwhy.core.errors import InvalidInput, UnreadableFile
 from tellwhy.core.score_function import Integers
-from tellwhy.core.storage.files import remove_folder
-from tellwhy.core.storage.folders import Arrays, Format, read_arrays, write_arrays
-from tellwhy.core.storage.replacing import standing
+from tellwhy.storage.documents import Arrays, Format, read_arrays, write_arrays
+from tellwhy.storage.files import remove_folder
+from tellwhy.storage.replacing import standing
 
 FORMAT = Format(
     "a checkpoint",

@@ -1,1 +1,1 @@
-"""What is written to disk: whole files, saved models and explanations; never pickle."""
+"""The time, and compiled loops that are kept between processes."""

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellwhy.core.errors import InvalidInput, UnreadableFile
-from tellwhy.core.storage.array_files import load_arrays
 from tellwhy.data.reading.byte_source import file_fingerprint
 from tellwhy.data.reading.read_table import read_table
 from tellwhy.data.table import Table
+from tellwhy.storage.documents import load_arrays
 
 # What numpy and zipfile raise for files that are cut, overwritten or made up.
 _DAMAGES = (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error)

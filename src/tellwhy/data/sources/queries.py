@@ -15,12 +15,12 @@ import pyarrow.parquet as pq
 
 from tellwhy.core.errors import InvalidParameter, UnreadableFile
 from tellwhy.core.optional import require
-from tellwhy.core.storage.files import new_file
 from tellwhy.data.reading.arrow_frames import frame_from_arrow
 from tellwhy.data.reading.byte_source import ByteSource, locate
 from tellwhy.data.reading.records import frame_from_records
 from tellwhy.data.sources.several import join_frames
 from tellwhy.data.table import Table, check_unique, frame_fingerprint
+from tellwhy.storage.files import new_file
 
 _GROUP = 65_536
 _BATCH = 50_000  # rows of SQLite that are held as Python's values at a time

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from tellwhy.core.score_function import Floats
-from tellwhy.core.storage.values import Fit, Part, by_name
 from tellwhy.detectors.committee.column_law import ColumnLaw
 from tellwhy.detectors.committee.dependence import Dependence
 from tellwhy.detectors.committee.gaussian import Gaussian
@@ -19,6 +18,7 @@ from tellwhy.detectors.committee.spiked import SpikedLaw
 from tellwhy.detectors.committee.straight import Straight
 from tellwhy.detectors.committee.surprise import Surprise
 from tellwhy.detectors.committee.tails import Tails
+from tellwhy.storage.codec import Fit, Part, by_name
 
 
 def _is_increasing(values: Floats) -> bool:

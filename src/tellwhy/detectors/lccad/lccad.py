@@ -32,7 +32,6 @@ from tellwhy.core.params import (
 )
 from tellwhy.core.progress import track
 from tellwhy.core.score_function import Floats, Integers
-from tellwhy.core.storage.saved_models import SavedModel
 from tellwhy.core.tables import column_names
 from tellwhy.data.graphs import Graph
 from tellwhy.detectors.lccad.alternation import Alternation, Settings, State
@@ -60,6 +59,7 @@ from tellwhy.detectors.map_inference import (
     received_by,
     received_in_all,
 )
+from tellwhy.storage.saved_models import SavedModel
 
 _transformer = Rule("a transformer with fit and transform", lambda v: isinstance(v, Transformer))
 _centres = Rule("an array of centres, one line per class", lambda v: np.ndim(v) == 2)

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tellwhy.core.storage.values import Fit, Part, by_name
 from tellwhy.data.graphs import chain, grid
 from tellwhy.data.graphs.kinds import EdgeGraph, Grid
 from tellwhy.detectors.lccad.class_scores import ClassScores
 from tellwhy.detectors.lccad.lccad import LCCAD
+from tellwhy.storage.codec import Fit, Part, by_name
 
 
 def _without_missing(model: LCCAD) -> LCCAD:

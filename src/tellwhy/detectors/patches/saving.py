@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from tellwhy.core.storage.values import Fit, Part, by_name
 from tellwhy.data.patch_rows import PatchRows
 from tellwhy.data.patches import Windows
 from tellwhy.detectors.base import Detector
 from tellwhy.detectors.patches.features import KeptNetwork, kept_network
 from tellwhy.detectors.patches.patch_model import PatchModel
+from tellwhy.storage.codec import Fit, Part, by_name
 
 
 def _is_whole(value: object) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tellwhy.core.errors import UnreadableFile
-from tellwhy.core.storage.folders import Arrays, Format
+from tellwhy.storage.documents import Arrays, Format
 
 if TYPE_CHECKING:
     from tellwhy.explainers.surrogate.conditionals.state import Data, Numbers

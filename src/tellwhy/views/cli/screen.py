@@ -108,7 +108,7 @@ def say(text: str) -> None:
 
 def print_json(value: object) -> None:
     """Print a value as JSON on stdout."""
-    from tellwhy.core.storage.files import plain
+    from tellwhy.storage.documents import plain
 
     sys.stdout.write(json_text(plain(value), sys.stdout) + "\n")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from tellwhy.core.storage.files import new_file
+from tellwhy.storage.files import new_file
 from tellwhy.views import wording
 from tellwhy.views.report import sections, verdicts
 from tellwhy.views.report.cards import KIND_WORDS, cards

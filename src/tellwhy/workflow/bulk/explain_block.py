@@ -17,8 +17,8 @@ from threadpoolctl import threadpool_limits
 
 from tellwhy.core.errors import TellwhyError
 from tellwhy.core.score_function import Integers
-from tellwhy.core.storage.files import plain
 from tellwhy.data import Table
+from tellwhy.storage.documents import plain
 from tellwhy.workflow.bulk.blocks import Block, ReadBlock, read_block
 from tellwhy.workflow.bulk.parts import Record, part_name, write_part, write_record
 from tellwhy.workflow.bulk.row_hashes import HASH, Hashes, compared_columns, row_hashes

@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tellwhy.core.errors import CannotWrite
-from tellwhy.core.storage.files import plain
-from tellwhy.core.storage.replacing import sync
+from tellwhy.storage.documents import plain
+from tellwhy.storage.replacing import sync
 
 PARTS = "parts"
 RECORDS = "blocks"

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from tellwhy.core.errors import CannotWrite, UnreadableFile
-from tellwhy.core.storage.files import new_file, plain
-from tellwhy.core.storage.folders import read_versioned
+from tellwhy.storage.documents import plain, read_versioned
+from tellwhy.storage.files import new_file
 from tellwhy.workflow.bulk.blocks import Block, files_of, plan_blocks
 from tellwhy.workflow.bulk.explain_block import Job
 from tellwhy.workflow.models.files import load_table_model

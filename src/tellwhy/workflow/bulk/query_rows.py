@@ -8,8 +8,8 @@ from typing import Any
 
 from tellwhy.core.errors import CannotWrite, UnreadableFile
 from tellwhy.core.progress import stage
-from tellwhy.core.storage.files import new_file
 from tellwhy.data.sources.queries import write_query
+from tellwhy.storage.files import new_file
 
 ROWS = "query.parquet"
 QUERY = "query.json"

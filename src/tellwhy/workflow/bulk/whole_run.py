@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.score_function import Floats, Integers
-from tellwhy.core.storage.files import new_file, plain
+from tellwhy.storage.documents import plain
+from tellwhy.storage.files import new_file
 from tellwhy.workflow.bulk.parts import PARTS, Record, part_name
 from tellwhy.workflow.bulk.plan import Plan
 from tellwhy.workflow.bulk.repeats import repeats_elsewhere

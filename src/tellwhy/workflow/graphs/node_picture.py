@@ -11,7 +11,7 @@ import numpy as np
 
 from tellwhy.core.errors import UnreadableFile
 from tellwhy.core.score_function import Floats, Integers
-from tellwhy.core.storage.folders import read_arrays, write_arrays
+from tellwhy.storage.documents import read_arrays, write_arrays
 
 FILE = "nodes.npz"
 SCHEMA = 1

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter
-from tellwhy.core.storage.files import check_new_folder, new_folder
-from tellwhy.core.storage.folders import read_arrays, write_json
 from tellwhy.data import read_table
 from tellwhy.explainers import DMMMEN, Insight
+from tellwhy.storage.documents import read_arrays, write_json
+from tellwhy.storage.files import check_new_folder, new_folder
 
 SCHEMA = 1
 FILE = "insights.json"

@@ -11,8 +11,8 @@ import numpy as np
 
 from tellwhy.core.errors import UnreadableFile
 from tellwhy.core.score_function import Floats
-from tellwhy.core.storage.files import new_folder, plain
-from tellwhy.core.storage.folders import read_arrays, read_versioned, write_arrays, write_json
+from tellwhy.storage.documents import plain, read_arrays, read_versioned, write_arrays, write_json
+from tellwhy.storage.files import new_folder
 from tellwhy.workflow.spreadsheets.text_file import write_cells
 
 HEAD = "media.json"

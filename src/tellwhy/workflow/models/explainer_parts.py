@@ -13,8 +13,6 @@ import pandas as pd
 from tellwhy.core.errors import CannotWrite
 from tellwhy.core.params import validate_parameters
 from tellwhy.core.registry import cards
-from tellwhy.core.storage.folders import Misfit
-from tellwhy.core.storage.values import Fit, Part, Parts
 from tellwhy.explainers.perturbation.anomaly_contribution import Neighbours
 from tellwhy.explainers.shapley.neighbourhood import Neighbourhood
 from tellwhy.explainers.surrogate.columns import Columns
@@ -22,6 +20,8 @@ from tellwhy.explainers.surrogate.convergence import Convergence
 from tellwhy.explainers.surrogate.mixture import Surrogate
 from tellwhy.explainers.surrogate.priors import Priors
 from tellwhy.explainers.surrogate.sampler import Posterior
+from tellwhy.storage.codec import Fit, Part, Parts
+from tellwhy.storage.documents import Misfit
 from tellwhy.workflow.models.model_parts import stored_rows_parts
 from tellwhy.workflow.models.sklearn_classes import PARTS as SKLEARN
 from tellwhy.workflow.models.stored_rows import StoredRows

@@ -10,16 +10,16 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.core.errors import CannotWrite, UnreadableFile
-from tellwhy.core.storage.folders import Arrays, Misfit, at_key
-from tellwhy.core.storage.model_file import (
+from tellwhy.storage.codec import Decoder, Encoder, Parts
+from tellwhy.storage.documents import Arrays, Misfit, at_key
+from tellwhy.storage.model_file import (
     HEAD,
     check_finite,
     read_model_file,
     unfit,
     write_model_file,
 )
-from tellwhy.core.storage.saved_models import SavedKind
-from tellwhy.core.storage.values import Decoder, Encoder, Parts
+from tellwhy.storage.saved_models import SavedKind
 from tellwhy.workflow.models.model_parts import model_parts
 from tellwhy.workflow.models.sklearn_classes import PARTS as SKLEARN_PARTS, is_known
 from tellwhy.workflow.models.table_model import TableModel

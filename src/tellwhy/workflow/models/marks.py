@@ -19,8 +19,8 @@ import numpy as np
 import pandas as pd
 
 from tellwhy.core.errors import InvalidParameter
-from tellwhy.core.storage.files import plain
 from tellwhy.data import quality
+from tellwhy.storage.documents import plain
 from tellwhy.workflow.models.table_model import Mark, TableModel
 from tellwhy.workflow.run import Anomaly, Reason, Run, Typical
 from tellwhy.workflow.tables.request import cell_text

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from tellwhy.core.storage.values import Fit, Part, Parts, by_name
 from tellwhy.data import TableEncoder
 from tellwhy.data.columns.codes import BooleanCode, CategoryCode, DateCode, NumberCode
 from tellwhy.data.columns.kinds import Verdict
@@ -21,6 +20,7 @@ from tellwhy.data.text import BagOfWords
 from tellwhy.detectors import NearestNeighbours, OneClassSVM
 from tellwhy.detectors.committee.surprise import Surprise
 from tellwhy.detectors.model_io import KIND
+from tellwhy.storage.codec import Fit, Part, Parts, by_name
 from tellwhy.workflow.models.seen_values import SeenValues
 from tellwhy.workflow.models.stored_rows import LARGEST_STEP, StoredColumn, StoredRows
 from tellwhy.workflow.models.table_model import Mark, TableModel

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tellwhy.core.storage.values import Fit
+from tellwhy.storage.codec import Fit
 
 Fits = Callable[[Any], Iterator[Fit]]
 

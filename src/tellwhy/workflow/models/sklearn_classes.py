@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
 
-from tellwhy.core.storage.values import Part
+from tellwhy.storage.codec import Part
 from tellwhy.workflow.models.sklearn_checks import fits_of
 from tellwhy.workflow.models.sklearn_compiled import COMPILED
 from tellwhy.workflow.models.sklearn_state import estimator_of, state_of

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tellwhy.core.errors import CannotWrite
-from tellwhy.core.storage.values import Fit
+from tellwhy.storage.codec import Fit
 from tellwhy.workflow.models.sklearn_state import unwrapped, wrapped
 
 _LEAF = -1

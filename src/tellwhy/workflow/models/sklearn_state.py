@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.utils import check_array
 
 from tellwhy.core.errors import CannotWrite
-from tellwhy.core.storage.folders import Misfit
+from tellwhy.storage.documents import Misfit
 
 # Kept by scikit-learn for fitting on: a fitted model does not use them.
 _FOR_FITTING = ("_loss_function_", "_rng", "_random_state", "_feature_subsample_rng", "_sklearn_version")

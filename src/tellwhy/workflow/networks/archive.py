@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from tellwhy.core.errors import UnreadableFile
-from tellwhy.core.storage.array_files import check_regular
+from tellwhy.storage.documents import check_regular
 
 LARGEST_TEXT = 256 * 2**20  # bytes of the graph
 AGAIN = (

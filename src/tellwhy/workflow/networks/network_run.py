@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from tellwhy.core.score_function import Floats
-from tellwhy.core.storage.files import check_new_folder, plain
-from tellwhy.core.storage.folders import Format
+from tellwhy.storage.documents import Format, plain
+from tellwhy.storage.files import check_new_folder
 
 FOLDER = Format(
     "an explained network",

@@ -15,7 +15,6 @@ from torch.nn import Module
 
 from tellwhy.core.errors import InvalidInput, UnsupportedModel
 from tellwhy.core.params import Rules, one_of
-from tellwhy.core.storage.files import new_file
 from tellwhy.explainers.propagation.base import NETWORK_PARAMETERS, NetworkExplainer, Pass
 from tellwhy.explainers.propagation.batches import batches
 from tellwhy.explainers.propagation.composites import Composite
@@ -28,6 +27,7 @@ from tellwhy.explainers.propagation.patterns.statistics import KINDS, Moments, l
 from tellwhy.explainers.propagation.rules import Rule, z
 from tellwhy.scoring.scores.network_passes import Device, untouched
 from tellwhy.scoring.scores.network_targets import Target
+from tellwhy.storage.files import new_file
 
 _FORMAT = "tellwhy patterns 1"
 _FOLLOWED = ("layer", "rectifier", "copying", "pooling")

@@ -44,7 +44,7 @@ def explain_with_model(
     named: Mapping[str, Any], model_file: Path, folder: Path, asked: dict[str, Any], *, quiet: bool
 ) -> tuple[Run, NewData]:
     """Judge and explain new rows, compare them with those of the fitting, and write the folder."""
-    from tellwhy.core.storage.folders import write_json
+    from tellwhy.storage.documents import write_json
     from tellwhy.views.report import write_report
     from tellwhy.workflow import save_run
     from tellwhy.workflow.models.explain_new import explain_and_compare

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from tellwhy.core.errors import CannotWrite
-from tellwhy.core.storage import files, replacing
-from tellwhy.core.storage.files import new_file, new_folder, remove_folder
-from tellwhy.core.storage.hidden import sweep
-from tellwhy.core.storage.manifest import MANIFEST
-from tellwhy.core.storage.replacing import finish, standing
+from tellwhy.storage import files, replacing
+from tellwhy.storage.files import new_file, new_folder, remove_folder
+from tellwhy.storage.hidden import sweep
+from tellwhy.storage.manifest import MANIFEST
+from tellwhy.storage.replacing import finish, standing
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes of POSIX")
 HEAD = "run.json"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tellwhy.core.errors import CannotWrite, UnreadableFile
-from tellwhy.core.storage.folders import Format, Misfit, at_key, read_arrays, write_arrays
+from tellwhy.storage.documents import Format, Misfit, at_key, read_arrays, write_arrays
 
 FORMAT = Format(
     "a saved thing",

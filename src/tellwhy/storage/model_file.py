@@ -19,9 +19,8 @@ import numpy as np
 from numpy.lib import format as npy
 
 from tellwhy.core.errors import UnreadableFile
-from tellwhy.core.storage.array_files import check_arrays, check_regular
-from tellwhy.core.storage.files import new_file, plain
-from tellwhy.core.storage.folders import Arrays, Misfit
+from tellwhy.storage.documents import Arrays, Misfit, check_arrays, check_regular, plain
+from tellwhy.storage.files import new_file
 
 HEAD = "model.json"
 SCHEMA = 1
@@ -61,7 +60,7 @@ def _bytes_of(array: Any) -> bytes:
 def read_model_file(path: Path) -> tuple[dict[str, Any], Arrays]:
     """Return the head and the arrays of a model file, or raise `UnreadableFile`.
 
-    Nothing is made from what they say: see `core.storage.values.Decoder`.
+    Nothing is made from what they say: see `storage.codec.Decoder`.
     """
     try:
         check_regular(path)

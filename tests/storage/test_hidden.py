@@ -10,8 +10,8 @@ from contextlib import suppress
 import pytest
 
 from tellwhy.core.errors import CannotWrite
-from tellwhy.core.storage.files import check_new_folder, new_file, new_folder, private_folder
-from tellwhy.core.storage.hidden import LOCK, hidden_beside
+from tellwhy.storage.files import check_new_folder, new_file, new_folder, private_folder
+from tellwhy.storage.hidden import LOCK, hidden_beside
 
 HEAD = "run.json"
 
@@ -29,7 +29,7 @@ def others(folder, *known):
 SLOW = """
 import sys, time
 from pathlib import Path
-from tellwhy.core.storage.files import new_folder
+from tellwhy.storage.files import new_folder
 with new_folder(Path(sys.argv[1]), marker="run.json") as work:
     (work / "run.json").write_text("{}")
     print("writing", flush=True)

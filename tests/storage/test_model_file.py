@@ -17,9 +17,9 @@ import pytest
 
 import tellwhy
 from tellwhy.core.errors import CannotWrite, UnreadableFile
-from tellwhy.core.storage import model_file
-from tellwhy.core.storage.model_file import read_model_file, write_model_file
 from tellwhy.detectors import KernelDensity
+from tellwhy.storage import model_file
+from tellwhy.storage.model_file import read_model_file, write_model_file
 from tellwhy.workflow import fit_model
 
 

@@ -16,8 +16,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.core.errors import CannotWrite, UnreadableFile
-from tellwhy.core.storage.folders import ARRAYS, Arrays, Format, Misfit, at_key
-from tellwhy.core.storage.values import HALVES, Decoder, Encoder, Part, Parts, halves, put_together
+from tellwhy.storage.codec import HALVES, Decoder, Encoder, Part, Parts, halves, put_together
+from tellwhy.storage.documents import ARRAYS, Arrays, Format, Misfit, at_key
 
 
 @dataclass(frozen=True)

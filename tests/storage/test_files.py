@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from tellwhy.core.errors import CannotWrite
-from tellwhy.core.storage.files import new_file, new_folder, plain
+from tellwhy.storage.documents import plain
+from tellwhy.storage.files import new_file, new_folder
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="needs modes of files")
 

@@ -8,14 +8,11 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from tellwhy.core.errors import CannotWrite
-from tellwhy.core.storage.hidden import NEW, hidden_folder
-from tellwhy.core.storage.manifest import MANIFEST, is_ours, write_manifest
-from tellwhy.core.storage.replacing import clear, finish, settle, sync, take_place
+from tellwhy.storage.hidden import NEW, hidden_folder
+from tellwhy.storage.manifest import MANIFEST, is_ours, write_manifest
+from tellwhy.storage.replacing import clear, finish, settle, sync, take_place
 
 RESERVED = ("report.html",)  # later commands write it into folders that are there already
 
@@ -139,16 +136,3 @@ def _check_plain_file(target: Path) -> None:
     kinds = {stat.S_IFLNK: "a symbolic link", stat.S_IFDIR: "a folder"}
     what = kinds.get(stat.S_IFMT(mode), "a device or a pipe")
     raise CannotWrite(f"Cannot write {target}: it is {what}; expected a file, or nothing yet. Name another.")
-
-
-def plain(value: object) -> Any:
-    """Turn numpy scalars, arrays, paths and tuples into what JSON can hold."""
-    if isinstance(value, dict):
-        return {str(k): plain(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple, set)):
-        return [plain(v) for v in value]
-    if isinstance(value, (np.ndarray, np.generic)):
-        return plain(value.tolist())
-    if isinstance(value, float) and not np.isfinite(value):
-        return str(value)  # JSON has no notation for NaN and infinity
-    return value if isinstance(value, (str, int, float)) or value is None else str(value)

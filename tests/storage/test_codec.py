@@ -10,8 +10,8 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from tellwhy.core.errors import CannotWrite
-from tellwhy.core.storage.folders import Misfit
-from tellwhy.core.storage.values import Decoder, Encoder, Part, by_name
+from tellwhy.storage.codec import Decoder, Encoder, Part, by_name
+from tellwhy.storage.documents import Misfit
 
 
 @dataclass(frozen=True)

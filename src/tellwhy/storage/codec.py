@@ -18,7 +18,7 @@ from scipy import sparse
 
 from tellwhy.core.errors import CannotWrite
 from tellwhy.core.params import validate_parameters
-from tellwhy.core.storage.folders import Arrays, Misfit, at_key
+from tellwhy.storage.documents import Arrays, Misfit, at_key
 
 Fit = tuple[str, object, object]  # a part of a value, what was found there, and what fits the other parts
 HALVES = ("params", "learned")  # what an estimator was told, and what it learned
@@ -172,7 +172,7 @@ class Decoder:
     (1, array([0.5]))
     >>> decoder.decoded({"type": "Popen", "is": {}}, "pair")
     Traceback (most recent call last):
-    tellwhy.core.storage.folders.Misfit: it names 'Popen', which is nothing that a thing learns
+    tellwhy.storage.documents.Misfit: it names 'Popen', which is nothing that a thing learns
     """
 
     def __init__(self, parts: Parts, what: str, arrays: Mapping[str, Any]):

@@ -15,8 +15,8 @@ from itertools import count, takewhile
 from pathlib import Path
 
 from tellwhy.core.errors import CannotWrite, DataNotice
-from tellwhy.core.storage.hidden import NEW, OLD, WRITING, alone, hidden_beside
-from tellwhy.core.storage.manifest import MANIFEST, Manifest, file_names, is_ours, read_manifest
+from tellwhy.storage.hidden import NEW, OLD, WRITING, alone, hidden_beside
+from tellwhy.storage.manifest import MANIFEST, Manifest, file_names, is_ours, read_manifest
 
 _HERE = -100  # AT_FDCWD: paths are relative to the working folder
 _EXCHANGE = 2  # RENAME_EXCHANGE

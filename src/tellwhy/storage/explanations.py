@@ -11,10 +11,9 @@ import numpy as np
 from tellwhy.core.errors import UnreadableFile
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.extras import Extras
-from tellwhy.core.storage.folders import Arrays, Format
-from tellwhy.core.storage.replacing import standing
-from tellwhy.core.storage.stored_tables import read_stored_table, write_stored_table
 from tellwhy.core.tables import Frame, PandasRows
+from tellwhy.storage.documents import Arrays, Format, read_stored_table, write_stored_table
+from tellwhy.storage.replacing import standing
 
 FORMAT = Format(
     "an explanation",

@@ -19,9 +19,9 @@ from tellwhy.bases import KernelBasis
 from tellwhy.classifiers.svm import checkpoint as svm_checkpoint
 from tellwhy.core.errors import InvalidInput, UnreadableFile
 from tellwhy.core.explanation import Explanation
-from tellwhy.core.storage.manifest import MANIFEST
 from tellwhy.data.graphs import chain
 from tellwhy.explainers.surrogate import checkpoint as chains_checkpoint
+from tellwhy.storage.manifest import MANIFEST
 
 ARCHIVE = Path(__file__).with_name("saved_before.zip")
 

@@ -1,0 +1,1 @@
+"""What is written to disk: whole files, saved models and explanations; never pickle."""
