@@ -11,7 +11,7 @@ from tellwhy.core import progress, registry, tables
 from tellwhy.core.errors import CannotWrite, InvalidInput, InvalidParameter, MissingExtra
 from tellwhy.core.optional import require
 from tellwhy.core.parallel import row_batches, thread_map
-from tellwhy.storage import documents
+from tellwhy.storage import documents, files
 
 
 def test_new_file_appears_whole_or_not_at_all(tmp_path):

@@ -12,7 +12,7 @@ from pins_of_methods.saved_models import SAVED, place
 from pins_of_methods.signatures import of_the_package
 from threadpoolctl import threadpool_limits
 
-from tellwhy.core.storage.model_file import read_model_file
+from tellwhy.storage.model_file import read_model_file
 
 HELD = pins()
 MEASURES = {group: of() for group, of in GROUPS.items()}
