@@ -268,7 +268,6 @@ def main() -> None:
         batches=8,
         networks=option(["decoder", "vit"], choices=("decoder", "vit")),
         only=option(str, "names of methods", nargs="+"),
-        add_to=option(Path, "figures that were saved before, to which lines are added"),
         small=False,
         kept=option(Path, "write the page of figures that were saved", nargs="+"),
     )

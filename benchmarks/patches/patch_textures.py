@@ -70,13 +70,9 @@ def main() -> None:
                 {
                     "texture": name,
                     "method": method,
-                    "AUROC of pixels": round(
-                        float(np.mean([pixel_auroc([m], [k]) for m, k in zip(found, masks, strict=True)])), 3
-                    ),
+                    "AUROC of pixels": mean_of(pixel_auroc, found, masks),
                     "AUROC, smoothed": f"{np.mean(each):.3f} ± {half:.3f}",
-                    "AU-PRO, smoothed": round(
-                        float(np.mean([au_pro([m], [k]) for m, k in zip(smooth, masks, strict=True)])), 3
-                    ),
+                    "AU-PRO, smoothed": mean_of(au_pro, smooth, masks),
                 }
             )
             print(lines[-1], flush=True)

@@ -115,11 +115,11 @@ def write(lines: list[dict[str, Any]]) -> None:
 def main() -> None:
     asked = arguments(
         __doc__,
+        "cores",
         "seconds",
         "save",
         folder=option(Path, "of ADBench's classical sets, NUMBER_NAME.npz"),
         sets=option(list(SETS), choices=SETS),
-        cores=0,
         kept=option(Path, "write the page of such figures"),
     )
     if asked.kept:

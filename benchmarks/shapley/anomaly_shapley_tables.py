@@ -389,6 +389,7 @@ def shown(parts: list[Part]) -> list[Part]:
 def command_line() -> argparse.Namespace:
     return arguments(
         __doc__,
+        "cores",
         "seconds",
         "device",
         "note",
@@ -402,7 +403,6 @@ def command_line() -> argparse.Namespace:
         cache=Path(tempfile.gettempdir()) / "tellwhy_anomaly_shapley",
         models=option(Path, "folder of fitted networks; by default the cache"),
         fit_only=option(False, "fit the networks and keep them, measure nothing"),
-        cores=option(0, "processes that measure cells, each on its own core"),
         protocol=option("both", "our detectors, the paper's, or both", choices=list(PROTOCOLS)),
         figure=option(False, "draw figure 2 (thyroid) alone"),
     )
