@@ -54,7 +54,7 @@ def ask(frame: pd.DataFrame, reference: pd.DataFrame | None, *, way: str) -> Ver
 
 
 def _by_function(path: Path, other: Path | None) -> Verdicts:
-    from tellwhy.workflow.tables.table_run import explain_table
+    from tellwhy.workflow import explain_table
 
     run = explain_table(path, reference=other)
     over = {int(r) for r, s in zip(run.rows, run.scores, strict=True) if s > run.threshold}

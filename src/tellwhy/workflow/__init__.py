@@ -10,7 +10,10 @@ if TYPE_CHECKING:
     from tellwhy.workflow.media.picture_run import explain_pictures as explain_pictures
     from tellwhy.workflow.media.series_run import explain_series as explain_series
     from tellwhy.workflow.media.text_run import explain_documents as explain_documents
-    from tellwhy.workflow.models.explain_new import explain_new as explain_new
+    from tellwhy.workflow.models.explain_new import (
+        explain_new as explain_new,
+        explain_table as explain_table,
+    )
     from tellwhy.workflow.models.files import load as load, save as save
     from tellwhy.workflow.models.table_model import TableModel as TableModel, fit_model as fit_model
     from tellwhy.workflow.networks.explain_network import explain_network as explain_network
@@ -30,7 +33,6 @@ if TYPE_CHECKING:
         TableComparison as TableComparison,
         compare_table as compare_table,
     )
-    from tellwhy.workflow.tables.table_run import explain_table as explain_table
     from tellwhy.workflow.texts.text_labels import TextLabels as TextLabels, explain_texts as explain_texts
 
 _PLACES = {
@@ -52,7 +54,7 @@ _PLACES = {
     "explain_new": "models.explain_new",
     "explain_pictures": "media.picture_run",
     "explain_series": "media.series_run",
-    "explain_table": "tables.table_run",
+    "explain_table": "models.explain_new",
     "explain_texts": "texts.text_labels",
     "fit_model": "models.table_model",
     "image_grid": "networks.grids",

@@ -9,9 +9,9 @@ from tellwhy.data import TableEncoder, as_table
 from tellwhy.scoring.training_rows import points_of
 from tellwhy.workflow import explain_table
 from tellwhy.workflow.tables.fitted import fit_table
+from tellwhy.workflow.tables.learning import checked_selection
 from tellwhy.workflow.tables.request import Request
 from tellwhy.workflow.tables.selection import select
-from tellwhy.workflow.tables.table_run import checked_selection
 from tellwhy.workflow.verdicts.words import cell_words, plain_cell
 
 

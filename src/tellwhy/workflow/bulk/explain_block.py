@@ -22,13 +22,14 @@ from tellwhy.storage.documents import plain
 from tellwhy.workflow.bulk.blocks import Block, ReadBlock, read_block
 from tellwhy.workflow.bulk.parts import Record, part_name, write_part, write_record
 from tellwhy.workflow.bulk.row_hashes import HASH, Hashes, compared_columns, row_hashes
-from tellwhy.workflow.models.explain_new import Judged, changed_request, judge
+from tellwhy.workflow.models.explain_new import changed_request, judge
 from tellwhy.workflow.models.files import load_table_model
 from tellwhy.workflow.models.marks import is_marked
 from tellwhy.workflow.models.new_data import counted_beyond
 from tellwhy.workflow.models.table_model import TableModel
 from tellwhy.workflow.run import Anomaly
 from tellwhy.workflow.tables.as_written import as_written
+from tellwhy.workflow.tables.batch import Judged
 from tellwhy.workflow.tables.table_run import run_of
 
 EXPLAINED_AT_ONCE = 200  # alarms, between two looks at the clock
@@ -129,12 +130,12 @@ def _explained(job: Job, model: TableModel, block: Block, read: ReadBlock) -> Re
         n_rows=len(judged.ranking.scores),
         n_alarms=len(explained),
         n_explained=sum(each.anomaly.note != NOT_EXPLAINED for each in explained),
-        n_held_back=sum(judged.held.values()) + len(held),
+        n_held_back=sum(judged.batch.held.values()) + len(held),
         highest=float(judged.ranking.scores.max()) if len(judged.ranking.scores) else None,
         parts=written,
         failed=[list(each) for each in read.failed],
         findings=_findings(judged, explained),
-        beyond={name: asdict(count) for name, count in counted_beyond(model, judged.cleaned).items()},
+        beyond={name: asdict(count) for name, count in counted_beyond(model, judged.batch.cleaned).items()},
     )
 
 
@@ -161,7 +162,7 @@ def _anomalies(job: Job, model: TableModel, judged: Judged) -> Iterator[Explaine
 
 def _told(model: TableModel, judged: Judged, positions: Integers) -> list[Explained]:
     chosen = replace(judged.ranking, positions=positions, percentiles=np.full(len(positions), 100.0))
-    run = run_of(judged.table, judged.request, judged.fitted, chosen, judged.found, with_evidence=False)
+    run = run_of(replace(judged, ranking=chosen), with_evidence=False)
     causes = {mark.cause for mark in model.marks}
     held = [bool(is_marked(anomaly, run.typical, causes)) for anomaly in run.anomalies]
     told = judged.in_words(run).anomalies
@@ -170,7 +171,7 @@ def _told(model: TableModel, judged: Judged, positions: Integers) -> list[Explai
 
 def _bare(judged: Judged, position: int) -> Anomaly:
     score = float(judged.ranking.scores[position])
-    row = int(judged.fitted.selection.rows[position])
+    row = int(judged.batch.fitted.selection.rows[position])
     return Anomaly(
         row, None, score, 100.0, True, [], p_value=judged.ranking.p_value(position), note=NOT_EXPLAINED
     )
@@ -188,7 +189,7 @@ def _places(read: ReadBlock, rows: Integers) -> dict[str, Any]:
 def _scores(judged: Judged, read: ReadBlock, held: list[int], hashes: Hashes) -> pa.Table:
     """Every row that was read; one that was dropped for its gaps has no score."""
     ranking = judged.ranking
-    judged_rows = judged.fitted.selection.rows
+    judged_rows = judged.batch.fitted.selection.rows
     scores = np.full(len(read.rows), np.nan)
     scores[judged_rows] = ranking.scores
     is_alarm = np.nan_to_num(scores, nan=-np.inf) > ranking.threshold
@@ -207,7 +208,9 @@ def _alarms(judged: Judged, read: ReadBlock, explained: list[Explained]) -> pa.T
         f"reason_{k + 1}": pa.array([texts[k] if k < len(texts) else None for texts in reasons], pa.string())
         for k in range(3)
     }
-    table = judged.table if read.table is None else read.table  # texts as they are, not how odd they are
+    table = (
+        judged.batch.table if read.table is None else read.table
+    )  # texts as they are, not how odd they are
     written = as_written(table.frame.iloc[rows]).to_dict("records") if len(rows) else []
     return pa.table(
         {
@@ -241,16 +244,16 @@ def _json(value: Any) -> str:
 def _attributions(job: Job, judged: Judged, read: ReadBlock) -> pa.Table:
     """What each column contributes to the score of every row, by the detector."""
     everyone = np.arange(len(judged.ranking.scores))
-    found = judged.fitted.explain(everyone, job.method)
+    found = judged.batch.fitted.explain(everyone, job.method)
     columns = {name: found.values[:, c] for c, name in enumerate(found.names())}
-    places = _places(read, judged.fitted.selection.rows)
+    places = _places(read, judged.batch.fitted.selection.rows)
     return pa.table({**places, "score": found.scores, **{f"value: {n}": v for n, v in columns.items()}})
 
 
 def _findings(judged: Judged, explained: list[Explained]) -> list[dict[str, Any]]:
     """What is wrong with the rows as data; of the rows, those that the run may tell are named."""
     told = {each.anomaly.row for each in explained[:MOST_NAMED]}
-    rows = judged.fitted.selection.rows
+    rows = judged.batch.fitted.selection.rows
     return [
         {
             "kind": finding.kind,
@@ -259,6 +262,6 @@ def _findings(judged: Judged, explained: list[Explained]) -> list[dict[str, Any]
             "text": finding.text,
             "rows": sorted(told & set(rows[list(finding.rows)].tolist())),
         }
-        for finding in judged.found.findings
+        for finding in judged.batch.found.findings
         if finding.rows
     ]

@@ -57,7 +57,7 @@ def fit_bulk(names: Sequence[str | Path], *, clean: bool = False, **settings: An
     source = str(files[0]) if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
     table = Table(_drawn(blocks, counts, chosen), source)
     model = fit_rows(table, request, clean=clean, n_rows=n)
-    return replace(model, seen=_seen(blocks, model))
+    return replace(model, seen={**model.seen, **_seen(blocks, model)})
 
 
 def _n_rows(block: Block) -> int:
@@ -97,14 +97,15 @@ def _drawn(blocks: Sequence[Block], counts: Sequence[int], chosen: Integers) -> 
 
 def _seen(blocks: Sequence[Block], model: TableModel) -> dict[str, SeenValues]:
     """What the features held, over all rows."""
-    names = list(model.roles)
+    names = [name for name in model.roles if name not in model.texts]
+    roles = {name: model.roles[name] for name in names}
     used = list(model.encoder.columns_)
     found: dict[str, SeenValues] | None = None
     for block in track(blocks, len(blocks), "counting values"):
         read = _read(block, names, required=used)
         if read.table is None:
             continue
-        frame = read_columns(read.table.frame.reindex(columns=names), roles=model.roles).frame
-        own = seen_values(frame, model.roles)
+        frame = read_columns(read.table.frame.reindex(columns=names), roles=roles).frame
+        own = seen_values(frame, roles)
         found = own if found is None else joined(found, own)
     return found or {}

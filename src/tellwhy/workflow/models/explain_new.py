@@ -1,11 +1,11 @@
-"""`explain_new`: a fitted model, and new rows; what is odd in them, and why."""
+"""`explain_table` and `explain_new`: learn what is ordinary, or take a model of it; judge rows, and say why."""
 
 from __future__ import annotations
 
 import copy
 import os
-from collections import Counter
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,55 +25,53 @@ from tellwhy.workflow.context.segments import nested_segments
 from tellwhy.workflow.models.marks import held_back, without_marked
 from tellwhy.workflow.models.new_data import NewData, new_data_of
 from tellwhy.workflow.models.new_rows import NewRows, read_new_rows, with_hours, without_later_dates
-from tellwhy.workflow.models.table_model import TableModel
+from tellwhy.workflow.models.table_model import Mark, TableModel
 from tellwhy.workflow.run import Run
+from tellwhy.workflow.tables.batch import Batch, Judged
 from tellwhy.workflow.tables.fitted import FittedTable, encoded_rows, encoded_score
 from tellwhy.workflow.tables.known_rows import KnownRows
+from tellwhy.workflow.tables.learning import learn
 from tellwhy.workflow.tables.request import Request
 from tellwhy.workflow.tables.selection import Selection, as_source
 from tellwhy.workflow.tables.table_run import run_of
-from tellwhy.workflow.texts.text_columns import TextColumns, scored_texts
+from tellwhy.workflow.texts.text_columns import scored_texts
 from tellwhy.workflow.verdicts.alarms import Alarms
 from tellwhy.workflow.verdicts.findings import RowFindings
-from tellwhy.workflow.verdicts.ranking import Ranking, ranking_of
 
 CHANGEABLE = ("id_column", "label", "method", "top", "alarms", "contamination", "fdr")
 
 
-@dataclass(frozen=True, eq=False)
-class Judged:
-    """New rows, scored by a model.
+def explain_table(
+    data: str | Path | TableLike, *, reference: str | Path | TableLike | None = None, **settings: Any
+) -> Run:
+    """Find the odd rows of a table and tell why they are odd.
 
-    Attributes
+    Parameters
     ----------
-    table, request
-        The rows, and what was asked of them.
-    fitted
-        The model beside these rows.
-    ranking
-        Their scores, and which of them are alarms.
-    found
-        What is wrong with them as data.
-    cleaned
-        The rows as they were read; cells that a finding explains are missing.
-    texts
-        Columns of texts, which count by how odd each text is.
-    held
-        How many rows each mark of the model held back.
+    data
+        A file name, a `Table`, a pandas or polars frame, or an array.
+    reference
+        Ordinary rows to compare with, in the same forms; without it (or `normal`), the table's own rows.
+    settings
+        See `Request`: normal, id_column, detector, method, top, alarms, contamination,
+        fdr, columns, exclude, by, label,
+        missing, random_state.
+
+    Returns
+    -------
+    Run
+        Ranked anomalies with reasons, and the evidence for them.
+
+    Examples
+    --------
+    >>> rows = np.random.default_rng(0).normal(size=(200, 3))
+    >>> rows[7, 1] = 9.0
+    >>> run = explain_table(rows, top=1)
+    >>> run.anomalies[0].row, run.anomalies[0].reasons[0].feature
+    (7, 'x1')
     """
-
-    table: Table
-    request: Request
-    fitted: FittedTable
-    ranking: Ranking
-    found: RowFindings
-    cleaned: pd.DataFrame
-    texts: TextColumns
-    held: Counter[str] = field(default_factory=Counter)
-
-    def in_words(self, run: Run) -> Run:
-        """The run, its reasons in words where a column of texts makes a row odd."""
-        return self.texts.told_in(run, replace(self.request, text=tuple(self.texts.texts)))
+    other = None if reference is None else as_source(reference)
+    return told_run(learn(as_source(data), Request(**settings), other).batch.judged())
 
 
 def explain_new(model: TableModel, data: str | Path | TableLike, **settings: Any) -> Run:
@@ -113,16 +111,20 @@ def explain_and_compare(
     judged = judge(model, table, changed_request(model, settings))
     run = judged_run(model, judged)
     stage("comparing with the rows of the fitting")
-    compared = new_data_of(model, judged.table, judged.cleaned)
+    compared = new_data_of(model, judged.batch.table, judged.batch.cleaned)
     place = os.path.abspath(model_file) if model_file else ""
     return replace(run, settings={**run.settings, "model": place}), compared
 
 
 def judged_run(model: TableModel, judged: Judged) -> Run:
-    """Explain the alarms among judged rows."""
-    run = run_of(judged.table, judged.request, judged.fitted, judged.ranking, judged.found)
-    run = judged.in_words(held_back(run, model.marks, judged.held))
+    """Explain the alarms among rows that a model judged."""
+    run = told_run(judged, model.marks)
     return replace(run, settings={**run.settings, "fitted_to": model.source})
+
+
+def told_run(judged: Judged, marks: Sequence[Mark] = ()) -> Run:
+    """Explain the alarms among judged rows; those whose cause is marked are held back."""
+    return judged.in_words(held_back(run_of(judged), marks, judged.batch.held))
 
 
 def changed_request(model: TableModel, settings: dict[str, Any]) -> Request:
@@ -159,10 +161,18 @@ def judge(model: TableModel, table: Table, request: Request, *, finds_learned: b
         kept = model.encoder.kept_rows(selection.frame)
         selection = selection.without(kept, np.arange(len(selection.reference)))
     fitted = replace(_fitted(model, selection), finds_learned=finds_learned)
-    found = found.without(kept)
-    ranking = _ranked(model, fitted, request, found)
-    fitted = replace(fitted, learned_scores=model.remembered["learned"])
-    return Judged(table, request, fitted, ranking, found, quality.frame, texts, held)
+    batch = Batch(
+        table,
+        request,
+        fitted,
+        found.without(kept),
+        quality.frame,
+        texts,
+        calibration=model.calibration,
+        drawn=_line(model, request, len(kept)),
+        held=held,
+    )
+    return batch.judged()
 
 
 def _selection(model: TableModel, new: NewRows, frame: pd.DataFrame) -> Selection:
@@ -203,8 +213,10 @@ def _fitted(model: TableModel, selection: Selection) -> FittedTable:
     known = KnownRows(encoded_rows(selection, encoder, model.sample), encoder.owner_, list(encoder.columns_))
     score = encoded_score(encoder, model.detector)
     told = _telling(encoder, selection)
-    learned = model.remembered.get("learned")
-    return FittedTable(selection, told, score, model.words, model.sample, known, learned_scores=learned)
+    fitted = FittedTable(selection, told, score, model.detector, model.words, model.sample, known)
+    if "learned" not in model.remembered:
+        model.remembered["learned"] = fitted.scores_of_learned()
+    return replace(fitted, learned_scores=model.remembered["learned"])
 
 
 def _telling(encoder: TableEncoder, selection: Selection) -> TableEncoder:
@@ -215,13 +227,10 @@ def _telling(encoder: TableEncoder, selection: Selection) -> TableEncoder:
     return told
 
 
-def _ranked(model: TableModel, fitted: FittedTable, request: Request, found: RowFindings) -> Ranking:
-    scores = fitted.scores()
-    reference = fitted.reference_scores(scores)
-    model.remembered["learned"] = reference
+def _line(model: TableModel, request: Request, n_rows: int) -> Alarms | None:
+    """Where alarms begin, where that was decided in fitting; None where it is drawn among the rows."""
     is_asked = any(value is not None for value in (request.alarms, request.contamination, request.fdr))
-    drawn = None if is_asked else line_of(model, len(scores))
-    return ranking_of(scores, model.calibration, reference, request, found.added, drawn=drawn)
+    return None if is_asked else line_of(model, n_rows)
 
 
 def line_of(model: TableModel, n_rows: int) -> Alarms:

@@ -13,23 +13,18 @@ import pandas as pd
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import generator
-from tellwhy.core.progress import stage
 from tellwhy.core.score_function import Floats, Integers
 from tellwhy.core.tables import random_sample
 from tellwhy.data import Table, TableEncoder
 from tellwhy.data.columns.roles import Role, read_columns
 from tellwhy.data.quality.facts import Facts, facts_of
 from tellwhy.data.table import TableLike
-from tellwhy.workflow.context.read_segments import in_segments
 from tellwhy.workflow.models.seen_values import SeenValues, seen_values
 from tellwhy.workflow.models.stored_rows import StoredRows
-from tellwhy.workflow.tables.default_detector import make_detector, training_sample
-from tellwhy.workflow.tables.fitted import FittedTable, encoded_rows, encoded_score, learned_rows
-from tellwhy.workflow.tables.known_rows import KnownRows
+from tellwhy.workflow.tables.learning import Learned, learn
 from tellwhy.workflow.tables.request import Request, rows_equal_to, split_marker
-from tellwhy.workflow.tables.selection import Selection, as_source, read_as_told, select
-from tellwhy.workflow.tables.table_run import checked_selection, encoded_selection, rank, versions
-from tellwhy.workflow.texts.text_columns import texts_as_numbers
+from tellwhy.workflow.tables.selection import Selection, as_source, read_as_told
+from tellwhy.workflow.tables.table_run import versions
 from tellwhy.workflow.texts.text_model import TextModel
 from tellwhy.workflow.verdicts.alarms import Calibration
 
@@ -177,14 +172,11 @@ def fit_model(data: str | Path | TableLike, *, clean: bool = False, **settings: 
         clean = True
     n = len(table.frame)
     chosen = np.sort(random_sample(n, MOST_ROWS, generator(request.random_state)))
-    sampled = table if len(chosen) == n else replace(table, frame=table.frame.iloc[chosen])
-    told = texts_as_numbers(sampled, None, replace(request, normal=None))
-    model = fit_rows(told.table, replace(told.request, normal=request.normal), clean=clean, n_rows=n)
-    kept = {name: learned.without_texts() for name, learned in told.columns.models.items()}
-    model = replace(model, texts=kept)
-    if sampled is table:
-        return model
-    others = {name: role for name, role in model.roles.items() if name not in kept}
+    if len(chosen) == n:
+        return fit_rows(table, request, clean=clean, n_rows=n)
+    sampled = replace(table, frame=table.frame.iloc[chosen])
+    model = fit_rows(sampled, request, clean=clean, n_rows=n)
+    others = {name: role for name, role in model.roles.items() if name not in model.texts}
     read = read_columns(table.frame[list(others)], roles=others)
     return replace(model, seen={**model.seen, **seen_values(read.frame, others)})
 
@@ -199,47 +191,45 @@ def _ordinary(table: Table, normal: str) -> Table:
 def fit_rows(table: Table, request: Request, *, clean: bool, n_rows: int) -> TableModel:
     """Learn from every row of a table that fits into memory; `n_rows` is what it was drawn from."""
     told = replace(request, normal=None)
-    raw = select(replace(table, frame=_without_marker(table, request)), None, told)
-    raw = replace(raw, is_clean=clean)
-    selection, found = checked_selection(table, raw, request.missing)
-    checked = selection
-    selection, rare = in_segments(selection, table, None, told)
-    found = found.with_more(rare)
-    selection, encoder = encoded_selection(selection, told)
-    kept = np.flatnonzero(np.isin(checked.rows, selection.rows))
-    found = found.without(kept)
-    stage("fitting the detector")
-    sample = training_sample(len(selection.reference), generator(request.random_state))
-    known = KnownRows(encoded_rows(selection, encoder, sample), encoder.owner_, list(encoder.columns_))
-    detector, words = make_detector(
-        request.detector, known.encoded[learned_rows(selection, sample)], is_clean=clean
-    )
-    fitted = FittedTable(selection, encoder, encoded_score(encoder, detector), words, sample, known)
-    ranking = rank(fitted, request, found.added)
-    by = _segment_columns(table, told, kept)
+    table = replace(table, frame=_without_marker(table, request))
+    model = kept_model(learn(table, told, is_clean=clean))
+    return replace(model, n_rows=n_rows, request=replace(model.request, normal=request.normal))
+
+
+def kept_model(learned: Learned) -> TableModel:
+    """What is kept of what was learned from the rows of a table, to judge others by."""
+    judged = learned.batch.judged()
+    batch = judged.batch
+    roles = learned.read.roles
+    selection = batch.fitted.selection
+    encoder = batch.fitted.encoder
+    kept = np.flatnonzero(np.isin(learned.read.rows, selection.rows))
+    by = _segment_columns(batch.table, batch.request, kept)
+    alarms = judged.ranking.alarms
     return TableModel(
-        source=table.source,
-        fingerprint=table.fingerprint,
-        n_rows=n_rows,
-        request=request,
-        table_columns=tuple(map(str, table.frame.columns)),
-        roles=raw.roles,
+        source=batch.table.source,
+        fingerprint=batch.table.fingerprint,
+        n_rows=len(batch.table.frame),
+        request=batch.request,
+        table_columns=tuple(map(str, batch.table.frame.columns)),
+        roles=roles,
         by_roles=by[1],
-        rows=StoredRows.of(_kept_columns(checked.frame.iloc[kept], raw.roles)),
+        rows=StoredRows.of(_kept_columns(learned.read.frame.iloc[kept], roles)),
         by_rows=by[0],
-        hours=tuple(name for name, role in raw.roles.items() if role.orders and name in encoder.columns_),
-        bends={} if selection.context is None else _bends(selection),
-        seen=seen_values(checked.frame, raw.roles),
+        hours=tuple(name for name, role in roles.items() if role.orders and name in encoder.columns_),
+        bends=_bends(selection),
+        seen=seen_values(learned.read.frame, roles),
         encoder=encoder,
-        detector=detector,
-        words=words,
-        sample=sample,
-        is_clean=clean,
-        calibration=fitted.calibration(fitted.reference_scores(ranking.model_scores)),
-        level=float(ranking.alarms.level),
-        threshold=float(ranking.threshold),
-        rule=ranking.alarms.rule,
+        detector=batch.fitted.detector,
+        words=batch.fitted.words,
+        sample=batch.fitted.sample,
+        is_clean=selection.is_clean,
+        calibration=judged.calibration,
+        level=float(alarms.level),
+        threshold=float(judged.ranking.threshold),
+        rule=alarms.rule,
         versions=versions(),
+        texts={name: each.without_texts() for name, each in batch.texts.models.items()},
     )
 
 

@@ -38,6 +38,8 @@ class FittedTable:
     ----------
     score
         Score of rows as the user has them.
+    detector
+        Of encoded rows.
     words
         The detector, in words.
     sample
@@ -54,6 +56,7 @@ class FittedTable:
     selection: Selection
     encoder: TableEncoder
     score: EncodedScore
+    detector: Any
     words: str
     sample: Integers
     known: KnownRows
@@ -73,7 +76,11 @@ class FittedTable:
         """Scores of the reference rows (if it is separate, of those learned from), each as if it were new."""
         if self.selection.own is not None:
             return scores[self.selection.own]
-        return self._scored(self.learned) if self.learned_scores is None else self.learned_scores
+        return self.scores_of_learned() if self.learned_scores is None else self.learned_scores
+
+    def scores_of_learned(self) -> Floats:
+        """Scores of the rows that the detector learned from, each as if it were new."""
+        return self._scored(self.learned)
 
     def explain(self, positions: Integers, method: str) -> Explanation:
         """Explain some of the selected rows, told by their numbers (see `KnownRows`)."""
@@ -184,7 +191,7 @@ def fit_table(
     model, words = make_detector(
         detector, known.encoded[learned_rows(selection, sample)], is_clean=selection.is_clean
     )
-    return FittedTable(selection, encoder, encoded_score(encoder, model), words, sample, known)
+    return FittedTable(selection, encoder, encoded_score(encoder, model), model, words, sample, known)
 
 
 def encoded_score(encoder: TableEncoder, model: Any) -> EncodedScore:

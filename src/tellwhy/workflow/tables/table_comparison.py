@@ -17,9 +17,9 @@ from tellwhy.core.tables import evenly_spread, take_rows
 from tellwhy.data.table import TableLike
 from tellwhy.evaluation import compare
 from tellwhy.workflow.tables.fitted import fit_table
+from tellwhy.workflow.tables.learning import encoded_selection
 from tellwhy.workflow.tables.request import Request
 from tellwhy.workflow.tables.selection import as_source, select
-from tellwhy.workflow.tables.table_run import encoded_selection
 
 COMPARED_ROWS = 100
 # Every method explains every changed row: these numbers keep that below a minute, however large the table is.

@@ -1,4 +1,4 @@
-"""From a table to ranked, explained anomalies: load → encode → fit → score → explain → check."""
+"""From judged rows of a table to a run: ranked, explained anomalies, and how far to trust the explanation."""
 
 from __future__ import annotations
 
@@ -12,119 +12,39 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tellwhy.core.explanation import Explanation
-from tellwhy.core.params import generator
 from tellwhy.core.progress import stage
-from tellwhy.core.score_function import Floats, Integers
+from tellwhy.core.score_function import Integers
 from tellwhy.core.storage import clock
-from tellwhy.data import Table, TableEncoder, describe_column
+from tellwhy.data import Table, describe_column
 from tellwhy.data.places import file_of, line_of
-from tellwhy.data.quality import check_table
-from tellwhy.data.table import TableLike
-from tellwhy.workflow.context.read_segments import in_segments
 from tellwhy.workflow.context.usual_in_segments import InSegments
 from tellwhy.workflow.run import AlarmRule, Anomaly, Evidence, Reason, Run, Typical
 from tellwhy.workflow.tables.as_written import as_written, with_lines
+from tellwhy.workflow.tables.batch import Judged
 from tellwhy.workflow.tables.detection import detection_of
 from tellwhy.workflow.tables.evidence import LEAST_EVIDENCE_ROWS, evidence_of
-from tellwhy.workflow.tables.fitted import FittedTable, fit_table
+from tellwhy.workflow.tables.fitted import FittedTable
 from tellwhy.workflow.tables.request import Request, cell_text
-from tellwhy.workflow.tables.selection import Selection, as_source, select
-from tellwhy.workflow.texts.text_columns import texts_as_numbers
 from tellwhy.workflow.verdicts.findings import RowFindings, finding_reasons, told_findings, with_findings
 from tellwhy.workflow.verdicts.headline import headline_of, uncertainty
 from tellwhy.workflow.verdicts.nearest import nearest_normals, repaired
-from tellwhy.workflow.verdicts.ranking import Ranking, ranking_of
+from tellwhy.workflow.verdicts.ranking import Ranking
 from tellwhy.workflow.verdicts.reasons import groups_of, typical_of, unattributed_parts, verified_reasons
 from tellwhy.workflow.verdicts.verified import Cause, causes_of
 
 ORDINARY = float(-np.log(0.01))  # surprise up to which a row is ordinary: one in a hundred is beyond
 
 
-def explain_table(
-    data: str | Path | TableLike, *, reference: str | Path | TableLike | None = None, **settings: Any
-) -> Run:
-    """Find the odd rows of a table and tell why they are odd.
-
-    Parameters
-    ----------
-    data
-        A file name, a `Table`, a pandas or polars frame, or an array.
-    reference
-        Ordinary rows to compare with, in the same forms; without it (or `normal`), the table's own rows.
-    settings
-        See `Request`: normal, id_column, detector, method, top, alarms, contamination,
-        fdr, columns, exclude, by, label,
-        missing, random_state.
-
-    Returns
-    -------
-    Run
-        Ranked anomalies with reasons, and the evidence for them.
-
-    Examples
-    --------
-    >>> rows = np.random.default_rng(0).normal(size=(200, 3))
-    >>> rows[7, 1] = 9.0
-    >>> run = explain_table(rows, top=1)
-    >>> run.anomalies[0].row, run.anomalies[0].reasons[0].feature
-    (7, 'x1')
-    """
-    asked = Request(**settings)
-    texts = texts_as_numbers(as_source(data), None if reference is None else as_source(reference), asked)
-    return texts.columns.told_in(_explained(texts.table, texts.other, texts.request), asked)
-
-
-def _explained(table: Table, other: Table | None, request: Request) -> Run:
-    """Explain a table whose texts are numbers."""
-    selection = select(table, other, request)
-    selection, found = checked_selection(table, selection, request.missing)
-    selection, rare = in_segments(selection, table, other, request)
-    found = found.with_more(rare)
-    stage("encoding columns")
-    before = selection.rows
-    selection, encoder = encoded_selection(selection, request)
-    found = found.without(np.flatnonzero(np.isin(before, selection.rows)))
-    stage("fitting the detector")
-    fitted = fit_table(selection, encoder, request.detector, generator(request.random_state))
-    return run_of(table, request, fitted, rank(fitted, request, found.added), found)
-
-
-def run_of(
-    table: Table,
-    request: Request,
-    fitted: FittedTable,
-    ranking: Ranking,
-    found: RowFindings,
-    *,
-    with_evidence: bool = True,
-) -> Run:
+def run_of(judged: Judged, *, with_evidence: bool = True) -> Run:
     """Explain the ranked rows of a table, and tell everything as a `Run`.
 
     Without evidence the explanation is not tested as a whole; the reasons of each row are verified anyway.
     """
-    return _run(_findings(table, request, fitted, ranking, found, with_evidence=with_evidence))
-
-
-def checked_selection(table: Table, selection: Selection, missing: str) -> tuple[Selection, RowFindings]:
-    """Look for what is wrong with the data; cells that a finding explains are missing from then on.
-
-    They stay where missing cells are not filled in: whoever drops rows with gaps means the table's own gaps.
-    """
-    checked = check_table(
-        selection.frame,
-        selection.roles,
-        reference=selection.reference if selection.own is None else None,
-        raw=table.frame[list(selection.frame.columns)],
+    batch = judged.batch
+    told = _findings(
+        batch.table, batch.request, batch.fitted, judged.ranking, batch.found, with_evidence=with_evidence
     )
-    found = RowFindings.of(checked.findings, len(selection.frame))
-    return selection.with_cells(checked.frame) if missing == "impute" else selection, found
-
-
-def rank(fitted: FittedTable, request: Request, added: Floats) -> Ranking:
-    """Score every row of a table, and rank the rows."""
-    scores = fitted.scores()
-    reference = fitted.reference_scores(scores)
-    return ranking_of(scores, fitted.calibration(reference), reference, request, added)
+    return _run(told)
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,31 +142,6 @@ def _ordinary_level(ranking: Ranking) -> float:
     """Score up to which a row counts as ordinary: below the threshold, and where one row in a hundred is."""
     usual = np.interp(ORDINARY, np.sort(ranking.surprises), np.sort(ranking.scores))
     return float(min(ranking.threshold, usual))
-
-
-def encoded_selection(selection: Selection, request: Request) -> tuple[Selection, TableEncoder]:
-    """Fit the encoding of columns to the reference rows, and drop rows with missing cells where asked to."""
-    selection = selection.with_hours()
-    frame, reference = selection.compared()
-    other_rows = None if reference is frame else frame
-    # Columns that the user named are used even if they look like a numbering of the rows.
-    named = None if request.columns is None else list(selection.frame.columns)
-    encoder = TableEncoder(
-        missing=request.missing,
-        columns=named,
-        exclude=selection.context_columns(),
-        roles=selection.roles,
-        compress=request.detector != "auto",  # the default detector deals with long tails itself
-    )
-    encoder.fit(reference, scored=other_rows)
-    encoder.notices_ = [*selection.notices, *encoder.notices_]
-    if other_rows is not None:
-        encoder.notices_ += [f"In the scored rows: {text}" for text in encoder.missing_in(other_rows)]
-    if request.missing == "drop":
-        selection = selection.without(
-            encoder.kept_rows(selection.frame), encoder.kept_rows(selection.reference)
-        )
-    return selection, encoder
 
 
 def _run(found: _Findings) -> Run:

@@ -41,7 +41,7 @@ class TextColumns:
     models: Mapping[str, TextModel]
     own: Integers
 
-    def told_in(self, run: Run, asked: Request) -> Run:
+    def told_in(self, run: Run) -> Run:
         """Return a run whose reasons name words where a column of texts makes a row odd."""
         if not self.texts:
             return run
@@ -57,7 +57,7 @@ class TextColumns:
             headline=[_reworded(line, phrases) for line in run.headline],
             findings=[replace(f, text=_reworded(f.text, phrases)) for f in run.findings],
             notices=[*run.notices, *(self._notice(name) for name in self.texts)],
-            settings={**run.settings, "text": list(asked.text)},
+            settings={**run.settings, "text": [*self.texts, *run.settings["text"]]},
             roles={**run.roles, **dict.fromkeys(self.texts, "texts, told by how odd each is")},
             table_rows=rows,
         )
