@@ -1,4 +1,4 @@
-"""`explain_table` and `explain_new`: learn what is ordinary, or take a model of it; judge rows, and say why."""
+"""`explain_table` and `explain_new`: learn what is ordinary, or take a model of it; judge rows beside it."""
 
 from __future__ import annotations
 

@@ -50,7 +50,8 @@ def learn(table: Table, request: Request, other: Table | None = None, *, is_clea
         Whether the user vouches for the table's own rows.
     """
     texts = texts_as_numbers(table, other, request)
-    table, request, other = texts.table, texts.request, texts.other
+    table, request = texts.table, texts.request
+    other = texts.other
     selection = select(table, other, request)
     selection = replace(selection, is_clean=selection.is_clean or is_clean)
     read, found = checked_selection(table, selection, request.missing)
