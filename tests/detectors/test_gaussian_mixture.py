@@ -170,7 +170,7 @@ def test_thresholds_hold_for_new_rows_even_where_the_mixture_overfits():
     rng = np.random.default_rng(1)
     mix = rng.normal(size=(40, 40))
     rows, new = rng.normal(size=(200, 40)) @ mix, rng.normal(size=(2000, 40)) @ mix
-    detector = GaussianMixture(2, false_alarms=0.1).fit(rows)
+    detector = GaussianMixture(2, contamination=0.1).fit(rows)
     assert 0.03 < (detector.predict(new) == -1).mean() < 0.25
     assert (detector.outlierness(new) > np.quantile(detector.outlierness(rows), 0.9)).mean() > 0.6
 

@@ -62,7 +62,7 @@ def test_axes_by_either_route(n):
 def test_thresholds_hold_for_new_rows_where_there_are_as_many_columns_as_rows():
     rng = np.random.default_rng(1)
     rows, new = rng.normal(size=(60, 50)), rng.normal(size=(1000, 50))
-    detector = PCADetector(30, false_alarms=0.1).fit(rows)
+    detector = PCADetector(30, contamination=0.1).fit(rows)
     assert 0.04 < (detector.predict(new) == -1).mean() < 0.25
     assert (detector.outlierness(new) > np.quantile(detector.outlierness(rows), 0.9)).mean() > 0.6
 

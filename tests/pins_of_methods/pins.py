@@ -1,8 +1,9 @@
 """The file of pins: what all methods found when it was written, and how they were called.
 
 `PYTHONPATH=tests python -m pins_of_methods.pins` compares and lists what differs, to the last bit.
-`PYTHONPATH=tests python -m pins_of_methods.pins --write` writes the file anew; read the difference before you
-commit it. Models that were saved before are never written again: they are what older versions left behind.
+`PYTHONPATH=tests python -m pins_of_methods.pins --write` writes the file anew, `--write-signatures` its names and
+parameters only; read the difference before you commit it. Models that were saved before are never written
+again: they are what older versions left behind.
 """
 
 import json
@@ -44,11 +45,18 @@ def differences(held: Any, found: Any, place: str = "") -> Iterator[str]:
         yield f"{place}: was {held}, is {found}"
 
 
+def _write(held: dict[str, Any]) -> None:
+    FILE.write_text(json.dumps(held, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
 def main() -> int:
     """Compare, or write."""
     if "--write" in sys.argv:
         saved_models.write()
-        FILE.write_text(json.dumps(measured(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        _write(measured())
+        return 0
+    if "--write-signatures" in sys.argv:
+        _write({**pins(), "signatures": signatures.of_the_package()})
         return 0
     found = list(differences(pins(), json.loads(json.dumps(measured()))))
     print("\n".join(found) if found else "Every method gives the same bits.")

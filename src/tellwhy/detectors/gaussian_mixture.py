@@ -69,7 +69,7 @@ class GaussianMixture(Detector):
     validation_share
         Share of the rows held out to choose K and the regularisation; the chosen mixture is then fitted to
         all rows.
-    false_alarms
+    contamination
         Share of training rows, each scored as if it were new, above the threshold that `fit` sets.
     random_state
         Seed of the split and of the starting points.
@@ -100,7 +100,7 @@ class GaussianMixture(Detector):
         "covariance": one_of("full", "diag"),
         "regularisation": (one_of("auto"), real(0, 1)),
         "validation_share": real(0, 1),
-        "false_alarms": real(0, 0.5, closed="right"),
+        "contamination": real(0, 0.5, closed="right"),
         "random_state": seed,
     }
 
@@ -112,7 +112,7 @@ class GaussianMixture(Detector):
         *,
         regularisation: str | float = 1e-3,
         validation_share: float = 0.2,
-        false_alarms: float = 0.1,
+        contamination: float = 0.1,
         random_state: Seed = 0,
     ):
         self.n_components = n_components
@@ -120,7 +120,7 @@ class GaussianMixture(Detector):
         self.covariance = covariance
         self.regularisation = regularisation
         self.validation_share = validation_share
-        self.false_alarms = false_alarms
+        self.contamination = contamination
         self.random_state = random_state
 
     def _fit(self, X: Floats) -> None:
@@ -137,7 +137,7 @@ class GaussianMixture(Detector):
         self.n_components_ = int(model.n_components)
         self.parts_ = _parts(model, scaling)
         self.training_scores_ = left_out_energies(self.to_score(), X[calibration_rows(len(X))], len(X))
-        self.set_threshold(contamination=self.false_alarms)
+        self.set_threshold(contamination=self.contamination)
 
     def _chosen(self, Z: Floats, rng: np.random.Generator) -> ExpectationMaximisation:
         """Return the mixture that is to be fitted to all rows, after the choices that were left to `fit`."""

@@ -59,7 +59,7 @@ class MixedMarginals(Detector):
     ----------
     shrinkage
         Weight of independence in R: at least 0.01; 'auto' is Ledoit and Wolf's.
-    false_alarms
+    contamination
         Share of training rows, each scored as if it were new, above the threshold that `fit` sets.
 
     Attributes
@@ -78,18 +78,18 @@ class MixedMarginals(Detector):
     >>> rng = np.random.default_rng(0)
     >>> X = np.column_stack([rng.normal(size=500), np.zeros(500)])
     >>> X[::50, 1] = 1.0
-    >>> MixedMarginals(false_alarms=0.05).fit(X).predict([[0.3, 0.0], [0.3, 0.2]])
+    >>> MixedMarginals(contamination=0.05).fit(X).predict([[0.3, 0.0], [0.3, 0.2]])
     array([ 1, -1])
     """
 
     _parameters: ClassVar[dict[str, Rules]] = {
         "shrinkage": (one_of("auto"), real(0, 1, closed="both")),
-        "false_alarms": real(0, 0.5, closed="right"),
+        "contamination": real(0, 0.5, closed="right"),
     }
 
-    def __init__(self, *, shrinkage: str | float = "auto", false_alarms: float = 0.1):
+    def __init__(self, *, shrinkage: str | float = "auto", contamination: float = 0.1):
         self.shrinkage = shrinkage
-        self.false_alarms = false_alarms
+        self.contamination = contamination
 
     def _fit(self, X: Floats) -> None:
         learned = X[np.sort(random_sample(len(X), LEARNED_ROWS, np.random.default_rng(0)))]
@@ -97,7 +97,7 @@ class MixedMarginals(Detector):
         self.shrinkage_ = self._weight(self.columns_, learned)
         self.dependence_ = _dependence(self.columns_, learned, self.shrinkage_)
         self.training_scores_ = self._left_out(X[calibration_rows(len(X))])
-        self.set_threshold(contamination=self.false_alarms)
+        self.set_threshold(contamination=self.contamination)
 
     def _weight(self, columns: MixedColumns, X: Floats) -> float:
         if not isinstance(self.shrinkage, str):

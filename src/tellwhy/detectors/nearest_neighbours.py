@@ -28,7 +28,7 @@ class NearestNeighbours(RememberingDetector):
     ----------
     n_neighbors
         k; fewer where there are fewer other rows.
-    false_alarms
+    contamination
         Share of training rows, each scored as if it were new, above the threshold that `fit` sets.
 
     Examples
@@ -40,12 +40,12 @@ class NearestNeighbours(RememberingDetector):
 
     _parameters: ClassVar[dict[str, Rules]] = {
         "n_neighbors": integer(1),
-        "false_alarms": real(0, 0.5, closed="right"),
+        "contamination": real(0, 0.5, closed="right"),
     }
 
-    def __init__(self, n_neighbors: int = 10, *, false_alarms: float = 0.1):
+    def __init__(self, n_neighbors: int = 10, *, contamination: float = 0.1):
         self.n_neighbors = n_neighbors
-        self.false_alarms = false_alarms
+        self.contamination = contamination
 
     def _fit(self, X: Floats) -> None:
         k = min(int(self.n_neighbors), len(X) - 1)  # a row is no neighbour of itself
@@ -53,7 +53,7 @@ class NearestNeighbours(RememberingDetector):
         self.expansion_ = NeighbourDistance(X.copy(), k, everyone, len(X))
         rows = calibration_rows(len(X))
         self.training_scores_ = self.to_score().value(X[rows], rows)
-        self.set_threshold(contamination=self.false_alarms)
+        self.set_threshold(contamination=self.contamination)
 
     def to_score(self) -> NeighbourScore:
         """Return the outlierness as a score function with its neighbours."""

@@ -35,7 +35,7 @@ class PCADetector(Detector):
     n_components
         Number of components, or the share of the variance that they hold at least. At least one direction is
         always left out: with all of them every row would be reproduced.
-    false_alarms
+    contamination
         Share of training rows, each scored by components learned without it, above the threshold that `fit`
         sets.
 
@@ -58,12 +58,12 @@ class PCADetector(Detector):
 
     _parameters: ClassVar[dict[str, Rules]] = {
         "n_components": (real(0, 1), integer(1)),
-        "false_alarms": real(0, 0.5, closed="right"),
+        "contamination": real(0, 0.5, closed="right"),
     }
 
-    def __init__(self, n_components: float | int = 0.9, *, false_alarms: float = 0.1):
+    def __init__(self, n_components: float | int = 0.9, *, contamination: float = 0.1):
         self.n_components = n_components
-        self.false_alarms = false_alarms
+        self.contamination = contamination
 
     def _fit(self, X: Floats) -> None:
         squarable_centre_and_unit(X, "squared errors")
@@ -73,7 +73,7 @@ class PCADetector(Detector):
         total = float(found.variances.sum())
         self.explained_ = float(found.variances[:k].sum() / total) if total > 0 else 0.0
         self.training_scores_ = _left_out_errors(X[calibration_rows(len(X))], k)
-        self.set_threshold(contamination=self.false_alarms)
+        self.set_threshold(contamination=self.contamination)
 
     def _count(self, variances: Floats, d: int) -> int:
         """Return how many components to take: those that exist, and one less than there are columns."""

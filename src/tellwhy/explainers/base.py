@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -14,6 +15,7 @@ from tellwhy.core.capabilities import IsPrediction, LeavesRowsOut
 from tellwhy.core.errors import InvalidInput, UnsupportedModel
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.extras import Extras
+from tellwhy.core.old_names import TakesOldNames
 from tellwhy.core.params import Rules, validate_parameters
 from tellwhy.core.progress import shown
 from tellwhy.core.score_function import Floats, Integers, ScoreFunction
@@ -39,7 +41,7 @@ from tellwhy.scoring.scores.flat_score import FlatScore, array_rows, takes_array
 __all__ = ["Attribution", "BackgroundExplainer", "Rows", "ScoreExplainer", "lacks", "mean_of_rows"]
 
 
-class ScoreExplainer(ABC):
+class ScoreExplainer(TakesOldNames, ABC):
     """Base of the explainers of scores: `explain(X)` gives an `Explanation` of the model's score of each row.
 
     A subclass implements `_attribute(rows)`. One that learns from ordinary rows first is a
@@ -57,13 +59,13 @@ class ScoreExplainer(ABC):
     )
     _parameters: ClassVar[dict[str, Rules]] = {}
 
-    def __new__(cls, *_: Any, **given: Any) -> Self:
-        """Make an explainer; a slip in the name of a parameter is answered with the nearest one."""
-        refuse_unknown(cls, given)
-        return super().__new__(cls)
-
     def __init__(self, model: object):
         self.model = model
+
+    @classmethod
+    def _check_given(cls, given: Mapping[str, Any]) -> None:
+        """Answer a slip in the name of a parameter with the nearest one."""
+        refuse_unknown(cls, given)
 
     @cached_property
     def score(self) -> ScoreFunction:

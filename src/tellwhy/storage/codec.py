@@ -17,6 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from tellwhy.core.errors import CannotWrite
+from tellwhy.core.old_names import new_names
 from tellwhy.core.params import validate_parameters
 from tellwhy.storage.documents import Arrays, Misfit, at_key
 
@@ -226,7 +227,7 @@ class Decoder:
 def put_together(cls: Any, fields: Mapping[str, Mapping[str, Any]], prefix: str = "") -> Any:
     """Return an estimator made of its two halves; `prefix` is the beginning of their keys."""
     with at_key(f"{prefix}params"):
-        model = cls(**fields["params"])
+        model = cls(**new_names(cls, fields["params"]))
         validate_parameters(model)
     for name, value in fields["learned"].items():
         # Only what `fit` sets may come from a file: no method, no property, nothing private.

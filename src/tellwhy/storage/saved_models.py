@@ -16,6 +16,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from tellwhy.core.errors import CannotWrite, UnreadableFile
+from tellwhy.core.old_names import TakesOldNames, warned_names
 from tellwhy.storage.codec import HALVES, Decoder, Encoder, Part, Parts, halves, put_together
 from tellwhy.storage.documents import ARRAYS, Arrays, Format, Misfit, at_key
 
@@ -109,8 +110,8 @@ def _check_numbers(path: Path, arrays: Mapping[str, Any]) -> None:
             raise UnreadableFile(f"{path} holds something else than finite numbers in {name!r}.")
 
 
-class SavedModel:
-    """An estimator that is written to a folder and read again."""
+class SavedModel(TakesOldNames):
+    """An estimator that is written to a folder and read again; its parameters may go by their old names."""
 
     _model_io: ClassVar[str]  # the module that declares its `KIND`; loaded when first needed
 
@@ -126,3 +127,7 @@ class SavedModel:
         if not isinstance(model, cls):
             raise UnreadableFile(f"{folder} holds a {type(model).__name__}, not a {cls.__name__}.")
         return model
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, as scikit-learn's estimators do."""
+        return super().set_params(**warned_names(type(self), params))  # type: ignore[misc]

@@ -157,7 +157,7 @@ def test_training_scores_are_those_of_left_out_rows():
 def test_thresholds_hold_for_new_rows_and_for_the_training_rows():
     rng = np.random.default_rng(5)
     rows, new = rng.normal(size=(1000, 10)), rng.normal(size=(4000, 10))
-    for detector in (KernelDensity(false_alarms=0.05), NearestNeighbours(false_alarms=0.05)):
+    for detector in (KernelDensity(contamination=0.05), NearestNeighbours(contamination=0.05)):
         assert (detector.fit(rows).predict(new) == -1).mean() == pytest.approx(0.05, abs=0.015)
         assert (detector.fit_predict(rows) == -1).mean() == pytest.approx(0.05, abs=0.005)
     for share in (0.05, 0.2):

@@ -125,7 +125,7 @@ def test_the_default_detector_and_its_words():
         assert told == f"committee of {len(model.panel_.members)} simple detectors".replace("6", "six")
     model, told = make_detector("one-class-svm", Z, is_clean=True)
     assert (type(model).__name__, told) == ("OneClassSVM", "OneClassSVM")
-    assert make_detector("GaussianMixture", Z, is_clean=True)[0].false_alarms == 0.01
+    assert make_detector("GaussianMixture", Z, is_clean=True)[0].contamination == 0.01
     with pytest.raises(InvalidInput, match="only 9 rows to learn from; at least 10"):
         make_detector("auto", Z[:9], is_clean=True)
     make_detector("auto", Z[:10], is_clean=True)

@@ -76,7 +76,7 @@ class Committee(RememberingDetector):
         Share of rows to set aside; 0 where all rows are known to be ordinary.
     max_points
         How many rows the members that compare rows remember at most.
-    false_alarms
+    contamination
         Share of training rows, each scored as if it were new, above the threshold that `fit` sets.
     random_state
         Seed of the choice of remembered rows.
@@ -102,7 +102,7 @@ class Committee(RememberingDetector):
         "extra": (none, _MAKERS),
         "trim": real(0, 0.5, closed="left"),
         "max_points": integer(10),
-        "false_alarms": real(0, 0.5, closed="right"),
+        "contamination": real(0, 0.5, closed="right"),
         "random_state": seed,
     }
 
@@ -113,14 +113,14 @@ class Committee(RememberingDetector):
         extra: Mapping[str, MemberMaker] | None = None,
         trim: float = 0.1,
         max_points: int = 4_000,
-        false_alarms: float = 0.01,
+        contamination: float = 0.01,
         random_state: int = 0,
     ):
         self.members = members
         self.extra = extra
         self.trim = trim
         self.max_points = max_points
-        self.false_alarms = false_alarms
+        self.contamination = contamination
         self.random_state = random_state
 
     def _fit(self, X: Floats) -> None:
@@ -136,7 +136,7 @@ class Committee(RememberingDetector):
         rows = calibration_rows(len(X))
         score = self.to_score()
         self.training_scores_ = score.panel.value(X[rows], score.points_of(rows))
-        self.set_threshold(contamination=self.false_alarms)
+        self.set_threshold(contamination=self.contamination)
 
     def _training(self, X: Floats, rng: np.random.Generator) -> Training:
         everyone = Training(X, np.arange(len(X)), np.empty(0, dtype=np.int64))

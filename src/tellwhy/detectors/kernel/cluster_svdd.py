@@ -45,7 +45,7 @@ class ClusterSVDD(Detector):
         Number of starts; the lowest objective is kept.
     max_iter
         The most rounds of a start.
-    false_alarms
+    contamination
         Share of training rows above the threshold that `fit` sets.
     random_state
         Seed of the starts.
@@ -71,7 +71,7 @@ class ClusterSVDD(Detector):
         "loss": one_of("hinge", "squared"),
         "n_init": integer(1),
         "max_iter": integer(1),
-        "false_alarms": real(0, 0.5, closed="right"),
+        "contamination": real(0, 0.5, closed="right"),
         "random_state": seed,
     }
 
@@ -83,7 +83,7 @@ class ClusterSVDD(Detector):
         *,
         n_init: int = 5,
         max_iter: int = 100,
-        false_alarms: float = 0.1,
+        contamination: float = 0.1,
         random_state: Seed = 0,
     ):
         self.n_classes = n_classes
@@ -91,7 +91,7 @@ class ClusterSVDD(Detector):
         self.loss = loss
         self.n_init = n_init
         self.max_iter = max_iter
-        self.false_alarms = false_alarms
+        self.contamination = contamination
         self.random_state = random_state
 
     def _fit(self, X: Floats) -> None:
@@ -112,7 +112,7 @@ class ClusterSVDD(Detector):
         self.squared_radii_ = best.balls.squared_radii[used] * unit**2
         self.expansion_ = CentreDistance(best.balls.centres[used] * unit + middle)
         self.training_scores_ = self.to_score().value(X[calibration_rows(len(X))])
-        self.set_threshold(contamination=self.false_alarms)
+        self.set_threshold(contamination=self.contamination)
 
     def _settings(self) -> Settings:
         """Return settings of the latent-class model under which neighbours do not count (θ = 1)."""

@@ -32,7 +32,7 @@ class KernelDensity(RememberingDetector, KernelDetector):
     bandwidth
         σ, in the units of the data; 'auto' takes a quarter of the median distance between rows;
         'localisation' as in `OneClassSVM`.
-    false_alarms
+    contamination
         Share of training rows, each scored as if it were new, above the threshold that `fit` sets.
 
     Examples
@@ -44,7 +44,7 @@ class KernelDensity(RememberingDetector, KernelDetector):
 
     _parameters: ClassVar[dict[str, Rules]] = {
         **KERNEL_PARAMETERS,
-        "false_alarms": real(0, 0.5, closed="right"),
+        "contamination": real(0, 0.5, closed="right"),
     }
 
     # On clustered, correlated and heavy-tailed data, detection and the naming of odd features peak at 0.2 to
@@ -59,14 +59,14 @@ class KernelDensity(RememberingDetector, KernelDetector):
         a: float = 1.0,
         *,
         scale: str = "count",
-        false_alarms: float = 0.1,
+        contamination: float = 0.1,
     ):
         self.kernel = kernel
         self.q = q
         self.bandwidth = bandwidth
         self.a = a
         self.scale = scale
-        self.false_alarms = false_alarms
+        self.contamination = contamination
 
     def _fit(self, X: Floats) -> None:
         kernel = self.radial_kernel(X)
@@ -74,4 +74,4 @@ class KernelDensity(RememberingDetector, KernelDetector):
         rows = calibration_rows(len(X))
         # Each row is scored without itself, as if it were new.
         self.training_scores_ = self.to_score().value(X[rows], rows)
-        self.set_threshold(contamination=self.false_alarms)
+        self.set_threshold(contamination=self.contamination)

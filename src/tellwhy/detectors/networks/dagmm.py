@@ -68,7 +68,7 @@ class DAGMM(NetworkDetector):
         typical length of a row, and 0 compares them as published.
     regularisation
         Added to the variances of r(x).
-    learning_rate, batch_size, max_epochs, patience, validation_share, device, dtype, false_alarms,
+    learning_rate, batch_size, max_epochs, patience, validation_share, device, dtype, contamination,
     random_state
         As in `VAE`. Batches are larger, because covariances are estimated from each one.
 
@@ -120,7 +120,7 @@ class DAGMM(NetworkDetector):
         validation_share: float = 0.2,
         device: str = "auto",
         dtype: str = "float64",
-        false_alarms: float = 0.1,
+        contamination: float = 0.1,
         random_state: Seed = 0,
     ):
         store_parameters(self, locals())

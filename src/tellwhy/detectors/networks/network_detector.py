@@ -45,7 +45,7 @@ NETWORK_PARAMETERS: dict[str, Rules] = {
     "validation_share": real(0, 1),
     "device": one_of("auto", "cpu", "cuda"),
     "dtype": one_of("float64", "float32"),
-    "false_alarms": real(0, 0.5, closed="right"),
+    "contamination": real(0, 0.5, closed="right"),
     "random_state": seed,
 }
 
@@ -66,7 +66,7 @@ class NetworkDetector(Detector):
     validation_share: float
     device: str
     dtype: str
-    false_alarms: float
+    contamination: float
     random_state: Seed
 
     network_: Mapping[str, Floats]
@@ -131,7 +131,7 @@ class NetworkDetector(Detector):
     def _calibrate(self, X: Floats, kept: Integers, held: Integers) -> None:
         """Score the training rows as if they were new, and set the threshold."""
         self.training_scores_ = scores_as_if_new(self.to_score(), X, kept, held)
-        self.set_threshold(contamination=self.false_alarms)
+        self.set_threshold(contamination=self.contamination)
 
     def _learned_scaling(self, X: Floats) -> Scaling:
         return Scaling.of(X)

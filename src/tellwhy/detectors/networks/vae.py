@@ -87,7 +87,7 @@ class VAE(NetworkDetector):
         'cpu', 'cuda', or 'auto' for the latter where there is one.
     dtype
         Arithmetic of the scores: 'float64', or 'float32' (training always uses the latter).
-    false_alarms
+    contamination
         Share of training rows, as if each were new, above the threshold that `fit` sets.
     random_state
         Seed of everything drawn.
@@ -142,7 +142,7 @@ class VAE(NetworkDetector):
         validation_share: float = 0.2,
         device: str = "auto",
         dtype: str = "float64",
-        false_alarms: float = 0.1,
+        contamination: float = 0.1,
         random_state: Seed = 0,
     ):
         store_parameters(self, locals())
@@ -197,7 +197,7 @@ class VAE(NetworkDetector):
             kind: scores_as_if_new(self._score_named(kind), X, kept, held)
             for kind in ("reconstruction", "elbo")
         }
-        level = 1 - self.false_alarms
+        level = 1 - self.contamination
         self.threshold_of_ = {
             kind: float(np.quantile(s, level)) for kind, s in self.training_scores_of_.items()
         }

@@ -79,7 +79,7 @@ class PatchModel(LearnsPatches, Detector):
     scale
         "channels" divides each channel by its standard deviation, "none" does not; "auto" does so for series,
         whose channels have units of their own.
-    false_alarms
+    contamination
         Share of the training inputs above the threshold that `fit` sets.
     features, layer
         A torch.nn.Module and the name of one of its layers, whose activations are looked at in the place of
@@ -121,7 +121,7 @@ class PatchModel(LearnsPatches, Detector):
         "channels": one_of("auto", "joint", "separate"),
         "trim": real(0, 0.5, closed="both"),
         "scale": one_of("auto", "channels", "none"),
-        "false_alarms": real(0, 0.5, closed="right"),
+        "contamination": real(0, 0.5, closed="right"),
         "features": (none, Rule("a torch.nn.Module", lambda module: hasattr(module, "named_modules"))),
         "layer": (none, Rule("the name of a layer", lambda name: isinstance(name, str))),
         "device": one_of("cpu", "cuda", "auto"),
@@ -141,7 +141,7 @@ class PatchModel(LearnsPatches, Detector):
         channels: str = "auto",
         trim: float = 0.0,
         scale: str = "auto",
-        false_alarms: float = 0.05,
+        contamination: float = 0.05,
         features: Any = None,
         layer: str | None = None,
         device: str = "cpu",
@@ -157,7 +157,7 @@ class PatchModel(LearnsPatches, Detector):
         self.channels = channels
         self.trim = trim
         self.scale = scale
-        self.false_alarms = false_alarms
+        self.contamination = contamination
         self.features = features
         self.layer = layer
         self.device = device
@@ -202,7 +202,7 @@ class PatchModel(LearnsPatches, Detector):
         else:
             self.detectors_ = [self._fit_shared(prepared, rng)]
         self.training_scores_ = np.concatenate([self._calibrated(X) for X in groups])
-        self.set_threshold(contamination=self.false_alarms)
+        self.set_threshold(contamination=self.contamination)
 
     def _calibrated(self, X: Floats) -> Floats:
         """Sums of some training inputs, as if they had the size of the first."""

@@ -15,6 +15,7 @@ from torch.nn import Module
 from tellwhy.core.errors import InvalidInput, InvalidParameter
 from tellwhy.core.explanation import Explanation
 from tellwhy.core.extras import Extras
+from tellwhy.core.old_names import TakesOldNames
 from tellwhy.core.params import (
     Rule as ParameterRule,
     Rules,
@@ -28,6 +29,7 @@ from tellwhy.core.params import (
 )
 from tellwhy.core.progress import shown
 from tellwhy.core.score_function import Floats
+from tellwhy.explainers.given_parameters import refuse_unknown
 from tellwhy.explainers.propagation.batches import Explained, explain_together, share_forward
 from tellwhy.explainers.propagation.composites import Composite
 from tellwhy.explainers.propagation.engine.inputs import Inputs, read_inputs, readable
@@ -70,7 +72,7 @@ class Pass:
     weight: float = 1.0
 
 
-class NetworkExplainer(ABC):
+class NetworkExplainer(TakesOldNames, ABC):
     """Base of the explainers of networks: `explain(X)` gives an `Explanation` of one output of each row.
 
     A subclass says in `passes` what goes down through the network. Parameters are those of
@@ -87,6 +89,11 @@ class NetworkExplainer(ABC):
         self.target = target
         self.batch_size = batch_size
         self.device = device
+
+    @classmethod
+    def _check_given(cls, given: Mapping[str, Any]) -> None:
+        """Answer a slip in the name of a parameter with the nearest one."""
+        refuse_unknown(cls, given)
 
     def explain(
         self,

@@ -36,8 +36,8 @@ def make_detector(name: str, Z: Floats, *, is_clean: bool) -> tuple[Any, str]:
     if name != "auto":
         chosen = card("detector", name)
         settings: dict[str, Any] = {}
-        if "false_alarms" in inspect.signature(chosen.cls).parameters:
-            settings["false_alarms"] = 0.01  # the share that the default detector of a clean reference has
+        if "contamination" in inspect.signature(chosen.cls).parameters:
+            settings["contamination"] = 0.01  # the share that the default detector of a clean reference has
         return chosen.cls(**settings).fit(Z), chosen.name
     model = Committee(trim=0.0 if is_clean else TRIM).fit(Z)
     return model, "committee of six simple detectors"
