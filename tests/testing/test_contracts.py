@@ -7,13 +7,14 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from testing.own_cases import DETECTORS, OWN_CASES
 
 from tellwhy.core.errors import InvalidInput
 from tellwhy.core.params import real
 from tellwhy.core.registry import EXPLAINER_ROLES, ROLES, cards, explainer_cards
-from tellwhy.detectors import VAE, Committee, NearestNeighbours
+from tellwhy.detectors import VAE, ClusterSVDD, Committee, NearestNeighbours
 from tellwhy.detectors.base import RememberingDetector
 from tellwhy.explainers import (
     BackgroundExplainer,
@@ -80,14 +81,26 @@ def test_the_role_of_a_registered_class_is_known():
 
 def expected_failures(estimator):
     """Checks of scikit-learn that a detector fails on purpose, with the reason."""
-    if isinstance(estimator, RememberingDetector) and not isinstance(estimator, Committee):
-        reason = "fit_predict judges each training row without itself; predict does not know that it is one"
-        return {"check_outliers_fit_predict": reason}
+    expected = {}
+    if hasattr(estimator, "contamination") and not isinstance(estimator, (ClusterSVDD, Committee)):
+        reason = "contamination counts training rows that are scored as if they were new"
+        expected["check_outliers_fit_predict"] = reason
     if isinstance(estimator, VAE):
         reason = "scikit-learn takes the parameter 'score', which says what is scored, for a method"
         names = ("check_fit_score_takes_y", "check_n_features_in_after_fitting", "check_pipeline_consistency")
-        return dict.fromkeys(names, reason)
-    return {}
+        expected |= dict.fromkeys(names, reason)
+    return expected
+
+
+@pytest.mark.parametrize("detector", [d for d in DETECTORS if hasattr(d, "contamination")], ids=repr)
+def test_contamination_is_the_share_of_training_rows_above_the_threshold(detector):
+    rows = np.random.default_rng(0).normal(size=(100, 3))
+    fitted = clone(detector).set_params(contamination=0.2)
+    found = fitted.fit_predict(rows)
+    assert (fitted.training_scores_ > fitted.threshold_).sum() == 20
+    assert set(found) == {-1, 1}
+    if not isinstance(detector, RememberingDetector):  # which judge a training row without itself
+        np.testing.assert_array_equal(found, fitted.predict(rows))
 
 
 @parametrize_with_checks(DETECTORS, expected_failed_checks=expected_failures)

@@ -29,6 +29,7 @@ class Detector(SavedModel, OutlierMixin, BaseEstimator):
     outlierness of training rows, which thresholds are drawn from) and `threshold_`.
     """
 
+    novelty = True  # scikit-learn's word: thresholds are for new rows, training rows may lie below them
     _model_io = "tellwhy.detectors.model_io"
     _parameters: ClassVar[dict[str, Rules]] = {}
     training_scores_: Floats
