@@ -171,7 +171,8 @@ def line(case: Case) -> dict[str, Any]:
 def algebra() -> pd.DataFrame:
     """Every spelling of one block, against explicit algebra in numpy."""
     sys.path.insert(0, str(TESTS))
-    from oracles import attention_oracles as oracle, transformer_models as models
+    from oracles import attention_oracles as oracle
+    from zoo import transformers as models
 
     w, x = models.weights(), models.rows()
     zeros = np.zeros((models.TIME, models.TIME))

@@ -64,7 +64,7 @@ def joined(x):
 
 
 def transformer(x, w, *, n_heads, mask, target, centred=True, detached=False, kept=None):
-    """Relevance of one input x (time, size) of a pre-norm block with head: see `transformer_models`.
+    """Relevance of one input x (time, size) of a pre-norm block with head: see `zoo.transformers`.
 
     `w` holds the weights by name; `mask` (time, time) is added to the scores. A dict `kept` gets
     the relevance of the heads and of the block's output.

@@ -6,8 +6,8 @@ from oracles import baseline_oracles as oracle
 
 torch = pytest.importorskip("torch")
 
-from oracles.network_models import build  # noqa: E402
 from torch import nn  # noqa: E402
+from zoo.networks import Function, build  # noqa: E402
 
 import tellwhy  # noqa: E402
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel  # noqa: E402
@@ -112,7 +112,7 @@ def test_a_trailing_softmax_is_left_out_and_said_so():
 
 def test_the_random_state_outside_does_not_move():
     model, x = smooth_network()
-    noisy = nn.Sequential(model, Noise()).eval()
+    noisy = nn.Sequential(model, Function(lambda y: y + 1e-3 * torch.randn_like(y))).eval()
     before = torch.get_rng_state()
     NetworkOutput(noisy).value(x)
     NetworkOutput(noisy).gradient(x)
@@ -134,15 +134,12 @@ def test_from_the_one_liner():
     )
 
 
-class Doubled(nn.Module):
-    def forward(self, x):
-        return x.mul_(2).flatten(1).cumsum(dim=1)
-
-
 def test_a_network_that_changes_its_input():
     x = np.arange(4.0).reshape(1, 2, 2)
     kept = x.copy()
-    found = IntegratedGradients(Doubled().eval(), target=3).explain(x)
+    found = IntegratedGradients(
+        Function(lambda x: x.mul_(2).flatten(1).cumsum(dim=1)).eval(), target=3
+    ).explain(x)
     np.testing.assert_allclose(found.values, 2 * kept, atol=1e-6)
     np.testing.assert_array_equal(x, kept)
 
@@ -156,11 +153,6 @@ def test_each_row_keeps_its_output_over_batches():
     np.testing.assert_allclose(score.value(x), expected, rtol=1e-12)
     np.testing.assert_allclose(score.value_and_gradient(x)[0], expected, rtol=1e-12)
     np.testing.assert_allclose(NetworkOutput(model, batch_size=3).value(x, target), expected, rtol=1e-12)
-
-
-class Noise(nn.Module):
-    def forward(self, y):
-        return y + 1e-3 * torch.randn_like(y)
 
 
 def test_other_explainers_of_scores_take_networks_and_pictures():
@@ -204,17 +196,7 @@ def test_bad_input():
     with pytest.raises(InvalidParameter, match="has one score"):
         IntegratedGradients(FunctionScore(lambda Z: Z[:, 0], gradient=np.ones_like), 1).explain(x[:, 0, 0])
     with pytest.raises(UnsupportedModel, match="detaches it"):
-        IntegratedGradients(nn.Sequential(model, Cut()).eval()).explain(x)
-    huge = nn.Sequential(model, Blown()).eval()
+        IntegratedGradients(nn.Sequential(model, Function(lambda y: y.detach())).eval()).explain(x)
+    huge = nn.Sequential(model, Function(lambda y: y * float("inf"))).eval()
     with pytest.raises(InvalidInput, match="not finite for row 0"):
         IntegratedGradients(huge).explain(x)
-
-
-class Cut(nn.Module):
-    def forward(self, y):
-        return y.detach()
-
-
-class Blown(nn.Module):
-    def forward(self, y):
-        return y * float("inf")

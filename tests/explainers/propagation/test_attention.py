@@ -5,8 +5,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from oracles import attention_oracles as oracle, transformer_models as models  # noqa: E402
+from oracles import attention_oracles as oracle  # noqa: E402
 from torch import nn  # noqa: E402
+from zoo import transformers as models  # noqa: E402
+from zoo.networks import Function  # noqa: E402
 
 from tellwhy.explainers import LRP, Gradient, coverage, explain_all  # noqa: E402
 
@@ -184,9 +186,9 @@ def test_a_factor_that_does_not_depend_on_the_input_gets_nothing(fixed, variant)
 def test_dropout_that_is_on_is_refused():
     from tellwhy.core.errors import UnsupportedModel
 
-    class Careless(nn.Module):
-        def forward(self, x):
-            return nn.functional.scaled_dot_product_attention(x, x, x, dropout_p=0.5).mean(1)
-
     with pytest.raises(UnsupportedModel, match="training mode"):
-        LRP(Careless().eval()).explain(X)
+        LRP(
+            Function(
+                lambda x: nn.functional.scaled_dot_product_attention(x, x, x, dropout_p=0.5).mean(1)
+            ).eval()
+        ).explain(X)

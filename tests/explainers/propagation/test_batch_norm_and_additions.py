@@ -6,9 +6,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import torch.nn.functional as F  # noqa: E402
-from oracles.network_models import build, matrix_of  # noqa: E402
 from oracles.propagation_oracles import layer_relevance  # noqa: E402
 from torch import nn  # noqa: E402
+from zoo.networks import Function, build, matrix_of  # noqa: E402
 
 from tellwhy.core.errors import InvalidParameter  # noqa: E402
 from tellwhy.explainers import LRP, DeepTaylor, InputTimesGradient, coverage  # noqa: E402
@@ -309,13 +309,13 @@ def test_one_way_takes_all(rule, shares):
 
 
 def test_broadcast_additions_conserve():
-    class Broadcast(nn.Module):
-        def forward(self, x):
-            return (x + x.mean(dim=1, keepdim=True)).sum(dim=1, keepdim=True)
-
     x = torch.rand(4, 3, dtype=torch.float64)
     for rule in (*RESIDUAL, "shortcut"):
-        found = LRP(Broadcast().eval(), rule="z", residual=rule).explain(x)
+        found = LRP(
+            Function(lambda x: (x + x.mean(dim=1, keepdim=True)).sum(dim=1, keepdim=True)).eval(),
+            rule="z",
+            residual=rule,
+        ).explain(x)
         expected = (
             found.scores if rule == "alpha_beta" else 0
         )  # twice the relevance, where there is no negative part
@@ -370,11 +370,10 @@ POOLS = {
 
 @pytest.mark.parametrize("pool", POOLS)
 def test_flat_pooling_spreads_evenly(pool):
-    class Pooled(nn.Module):
-        def forward(self, x):
-            return POOLS[pool](x).flatten(1)
-
-    model, x = Pooled().eval(), torch.rand(2, 1, 5, 5, dtype=torch.float64)
+    model, x = (
+        Function(lambda x: POOLS[pool](x).flatten(1)).eval(),
+        torch.rand(2, 1, 5, 5, dtype=torch.float64),
+    )
     for explainer in (LRP(model, 0, rule="z", pooling="flat"), DeepTaylor(model, 0, low=0, pooling="flat")):
         found = explainer.explain(x)
         np.testing.assert_allclose(found.residual, 0, atol=1e-12)

@@ -8,6 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
+from zoo.networks import Function  # noqa: E402
 
 from tellwhy.core.errors import TellwhyWarning  # noqa: E402
 from tellwhy.explainers import LRP, DeepTaylor  # noqa: E402
@@ -50,11 +51,7 @@ def test_biases_break_no_promise_of_rules_that_give_them_their_share():
 
 
 def test_without_biases_the_plain_rule_promises_too():
-    class Exp(nn.Module):
-        def forward(self, x):
-            return torch.exp(x)
-
-    model = nn.Sequential(nn.Linear(4, 2, bias=False), Exp()).double().eval()
+    model = nn.Sequential(nn.Linear(4, 2, bias=False), Function(torch.exp)).double().eval()
     nn.init.zeros_(model[0].weight)
     with pytest.warns(TellwhyWarning, match="100%"):  # exp(0) = 1: an output that no input made
         LRP(model, rule="gamma").explain(X)

@@ -8,9 +8,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from oracles.network_models import MODELS, build  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
+from zoo.networks import MODELS, Joined, build  # noqa: E402
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel  # noqa: E402
 from tellwhy.explainers import (  # noqa: E402
@@ -151,19 +151,9 @@ def test_attention_norms_products_and_recurrence_on_tokens(make):
 
 
 def test_batches_and_several_inputs():
-    class Both(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.left = nn.Linear(3, 4)
-            self.right = nn.Linear(2, 4)
-            self.head = nn.Linear(4, 2)
-
-        def forward(self, a, b):
-            return self.head(torch.relu(self.left(a) + self.right(b)))
-
     torch.manual_seed(0)
-    model = Both().double().eval()
-    given = {"b": torch.randn(5, 2).double().requires_grad_(), "a": torch.randn(5, 3).double()}
+    model = Joined(nn.Linear(3, 4), nn.Linear(2, 4), nn.Linear(4, 2)).double().eval()
+    given = {"right": torch.randn(5, 2).double().requires_grad_(), "left": torch.randn(5, 3).double()}
     found = {}
     for size in (2, 32):
         explainer = LRP(model, 1, rule="gamma", batch_size=size)
@@ -172,7 +162,7 @@ def test_batches_and_several_inputs():
         for name in given:
             np.testing.assert_allclose(made[name].values.detach(), wanted[name].values, atol=1e-12)
             np.testing.assert_allclose(made[name].numpy().residual, wanted[name].residual, atol=1e-12)
-        (found[size],) = torch.autograd.grad(made["a"].values.square().sum(), given["b"])
+        (found[size],) = torch.autograd.grad(made["left"].values.square().sum(), given["right"])
     assert found[2].abs().max() > 0
     torch.testing.assert_close(found[2], found[32])
 

@@ -5,8 +5,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from oracles.network_models import MODELS, build  # noqa: E402
 from torch import nn  # noqa: E402
+from zoo.networks import MODELS, build  # noqa: E402
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter  # noqa: E402
 from tellwhy.explainers import (  # noqa: E402

@@ -5,9 +5,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from oracles import attention_oracles as oracle, transformer_models as models  # noqa: E402
-from oracles.network_models import build  # noqa: E402
+from oracles import attention_oracles as oracle  # noqa: E402
 from torch import nn  # noqa: E402
+from zoo import transformers as models  # noqa: E402
+from zoo.networks import build  # noqa: E402
 
 from tellwhy.core.errors import InvalidInput  # noqa: E402
 from tellwhy.explainers import LRP, Gradient, InputTimesGradient  # noqa: E402

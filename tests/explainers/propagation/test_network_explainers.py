@@ -6,9 +6,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import torch.nn.functional as F  # noqa: E402
-from oracles.network_models import build  # noqa: E402
 from oracles.propagation_oracles import network_relevance  # noqa: E402
 from torch import nn  # noqa: E402
+from zoo.networks import Function, build  # noqa: E402
 
 from tellwhy import explainers  # noqa: E402
 from tellwhy.core.errors import InvalidInput, InvalidParameter, UnsupportedModel  # noqa: E402
@@ -198,15 +198,10 @@ def test_trailing_softmax_is_left_out_and_said_so(rule):
     )
 
 
-class Products(nn.Module):
-    def forward(self, x):
-        return x.cumprod(dim=1)
-
-
 class Unknown(nn.Module):
     def __init__(self):
         super().__init__()
-        self.block = nn.Sequential(nn.Linear(5, 4), Products())
+        self.block = nn.Sequential(nn.Linear(5, 4), Function(lambda x: x.cumprod(dim=1)))
 
     def forward(self, x):
         return self.block(x)
@@ -224,14 +219,10 @@ def test_unknown_operation_is_named_with_its_module():
 
 
 def test_a_kind_can_be_named():
-    class Sinc(nn.Module):
-        def forward(self, x):
-            return torch.sinc(x)
-
     x = torch.randn(3, 2, dtype=torch.float64)
     with temporary_registrations():
         register_operation("sinc", kind="elementwise")
-        found = LRP(Sinc().eval(), 0).explain(x)
+        found = LRP(Function(torch.sinc).eval(), 0).explain(x)
     np.testing.assert_allclose(found.residual, 0, atol=1e-12)
 
 
@@ -245,66 +236,6 @@ class OwnFunction(torch.autograd.Function):
         return gradient
 
 
-class Unseen(nn.Module):
-    def forward(self, x):
-        return OwnFunction.apply(x) + 1
-
-
-class UnseenLast(nn.Module):
-    def forward(self, x):
-        return OwnFunction.apply(x + 1)
-
-
-class Broadcasting(nn.Module):
-    def forward(self, x):
-        return x[:, :1] ** torch.tensor([1.0, 2.0], dtype=x.dtype)
-
-
-class RawDropout(nn.Module):
-    def forward(self, x):
-        return torch.dropout(x, 0.5, True)
-
-
-class NamedDropout(nn.Module):
-    def forward(self, x):
-        return torch.dropout(x, p=0.5, train=True)
-
-
-class RandomRectifier(nn.Module):
-    def forward(self, x):
-        return F.rrelu(x, training=True)
-
-
-class BatchStatistics(nn.Module):
-    def forward(self, x):
-        return torch.batch_norm(x, None, None, None, None, True, 0.1, 1e-5, False)
-
-
-class Powers(nn.Module):
-    def forward(self, x):
-        return x.abs() ** x
-
-
-class ActiveDropout(nn.Module):
-    def forward(self, x):
-        return F.dropout(x, 0.5)
-
-
-class Hypernetwork(nn.Module):
-    def forward(self, x):
-        return F.conv1d(torch.ones(2, 1, 9, dtype=x.dtype), x[:, None])
-
-
-class Detached(nn.Module):
-    def forward(self, x):
-        return x.detach() * 2
-
-
-class Pair(nn.Module):
-    def forward(self, x):
-        return x, x
-
-
 class ViewChanged(nn.Module):
     def forward(self, x):
         y = x * 1
@@ -316,18 +247,30 @@ class ViewChanged(nn.Module):
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (Powers(), r"no rule for 'pow' .* several of its arguments depend on the input"),
-        (ActiveDropout(), "training mode although"),
-        (RawDropout(), "training mode although"),
-        (NamedDropout(), "training mode although"),
-        (RandomRectifier(), "training mode although"),
-        (BatchStatistics(), "training mode although"),
-        (Unseen(), "computed where it cannot be seen"),
-        (UnseenLast(), "computed where it cannot be seen"),
-        (Broadcasting(), "'pow' in the model's own forward broadcasts"),
-        (Hypernetwork(), "no rule for 'conv1d'"),
-        (Detached(), "does not depend on x"),
-        (Pair(), "returns a tuple"),
+        (
+            Function(lambda x: x.abs() ** x),
+            r"no rule for 'pow' .* several of its arguments depend on the input",
+        ),
+        (Function(lambda x: F.dropout(x, 0.5)), "training mode although"),
+        (Function(lambda x: torch.dropout(x, 0.5, True)), "training mode although"),
+        (Function(lambda x: torch.dropout(x, p=0.5, train=True)), "training mode although"),
+        (Function(lambda x: F.rrelu(x, training=True)), "training mode although"),
+        (
+            Function(lambda x: torch.batch_norm(x, None, None, None, None, True, 0.1, 1e-5, False)),
+            "training mode although",
+        ),
+        (Function(lambda x: OwnFunction.apply(x) + 1), "computed where it cannot be seen"),
+        (Function(lambda x: OwnFunction.apply(x + 1)), "computed where it cannot be seen"),
+        (
+            Function(lambda x: x[:, :1] ** torch.tensor([1.0, 2.0], dtype=x.dtype)),
+            "'pow' in the model's own forward broadcasts",
+        ),
+        (
+            Function(lambda x: F.conv1d(torch.ones(2, 1, 9, dtype=x.dtype), x[:, None])),
+            "no rule for 'conv1d'",
+        ),
+        (Function(lambda x: x.detach() * 2), "does not depend on x"),
+        (Function(lambda x: (x, x)), "returns a tuple"),
         (ViewChanged(), "changes a tensor in place"),
     ],
 )

@@ -7,8 +7,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from oracles.network_models import MODELS, build  # noqa: E402
 from torch import nn  # noqa: E402
+from zoo.networks import MODELS, Function, build  # noqa: E402
 
 from tellwhy.core.errors import InvalidInput, InvalidParameter  # noqa: E402
 from tellwhy.explainers import LRP, Gradient, InputTimesGradient, coverage  # noqa: E402
@@ -42,12 +42,10 @@ def test_tensors_are_the_same_explanation(dtype, batch_size):
 
 
 def test_tensors_of_several_inputs_count_the_others_as_their_base():
-    class Sum(nn.Module):
-        def forward(self, a, b):
-            return (2 * a - b).sum(1, keepdim=True)
-
     a, b = torch.rand(3, 2), torch.rand(3, 2)
-    first, second = InputTimesGradient(Sum().eval()).explain((a, b), output="torch")
+    first, second = InputTimesGradient(
+        Function(lambda a, b: (2 * a - b).sum(1, keepdim=True)).eval()
+    ).explain((a, b), output="torch")
     torch.testing.assert_close(first.base_values, second.values.sum(1))
     torch.testing.assert_close(first.residual, torch.zeros(3))
 

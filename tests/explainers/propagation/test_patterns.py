@@ -7,6 +7,7 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
+from zoo.networks import Function  # noqa: E402
 
 from tellwhy.core.errors import InvalidInput, UnsupportedModel  # noqa: E402
 from tellwhy.explainers import PatternAttribution, PatternNet  # noqa: E402
@@ -141,12 +142,10 @@ def test_what_cannot_be_explained_is_refused():
     with pytest.raises(UnsupportedModel, match="Patterns say nothing of 'gelu'"):
         PatternNet(nn.Sequential(nn.Linear(3, 3), nn.GELU(), nn.Linear(3, 2)).eval()).fit(x)
 
-    class Residual(nn.Module):
-        def forward(self, x):
-            return x + torch.relu(x)
-
     with pytest.raises(UnsupportedModel, match="Patterns say nothing of 'add'"):
-        PatternNet(nn.Sequential(nn.Linear(3, 3), Residual(), nn.Linear(3, 2)).eval()).fit(x)
+        PatternNet(
+            nn.Sequential(nn.Linear(3, 3), Function(lambda x: x + torch.relu(x)), nn.Linear(3, 2)).eval()
+        ).fit(x)
 
 
 def test_a_unit_that_is_never_active_has_a_pattern_of_zeros():

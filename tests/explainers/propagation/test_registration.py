@@ -11,6 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
+from zoo.networks import Function  # noqa: E402
 
 from tellwhy.core.errors import InvalidParameter, UnsupportedModel  # noqa: E402
 from tellwhy.explainers import (  # noqa: E402
@@ -352,10 +353,10 @@ def test_rules_of_installed_packages_are_found(script, tmp_path, monkeypatch):
     ],
 )
 def test_a_kind_that_the_numbers_contradict_is_refused(operation, kind):
-    class Named(nn.Module):
-        def forward(self, x):
-            return operation(x, *([1] if operation is torch.logcumsumexp else []))
-
-    model = nn.Sequential(nn.Linear(4, 4), Named(), nn.Linear(4, 2)).eval()
+    model = nn.Sequential(
+        nn.Linear(4, 4),
+        Function(lambda x: operation(x, *([1] if operation is torch.logcumsumexp else []))),
+        nn.Linear(4, 2),
+    ).eval()
     with pytest.raises(UnsupportedModel, match=f"does not fit: '{kind}' means"):
         LRP(model, operations={operation.__name__: kind}).explain(torch.rand(3, 4))

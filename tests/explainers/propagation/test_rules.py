@@ -8,9 +8,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import torch.nn.functional as F  # noqa: E402
-from oracles.network_models import matrix_of  # noqa: E402
 from oracles.propagation_oracles import layer_relevance, network_relevance  # noqa: E402
 from torch import nn  # noqa: E402
+from zoo.networks import matrix_of  # noqa: E402
 
 from tellwhy.core.errors import InvalidParameter  # noqa: E402
 from tellwhy.explainers.propagation import LRP, RULES, Composite, rules  # noqa: E402

@@ -6,6 +6,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
+from zoo.networks import Function, Joined  # noqa: E402
 
 from tellwhy.core.errors import InvalidInput, UnsupportedModel  # noqa: E402
 from tellwhy.explainers import (  # noqa: E402
@@ -22,18 +23,11 @@ from tellwhy.explainers import (  # noqa: E402
 pytestmark = pytest.mark.filterwarnings("ignore:.* promises that its values add up")
 
 
-class TwoTowers(nn.Module):
-    """A picture and a row of numbers."""
-
-    def __init__(self):
-        super().__init__()
-        torch.manual_seed(0)
-        self.picture = nn.Sequential(nn.Conv2d(1, 3, 2), nn.ReLU(), nn.Flatten(), nn.Linear(12, 4))
-        self.numbers = nn.Linear(5, 4)
-        self.head = nn.Linear(4, 2)
-
-    def forward(self, image, numbers):
-        return self.head(torch.relu(self.picture(image) + self.numbers(numbers)))
+def two_towers():
+    """A network of a picture and a row of numbers."""
+    torch.manual_seed(0)
+    picture = nn.Sequential(nn.Conv2d(1, 3, 2), nn.ReLU(), nn.Flatten(), nn.Linear(12, 4))
+    return Joined(picture, nn.Linear(5, 4), nn.Linear(4, 2)).double().eval()
 
 
 class Question(nn.Module):
@@ -50,7 +44,7 @@ class Question(nn.Module):
 
 
 def towers(bias=True):
-    model = TwoTowers().double().eval()
+    model = two_towers()
     if not bias:
         for module in model.modules():
             if getattr(module, "bias", None) is not None:
@@ -93,8 +87,8 @@ def test_by_place_and_by_name(method):
     model, x = towers()
     settings = {"n_samples": 3, "random_state": 0} if method is SmoothGrad else {}
     by_place = method(model, **settings).explain(x)
-    by_name = method(model, **settings).explain({"image": x[0].numpy(), "numbers": x[1].numpy()})
-    assert list(by_name) == ["image", "numbers"]
+    by_name = method(model, **settings).explain({"left": x[0].numpy(), "right": x[1].numpy()})
+    assert list(by_name) == ["left", "right"]
     for one, other in zip(by_place, by_name.values(), strict=True):
         np.testing.assert_array_equal(one.values, other.values)
     if method is Gradient:
@@ -261,8 +255,8 @@ def test_explain_all_takes_several_inputs():
         (lambda a, b: (a, b[:3]), InvalidInput, r"different numbers of rows: \[6, 3\]"),
         (lambda a, b: (a,), InvalidInput, r"cannot be applied to inputs of shape \(6, 1, 3, 3\)"),
         (lambda a, b: (a, b.float()), InvalidInput, "input 1 has dtype torch.float32"),
-        (lambda a, b: {"image": a, "numbers": b / 0}, InvalidInput, "'numbers' is not finite in row 0"),
-        (lambda a, b: {"image": a, "other": b}, InvalidInput, "unexpected keyword argument 'other'"),
+        (lambda a, b: {"left": a, "right": b / 0}, InvalidInput, "'right' is not finite in row 0"),
+        (lambda a, b: {"left": a, "other": b}, InvalidInput, "unexpected keyword argument 'other'"),
         (lambda a, b: {}, InvalidInput, "no input"),
         (lambda a, b: [b, b], InvalidInput, "list of tensors"),
         (lambda a, b: (a, b[:, 0]), InvalidInput, "input 1 must have rows first"),
@@ -275,21 +269,13 @@ def test_bad_inputs(change, error, message):
 
 
 def test_inputs_that_do_not_matter_get_nothing():
-    class Ignores(nn.Module):
-        def forward(self, a, b):
-            return a * 2
-
     x = torch.randn(2, 3, dtype=torch.float64)
-    used, ignored = LRP(Ignores().eval(), 0, rule="z").explain((x, x))
+    used, ignored = LRP(Function(lambda a, b: a * 2).eval(), 0, rule="z").explain((x, x))
     assert used.values.any()
     assert not ignored.values.any()
 
-    class IgnoresAll(nn.Module):
-        def forward(self, a):
-            return torch.ones(len(a), 2)
-
     with pytest.raises(UnsupportedModel, match="does not depend on x"):
-        LRP(IgnoresAll().eval()).explain((x,))
+        LRP(Function(lambda a: torch.ones(len(a), 2)).eval()).explain((x,))
 
 
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])

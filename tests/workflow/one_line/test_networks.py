@@ -7,6 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
+from zoo.networks import Function, Joined  # noqa: E402
 
 import tellwhy  # noqa: E402
 from tellwhy.core.errors import InvalidInput, InvalidParameter, NotConverged, UnsupportedModel  # noqa: E402
@@ -212,21 +213,10 @@ class TestTokens:
         )
 
 
-class Pair(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.a = nn.Linear(4, 5)
-        self.b = nn.Linear(3, 5)
-        self.top = nn.Linear(5, 2)
-        self.double().eval()
-
-    def forward(self, left, right):
-        return self.top(torch.tanh(self.a(left) + self.b(right)))
-
-
 @pytest.mark.parametrize("by_name", [False, True])
 def test_several_inputs_share_one_output(by_name):
-    model, right = Pair(), torch.randn(6, 3, dtype=torch.float64)
+    model = Joined(nn.Linear(4, 5), nn.Linear(3, 5), nn.Linear(5, 2), torch.tanh).double().eval()
+    right = torch.randn(6, 3, dtype=torch.float64)
     given = {"left": X, "right": right} if by_name else (X, right)
     found = tellwhy.explain(model, given, target=0)
     left_part, right_part = (found["left"], found["right"]) if by_name else found
@@ -252,12 +242,11 @@ class TestUnattributed:
         assert found.extras["n_gradients"].max() > 128
 
     def test_what_stays_missing_is_said(self):
-        class Jump(nn.Module):
-            def forward(self, x):
-                return torch.where(x.sum(dim=1) > 0.3, 5.0, 0.0) + 0.001 * x.sum(dim=1)
-
         with pytest.warns(NotConverged, match=r"leaves up to \d+% .* in 2 of 2 rows"):
-            tellwhy.explain(Jump().eval(), np.ones((2, 3)))
+            tellwhy.explain(
+                Function(lambda x: torch.where(x.sum(dim=1) > 0.3, 5.0, 0.0) + 0.001 * x.sum(dim=1)).eval(),
+                np.ones((2, 3)),
+            )
 
     def test_smooth_scores_are_not_warned_of(self):
         tellwhy.explain(TestBaseline.MODEL, X)

@@ -1,9 +1,32 @@
-"""Small networks that are hard to explain: residuals, shared modules, in-place changes, skip connections."""
+"""Networks that several tests use: functions, residuals, shared modules, in-place changes, skip connections."""
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
+
+
+class Function(nn.Module):
+    """A network that is a function of its inputs, without weights."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs):
+        return self.function(*inputs)
+
+
+class Joined(nn.Module):
+    """Two inputs with layers of their own, whose sum goes through a function and a head."""
+
+    def __init__(self, left, right, head, function=torch.relu):
+        super().__init__()
+        self.left, self.right, self.head = left, right, head
+        self.function = function
+
+    def forward(self, left, right):
+        return self.head(self.function(self.left(left) + self.right(right)))
 
 
 class Residual(nn.Module):
